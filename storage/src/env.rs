@@ -1,0 +1,202 @@
+//! The world outside: the clock and the file system.
+//!
+//! Everything that storage asks of the machine goes through [`Clock`] and [`Fs`], so that a test can
+//! hold time still or lose power. The contract of [`Fs`] is the weakest that a journalling file
+//! system gives: what was not synced may be lost, torn or reordered, and a name may be lost whose
+//! directory was not synced.
+
+use std::fmt::Debug;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Result};
+
+/// Wall-clock time.
+pub trait Clock: Send + Sync + Debug {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    fn now_us(&self) -> i64;
+}
+
+/// The machine's own clock.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_us(&self) -> i64 {
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
+            Err(before) => -i64::try_from(before.duration().as_micros()).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// A clock that moves only when told to.
+#[derive(Debug, Default)]
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// A clock that stands at `now_us`, microseconds since 1970.
+    pub fn at(now_us: i64) -> Self {
+        Self(AtomicI64::new(now_us))
+    }
+
+    /// Moves it by `us` microseconds.
+    pub fn advance(&self, us: i64) {
+        self.0.fetch_add(us, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_us(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// An open file. All offsets and lengths are in bytes.
+pub trait FsFile: Send + Sync + Debug {
+    /// Writes the whole of `data` at `offset`. Not durable before [`FsFile::sync_data`].
+    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+    /// Fills `into` from `offset`; an error when the file ends before.
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Makes contents and length durable. After an error nothing is known of what was written
+    /// since the last success: the caller must not try again.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Cuts or extends the file.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// The file's length.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file is empty.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// Releases a lock when dropped.
+pub trait Guard: Send + Sync + Debug {}
+
+/// A file system.
+pub trait Fs: Send + Sync + Debug {
+    /// Makes a directory and its parents; no error when it is there. Durable only after
+    /// [`Fs::sync_dir`] on each parent.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// Creates a file that must not be there yet, for reading and writing.
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
+    /// Opens a file for reading and writing.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
+    /// Opens a file for reading.
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
+    /// Renames within one directory tree, replacing what is there.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// The names in a directory, unsorted.
+    fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+    /// Whether there is something at this path.
+    fn exists(&self, path: &Path) -> bool;
+    /// Takes the exclusive lock of a file, creating it; `None` when another process holds it.
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>>;
+
+    /// The whole file.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let file = self.open_read(path)?;
+        let len = usize::try_from(file.len()?).map_err(io::Error::other)?;
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+}
+
+/// The machine's own file system.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct RealFs;
+
+#[derive(Debug)]
+struct RealFile(File);
+
+#[derive(Debug)]
+struct RealGuard(#[expect(dead_code, reason = "held for its lock, released when dropped")] File);
+
+impl Guard for RealGuard {}
+
+impl FsFile for RealFile {
+    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(into, offset)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
+impl Fs for RealFs {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(path)
+    }
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        Ok(Box::new(RealFile(file)))
+    }
+    fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        Ok(Box::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+    }
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        Ok(Box::new(RealFile(File::open(path)?)))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_dir(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(path)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        Ok(names)
+    }
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Box::new(RealGuard(file)))),
+            Err(e) if e == rustix::io::Errno::WOULDBLOCK => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// Names the operation and the path in an I/O error.
+pub(crate) trait IoContext<T> {
+    fn at(self, op: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn at(self, op: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|source| Error::Io { op, path: PathBuf::from(path), source })
+    }
+}

@@ -1,0 +1,90 @@
+//! The one way in which a file becomes part of the store, and the check when it is read back.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::env::{Fs, IoContext};
+use crate::error::{Error, Result};
+
+/// A file as the manifest names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRef {
+    /// Path relative to the data directory.
+    pub path: String,
+    /// Length in bytes.
+    pub len: u64,
+    /// crc32c of the whole file.
+    pub crc: u32,
+}
+
+/// Writes a whole file so that, once its directory is synced, it is there or not there: temporary
+/// name, write, sync, read back and compare, rename.
+pub(crate) fn write_durably(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<u32> {
+    let mut name = path.file_name().expect("BUG: a file has a name").to_owned();
+    name.push(".tmp");
+    let temporary = path.with_file_name(name);
+    if fs.exists(&temporary) {
+        fs.remove(&temporary).at("remove", &temporary)?;
+    }
+    let crc = crc32c::crc32c(bytes);
+    let file = fs.create_new(&temporary).at("create", &temporary)?;
+    let written = file.write_all_at(bytes, 0).at("write", &temporary).and_then(|()| {
+        file.sync_data().at("sync", &temporary)?;
+        drop(file);
+        let back = fs.read(&temporary).at("read back", &temporary)?;
+        if back.len() != bytes.len() || crc32c::crc32c(&back) != crc {
+            return Err(Error::Corrupt {
+                path: temporary.clone(),
+                offset: 0,
+                what: "what was written does not read back".into(),
+            });
+        }
+        fs.rename(&temporary, path).at("rename", &temporary)
+    });
+    if written.is_err() {
+        // Nothing refers to it; a failure to remove it too changes nothing.
+        let _ignored = fs.remove(&temporary);
+    }
+    written.map(|()| crc)
+}
+
+/// Makes a directory and makes its name durable in every parent up to `data`.
+pub(crate) fn create_dir_durably(fs: &dyn Fs, data: &Path, dir: &Path) -> Result<()> {
+    if fs.exists(dir) {
+        return Ok(());
+    }
+    fs.create_dir_all(dir).at("create directory", dir)?;
+    let mut child = dir;
+    while let Some(parent) = child.parent() {
+        fs.sync_dir(parent).at("sync", parent)?;
+        if parent == data || !parent.starts_with(data) {
+            break;
+        }
+        child = parent;
+    }
+    Ok(())
+}
+
+impl FileRef {
+    /// Reads the file and compares length and checksum.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when they differ from the manifest's.
+    pub fn read(&self, fs: &dyn Fs, data: &Path) -> Result<Bytes> {
+        let path = data.join(&self.path);
+        let bytes = fs.read(&path).at("read", &path)?;
+        if bytes.len() as u64 != self.len {
+            return Err(Error::Corrupt {
+                path,
+                offset: self.len.min(bytes.len() as u64),
+                what: format!("{} bytes long, the manifest says {}", bytes.len(), self.len),
+            });
+        }
+        if crc32c::crc32c(&bytes) != self.crc {
+            return Err(Error::Corrupt { path, offset: 0, what: "checksum differs from the manifest's".into() });
+        }
+        Ok(bytes.into())
+    }
+}

@@ -1,0 +1,410 @@
+//! The manifest: what the store consists of, and the only commit point.
+//!
+//! A manifest is one small file, `manifest/<version>.manifest`: a line
+//! `logmill manifest <format> <body bytes> <crc32c of the body, hex>` and a JSON body. Each version
+//! is a whole; the highest one counts. It is written to a temporary name, synced, renamed, and the
+//! directory synced; only then does anything else rely on it.
+//!
+//! # Invariants, checked at every edit in release builds too ([`Manifest::check`], [`Manifest::check_edit`])
+//! 1. Versions rise by one; `sealed_seq`, `writer_epoch` and the journal's floor never fall.
+//! 2. The tiles of a rollup tile `[first_seq, sealed_seq)`: no gap, no overlap.
+//! 3. In a tile each level's sections hold as many events as the tile says.
+//! 4. The tiles of a rollup hold as many events as were ever sealed into its stream, and the
+//!    stream's live parts hold that number less those of dropped parts.
+//! 5. No file is named twice, and none that is named is also pending deletion.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::env::{Fs, IoContext};
+use crate::error::{Error, Result};
+use crate::file::{FileRef, write_durably};
+use crate::model::{Column, ColumnType, Name, StreamKind};
+use crate::rolling::{RollupMeta, Section};
+
+/// The newest format this program reads and the one it writes.
+pub(crate) const FORMAT: u32 = 1;
+pub(crate) const DIR: &str = "manifest";
+const SUFFIX: &str = ".manifest";
+
+/// How wide a time partition is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionWidth {
+    /// One hour, UTC.
+    Hour,
+    /// One day, UTC.
+    #[default]
+    Day,
+    /// One calendar month, UTC.
+    Month,
+}
+
+/// A stream: what MongoDB calls a collection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamMeta {
+    /// What it holds.
+    pub kind: StreamKind,
+    /// The width of its partitions.
+    pub partition: PartitionWidth,
+    /// The columns by which its parts are sorted, then by `_seq`.
+    pub order_by: Vec<String>,
+    /// Its columns, in the order in which they appeared.
+    pub columns: Vec<Column>,
+    /// When it was created, microseconds since 1970.
+    pub created_us: i64,
+    /// Events ever sealed into parts, dropped ones included.
+    pub sealed_events: u64,
+    /// Events of parts that were dropped since.
+    pub dropped_events: u64,
+}
+
+impl StreamMeta {
+    /// The type of a column.
+    pub fn column_type(&self, name: &str) -> Option<ColumnType> {
+        self.columns.iter().find(|c| &*c.name == name).map(|c| c.column_type)
+    }
+}
+
+/// One immutable Parquet file: rows of one partition of one stream, sorted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartMeta {
+    /// Unique in the store, never used again.
+    pub id: u64,
+    /// Its stream.
+    pub stream: Name,
+    /// Start of its partition, microseconds since 1970.
+    pub partition_us: i64,
+    /// The file.
+    pub file: FileRef,
+    /// Rows.
+    pub rows: u64,
+    /// First and last sequence number.
+    pub seq: (u64, u64),
+    /// Least and greatest event time, microseconds since 1970.
+    pub time: (i64, i64),
+    /// Least and greatest value of the text columns in `order_by`, cut to 64 bytes (the greatest
+    /// rounded up), so that a part is pruned without opening it.
+    pub text_range: BTreeMap<String, (String, String)>,
+}
+
+/// The states of one rollup over the events of one range of sequence numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TileMeta {
+    /// Its rollup's generation.
+    pub rollup: u32,
+    /// First sequence number covered.
+    pub first_seq: u64,
+    /// Exclusive end of the range.
+    pub cutoff: u64,
+    /// Events counted, the same at every level.
+    pub events: u64,
+    /// Its files; none when no event of the stream lies in the range.
+    pub files: Vec<TileFile>,
+}
+
+/// One file of a tile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TileFile {
+    /// The file.
+    pub file: FileRef,
+    /// What lies where in it.
+    pub sections: Vec<Section>,
+}
+
+/// A file that no version from `since` on refers to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pending {
+    /// Path relative to the data directory.
+    pub path: String,
+    /// The first version that does without it.
+    pub since: u64,
+}
+
+/// Everything the store consists of, as of one version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Rises by one with every edit.
+    pub version: u64,
+    /// crc32c of the body of the version before, 0 for the first.
+    pub previous_crc: u32,
+    /// Random, given once, 32 hex digits.
+    pub store_id: String,
+    /// When the store was created, seconds since 1970: the first four bytes of every `_id`.
+    pub created_s: u32,
+    /// Rises each time a writer opens the store.
+    pub writer_epoch: u64,
+    /// Whether the last writer closed the store: then no sequence number was shown beyond `next_seq`.
+    pub clean: bool,
+    /// Exclusive end of what is in parts and tiles: `last_run` of every rollup.
+    pub sealed_seq: u64,
+    /// When that was committed, microseconds since 1970.
+    pub sealed_at_us: i64,
+    /// How long the last seal took, milliseconds.
+    pub sealed_ms: u64,
+    /// The first sequence number that is free, as of this version.
+    pub next_seq: u64,
+    /// The first journal segment that is still needed.
+    pub journal_floor: u64,
+    /// The next number for parts, tiles and checkpoints.
+    pub next_file: u64,
+    /// The next rollup generation.
+    pub next_rollup: u32,
+    /// Streams by name.
+    pub streams: BTreeMap<Name, StreamMeta>,
+    /// Parts, by id.
+    pub parts: Vec<PartMeta>,
+    /// Rollups, by generation.
+    pub rollups: Vec<RollupMeta>,
+    /// Tiles, by rollup and then range.
+    pub tiles: Vec<TileMeta>,
+    /// Batch identities up to `sealed_seq`, oldest file first.
+    pub identities: Vec<FileRef>,
+    /// Files to delete once no reader's version refers to them.
+    pub pending: Vec<Pending>,
+}
+
+impl Manifest {
+    /// The manifest of a new store.
+    pub(crate) fn new(store_id: String, created_s: u32) -> Self {
+        Self {
+            version: 0,
+            previous_crc: 0,
+            store_id,
+            created_s,
+            writer_epoch: 0,
+            clean: true,
+            sealed_seq: 0,
+            sealed_at_us: i64::from(created_s) * 1_000_000,
+            sealed_ms: 0,
+            next_seq: 0,
+            journal_floor: 0,
+            next_file: 1,
+            next_rollup: 1,
+            streams: BTreeMap::new(),
+            parts: Vec::new(),
+            rollups: Vec::new(),
+            tiles: Vec::new(),
+            identities: Vec::new(),
+            pending: Vec::new(),
+        }
+    }
+
+    /// The parts of a stream.
+    pub fn parts_of<'a>(&'a self, stream: &'a Name) -> impl Iterator<Item = &'a PartMeta> {
+        self.parts.iter().filter(move |p| &p.stream == stream)
+    }
+
+    /// The rollups of a stream.
+    pub fn rollups_of<'a>(&'a self, stream: &'a Name) -> impl Iterator<Item = &'a RollupMeta> {
+        self.rollups.iter().filter(move |r| &r.stream == stream)
+    }
+
+    /// The tiles of a rollup, in the order of their ranges.
+    pub fn tiles_of(&self, rollup: u32) -> impl Iterator<Item = &TileMeta> {
+        self.tiles.iter().filter(move |t| t.rollup == rollup)
+    }
+
+    /// Every file that this version refers to.
+    pub fn files(&self) -> impl Iterator<Item = &FileRef> {
+        let tiles = self.tiles.iter().flat_map(|t| t.files.iter().map(|f| &f.file));
+        self.parts.iter().map(|p| &p.file).chain(tiles).chain(&self.identities)
+    }
+
+    /// Where, by the first four bytes of the store's birth and two of its identity, `_id`s begin.
+    /// The rest of an ObjectId is the sequence number in six bytes.
+    pub fn id_prefix(&self) -> [u8; 6] {
+        let mut prefix = [0; 6];
+        prefix[..4].copy_from_slice(&self.created_s.to_be_bytes());
+        let salt = u16::from_str_radix(self.store_id.get(..4).unwrap_or("0"), 16).unwrap_or(0);
+        prefix[4..].copy_from_slice(&salt.to_be_bytes());
+        prefix
+    }
+
+    /// Checks invariants 2 to 5.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for rollup in &self.rollups {
+            self.check_tiles(rollup)?;
+        }
+        for (name, stream) in &self.streams {
+            let live: u64 = self.parts_of(name).map(|p| p.rows).sum();
+            if live + stream.dropped_events != stream.sealed_events {
+                return Err(format!(
+                    "stream {name}: parts hold {live} events, {} were dropped, {} were sealed",
+                    stream.dropped_events, stream.sealed_events
+                ));
+            }
+        }
+        let mut named = BTreeSet::new();
+        let pending = self.pending.iter().map(|p| p.path.as_str());
+        for path in self.files().map(|f| f.path.as_str()).chain(pending) {
+            if !named.insert(path) {
+                return Err(format!("{path} is named twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_tiles(&self, rollup: &RollupMeta) -> Result<(), String> {
+        let mut at = rollup.first_seq;
+        let mut events = 0;
+        for tile in self.tiles_of(rollup.id) {
+            if tile.first_seq != at || tile.cutoff <= tile.first_seq {
+                return Err(format!(
+                    "rollup {}: a tile covers {}..{} where {at} is next",
+                    rollup.name, tile.first_seq, tile.cutoff
+                ));
+            }
+            at = tile.cutoff;
+            events += tile.events;
+            let mut by_level: BTreeMap<&str, u64> = BTreeMap::new();
+            for section in tile.files.iter().flat_map(|f| &f.sections) {
+                *by_level.entry(&section.level).or_default() += section.events;
+            }
+            if let Some((level, found)) = by_level.iter().find(|(_, found)| **found != tile.events) {
+                return Err(format!(
+                    "rollup {}: level {level} of tile {}..{} holds {found} events, the tile {}",
+                    rollup.name, tile.first_seq, tile.cutoff, tile.events
+                ));
+            }
+            if tile.events > 0 && by_level.is_empty() {
+                return Err(format!("rollup {}: a tile of {} events has no section", rollup.name, tile.events));
+            }
+        }
+        if at != self.sealed_seq.max(rollup.first_seq) {
+            return Err(format!("rollup {}: tiles end at {at}, last_run is {}", rollup.name, self.sealed_seq));
+        }
+        let sealed = self.streams.get(&rollup.stream).map_or(0, |s| s.sealed_events);
+        if events != sealed {
+            return Err(format!("rollup {}: tiles hold {events} events, {sealed} were sealed", rollup.name));
+        }
+        Ok(())
+    }
+
+    /// Checks that `next` may follow this version.
+    pub(crate) fn check_edit(&self, next: &Self) -> Result<(), String> {
+        if next.version != self.version + 1 || next.store_id != self.store_id {
+            return Err(format!("version {} cannot follow {}", next.version, self.version));
+        }
+        if next.sealed_seq < self.sealed_seq
+            || next.journal_floor < self.journal_floor
+            || next.writer_epoch < self.writer_epoch
+            || next.next_seq < next.sealed_seq
+        {
+            return Err("a sequence, epoch or journal floor would fall".into());
+        }
+        next.check()
+    }
+
+    fn encode(&self) -> (Vec<u8>, u32) {
+        let body = serde_json::to_vec(self).expect("BUG: a manifest is plain data");
+        let crc = crc32c::crc32c(&body);
+        let mut bytes = format!("logmill manifest {FORMAT} {} {crc:08x}\n", body.len()).into_bytes();
+        bytes.extend_from_slice(&body);
+        (bytes, crc)
+    }
+
+    fn decode(path: &Path, bytes: &[u8]) -> Result<(Self, u32)> {
+        let corrupt = |offset: usize, what: &str| Error::Corrupt {
+            path: path.into(),
+            offset: offset as u64,
+            what: what.into(),
+        };
+        let head_len = bytes.iter().position(|b| *b == b'\n').ok_or_else(|| corrupt(0, "no head line"))?;
+        let head = std::str::from_utf8(&bytes[..head_len]).map_err(|_| corrupt(0, "the head line is not text"))?;
+        let body = &bytes[head_len + 1..];
+        let words: Vec<&str> = head.split(' ').collect();
+        let ["logmill", "manifest", format, len, crc] = words[..] else {
+            return Err(corrupt(0, "the head line does not say `logmill manifest`"));
+        };
+        let format: u32 = format.parse().map_err(|_| corrupt(0, "no format number"))?;
+        if format > FORMAT {
+            return Err(Error::FormatTooNew { path: path.into(), found: format, known: FORMAT });
+        }
+        if len.parse() != Ok(body.len()) {
+            return Err(corrupt(head_len + 1, "the length differs from the head line's"));
+        }
+        let found = crc32c::crc32c(body);
+        if u32::from_str_radix(crc, 16) != Ok(found) {
+            return Err(corrupt(head_len + 1, "the checksum differs from the head line's"));
+        }
+        let manifest: Self = serde_json::from_slice(body)
+            .map_err(|e| corrupt(head_len + 1 + e.column().saturating_sub(1), &e.to_string()))?;
+        manifest.check().map_err(|what| corrupt(head_len + 1, &what))?;
+        Ok((manifest, found))
+    }
+}
+
+/// A manifest with the checksum of its body, which the next version names.
+#[derive(Debug, Clone)]
+pub(crate) struct Committed {
+    pub(crate) manifest: std::sync::Arc<Manifest>,
+    pub(crate) crc: u32,
+}
+
+fn file_name(version: u64) -> String {
+    format!("{version:016x}{SUFFIX}")
+}
+
+fn versions(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
+    let mut versions: Vec<u64> = fs
+        .list(dir)
+        .at("list", dir)?
+        .iter()
+        .filter_map(|name| u64::from_str_radix(name.strip_suffix(SUFFIX)?, 16).ok())
+        .collect();
+    versions.sort_unstable();
+    Ok(versions)
+}
+
+/// The version number of the newest manifest.
+pub(crate) fn newest_version(fs: &dyn Fs, data: &Path) -> Result<Option<u64>> {
+    let dir = data.join(DIR);
+    if !fs.exists(&dir) {
+        return Ok(None);
+    }
+    Ok(versions(fs, &dir)?.last().copied())
+}
+
+/// Reads the newest manifest. It must be whole: an older one must not be fallen back to, since the
+/// journal below its floor is gone.
+pub(crate) fn read_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Committed>> {
+    let dir = data.join(DIR);
+    loop {
+        let Some(version) = newest_version(fs, data)? else { return Ok(None) };
+        let path = dir.join(file_name(version));
+        let bytes = match fs.read(&path) {
+            // A writer has committed the next version and removed this one meanwhile.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            other => other.at("read", &path)?,
+        };
+        let (manifest, crc) = Manifest::decode(&path, &bytes)?;
+        if manifest.version != version {
+            return Err(Error::Corrupt { path, offset: 0, what: format!("it says version {}", manifest.version) });
+        }
+        return Ok(Some(Committed { manifest: manifest.into(), crc }));
+    }
+}
+
+/// Commits `next` as the successor of `current` and removes the versions before it.
+pub(crate) fn commit(fs: &dyn Fs, data: &Path, current: Option<&Committed>, mut next: Manifest) -> Result<Committed> {
+    let dir = data.join(DIR);
+    if let Some(current) = current {
+        next.version = current.manifest.version + 1;
+        next.previous_crc = current.crc;
+        if let Err(what) = current.manifest.check_edit(&next) {
+            // The edit is thrown away; the store goes on with the manifest it has.
+            return Err(Error::Corrupt { path: dir, offset: 0, what: format!("edit refused: {what}") });
+        }
+    }
+    let (bytes, crc) = next.encode();
+    write_durably(fs, &dir.join(file_name(next.version)), &bytes)?;
+    fs.sync_dir(&dir).at("sync", &dir)?;
+    for version in versions(fs, &dir)?.into_iter().filter(|v| *v < next.version) {
+        let path: PathBuf = dir.join(file_name(version));
+        fs.remove(&path).at("remove", &path)?;
+    }
+    Ok(Committed { manifest: next.into(), crc })
+}

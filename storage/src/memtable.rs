@@ -1,0 +1,171 @@
+//! Events that are in the journal but not yet in parts.
+//!
+//! # Invariants
+//! A chunk's rows are in the order of their sequence numbers; chunks of a stream follow one another.
+//! What a seal has frozen is never merged with what came after.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, TimestampMicrosecondArray, UInt64Array};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema};
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::model::{Name, SEQ, TIME};
+
+/// Chunks are merged while they are small, so that a stream of one-event requests does not become a
+/// list of one-event chunks. 16 Ki rows keep one merge under a millisecond or so.
+const CHUNK_ROWS: usize = 16 * 1024;
+
+/// Some events of one stream, immutable, with room for what readers derive from them.
+#[derive(Debug)]
+pub struct Chunk {
+    /// Typed columns with `time` and `_seq`.
+    pub events: RecordBatch,
+    /// First and last sequence number.
+    pub seq: (u64, u64),
+    /// Least and greatest event time, microseconds since 1970.
+    pub time: (i64, i64),
+    /// What the rooms above have computed from this chunk, by rollup generation: each chunk's cells
+    /// are computed once.
+    derived: Mutex<HashMap<u32, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Chunk {
+    /// Adds sequence numbers to the events of a batch. `seqs` are as many as the rows.
+    pub(crate) fn new(events: &RecordBatch, seqs: Vec<u64>) -> Result<Self> {
+        let mut fields: Vec<Arc<Field>> = events.schema().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(SEQ, DataType::UInt64, false)));
+        let mut columns: Vec<ArrayRef> = events.columns().to_vec();
+        columns.push(Arc::new(UInt64Array::from(seqs)));
+        Self::of(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+    }
+
+    fn of(events: RecordBatch) -> Result<Self> {
+        let seqs: &UInt64Array = column(&events, SEQ);
+        let times: &TimestampMicrosecondArray = column(&events, TIME);
+        let seq = (seqs.value(0), seqs.value(seqs.len() - 1));
+        let mut time = (i64::MAX, i64::MIN);
+        for t in times.values() {
+            time = (time.0.min(*t), time.1.max(*t));
+        }
+        Ok(Self { events, seq, time, derived: Mutex::default() })
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        self.events.get_array_memory_size()
+    }
+
+    /// What was derived under `generation`, made by `make` the first time.
+    pub fn derived<T: Any + Send + Sync>(&self, generation: u32, make: impl FnOnce(&RecordBatch) -> T) -> Arc<T> {
+        if let Some(known) = self.derived.lock().get(&generation).cloned().and_then(|d| d.downcast().ok()) {
+            return known;
+        }
+        // Made outside the lock: two readers may both make it, and the results are equal.
+        let made = Arc::new(make(&self.events));
+        self.derived.lock().insert(generation, made.clone());
+        made
+    }
+}
+
+pub(crate) fn column<'a, T: 'static>(events: &'a RecordBatch, name: &str) -> &'a T {
+    events
+        .column_by_name(name)
+        .and_then(|c| c.as_any().downcast_ref())
+        .expect("BUG: every chunk has time and _seq of their types")
+}
+
+/// The chunks of every stream.
+pub(crate) type Chunks = BTreeMap<Name, Vec<Arc<Chunk>>>;
+
+/// The memtable: what came since the last seal began, and what a running seal has frozen.
+#[derive(Debug, Default)]
+pub(crate) struct Memtable {
+    frozen: Chunks,
+    active: Chunks,
+    active_bytes: usize,
+    frozen_bytes: usize,
+    /// When the oldest active event came, microseconds since 1970.
+    pub(crate) oldest_us: Option<i64>,
+}
+
+impl Memtable {
+    /// Adds a chunk, merging small neighbours.
+    pub(crate) fn append(&mut self, stream: &Name, chunk: Chunk, now_us: i64) -> Result<()> {
+        let chunks = self.active.entry(stream.clone()).or_default();
+        let mut chunk = chunk;
+        self.active_bytes += chunk.bytes();
+        // As a binary counter: a chunk is merged with its neighbour once it is as large, so each row
+        // is copied a logarithmic number of times.
+        while let Some(last) = chunks.last() {
+            let rows = chunk.events.num_rows();
+            let last_rows = last.events.num_rows();
+            if last_rows > rows || last_rows + rows > CHUNK_ROWS || last.events.schema() != chunk.events.schema() {
+                break;
+            }
+            let merged = Chunk::of(concat_batches(&chunk.events.schema(), [&last.events, &chunk.events])?)?;
+            self.active_bytes -= last.bytes() + chunk.bytes();
+            self.active_bytes += merged.bytes();
+            chunks.pop();
+            chunk = merged;
+        }
+        chunks.push(Arc::new(chunk));
+        self.oldest_us.get_or_insert(now_us);
+        Ok(())
+    }
+
+    /// Freezes what is there for a seal.
+    pub(crate) fn freeze(&mut self) -> Chunks {
+        assert!(self.frozen.is_empty(), "BUG: one seal at a time");
+        self.frozen = std::mem::take(&mut self.active);
+        self.frozen_bytes = std::mem::take(&mut self.active_bytes);
+        self.oldest_us = None;
+        self.frozen.clone()
+    }
+
+    /// Forgets what a seal has committed.
+    pub(crate) fn release(&mut self) {
+        self.frozen.clear();
+        self.frozen_bytes = 0;
+    }
+
+    /// Puts back what a failed seal had frozen.
+    pub(crate) fn thaw(&mut self, now_us: i64) {
+        for (stream, mut chunks) in std::mem::take(&mut self.frozen) {
+            let active = self.active.entry(stream).or_default();
+            chunks.append(active);
+            *active = chunks;
+        }
+        self.active_bytes += std::mem::take(&mut self.frozen_bytes);
+        if !self.active.is_empty() {
+            self.oldest_us = Some(now_us);
+        }
+    }
+
+    /// Everything, oldest first.
+    pub(crate) fn chunks(&self) -> Chunks {
+        let mut all = self.frozen.clone();
+        for (stream, chunks) in &self.active {
+            all.entry(stream.clone()).or_default().extend(chunks.iter().cloned());
+        }
+        all
+    }
+
+    /// Bytes of memory held by what no seal has taken yet.
+    pub(crate) fn active_bytes(&self) -> usize {
+        self.active_bytes
+    }
+
+    /// Bytes of memory held in all.
+    pub(crate) fn bytes(&self) -> usize {
+        self.active_bytes + self.frozen_bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.active.is_empty() && self.frozen.is_empty()
+    }
+}

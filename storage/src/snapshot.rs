@@ -1,0 +1,67 @@
+//! What a reader sees: one manifest and the memtable that belongs to it, taken together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::env::Fs;
+use crate::error::Result;
+use crate::file::FileRef;
+use crate::manifest::{Manifest, StreamMeta};
+use crate::memtable::{Chunk, Chunks};
+use crate::model::Name;
+
+/// A consistent view of the store at one moment. The files it names stay on disk while it lives.
+///
+/// # Invariants
+/// Every event acknowledged before it was taken is in exactly one place: in a part and the tiles
+/// (sequence below `manifest.sealed_seq`) or in a chunk (from there on).
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub(crate) data: PathBuf,
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) streams: Arc<BTreeMap<Name, StreamMeta>>,
+    pub(crate) chunks: Chunks,
+    pub(crate) next_seq: u64,
+    /// Keeps the files of `manifest` on disk.
+    #[expect(dead_code, reason = "held so that the writer sees which versions are being read")]
+    pub(crate) pin: Arc<dyn std::any::Any + Send + Sync>,
+}
+
+impl Snapshot {
+    /// The data directory.
+    pub fn data_dir(&self) -> &Path {
+        &self.data
+    }
+
+    /// What is in parts and tiles.
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
+    }
+
+    /// Streams by name, with the columns that appeared since the last seal too.
+    pub fn streams(&self) -> &BTreeMap<Name, StreamMeta> {
+        &self.streams
+    }
+
+    /// The chunks of a stream, oldest first.
+    pub fn chunks(&self, stream: &str) -> &[Arc<Chunk>] {
+        self.chunks.get(stream).map_or(&[], Vec::as_slice)
+    }
+
+    /// Exclusive end of the sequence numbers seen here.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Reads a file of this snapshot's manifest, checked against it.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] when it is not as it was written.
+    pub fn read(&self, file: &FileRef) -> Result<Bytes> {
+        file.read(&*self.fs, &self.data)
+    }
+}
