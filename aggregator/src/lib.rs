@@ -1,1 +1,38 @@
-//! placeholder
+//! Rollups: definitions, calendar buckets, mergeable states, the cascade, tiles and reads.
+//!
+//! Events become [`Cells`] by [`cascade()`]; a seal writes them with [`encode`] as one tile file per
+//! rollup (through [`Cascade`], storage's [`storage::Roller`]); a reader takes cells out of tiles
+//! with [`TileFile::read`], out of memtable chunks with [`CellSet::level`], joins any number of
+//! them with [`merge`] and turns the result into columns with [`finalise`].
+//!
+//! # Invariants
+//! * Every state is a commutative monoid with one canonical encoding: any order and bracketing of
+//!   merges gives the same bytes, so equality of two histories is byte equality.
+//! * Tiles hold deltas, never totals: a level is the merge of all its tiles and the memtable.
+//! * Means, quantiles and estimates are computed when read and stored nowhere.
+//! * Nothing here reads a clock, a file or a random number.
+
+mod bytes_io;
+mod calendar;
+mod cascade;
+mod cells;
+mod column;
+mod definition;
+mod error;
+mod group;
+mod intern;
+mod read;
+mod roller;
+pub mod state;
+mod table;
+mod tile;
+
+pub use calendar::{Bucket, Calendar, Cursor, Level, WeekStart};
+pub use cascade::cascade;
+pub use cells::{CellSet, Cells, Filter, KeyValue, Projection};
+pub use definition::{Definition, Key, KeyType, Measure, MeasureKind, Number, defaults};
+pub use error::{Error, Result};
+pub use read::{Comparison, Difference, column_entry_level, columns, compare, finalise, merge};
+pub use roller::{Cascade, Config};
+pub use table::RollupTable;
+pub use tile::{TileFile, encode};

@@ -1,1 +1,31 @@
-//! placeholder
+//! Bytes from the world become typed columns and quarantine.
+//!
+//! Two halves. The **parsers** are pure: bytes and a receive time in, an Arrow batch and a list of
+//! quarantined lines out; no clock, no files. The **readers** open compressed files and cut any
+//! stream of bytes into blocks of whole lines.
+//!
+//! # Invariants
+//! * `lines = events + quarantined + empty`, for every block and every input.
+//! * No input makes a parser panic or fail: what does not parse is quarantined with its raw bytes.
+//! * The same bytes with the same options give the same columns.
+
+mod access;
+mod blocks;
+mod detect;
+mod error;
+mod explain;
+mod format;
+mod json;
+mod lines;
+mod open;
+mod parser;
+mod stamp;
+
+pub use access::rebuild_request;
+pub use blocks::{BLOCK_BYTES, Block, LINE_BYTES_MAX, LineBlocks};
+pub use detect::{Detection, SAMPLE_LINES, detect};
+pub use error::{Error, Result};
+pub use explain::{BadLine, Explanation, FieldExplained, explain};
+pub use format::Format;
+pub use open::{Compression, decompress, open};
+pub use parser::{BLOCK_BYTES_MAX, COLUMNS_MAX, MAX_FUTURE_US, ParseOptions, Parsed, Parser};

@@ -1,1 +1,36 @@
-//! placeholder
+//! Streams, rollup levels and `system.*` as DataFusion tables, and what else a query needs.
+//!
+//! [`Engine::sql`] plans and runs a query over one [`storage::Snapshot`]; [`output`] writes its rows;
+//! [`Figures`] say what was looked at. [`slice_sql`] and [`TailFilter`] serve the commands of those
+//! names, [`documents`] turns rows into the BSON documents that a MongoDB client sees.
+//!
+//! # Invariants
+//! * Nothing here writes to a store.
+//! * Each query reads one snapshot: every acknowledged event once, in tables and in levels alike.
+//! * A filter that leaves out parts, pages or cells never leaves out a row that passes it.
+
+mod catalog;
+mod document;
+mod engine;
+mod error;
+mod figures;
+mod functions;
+mod level;
+pub mod output;
+mod rewrite;
+mod slice;
+mod stream;
+mod system;
+mod tail;
+
+pub use document::{document, documents};
+pub use engine::{Answer, AnswerStream, Engine, EngineOptions, FiguresHandle, QueryInfo};
+pub use error::{Error, Kind, Result};
+pub use figures::{Count, Figures};
+pub use output::type_name;
+pub use slice::{SliceArgs, slice_sql};
+pub use system::{NoSystemInfo, SourceInfo, SystemInfo};
+pub use tail::TailFilter;
+
+#[cfg(test)]
+mod tests;

@@ -1,22 +1,40 @@
 //! Documents, journal, memtable, parts, manifest: what Logmill has acknowledged and where it is.
+//!
+//! In the order in which an event meets them: [`Batch`] (`model`), its bytes (`record`), the
+//! `journal`, the `memtable`, the seal (`store/seal`) into a `part` and, through [`Roller`], into
+//! tiles, all committed by the `manifest`. A [`Snapshot`] is what a reader sees of it, in this
+//! process ([`Store::snapshot`]) or in another ([`Reader`]).
 
 mod env;
 mod error;
 mod file;
+mod identity;
+mod journal;
 mod manifest;
 mod memtable;
 mod model;
+mod part;
+mod reader;
+mod readers;
+mod record;
+mod recover;
 mod rolling;
+mod shape;
 mod snapshot;
+mod store;
 
 pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, SystemClock};
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;
+pub use identity::SourcePosition;
 pub use manifest::{Manifest, PartMeta, PartitionWidth, Pending, StreamMeta, TileFile, TileMeta};
 pub use memtable::Chunk;
 pub use model::{
     Ack, Batch, Column, ColumnType, ID, Identity, Name, QUARANTINE, Quarantined, REST, SEQ, StreamKind, TIME,
     WriteConcern, access_fields, arrow_schema,
 };
+pub use part::{partition_folder, partition_start, read_part};
+pub use reader::Reader;
 pub use rolling::{BoxError, NewRollup, NoRollups, Roller, RollupMeta, Section, TileImage};
 pub use snapshot::Snapshot;
+pub use store::{Config, Counters, Options, SealReport, Status, Store, StreamConfig};

@@ -21,7 +21,10 @@ traced to them:
   * one space separates the target from its protocol, every other one belongs
     to the target; "n" in HTTP/n[.n] is one or more digits;
   * the rest of a line that matched as a prefix may be empty text (a trailing
-    space), and then `extra` is the empty text, not null.
+    space), and then `extra` is the empty text, not null; so is `query` after
+    a final `?`;
+  * whether a request of `-` is null or the text `-` is left open: `request` is
+    the one column without a figure here.
 """
 
 import argparse

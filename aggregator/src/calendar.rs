@@ -1,0 +1,318 @@
+//! Calendar buckets: which minute, hour, day, week, month and year an instant belongs to.
+//!
+//! # Invariants
+//! * Buckets are half-open intervals of UTC instants, `start <= t < end`; those of one level tile
+//!   the time line without gap or overlap.
+//! * Each bucket lies inside one bucket of the next coarser level of its chain: minute in hour in
+//!   day in week, and day in month in year. So the cascade never has to split a cell.
+//!
+//! How that is kept through changes of offset: a minute or an hour is the floor of the local time,
+//! cut at the change, so the hour that clocks repeat becomes two buckets. Day `d` begins at the
+//! earliest instant whose local date is `d` or later: a day without midnight begins at the change,
+//! a day that a zone skipped is empty, and a quarter of an hour that clocks set back across
+//! midnight stays with the day that had begun. Weeks, months and years begin with their first day.
+
+use chrono::{DateTime, Offset, TimeZone};
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+
+const SECOND_US: i64 = 1_000_000;
+const DAY_S: i64 = 86_400;
+/// Offsets beyond these instants are taken as those at them (years 1 and 9999), where every zone
+/// is long constant; chrono's own range is narrower than that of 64-bit microseconds.
+const ZONE_MIN_S: i64 = -62_135_596_800;
+const ZONE_MAX_S: i64 = 253_402_300_799;
+/// No local time is further from UTC (the widest of the time zone database is 15 h 14 min).
+const OFFSET_MAX_S: i64 = 16 * 3_600;
+/// Two changes of offset of one zone are further apart than this.
+const PROBE_S: i64 = 6 * 3_600;
+
+/// A length of bucket, from the finest to the coarsest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Sixty seconds, fewer where an offset changes.
+    Minute,
+    /// Sixty minutes, fewer where an offset changes.
+    Hour,
+    /// A local calendar day.
+    Day,
+    /// Seven local days.
+    Week,
+    /// A local calendar month.
+    Month,
+    /// A local calendar year.
+    Year,
+}
+
+impl Level {
+    /// Every level, finest first.
+    pub const ALL: [Self; 6] = [Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
+
+    /// The name in definitions and manifest sections: `minute`, `hour`, …
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+
+    /// The name of its SQL table inside the rollup's schema: `minutely`, `hourly`, …
+    pub fn table(self) -> &'static str {
+        match self {
+            Self::Minute => "minutely",
+            Self::Hour => "hourly",
+            Self::Day => "daily",
+            Self::Week => "weekly",
+            Self::Month => "monthly",
+            Self::Year => "yearly",
+        }
+    }
+
+    /// The level named `name`, as [`Level::as_str`] spells it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == name)
+    }
+
+    /// The level whose SQL table is `table`, as [`Level::table`] spells it.
+    pub fn from_table(table: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.table() == table)
+    }
+
+    /// The levels that this one can be built from, the nearest first.
+    pub(crate) fn chain(self) -> &'static [Self] {
+        use Level::{Day, Hour, Minute, Month, Week, Year};
+        match self {
+            Minute => &[],
+            Hour => &[Minute],
+            Day => &[Hour, Minute],
+            Week | Month => &[Day, Hour, Minute],
+            Year => &[Month, Day, Hour, Minute],
+        }
+    }
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The first day of a week.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WeekStart {
+    /// As in the United States and in the design this follows.
+    #[default]
+    Sunday,
+    /// As in ISO 8601.
+    Monday,
+}
+
+/// One calendar interval, microseconds since 1970, half-open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bucket {
+    /// Its first instant, the bucket's name.
+    pub start_us: i64,
+    /// The first instant after it.
+    pub end_us: i64,
+}
+
+impl Bucket {
+    /// Whether `t_us` lies in it.
+    pub fn contains(&self, t_us: i64) -> bool {
+        self.start_us <= t_us && t_us < self.end_us
+    }
+}
+
+/// The calendar of one zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calendar {
+    zone: Tz,
+    week: WeekStart,
+}
+
+impl Calendar {
+    /// The calendar of a zone whose weeks begin on `week`.
+    pub fn new(zone: Tz, week: WeekStart) -> Self {
+        Self { zone, week }
+    }
+
+    /// The bucket of `level` that holds the instant `t_us`.
+    pub fn bucket(&self, level: Level, t_us: i64) -> Bucket {
+        let t_s = t_us.div_euclid(SECOND_US);
+        let (start_s, end_s) = match level {
+            Level::Minute => self.clock(60, t_s),
+            Level::Hour => self.clock(3_600, t_s),
+            Level::Day | Level::Week | Level::Month | Level::Year => {
+                let (first, next) = self.days(level, self.day(t_s));
+                (self.day_start(first), self.day_start(next))
+            }
+        };
+        Bucket { start_us: start_s.saturating_mul(SECOND_US), end_us: end_s.saturating_mul(SECOND_US) }
+    }
+
+    /// The start of the time partition that keeps the buckets of `level` around `bucket_start_us`:
+    /// minutes by local day, hours by month, days by year; weeks, months and years have one, 0.
+    pub fn partition(&self, level: Level, bucket_start_us: i64) -> i64 {
+        let by = match level {
+            Level::Minute => Level::Day,
+            Level::Hour => Level::Month,
+            Level::Day => Level::Year,
+            Level::Week | Level::Month | Level::Year => return 0,
+        };
+        self.bucket(by, bucket_start_us).start_us
+    }
+
+    /// Seconds that local time is ahead of UTC at `t_s`.
+    fn offset_s(&self, t_s: i64) -> i64 {
+        if self.zone == Tz::UTC {
+            return 0;
+        }
+        let within = t_s.clamp(ZONE_MIN_S, ZONE_MAX_S);
+        let utc = DateTime::from_timestamp(within, 0).expect("BUG: clamped to years that chrono knows").naive_utc();
+        i64::from(self.zone.offset_from_utc_datetime(&utc).fix().local_minus_utc())
+    }
+
+    /// The interval of `len_s` seconds of local time around `t_s`, cut at changes of offset.
+    fn clock(&self, len_s: i64, t_s: i64) -> (i64, i64) {
+        let offset = self.offset_s(t_s);
+        let start = (t_s + offset).div_euclid(len_s) * len_s - offset;
+        let end = start + len_s;
+        if self.zone == Tz::UTC {
+            return (start, end);
+        }
+        let cut_start =
+            if self.offset_s(start) == offset { start } else { first_where(start, t_s, |s| self.offset_s(s) == offset) };
+        let cut_end = if self.offset_s(end - 1) == offset {
+            end
+        } else {
+            first_where(t_s, end - 1, |s| self.offset_s(s) != offset)
+        };
+        (cut_start, cut_end)
+    }
+
+    /// The day (since 1970-01-01) whose interval holds `t_s`.
+    fn day(&self, t_s: i64) -> i64 {
+        let mut day = (t_s + self.offset_s(t_s)).div_euclid(DAY_S);
+        // Clocks that went back across midnight show a date that is over; only then this moves.
+        while self.zone != Tz::UTC && self.day_start(day + 1) <= t_s {
+            day += 1;
+        }
+        day
+    }
+
+    /// The first instant whose local date is `day` or later.
+    fn day_start(&self, day: i64) -> i64 {
+        let midnight = day * DAY_S;
+        if self.zone == Tz::UTC {
+            return midnight;
+        }
+        // Walk the spans of constant offset from before any place could have this date.
+        let mut span_start = midnight - OFFSET_MAX_S;
+        loop {
+            let offset = self.offset_s(span_start);
+            let probe = span_start + PROBE_S;
+            let span_end = if self.offset_s(probe) == offset {
+                probe
+            } else {
+                first_where(span_start, probe, |s| self.offset_s(s) != offset)
+            };
+            let start = span_start.max(midnight - offset);
+            if start < span_end {
+                return start;
+            }
+            span_start = span_end;
+        }
+    }
+
+    /// The first day of the week, month or year of `day`, and that of the next.
+    fn days(&self, level: Level, day: i64) -> (i64, i64) {
+        match level {
+            Level::Week => {
+                // 1970-01-01 was a Thursday: the Sunday before it is day -4, the Monday -3.
+                let shift = match self.week {
+                    WeekStart::Sunday => 4,
+                    WeekStart::Monday => 3,
+                };
+                let first = (day + shift).div_euclid(7) * 7 - shift;
+                (first, first + 7)
+            }
+            Level::Month => {
+                let (year, month) = year_month(day);
+                let next = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+                (first_day(year, month), first_day(next.0, next.1))
+            }
+            Level::Year => {
+                let (year, _) = year_month(day);
+                (first_day(year, 1), first_day(year + 1, 1))
+            }
+            Level::Minute | Level::Hour | Level::Day => (day, day + 1),
+        }
+    }
+}
+
+/// A calendar that remembers the last bucket of each level: sorted instants cost one comparison.
+#[derive(Debug, Clone)]
+pub struct Cursor {
+    calendar: Calendar,
+    last: [Bucket; 6],
+}
+
+impl Cursor {
+    /// A cursor over `calendar`.
+    pub fn new(calendar: Calendar) -> Self {
+        // An empty bucket contains nothing, so the first question is always looked up.
+        Self { calendar, last: [Bucket { start_us: 0, end_us: 0 }; 6] }
+    }
+
+    /// As [`Calendar::bucket`].
+    pub fn bucket(&mut self, level: Level, t_us: i64) -> Bucket {
+        let last = &mut self.last[level as usize];
+        if !last.contains(t_us) {
+            *last = self.calendar.bucket(level, t_us);
+        }
+        *last
+    }
+}
+
+/// The smallest `s` in `(low, high]` for which `holds`, given that it fails at `low`, holds at
+/// `high` and changes once.
+fn first_where(mut low: i64, mut high: i64, holds: impl Fn(i64) -> bool) -> i64 {
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if holds(middle) { high = middle } else { low = middle }
+    }
+    high
+}
+
+/// Year and month (1 to 12) of a day since 1970-01-01, in the proleptic Gregorian calendar.
+fn year_month(day: i64) -> (i64, i64) {
+    // Years begin in March here, so that the leap day is the last of its year.
+    let shifted = day + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month)
+}
+
+/// The day since 1970-01-01 on which a month begins.
+fn first_day(year: i64, month: i64) -> i64 {
+    let march_year = if month <= 2 { year - 1 } else { year };
+    let era = march_year.div_euclid(400);
+    let year_of_era = march_year.rem_euclid(400);
+    let month_from_march = if month > 2 { month - 3 } else { month + 9 };
+    let day_of_year = (153 * month_from_march + 2) / 5;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[cfg(test)]
+mod tests;

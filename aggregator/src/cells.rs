@@ -1,0 +1,304 @@
+//! Cells: the states of one level in columns, and what a reader may ask of them.
+//!
+//! # Invariants
+//! * No two cells of one [`Cells`] have the same bucket and key.
+//! * `key` are rows of `keys`, and coupon ids of distinct counts are ranks in `coupons`; both
+//!   dictionaries hold no value twice. They may hold values that no cell refers to.
+//! * The cascade's cells are sorted by (bucket, key id); cells read from a tile need not be.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int16Array, Int64Array, StringArray};
+use arrow::datatypes::{Int16Type, Int64Type};
+
+use crate::calendar::Level;
+use crate::column::Column;
+use crate::definition::{Definition, KeyType, MeasureKind};
+use crate::error::{Error, Result};
+use crate::read::columns_of;
+
+/// The value of one key column.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyValue {
+    /// Null, a key like any other.
+    Null,
+    /// A value of an integer column.
+    Int(i64),
+    /// A value of a text column.
+    Text(String),
+}
+
+impl std::fmt::Display for KeyValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Text(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
+/// Which cells a reader wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// Buckets that start at or after this, microseconds since 1970.
+    pub from_us: i64,
+    /// Buckets that start before this.
+    pub to_us: i64,
+    /// Per key column, in the definition's order: `None`, or the values it may have. An empty
+    /// outer list asks nothing of the keys.
+    pub keys: Vec<Option<Vec<KeyValue>>>,
+}
+
+impl Filter {
+    /// Everything.
+    pub const ALL: Self = Self { from_us: i64::MIN, to_us: i64::MAX, keys: Vec::new() };
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+/// Which states a reader wants; what is not wanted is not decoded. Counts of events always come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Projection {
+    /// Per component of the definition.
+    pub(crate) components: Vec<bool>,
+}
+
+impl Projection {
+    /// Every state.
+    pub fn all(definition: &Definition) -> Self {
+        Self { components: vec![true; definition.components().len()] }
+    }
+
+    /// The states that these columns of a level table are computed from.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a column that the level does not have.
+    pub fn of_columns(definition: &Definition, level: Level, names: &[&str]) -> Result<Self> {
+        let mut components = vec![false; definition.components().len()];
+        for name in names {
+            if matches!(*name, "bucket" | "bucket_end") || definition.by().iter().any(|k| k.name == **name) {
+                continue;
+            }
+            let owner = definition.measures().iter().find(|m| columns_of(m).iter().any(|f| f.name() == *name));
+            let Some(measure) = owner else {
+                return Err(Error::invalid(format!("rollup {} has no column {name}", definition.name())));
+            };
+            if level < measure.from {
+                let (name_of, from) = (definition.name(), measure.from.table());
+                return Err(Error::invalid(format!(
+                    "{name} enters {name_of} at a coarser level; ask {name_of}.{from} or above"
+                )));
+            }
+            let needed = definition.components_for(measure);
+            // The numbers of a histogram need none of its counts.
+            let whole = !matches!(measure.kind, MeasureKind::Histogram { .. })
+                || !["_count", "_sum", "_mean", "_min", "_max"]
+                    .iter()
+                    .any(|suffix| name.strip_prefix(&*measure.name) == Some(suffix));
+            for component in if whole { &needed[..] } else { &needed[..1] } {
+                components[*component] = true;
+            }
+        }
+        Ok(Self { components })
+    }
+}
+
+/// The dictionary of key tuples: one array per key column, one row per key.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    pub(crate) columns: Vec<ArrayRef>,
+    pub(crate) len: usize,
+}
+
+impl Keys {
+    /// One key column's value.
+    pub(crate) fn value(&self, column: usize, row: usize) -> KeyValue {
+        let array = &self.columns[column];
+        if array.is_null(row) {
+            return KeyValue::Null;
+        }
+        if let Some(text) = array.as_any().downcast_ref::<StringArray>() {
+            KeyValue::Text(text.value(row).to_owned())
+        } else if let Some(short) = array.as_any().downcast_ref::<Int16Array>() {
+            KeyValue::Int(i64::from(short.value(row)))
+        } else {
+            KeyValue::Int(array.as_primitive::<Int64Type>().value(row))
+        }
+    }
+
+    /// A key as its values.
+    pub(crate) fn tuple(&self, row: usize) -> Vec<KeyValue> {
+        (0..self.columns.len()).map(|c| self.value(c, row)).collect()
+    }
+
+    /// Per key whether the filter lets it pass; `None` when it asks nothing of them.
+    pub(crate) fn passing(&self, filter: &Filter) -> Option<Vec<bool>> {
+        let mut passing: Option<Vec<bool>> = None;
+        for (column, wanted) in filter.keys.iter().enumerate() {
+            let (Some(wanted), Some(array)) = (wanted, self.columns.get(column)) else { continue };
+            let passing = passing.get_or_insert_with(|| vec![true; self.len]);
+            let null = wanted.contains(&KeyValue::Null);
+            let ints: Vec<i64> =
+                wanted.iter().filter_map(|v| if let KeyValue::Int(i) = v { Some(*i) } else { None }).collect();
+            let texts: std::collections::HashSet<&str> =
+                wanted.iter().filter_map(|v| if let KeyValue::Text(t) = v { Some(&**t) } else { None }).collect();
+            for (row, pass) in passing.iter_mut().enumerate() {
+                *pass = *pass
+                    && if array.is_null(row) {
+                        null
+                    } else if let Some(text) = array.as_any().downcast_ref::<StringArray>() {
+                        texts.contains(text.value(row))
+                    } else if let Some(short) = array.as_any().downcast_ref::<Int16Array>() {
+                        ints.contains(&i64::from(short.value(row)))
+                    } else {
+                        ints.contains(&array.as_primitive::<Int64Type>().value(row))
+                    };
+            }
+        }
+        passing
+    }
+
+    /// No keys, with columns of the definition's types.
+    pub(crate) fn empty(definition: &Definition) -> Self {
+        let columns = definition.by().iter().map(|k| arrow::array::new_empty_array(&k.key_type.arrow())).collect();
+        Self { columns, len: 0 }
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.columns.iter().map(|c| c.get_array_memory_size()).sum()
+    }
+}
+
+/// Puts an array of an integer key column together from 64-bit values.
+pub(crate) fn int_column(key_type: KeyType, values: impl Iterator<Item = Option<i64>>) -> Result<ArrayRef, i64> {
+    if key_type == KeyType::Int16 {
+        let narrow = values
+            .map(|v| v.map(|v| i16::try_from(v).map_err(|_| v)).transpose())
+            .collect::<Result<Vec<Option<i16>>, i64>>()?;
+        return Ok(Arc::new(arrow::array::PrimitiveArray::<Int16Type>::from_iter(narrow)));
+    }
+    Ok(Arc::new(values.collect::<Int64Array>()))
+}
+
+/// The states of one level.
+#[derive(Debug, Clone)]
+pub struct Cells {
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) coupons: Arc<Vec<u64>>,
+    /// Start of each cell's bucket, microseconds since 1970.
+    pub(crate) bucket: Vec<i64>,
+    pub(crate) key: Vec<u32>,
+    /// Events.
+    pub(crate) count: Vec<u64>,
+    /// Per component of the definition; `None` where the level lacks it or it was not asked for.
+    pub(crate) columns: Vec<Option<Column>>,
+}
+
+impl Cells {
+    /// No cells; has every state that `projection` asks for and `level` has.
+    pub fn empty(definition: &Definition, level: Level, projection: &Projection) -> Self {
+        let columns = definition
+            .components()
+            .iter()
+            .zip(&projection.components)
+            .map(|(component, wanted)| (*wanted && component.at(level)).then(|| Column::empty(component, level)))
+            .collect();
+        Self {
+            keys: Arc::new(Keys::empty(definition)),
+            coupons: Arc::default(),
+            bucket: Vec::new(),
+            key: Vec::new(),
+            count: Vec::new(),
+            columns,
+        }
+    }
+
+    /// Number of cells.
+    pub fn len(&self) -> usize {
+        self.count.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count.is_empty()
+    }
+
+    /// Events counted in them.
+    pub fn events(&self) -> u64 {
+        self.count.iter().fold(0, |a, b| a.wrapping_add(*b))
+    }
+
+    /// Start of the first and of the last bucket, microseconds since 1970.
+    pub fn bucket_range(&self) -> Option<(i64, i64)> {
+        Some((*self.bucket.iter().min()?, *self.bucket.iter().max()?))
+    }
+
+    /// Bytes in memory, dictionaries included.
+    pub fn memory_bytes(&self) -> usize {
+        let columns: usize = self.columns.iter().flatten().map(Column::memory_bytes).sum();
+        self.keys.memory_bytes() + self.coupons.len() * 8 + self.len() * 20 + columns
+    }
+
+    /// The cells that pass, with the states asked for.
+    pub fn filter(&self, filter: &Filter, projection: &Projection) -> Self {
+        let passing = self.keys.passing(filter);
+        let kept: Vec<u32> = (0..self.len())
+            .filter(|c| {
+                let bucket = self.bucket[*c];
+                filter.from_us <= bucket
+                    && bucket < filter.to_us
+                    && passing.as_ref().is_none_or(|p| p[self.key[*c] as usize])
+            })
+            .map(|c| c as u32)
+            .collect();
+        let columns = self
+            .columns
+            .iter()
+            .zip(&projection.components)
+            .map(|(column, wanted)| column.as_ref().filter(|_| *wanted).map(|c| c.take(&kept)))
+            .collect();
+        Self {
+            keys: Arc::clone(&self.keys),
+            coupons: Arc::clone(&self.coupons),
+            bucket: kept.iter().map(|c| self.bucket[*c as usize]).collect(),
+            key: kept.iter().map(|c| self.key[*c as usize]).collect(),
+            count: kept.iter().map(|c| self.count[*c as usize]).collect(),
+            columns,
+        }
+    }
+}
+
+/// The cells of some events at every level of one rollup.
+#[derive(Debug, Clone)]
+pub struct CellSet {
+    pub(crate) levels: Vec<(Level, Cells)>,
+    pub(crate) events: u64,
+}
+
+impl CellSet {
+    /// Events counted, the same at every level.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The cells of a level, `None` when the rollup does not have it.
+    pub fn level(&self, level: Level) -> Option<&Cells> {
+        self.levels.iter().find(|(l, _)| *l == level).map(|(_, cells)| cells)
+    }
+
+    /// Bytes in memory; dictionaries are shared and counted once.
+    pub fn memory_bytes(&self) -> usize {
+        let shared = |c: &Cells| c.keys.memory_bytes() + c.coupons.len() * 8;
+        let all: usize = self.levels.iter().map(|(_, c)| c.memory_bytes() - shared(c)).sum();
+        all + self.levels.first().map_or(0, |(_, c)| shared(c))
+    }
+}
+
+#[cfg(test)]
+mod tests;

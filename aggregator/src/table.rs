@@ -1,0 +1,179 @@
+//! A rollup as a user writes it in `logmill.toml`: the table `[rollup.NAME]`.
+//!
+//! What is written here is resolved into a [`Definition`] once the kind of its stream is known.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use storage::{Name, StreamKind};
+
+use crate::calendar::{Level, WeekStart};
+use crate::definition::{Definition, Key, KeyType, Measure, MeasureKind, Number};
+use crate::error::{Error, Result};
+use crate::state::Layout;
+
+const DIGITS_DEFAULT: u8 = 2;
+/// One TiB: no response is larger.
+const MAX_DEFAULT: u64 = 1 << 40;
+
+/// The table `[rollup.NAME]` of the configuration.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RollupTable {
+    /// The stream it counts.
+    pub stream: String,
+    /// Key fields; none counts everything together.
+    #[serde(default)]
+    pub by: Vec<Value>,
+    /// Levels, every one by default.
+    #[serde(default)]
+    pub levels: Option<Vec<Level>>,
+    /// IANA name of the zone in which days begin, `UTC` by default.
+    #[serde(default)]
+    pub timezone: Option<String>,
+    /// First day of a week, Sunday by default.
+    #[serde(default)]
+    pub week: WeekStart,
+    /// Age limits by level; not supported yet.
+    #[serde(default)]
+    pub retention: Option<Value>,
+    /// Number of keys a day that keep their name; not supported yet.
+    #[serde(default)]
+    pub max_keys: Option<Value>,
+    /// Measures by name.
+    pub measures: Map<String, Value>,
+}
+
+/// A measure written as a table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeasureTable {
+    of: Option<String>,
+    histogram: Option<String>,
+    distinct: Option<String>,
+    from: Option<Level>,
+    digits: Option<u8>,
+    max: Option<Value>,
+    filter: Option<Value>,
+}
+
+impl RollupTable {
+    /// Resolves the table for a stream of this kind.
+    ///
+    /// # Errors
+    /// [`Error::Definition`] naming the member that is wrong, unknown or not supported yet.
+    pub fn resolve(&self, name: &Name, kind: StreamKind) -> Result<Definition> {
+        let fail = |what: String| Error::definition(name.as_str(), what);
+        for (member, value) in [("retention", &self.retention), ("max_keys", &self.max_keys)] {
+            if value.is_some() {
+                return Err(fail(format!("{member} is not supported yet; leave it out")));
+            }
+        }
+        let stream = Name::new(&self.stream).map_err(|e| fail(format!("stream: {e}")))?;
+        let by = self.by.iter().map(|key| key_of(key, kind).map_err(&fail)).collect::<Result<Vec<_>>>()?;
+        let zone = self.timezone.as_deref().unwrap_or("UTC");
+        let timezone = zone
+            .parse()
+            .map_err(|_| fail(format!("timezone {zone:?} is not an IANA name such as Europe/Berlin")))?;
+        let levels = self.levels.clone().unwrap_or_else(|| Level::ALL.to_vec());
+        let finest = levels.iter().min().copied().unwrap_or(Level::Minute);
+        let measures = self
+            .measures
+            .iter()
+            .map(|(measure, value)| {
+                measure_of(measure, value, kind, finest).map_err(|what| fail(format!("measure {measure}: {what}")))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Definition::new(name.clone(), stream, by, levels, timezone, self.week, measures)
+    }
+}
+
+fn key_of(value: &Value, kind: StreamKind) -> Result<Key, String> {
+    match value {
+        Value::String(field) => Ok(Key { name: field.clone(), key_type: KeyType::of(field, kind)? }),
+        Value::Object(_) => Err("keys made by an expression are not supported yet; name a field".to_owned()),
+        other => Err(format!("by lists field names, not {other}")),
+    }
+}
+
+fn measure_of(name: &str, value: &Value, kind: StreamKind, finest: Level) -> Result<Measure, String> {
+    let (what, from) = match value {
+        Value::String(text) => (function(text, kind)?, None),
+        Value::Object(_) => {
+            let table: MeasureTable = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
+            table_measure(&table, kind)?
+        }
+        other => return Err(format!("{other} is not a measure; write \"count\", \"sum(field)\" or a table")),
+    };
+    Ok(Measure { name: name.to_owned(), kind: what, from: from.unwrap_or(finest).max(finest) })
+}
+
+fn table_measure(table: &MeasureTable, kind: StreamKind) -> Result<(MeasureKind, Option<Level>), String> {
+    if table.filter.is_some() {
+        return Err("filter is not supported yet; leave it out".to_owned());
+    }
+    if table.histogram.is_none() && (table.digits.is_some() || table.max.is_some()) {
+        return Err("digits and max belong to a histogram".to_owned());
+    }
+    let what = match (&table.of, &table.histogram, &table.distinct) {
+        (Some(of), None, None) => function(of, kind)?,
+        (None, Some(field), None) => {
+            let digits = table.digits.unwrap_or(DIGITS_DEFAULT);
+            let max = table.max.as_ref().map_or(Ok(MAX_DEFAULT), size)?;
+            let layout = Layout::new(digits, max).map_err(|e| e.to_string())?;
+            MeasureKind::Histogram { field: number(field, kind)?, layout }
+        }
+        (None, None, Some(field)) => MeasureKind::Distinct { field: field.clone() },
+        _ => return Err("a table has one of \"of\", \"histogram\" and \"distinct\"".to_owned()),
+    };
+    Ok((what, table.from))
+}
+
+/// Reads `count`, `sum(f)`, `min(f)`, `max(f)` and `mean(f)`.
+fn function(text: &str, kind: StreamKind) -> Result<MeasureKind, String> {
+    if text == "count" {
+        return Ok(MeasureKind::Count);
+    }
+    let known = "write count, sum(f), min(f), max(f), mean(f), { histogram = f } or { distinct = f }";
+    let Some((function, field)) = text.strip_suffix(')').and_then(|t| t.split_once('(')) else {
+        return Err(format!("{text:?} is not a measure; {known}"));
+    };
+    let field = number(field.trim(), kind)?;
+    match function.trim() {
+        "sum" => Ok(MeasureKind::Sum(field)),
+        "min" => Ok(MeasureKind::Min(field)),
+        "max" => Ok(MeasureKind::Max(field)),
+        "mean" => Ok(MeasureKind::Mean(field)),
+        "variance" => Err("variance is not supported yet".to_owned()),
+        other => Err(format!("{other:?} is not a function of measures; {known}")),
+    }
+}
+
+fn number(field: &str, kind: StreamKind) -> Result<Number, String> {
+    if field.is_empty() {
+        return Err("a field is missing".to_owned());
+    }
+    Number::of(field, kind)
+}
+
+/// Reads a size: a number, or text such as `1TiB`, `64 kB`.
+fn size(value: &Value) -> Result<u64, String> {
+    let fail = || format!("{value} is not a size; write a number or one with kB, MB, GB, TB, KiB, MiB, GiB or TiB");
+    let Value::String(text) = value else {
+        return value.as_u64().ok_or_else(fail);
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let amount: u64 = text[..digits].parse().map_err(|_| fail())?;
+    let unit: u64 = match text[digits..].trim() {
+        "" | "B" => 1,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err(fail()),
+    };
+    amount.checked_mul(unit).ok_or_else(fail)
+}

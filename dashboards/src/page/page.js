@@ -1,0 +1,329 @@
+// The page: boots from the address and the store's streams, keeps the controls and the address in
+// step with the view, and lets the panels ask at their pace.
+//
+// Invariants: the address always reproduces the view; a hidden page asks nothing; every failure is
+// shown, in the panel it concerns or above them all.
+
+import { boards, showFreshness, zoneTitle } from "./boards.js";
+import { byId, h } from "./dom.js";
+import * as ask from "./queries.js";
+import { Slice } from "./slice.js";
+import { now, run, streams, when } from "./sql.js";
+import { RANGES, browserZone, firstRange, fromAddress, isLive, newestDays, resolve, toAddress, windows } from "./state.js";
+import { Tail } from "./tail.js";
+import { DAY, HOUR, known, label, offset, parseWall, wallInput } from "./zone.js";
+
+const TICK_MS = 500;
+const RETRY_MS = 3000;
+const BOUNDS_EVERY_MS = 60_000;
+/// An idle archive is asked more rarely than a stream with traffic.
+const IDLE_PACE = 5;
+
+const view = fromAddress(location.search);
+let list = []; // the store's streams, described
+let stream = null; // the one that is shown
+let data = { oldest: null, first: null, newest: null, utcDays: true, sites: [] };
+let ready = false;
+let boundsAt = 0;
+let tailState = "connecting";
+let starting = 0;
+
+const panels = boards({
+  zoom: (from, to) => change({ range: "custom", from, to }),
+  path: (path) => change({ path }),
+  newest: (at) => noteNewest(at),
+  paths: (paths) => byId("paths").replaceChildren(...paths.map((value) => h("option", { value }))),
+});
+const slice = new Slice({ ask: (asked) => change(asked, "slice"), path: (path) => change({ path }) });
+const tail = new Tail({
+  event: (at) => noteNewest(at),
+  state: (state) => { tailState = state; showConnection(); },
+  host: (host, at) => {
+    change({ host, date: label.date(at ?? now(), view.zone), slicePath: null, sliceClass: null }, "slice");
+    byId("panel-slice").scrollIntoView({ block: "nearest" });
+  },
+  path: (path) => change({ path }),
+});
+
+function noteNewest(at) {
+  if (at !== null && (data.newest === null || at > data.newest)) data.newest = at;
+}
+
+function scope() {
+  const { zone, site, path } = view;
+  const exactDays = zone === "UTC" || (offset(now(), zone) % HOUR === 0);
+  return { stream, zone, site, path, utcDays: data.utcDays, exactDays };
+}
+
+function context() {
+  const at = now();
+  const range = resolve(view, data, at);
+  return { scope: scope(), view, range, windows: windows(range, data, view.zone, at), data, now: at };
+}
+
+// ---- start ----
+
+async function start() {
+  starting += 1;
+  const mine = starting;
+  for (;;) {
+    try {
+      list = (await streams()).map(ask.describe);
+      trouble(null);
+      fillStreams();
+      stream = list.find((one) => one.name === view.stream) ?? (await firstWithEvents());
+      if (stream && (await readBounds())) break;
+      showEmpty();
+    } catch (error) {
+      trouble(error);
+    }
+    showConnection();
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    // Another stream was picked meanwhile: its own start goes on.
+    if (mine !== starting) return;
+  }
+  if (mine !== starting) return;
+  if (view.stream !== null && view.stream !== stream.name) trouble(new Error(`there is no stream "${view.stream}" here; this is "${stream.name}"`));
+  byId("empty").hidden = true;
+  byId("board").hidden = false;
+  view.stream = stream.name;
+  if (view.range === null) Object.assign(view, firstRange(data, now(), view.zone));
+  ready = true;
+  fillControls();
+  restart();
+}
+
+/// The first stream that holds events, access logs before others.
+async function firstWithEvents() {
+  const order = [...list].sort((a, b) => Number(b.access) - Number(a.access));
+  for (const one of order) {
+    const { rows } = await run(ask.bounds(one));
+    if (when(rows[0]?.newest) !== null) return one;
+  }
+  return order[0] ?? null;
+}
+
+/// Reads from when to when the stream has events; false where it has none.
+async function readBounds() {
+  const { rows: [bounds = {}] } = await run(ask.bounds(stream));
+  const oldest = when(bounds.oldest);
+  let newest = when(bounds.newest);
+  if (newest === null) return false;
+  let first = oldest;
+  if (stream.traffic) {
+    // From the day to the minute to the event: three small questions instead of one large one.
+    const minute = when((await run(ask.newestMinute(stream, newest))).rows[0]?.newest);
+    newest = when((await run(ask.newestEvent(stream, minute ?? newest))).rows[0]?.newest) ?? minute ?? newest;
+    first = when((await run(ask.firstHour(stream, oldest))).rows[0]?.oldest) ?? oldest;
+    data.sites = stream.access ? (await run(ask.sites(stream))).rows.map((row) => row.site ?? "") : [];
+  }
+  // Days that do not begin at midnight UTC are days of the rollup's own zone: then hours are added up.
+  const utcDays = !stream.traffic || (oldest % DAY === 0 && when(bounds.newest) % DAY === 0);
+  data = { ...data, oldest, first, newest: Math.max(newest, data.newest ?? newest), utcDays };
+  boundsAt = performance.now();
+  return true;
+}
+
+function showEmpty() {
+  byId("board").hidden = true;
+  byId("empty").hidden = false;
+  if (stream) byId("stream").value = stream.name;
+  const name = stream?.name ?? "access";
+  byId("empty-title").textContent = stream ? `The stream "${name}" is empty` : "The store is empty";
+  byId("empty-curl").textContent = `echo '127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326' \\\n  | curl --data-binary @- ${location.origin}/api/v1/ingest/${name}`;
+  byId("empty-import").textContent = `logmill import /var/log/nginx/access.log* --stream ${name} --server ${location.origin}`;
+}
+
+// ---- the view changes ----
+
+/// Takes the change into the view and asks again what it concerns: everything, or the slice alone.
+function change(what, only = null) {
+  Object.assign(view, what);
+  if (only === "slice") {
+    writeAddress();
+    return slice.show(scope(), view, data.newest);
+  }
+  return restart();
+}
+
+function restart() {
+  writeAddress();
+  showControls();
+  const shape = stream.access;
+  for (const node of document.querySelectorAll("[data-access]")) node.hidden = !shape;
+  for (const panel of panels) panel.reset();
+  tick();
+  if (shape) slice.show(scope(), view, data.newest);
+  tail.open(scope(), data.newest);
+}
+
+function writeAddress() {
+  history.replaceState(null, "", location.pathname + toAddress(view));
+}
+
+async function pickStream(name) {
+  stream = list.find((one) => one.name === name) ?? stream;
+  ready = false;
+  Object.assign(view, { stream: stream.name, site: null, path: null, host: null, date: null, slicePath: null, sliceClass: null });
+  data = { oldest: null, first: null, newest: null, utcDays: true, sites: [] };
+  for (const panel of panels) panel.reset();
+  tail.close();
+  await start();
+}
+
+// ---- controls ----
+
+function fillControls() {
+  fillStreams();
+  const buttons = [...Object.entries(RANGES).map(([id, range]) => [id, range.name]), ["all", "All"], ["custom", "Custom"]];
+  byId("ranges").replaceChildren(...buttons.map(([id, text]) => h("button", { type: "button", data: { range: id }, text, on: { click: () => pickRange(id) } })));
+  fillZones();
+}
+
+function fillStreams() {
+  byId("stream").replaceChildren(...list.map((one) => h("option", { value: one.name, text: one.name })));
+  byId("stream").closest("label").hidden = list.length < 2;
+  if (stream) byId("stream").value = stream.name;
+}
+
+function fillZones() {
+  const own = browserZone();
+  const zones = Intl.supportedValuesOf ? Intl.supportedValuesOf("timeZone") : [];
+  const option = (value, text = value) => h("option", { value, text });
+  const common = [option("UTC")];
+  if (own !== "UTC") common.unshift(option(own, `${own} (this browser)`));
+  if (view.zone !== own && view.zone !== "UTC" && !zones.includes(view.zone)) common.push(option(view.zone));
+  byId("zone").replaceChildren(
+    h("optgroup", { label: "Usual" }, ...common),
+    h("optgroup", { label: "All" }, ...zones.filter((zone) => zone !== own && zone !== "UTC").map((zone) => option(zone))));
+}
+
+function showControls() {
+  const range = resolve(view, data, now());
+  byId("stream").value = stream.name;
+  for (const button of byId("ranges").children) button.setAttribute("aria-pressed", String(button.dataset.range === view.range));
+  byId("custom").hidden = view.range !== "custom";
+  byId("custom-from").value = wallInput(range.from, view.zone);
+  byId("custom-to").value = wallInput(range.to, view.zone);
+  showSites();
+  byId("path").value = view.path ?? "";
+  byId("path").placeholder = view.path === "" ? "(no path)" : "all pages";
+  byId("path-clear").hidden = view.path === null;
+  byId("zone").value = view.zone;
+  byId("zone-name").textContent = zoneTitle(view.zone, data.newest ?? now());
+  document.title = `${view.path || stream.name} · logmill`;
+}
+
+/// Sites are values of a log: the option's value is an index, so that "" can mean "without one".
+function showSites() {
+  const sites = view.site !== null && !data.sites.includes(view.site) ? [...data.sites, view.site] : data.sites;
+  const select = byId("site");
+  select.replaceChildren(h("option", { value: "all", text: "all sites" }), ...sites.map((site, i) => h("option", { value: String(i), text: site === "" ? "(no site)" : site })));
+  select.value = view.site === null ? "all" : String(sites.indexOf(view.site));
+  select.onchange = () => change({ site: select.value === "all" ? null : sites[Number(select.value)] });
+}
+
+function pickRange(id) {
+  if (id !== "custom") return change({ range: id, from: null, to: null });
+  const { from, to } = resolve(view, data, now());
+  change({ range: "custom", from, to });
+  return byId("custom-from").focus();
+}
+
+byId("controls").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (view.range !== "custom") return;
+  const from = parseWall(byId("custom-from").value, view.zone);
+  const to = parseWall(byId("custom-to").value, view.zone);
+  if (from === null || to === null || from >= to) return trouble(new Error("a range needs a beginning and, after it, an end"));
+  trouble(null);
+  return change({ from, to });
+});
+byId("stream").addEventListener("change", () => pickStream(byId("stream").value));
+byId("zone").addEventListener("change", () => known(byId("zone").value) && change({ zone: byId("zone").value }));
+byId("path").addEventListener("change", () => change({ path: byId("path").value || null }));
+byId("path").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault();
+  if ((byId("path").value || null) !== view.path) change({ path: byId("path").value || null });
+});
+byId("path-clear").addEventListener("click", () => change({ path: null }));
+byId("note-go").addEventListener("click", () => change(newestDays(data, view.zone)));
+byId("copy").addEventListener("click", copyLink);
+
+async function copyLink() {
+  const button = byId("copy");
+  let copied = false;
+  try {
+    await navigator.clipboard.writeText(location.href);
+    copied = true;
+  } catch {
+    // The clipboard needs a secure context; a page over plain HTTP falls back to a selection.
+    const field = h("textarea", { class: "offscreen", readonly: true });
+    field.value = location.href;
+    document.body.append(field);
+    field.select();
+    copied = document.execCommand("copy");
+    field.remove();
+  }
+  button.textContent = copied ? "Copied" : "Copy the address bar";
+  setTimeout(() => { button.textContent = "Copy link"; }, 2000);
+}
+
+// ---- the pace ----
+
+function tick() {
+  if (!ready || document.visibilityState !== "visible") return;
+  const current = context();
+  const pace = current.range.open || view.range === "all" ? (isLive(data, current.now) ? 1 : IDLE_PACE) : Infinity;
+  for (const panel of panels) panel.tick(current, pace);
+  if (performance.now() - boundsAt > BOUNDS_EVERY_MS) {
+    boundsAt = performance.now();
+    readBounds().then(showSites, () => {});
+  }
+  showFreshness(data.newest, current.now, view.zone);
+  showNote(current);
+  showConnection();
+}
+
+/// An archive says how old it is, and leads back to its data from a range that holds none of it.
+function showNote({ range, now: at }) {
+  const old = data.newest !== null && at - data.newest > DAY;
+  byId("note").hidden = !old;
+  if (!old) return;
+  const outside = data.newest < range.from || (data.first ?? data.oldest) >= range.to;
+  byId("note-go").hidden = !outside;
+  const text = `Newest events: ${label.full(data.newest, view.zone)}${outside ? ". The chosen range holds none." : "."}`;
+  if (byId("note-text").textContent !== text) byId("note-text").textContent = text;
+}
+
+function showConnection() {
+  const pill = byId("connection");
+  const unreachable = !byId("trouble").hidden || panels.some((panel) => panel.error?.code === "unreachable");
+  let state = "connecting";
+  if (unreachable || tailState === "lost") state = unreachable ? "offline" : "reconnecting";
+  else if (!ready && !byId("empty").hidden) state = "waiting";
+  else if (ready && tailState === "open") state = isLive(data, now()) ? "live" : "connected";
+  if (pill.dataset.state === state) return;
+  pill.dataset.state = state;
+  pill.textContent = state;
+}
+
+function trouble(error) {
+  const node = byId("trouble");
+  node.hidden = !error;
+  node.textContent = error ? `${error.message}${error.hint ? ` — ${error.hint}` : ""}` : "";
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "visible") {
+    if (ready) tail.resume();
+    tick();
+    return;
+  }
+  tail.suspend();
+  for (const panel of panels) panel.rest();
+});
+window.addEventListener("popstate", () => location.reload());
+setInterval(tick, TICK_MS);
+start();

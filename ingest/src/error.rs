@@ -1,0 +1,74 @@
+//! One error type for the room. Bad input lines are never errors: they are quarantined.
+
+use std::path::PathBuf;
+
+/// What keeps a source from being read or a format from being used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No format has this name.
+    #[error(
+        "{name:?} is not a format; the formats are auto, common, combined, vhost_combined, json and plain"
+    )]
+    UnknownFormat {
+        /// The name as given.
+        name: String,
+    },
+    /// The format is planned and its name kept free for it.
+    #[error(
+        "the format {name:?} is not yet there; the formats are auto, common, combined, vhost_combined, json and plain"
+    )]
+    FormatNotYet {
+        /// The name as given.
+        name: String,
+    },
+    /// A block is larger than one batch of columns can address.
+    #[error(
+        "a block of {bytes} bytes is too large, at most {max} are taken at once; send it in pieces"
+    )]
+    BlockTooLarge {
+        /// The size of the block.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The operating system refused to open a file, or its compressed data does not begin well.
+    #[error("open {}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's or the decompressor's own word.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A source broke off: a disk error, or damaged compressed data.
+    #[error("reading stopped at byte {byte} of the decompressed content (line {line}): {source}")]
+    Read {
+        /// Bytes of decompressed content that were read before.
+        byte: u64,
+        /// The line, from 1, that was being read.
+        line: u64,
+        /// The operating system's or the decompressor's own word.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Arrow refused the columns.
+    #[error("columns: {0}")]
+    Arrow(#[from] arrow::error::ArrowError),
+}
+
+impl Error {
+    /// What the reader of the error can do.
+    pub fn kind(&self) -> storage::Kind {
+        match self {
+            Self::UnknownFormat { .. } | Self::FormatNotYet { .. } | Self::BlockTooLarge { .. } => {
+                storage::Kind::Invalid
+            }
+            Self::Open { .. } | Self::Read { .. } => storage::Kind::Unavailable,
+            Self::Arrow(_) => storage::Kind::Internal,
+        }
+    }
+}
+
+/// The room's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,84 @@
+//! Opening files that may be compressed. Every reader here goes on over concatenated members, as
+//! rotated logs are often appended to compressed files.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// How large the compressed side's buffer is, in bytes.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Archives made with `zstd --long=31` need windows of up to 2^31 bytes.
+const ZSTD_WINDOW_LOG_MAX: u32 = 31;
+
+/// How a source is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// `.gz`, of any number of members.
+    Gzip,
+    /// `.zst`, of any number of frames.
+    Zstd,
+    /// `.bz2`, of any number of streams.
+    Bzip2,
+    /// `.xz`, of any number of streams.
+    Xz,
+}
+
+impl Compression {
+    /// What a file's ending says.
+    pub fn of(path: &Path) -> Self {
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("gz") => Self::Gzip,
+            Some("zst") => Self::Zstd,
+            Some("bz2") => Self::Bzip2,
+            Some("xz") => Self::Xz,
+            _ => Self::None,
+        }
+    }
+}
+
+/// The decompressed content of a reader.
+///
+/// # Errors
+/// Only from setting up the decompressor; damaged data is an error of the reads.
+pub fn decompress<'a>(
+    source: impl Read + Send + 'a,
+    compression: Compression,
+) -> std::io::Result<Box<dyn Read + Send + 'a>> {
+    Ok(match compression {
+        Compression::None => Box::new(source),
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(source)),
+        Compression::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::new(source)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+            Box::new(decoder)
+        }
+        Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(source)),
+        Compression::Xz => Box::new(liblzma::read::XzDecoder::new_multi_decoder(source)),
+    })
+}
+
+/// Opens a file and decompresses it as its ending says.
+///
+/// # Errors
+/// [`Error::Open`] when the file cannot be opened.
+pub fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
+    let failed = |source| Error::Open {
+        path: path.to_path_buf(),
+        source,
+    };
+    let file = File::open(path).map_err(failed)?;
+    match Compression::of(path) {
+        Compression::None => Ok(Box::new(file)),
+        compression => {
+            decompress(BufReader::with_capacity(BUFFER_BYTES, file), compression).map_err(failed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! The catalog of one query: streams under `public`, a schema for every rollup, and `system`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use aggregator::{Definition, Level, column_entry_level};
+use arrow::datatypes::{DataType, Field, Schema};
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, SchemaProvider};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::TableProvider;
+use datafusion::datasource::empty::EmptyTable;
+use parking_lot::Mutex;
+use storage::{Name, QUARANTINE, Snapshot, TIME};
+
+use crate::engine::QueryInfo;
+use crate::level::{LevelTable, Rollup, TileCache, rollups};
+use crate::stream::{self, Files};
+use crate::system::{self, SystemInfo};
+
+/// The catalog's name in qualified table names.
+pub(crate) const CATALOG: &str = "logmill";
+/// The schema of streams.
+pub(crate) const PUBLIC: &str = "public";
+const SYSTEM: &str = "system";
+
+/// What one query can name.
+pub(crate) struct Catalog {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    snapshot: Arc<Snapshot>,
+    system: Arc<dyn SystemInfo>,
+    rollups: BTreeMap<Name, Rollup>,
+    queries: Vec<QueryInfo>,
+    files: Files,
+    tiles: Arc<TileCache>,
+    /// Whether the query mentions `_seq`, which no `*` shows.
+    with_seq: bool,
+    /// Levels that the planner has asked for, for the hint about measures that enter later.
+    asked: Mutex<Vec<(Arc<Definition>, Level)>>,
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog").finish_non_exhaustive()
+    }
+}
+
+impl Catalog {
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        system: Arc<dyn SystemInfo>,
+        queries: Vec<QueryInfo>,
+        files: Files,
+        tiles: Arc<TileCache>,
+        with_seq: bool,
+    ) -> Result<Self> {
+        let rollups = rollups(&snapshot, &*system)?;
+        let asked = Mutex::default();
+        Ok(Self { inner: Arc::new(Inner { snapshot, system, rollups, queries, files, tiles, with_seq, asked }) })
+    }
+
+    /// Everything that a query can name, as it would write it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let inner = &self.inner;
+        let mut names: Vec<String> = inner.snapshot.streams().keys().map(ToString::to_string).collect();
+        for (name, rollup) in &inner.rollups {
+            names.extend(rollup.definition.levels().iter().map(|l| format!("{name}.{}", l.table())));
+        }
+        names.extend(system::TABLES.iter().map(|t| format!("{SYSTEM}.{t}")));
+        names
+    }
+
+    /// What to ask instead, when `column` is a measure that enters a level that was asked for only
+    /// further up.
+    pub(crate) fn enters_at(&self, column: &str) -> Option<String> {
+        self.inner.asked.lock().iter().find_map(|(definition, level)| {
+            let entry = column_entry_level(definition, column)?;
+            (entry > *level).then(|| {
+                let name = definition.name();
+                format!("{column} enters {name} at the {}: ask {name}.{} or a coarser level", entry.as_str(), entry.table())
+            })
+        })
+    }
+}
+
+impl CatalogProvider for Catalog {
+    fn schema_names(&self) -> Vec<String> {
+        let rollups = self.inner.rollups.keys().map(ToString::to_string);
+        [PUBLIC.to_owned(), SYSTEM.to_owned()].into_iter().chain(rollups).collect()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let kind = match name {
+            PUBLIC => SchemaKind::Streams,
+            SYSTEM => SchemaKind::System,
+            rollup => SchemaKind::Rollup(self.inner.rollups.get(rollup)?.clone()),
+        };
+        Some(Arc::new(TablesOf { inner: self.inner.clone(), kind }))
+    }
+}
+
+enum SchemaKind {
+    Streams,
+    System,
+    Rollup(Rollup),
+}
+
+struct TablesOf {
+    inner: Arc<Inner>,
+    kind: SchemaKind,
+}
+
+impl fmt::Debug for TablesOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TablesOf").finish_non_exhaustive()
+    }
+}
+
+impl TablesOf {
+    fn stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
+        stream::table(&self.inner.snapshot, name, &self.inner.files, self.inner.with_seq)
+    }
+
+    fn system(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if name == "quarantine" {
+            let table = self.stream(&system::quarantine())?;
+            return Ok(Some(table.unwrap_or_else(|| Arc::new(EmptyTable::new(no_quarantine())))));
+        }
+        let inner = &self.inner;
+        let view = system::View {
+            snapshot: &inner.snapshot,
+            system: &*inner.system,
+            rollups: &inner.rollups,
+            queries: &inner.queries,
+        };
+        system::table(name, &view)
+    }
+
+    fn level(&self, rollup: &Rollup, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let levels = rollup.definition.levels();
+        let Some(level) = Level::from_table(name).filter(|l| levels.contains(l)) else { return Ok(None) };
+        self.inner.asked.lock().push((rollup.definition.clone(), level));
+        let (snapshot, tiles) = (self.inner.snapshot.clone(), self.inner.tiles.clone());
+        Ok(Some(Arc::new(LevelTable::new(snapshot, rollup.clone(), level, tiles))))
+    }
+}
+
+/// The columns that matter of a quarantine that nothing has entered yet.
+fn no_quarantine() -> Arc<Schema> {
+    let text = |name: &str| Field::new(name, DataType::Utf8View, true);
+    let int = |name: &str| Field::new(name, DataType::Int64, true);
+    Arc::new(Schema::new(vec![
+        text("_id"),
+        Field::new(TIME, storage::ColumnType::Time.arrow(), false),
+        text("stream"),
+        text("reason"),
+        text("detail"),
+        text("source"),
+        int("line"),
+        int("byte"),
+        Field::new("raw", DataType::Binary, true),
+    ]))
+}
+
+#[async_trait]
+impl SchemaProvider for TablesOf {
+    fn table_names(&self) -> Vec<String> {
+        match &self.kind {
+            SchemaKind::Streams => {
+                let shown = self.inner.snapshot.streams().keys().filter(|name| name.as_str() != QUARANTINE);
+                shown.map(ToString::to_string).collect()
+            }
+            SchemaKind::System => system::TABLES.iter().map(ToString::to_string).collect(),
+            SchemaKind::Rollup(rollup) => rollup.definition.levels().iter().map(|l| l.table().to_owned()).collect(),
+        }
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        match &self.kind {
+            SchemaKind::Streams => match Name::new(name) {
+                Ok(name) => self.stream(&name),
+                Err(_) => Ok(None),
+            },
+            SchemaKind::System => self.system(name),
+            SchemaKind::Rollup(rollup) => self.level(rollup, name),
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        match &self.kind {
+            SchemaKind::Streams => self.inner.snapshot.streams().contains_key(name),
+            SchemaKind::System => system::TABLES.contains(&name),
+            SchemaKind::Rollup(rollup) => {
+                Level::from_table(name).is_some_and(|l| rollup.definition.levels().contains(&l))
+            }
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! The engine: plans and runs queries over snapshots, and knows which are running.
+//!
+//! # Invariants
+//! * A query sees one snapshot from its first table to its last row.
+//! * Only reading statements run; everything else is refused before it is planned.
+//! * A query leaves the registry when its answer ends, fails or is dropped.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use futures::future::{BoxFuture, Either, select};
+use futures::{FutureExt, Stream, StreamExt};
+use parking_lot::Mutex;
+use serde::Serialize;
+use storage::{Clock, Snapshot, SystemClock};
+use tokio::sync::watch;
+
+use crate::catalog::{CATALOG, Catalog, PUBLIC};
+use crate::error::{Error, Result};
+use crate::figures::Figures;
+use crate::level::TileCache;
+use crate::stream::Files;
+use crate::system::SystemInfo;
+use crate::{functions, rewrite};
+
+/// Four GiB for all queries together, unless told otherwise.
+const MEMORY_BYTES: usize = 4 << 30;
+/// Open tile files are kept up to this many bytes.
+const TILE_CACHE_BYTES: u64 = 256 << 20;
+/// The longest query text, bytes: beyond it the parser is not asked.
+const SQL_BYTES_MAX: usize = 1 << 20;
+/// Text kept in the registry, bytes.
+const SQL_SHOWN: usize = 4096;
+
+/// What an engine may use.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Memory of all queries together, bytes; what does not fit spills.
+    pub memory_bytes: usize,
+    /// Where to spill, the system's temporary directory by default.
+    pub temp_dir: Option<PathBuf>,
+    /// Threads of one query.
+    pub target_partitions: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { memory_bytes: MEMORY_BYTES, temp_dir: None, target_partitions: threads }
+    }
+}
+
+/// Runs queries. Cheap to clone: clones share memory, caches and the registry.
+#[derive(Clone)]
+pub struct Engine {
+    state: Arc<SessionState>,
+    files: Files,
+    tiles: Arc<TileCache>,
+    registry: Arc<Registry>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}
+
+/// A query that is running.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueryInfo {
+    /// Its number, given by this engine.
+    pub id: u64,
+    /// Its text, cut when it is long.
+    pub sql: String,
+    /// When it was accepted, microseconds since 1970.
+    pub started_us: i64,
+    /// Since then, milliseconds.
+    pub elapsed_ms: u64,
+    /// Rows given out so far.
+    pub rows_returned: u64,
+    /// Whether someone cancelled it.
+    pub cancelled: bool,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    next: AtomicU64,
+    running: Mutex<BTreeMap<u64, Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    sql: String,
+    started_us: i64,
+    progress: Arc<Progress>,
+    cancel: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    started: Instant,
+    ended_ms: OnceLock<u64>,
+    rows: AtomicU64,
+}
+
+impl Progress {
+    fn elapsed_ms(&self) -> u64 {
+        let now = || u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.ended_ms.get().copied().unwrap_or_else(now)
+    }
+}
+
+/// Takes a query out of the registry when dropped.
+#[derive(Debug)]
+struct Registered {
+    id: u64,
+    registry: Arc<Registry>,
+    progress: Arc<Progress>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let elapsed = self.progress.elapsed_ms();
+        self.progress.ended_ms.get_or_init(|| elapsed);
+        self.registry.running.lock().remove(&self.id);
+    }
+}
+
+impl Engine {
+    /// An engine with its own memory pool and caches.
+    ///
+    /// # Errors
+    /// When the temporary directory cannot be used.
+    pub fn new(options: EngineOptions) -> Result<Self> {
+        let mode = match options.temp_dir {
+            Some(dir) => DiskManagerMode::Directories(vec![dir]),
+            None => DiskManagerMode::OsTmpDirectory,
+        };
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_bytes)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
+            .build_arc()
+            .map_err(Error::Execution)?;
+        let store = runtime.object_store(ObjectStoreUrl::local_filesystem()).map_err(Error::Execution)?;
+        let metadata = runtime.cache_manager.get_file_metadata_cache();
+        let files = Files { reader: Arc::new(CachedParquetFileReaderFactory::new(store, metadata)) };
+        let mut config = SessionConfig::new()
+            .with_default_catalog_and_schema(CATALOG, PUBLIC)
+            .with_create_default_catalog_and_schema(false)
+            .with_information_schema(true)
+            .with_target_partitions(options.target_partitions.max(1));
+        let set = config.options_mut();
+        set.execution.time_zone = Some("UTC".to_owned());
+        set.execution.parquet.pushdown_filters = true;
+        set.execution.parquet.reorder_filters = true;
+        set.execution.parquet.schema_force_view_types = true;
+        let mut state =
+            SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features().build();
+        functions::register(&mut state).map_err(Error::Execution)?;
+        Ok(Self {
+            state: Arc::new(state),
+            files,
+            tiles: Arc::new(TileCache::new(TILE_CACHE_BYTES)),
+            registry: Arc::default(),
+        })
+    }
+
+    /// Plans a query over a snapshot and starts it. `params` are a JSON array for `$1`, `$2`, … or an
+    /// object for `$name`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a query that cannot be parsed or planned.
+    pub async fn sql(
+        &self,
+        snapshot: Arc<Snapshot>,
+        system: Arc<dyn SystemInfo>,
+        sql: &str,
+        params: Option<serde_json::Value>,
+    ) -> Result<Answer> {
+        let (cancel, cancelled) = watch::channel(false);
+        let registered = self.register(sql, cancel);
+        let id = registered.id;
+        let cancelled = wait_for(cancelled);
+        // Boxed: the planner's futures are large.
+        let planning = Box::pin(self.start(snapshot, system, sql, params));
+        match select(planning, cancelled).await {
+            Either::Left((started, cancelled)) => {
+                let Started { plan, stream, tables, reads_tables } = started?;
+                let schema = stream.schema();
+                let progress = registered.progress.clone();
+                let stream = AnswerStream { inner: Some(stream), cancelled, tables, registered: Some(registered), id };
+                Ok(Answer { id, schema, stream, handle: FiguresHandle { plan, progress, reads_tables } })
+            }
+            Either::Right(_) => Err(Error::Cancelled { id }),
+        }
+    }
+
+    /// The queries that are running, oldest first.
+    pub fn queries(&self) -> Vec<QueryInfo> {
+        let running = self.registry.running.lock();
+        running
+            .iter()
+            .map(|(id, query)| QueryInfo {
+                id: *id,
+                sql: query.sql.clone(),
+                started_us: query.started_us,
+                elapsed_ms: query.progress.elapsed_ms(),
+                rows_returned: query.progress.rows.load(Ordering::Relaxed),
+                cancelled: *query.cancel.borrow(),
+            })
+            .collect()
+    }
+
+    /// Cancels a query. Whether there was one of that number.
+    pub fn cancel(&self, id: u64) -> bool {
+        let running = self.registry.running.lock();
+        running.get(&id).is_some_and(|query| {
+            query.cancel.send_replace(true);
+            true
+        })
+    }
+
+    /// The session from which that of every query is made.
+    pub(crate) fn session(&self) -> &SessionState {
+        &self.state
+    }
+
+    fn register(&self, sql: &str, cancel: watch::Sender<bool>) -> Registered {
+        let id = self.registry.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let progress =
+            Arc::new(Progress { started: Instant::now(), ended_ms: OnceLock::new(), rows: AtomicU64::new(0) });
+        let shown = sql[..sql.floor_char_boundary(SQL_SHOWN)].to_owned();
+        let running = Running { sql: shown, started_us: SystemClock.now_us(), progress: progress.clone(), cancel };
+        self.registry.running.lock().insert(id, running);
+        Registered { id, registry: self.registry.clone(), progress }
+    }
+
+    async fn start(
+        &self,
+        snapshot: Arc<Snapshot>,
+        system: Arc<dyn SystemInfo>,
+        sql: &str,
+        params: Option<serde_json::Value>,
+    ) -> Result<Started> {
+        if sql.len() > SQL_BYTES_MAX {
+            return Err(Error::invalid(format!("the query has {} bytes, at most {SQL_BYTES_MAX} are taken", sql.len())));
+        }
+        let with_seq = rewrite::mentions_seq(sql);
+        let plain = |e| Error::of(e, &[]);
+        let mut statement = self.parse(sql)?;
+        rewrite::rewrite(&mut statement, &snapshot, with_seq);
+        let catalog =
+            Catalog::new(snapshot, system, self.queries(), self.files.clone(), self.tiles.clone(), with_seq);
+        let catalog = Arc::new(catalog.map_err(plain)?);
+        let tables = catalog.names();
+        let started = self.plan(catalog.clone(), statement, params).await;
+        let (plan, stream, reads_tables) = started.map_err(|e| match entry_hint(&e, &catalog) {
+            Some(hint) => Error::Invalid { message: Error::of(e, &[]).to_string(), hint: Some(hint) },
+            None => Error::of(e, &tables),
+        })?;
+        Ok(Started { plan, stream, tables, reads_tables })
+    }
+
+    fn parse(&self, sql: &str) -> Result<Statement> {
+        let options = &self.state.config_options().sql_parser;
+        let parsed = DFParserBuilder::new(sql)
+            .with_recursion_limit(options.recursion_limit.get())
+            .build()
+            .and_then(|mut parser| parser.parse_statements());
+        let mut statements = parsed.map_err(|e| Error::of(e, &[]))?;
+        let statement = statements.pop_front().ok_or_else(|| Error::invalid("there is no statement in the query"))?;
+        if !statements.is_empty() {
+            return Err(Error::invalid("one statement at a time: send the others as queries of their own"));
+        }
+        if !rewrite::only_reads(&statement) {
+            return Err(Error::invalid("only statements that read are taken: SELECT, EXPLAIN, SHOW"));
+        }
+        Ok(statement)
+    }
+
+    async fn plan(
+        &self,
+        catalog: Arc<Catalog>,
+        statement: Statement,
+        params: Option<serde_json::Value>,
+    ) -> datafusion::error::Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream, bool)> {
+        let catalogs = MemoryCatalogProviderList::new();
+        catalogs.register_catalog(CATALOG.to_owned(), catalog);
+        let mut state = (*self.state).clone();
+        state.register_catalog_list(Arc::new(catalogs));
+        // Sets the time that `now()` gives.
+        state.mark_start_execution();
+        let mut logical = state.statement_to_plan(statement).await?;
+        let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        read_only.verify_plan(&logical)?;
+        if let Some(params) = params {
+            logical = logical.with_param_values(param_values(params)?)?;
+        }
+        let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
+        let plan = state.create_physical_plan(&logical).await?;
+        let stream = execute_stream(plan.clone(), state.task_ctx())?;
+        Ok((plan, stream, reads_tables))
+    }
+}
+
+struct Started {
+    plan: Arc<dyn ExecutionPlan>,
+    stream: SendableRecordBatchStream,
+    tables: Vec<String>,
+    reads_tables: bool,
+}
+
+/// Ends when the query is cancelled; never, when the registry forgets it.
+fn wait_for(mut cancelled: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
+    async move {
+        if cancelled.wait_for(|c| *c).await.is_err() {
+            futures::future::pending::<()>().await;
+        }
+    }
+    .boxed()
+}
+
+/// The level to ask, when a column is missing that enters the rollup further up.
+fn entry_hint(error: &DataFusionError, catalog: &Catalog) -> Option<String> {
+    match error.find_root() {
+        DataFusionError::SchemaError(schema, _) => match &**schema {
+            SchemaError::FieldNotFound { field, .. } => catalog.enters_at(&field.name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn param_values(params: serde_json::Value) -> datafusion::error::Result<ParamValues> {
+    let scalar = |value: serde_json::Value| {
+        Ok(match value {
+            serde_json::Value::Null => ScalarValue::Null,
+            serde_json::Value::Bool(b) => ScalarValue::Boolean(Some(b)),
+            serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
+                (Some(i), _) => ScalarValue::Int64(Some(i)),
+                (None, Some(u)) => ScalarValue::UInt64(Some(u)),
+                (None, None) => ScalarValue::Float64(n.as_f64()),
+            },
+            serde_json::Value::String(s) => ScalarValue::Utf8(Some(s)),
+            other => return Err(DataFusionError::Plan(format!("{other} cannot be a parameter; send null, true, 1 or \"text\""))),
+        })
+    };
+    match params {
+        serde_json::Value::Array(values) => {
+            Ok(values.into_iter().map(scalar).collect::<datafusion::error::Result<Vec<_>>>()?.into())
+        }
+        serde_json::Value::Object(values) => {
+            let named = values.into_iter().map(|(name, value)| Ok((name, scalar(value)?)));
+            Ok(named.collect::<datafusion::error::Result<Vec<_>>>()?.into())
+        }
+        serde_json::Value::Null => Ok(Vec::<ScalarValue>::new().into()),
+        _ => Err(DataFusionError::Plan("params are a JSON array for $1, $2, … or an object for $name".into())),
+    }
+}
+
+/// The answer to a query: its columns and a stream of rows.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its number in the registry.
+    pub id: u64,
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// Its rows. Dropping it cancels the query.
+    pub stream: AnswerStream,
+    handle: FiguresHandle,
+}
+
+impl Answer {
+    /// What was looked at so far; complete once the stream has ended.
+    pub fn figures(&self) -> Figures {
+        self.handle.figures()
+    }
+
+    /// A handle on the figures that outlives the answer.
+    pub fn figures_handle(&self) -> FiguresHandle {
+        self.handle.clone()
+    }
+
+    /// The physical plan that runs.
+    pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.handle.plan
+    }
+
+    /// Takes the whole answer.
+    ///
+    /// # Errors
+    /// As the stream's items.
+    pub async fn collect(mut self) -> Result<(SchemaRef, Vec<RecordBatch>, Figures)> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.stream.next().await {
+            batches.push(batch?);
+        }
+        let figures = self.figures();
+        Ok((self.schema, batches, figures))
+    }
+}
+
+/// Gives the figures of one query.
+#[derive(Debug, Clone)]
+pub struct FiguresHandle {
+    plan: Arc<dyn ExecutionPlan>,
+    progress: Arc<Progress>,
+    reads_tables: bool,
+}
+
+impl FiguresHandle {
+    /// What was looked at so far; complete once the stream has ended.
+    pub fn figures(&self) -> Figures {
+        let mut figures = Figures::gather(&self.plan, self.reads_tables);
+        figures.rows_returned = self.progress.rows.load(Ordering::Relaxed);
+        figures.elapsed_ms = self.progress.elapsed_ms();
+        figures
+    }
+}
+
+/// The rows of an answer.
+pub struct AnswerStream {
+    inner: Option<SendableRecordBatchStream>,
+    cancelled: BoxFuture<'static, ()>,
+    tables: Vec<String>,
+    registered: Option<Registered>,
+    id: u64,
+}
+
+impl fmt::Debug for AnswerStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerStream").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl AnswerStream {
+    /// Stops the plan and leaves the registry.
+    fn end(&mut self) {
+        self.inner = None;
+        self.registered = None;
+    }
+}
+
+impl Stream for AnswerStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
+        if this.cancelled.poll_unpin(context).is_ready() {
+            this.end();
+            return Poll::Ready(Some(Err(Error::Cancelled { id: this.id })));
+        }
+        match inner.poll_next_unpin(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(batch))) => {
+                if let Some(registered) = &this.registered {
+                    registered.progress.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                }
+                Poll::Ready(Some(Ok(batch)))
+            }
+            Poll::Ready(Some(Err(e))) => {
+                let error = Error::of(e, &this.tables);
+                this.end();
+                Poll::Ready(Some(Err(error)))
+            }
+            Poll::Ready(None) => {
+                this.end();
+                Poll::Ready(None)
+            }
+        }
+    }
+}

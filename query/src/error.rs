@@ -1,0 +1,230 @@
+//! One error type for the room, with a [`Kind`] that says what its reader can do about it.
+//!
+//! Messages of DataFusion are kept as they are; a hint is added where a name nearly fits or where a
+//! measure lives at a coarser level.
+
+use std::fmt;
+
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+
+/// What went wrong while planning or running a query.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The query is wrong in itself and fails again.
+    #[error("{message}{}", Hint(hint.as_deref()))]
+    Invalid {
+        /// What is wrong with it.
+        message: String,
+        /// What to write instead, when that can be guessed.
+        hint: Option<String>,
+    },
+    /// Someone cancelled the query.
+    #[error("query {id} was cancelled")]
+    Cancelled {
+        /// Its number in the registry.
+        id: u64,
+    },
+    /// The query needs more memory or temporary space than it may have.
+    #[error("the query needs more than it may have: {0}; narrow its time range, or select fewer columns or groups")]
+    Resources(String),
+    /// A part or a tile cannot be read.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    /// The query failed while it ran.
+    #[error("the query failed: {0}")]
+    Execution(#[source] DataFusionError),
+    /// Rows could not be written in the form asked for.
+    #[error("writing the answer: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+struct Hint<'a>(Option<&'a str>);
+
+impl fmt::Display for Hint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |hint| write!(f, "; {hint}"))
+    }
+}
+
+/// What the reader of an [`Error`] can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Mend the query.
+    Invalid,
+    /// Nothing: it was asked for.
+    Cancelled,
+    /// Ask for less.
+    Resources,
+    /// An operator must look: data is damaged.
+    Corrupt,
+    /// A fault of this program or of the machine.
+    Internal,
+}
+
+/// The room's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// What can be done about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Invalid { .. } => Kind::Invalid,
+            Self::Cancelled { .. } => Kind::Cancelled,
+            Self::Resources(_) => Kind::Resources,
+            Self::Storage(e) if e.kind() == storage::Kind::Corrupt => Kind::Corrupt,
+            Self::Storage(e) if e.kind() == storage::Kind::Invalid => Kind::Invalid,
+            Self::Storage(_) | Self::Output(_) | Self::Execution(_) => Kind::Internal,
+        }
+    }
+
+    /// The hint alone, when there is one.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Invalid { hint, .. } => hint.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// A query that is wrong in itself.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid { message: message.into(), hint: None }
+    }
+
+    /// Sorts an error of planning or running. `tables` are the names that a query may use.
+    pub(crate) fn of(error: DataFusionError, tables: &[String]) -> Self {
+        let error = match take_own(error) {
+            Ok(own) => return own,
+            Err(error) => error,
+        };
+        let root = error.find_root();
+        match root {
+            DataFusionError::ResourcesExhausted(what) => Self::Resources(what.clone()),
+            DataFusionError::SQL(..)
+            | DataFusionError::Plan(_)
+            | DataFusionError::Configuration(_)
+            | DataFusionError::SchemaError(..)
+            | DataFusionError::NotImplemented(_)
+            | DataFusionError::Diagnostic(..)
+            | DataFusionError::ArrowError(..) => {
+                let hint = hint(root, tables);
+                Self::Invalid { message: plain(root), hint }
+            }
+            // A cast or a function refusing its argument while it runs is the query's fault too.
+            DataFusionError::Execution(what) if !what.contains("BUG") => {
+                Self::Invalid { message: plain(root), hint: None }
+            }
+            _ => Self::Execution(error),
+        }
+    }
+}
+
+/// An error of ours that went through DataFusion and back.
+fn take_own(error: DataFusionError) -> std::result::Result<Error, DataFusionError> {
+    match error {
+        DataFusionError::External(boxed) => match boxed.downcast::<Error>() {
+            Ok(own) => Ok(*own),
+            Err(boxed) => match boxed.downcast::<storage::Error>() {
+                Ok(storage) => Ok(Error::Storage(*storage)),
+                Err(boxed) => Err(DataFusionError::External(boxed)),
+            },
+        },
+        DataFusionError::Context(context, inner) => {
+            take_own(*inner).map_err(|inner| DataFusionError::Context(context, Box::new(inner)))
+        }
+        DataFusionError::ArrowError(arrow, trace) => match *arrow {
+            arrow::error::ArrowError::ExternalError(boxed) => match boxed.downcast::<DataFusionError>() {
+                Ok(inner) => take_own(*inner),
+                Err(boxed) => Err(DataFusionError::External(boxed)),
+            },
+            other => Err(DataFusionError::ArrowError(Box::new(other), trace)),
+        },
+        DataFusionError::Shared(shared) => match &*shared {
+            DataFusionError::External(boxed) => match boxed.downcast_ref::<Error>() {
+                Some(Error::Invalid { message, hint }) => {
+                    Ok(Error::Invalid { message: message.clone(), hint: hint.clone() })
+                }
+                Some(Error::Cancelled { id }) => Ok(Error::Cancelled { id: *id }),
+                _ => Err(DataFusionError::Shared(shared)),
+            },
+            _ => Err(DataFusionError::Shared(shared)),
+        },
+        other => Err(other),
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+/// DataFusion's own words without its prefixes and without a back trace.
+fn plain(error: &DataFusionError) -> String {
+    let text = error.strip_backtrace();
+    for prefix in ["Error during planning: ", "Execution error: ", "SQL error: ", "Schema error: ", "Arrow error: "] {
+        if let Some(rest) = text.strip_prefix(prefix) {
+            return rest.to_owned();
+        }
+    }
+    text
+}
+
+fn hint(error: &DataFusionError, tables: &[String]) -> Option<String> {
+    match error {
+        DataFusionError::SchemaError(schema, _) => match &**schema {
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                let names: Vec<String> = valid_fields.iter().map(|f| f.name.clone()).collect();
+                nearest(&field.name, &names).map(|name| format!("did you mean {name}?"))
+            }
+            _ => None,
+        },
+        DataFusionError::Plan(message) => {
+            let name = message.strip_prefix("table '")?.split('\'').next()?;
+            let name = name.trim_start_matches("logmill.").trim_start_matches("public.");
+            match nearest(name, tables) {
+                Some(near) => Some(format!("did you mean {near}?")),
+                None if tables.is_empty() => Some("the store holds no stream yet: import something first".into()),
+                None => Some(format!("there are {}", first(tables, 12))),
+            }
+        }
+        _ => None,
+    }
+}
+
+fn first(names: &[String], most: usize) -> String {
+    let mut shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > most {
+        shown.push_str(&format!(" and {} more", names.len() - most));
+    }
+    shown
+}
+
+/// The name at the least edit distance, when it is near enough to be a slip.
+pub(crate) fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let most = (name.chars().count() / 3).max(1);
+    names
+        .iter()
+        .map(|candidate| (distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate.as_str()))
+        .filter(|(d, _)| *d <= most)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance in characters.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

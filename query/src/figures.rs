@@ -1,0 +1,133 @@
+//! What a query looked at, gathered from the plan after it ran.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
+use serde::Serialize;
+
+use crate::level;
+use crate::stream::exec::{ROWS_EXAMINED, is_chunks, looked};
+
+/// How many of a kind there are and how many were looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// All that the tables of the query have.
+    pub total: u64,
+    /// Those that were looked at.
+    pub examined: u64,
+}
+
+impl std::ops::AddAssign for Count {
+    fn add_assign(&mut self, other: Self) {
+        self.total += other.total;
+        self.examined += other.examined;
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.examined, self.total)
+    }
+}
+
+/// What answered a query and what was looked at. Complete once the answer's stream has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// `parts of access`, `memtable of access`, `rollup stats.hourly`; `manifest` when counts kept
+    /// there were enough.
+    pub answered_by: Vec<String>,
+    /// Time partitions.
+    pub partitions: Count,
+    /// Parts, and for a rollup level its tile files.
+    pub parts: Count,
+    /// Row groups of the parts examined; for a level the sections of its tiles.
+    pub row_groups: Count,
+    /// Pages of the row groups whose page index was consulted.
+    pub pages: Count,
+    /// Rows (or cells of a level) that were read and held against the filters.
+    pub rows_examined: u64,
+    /// Rows of the answer.
+    pub rows_returned: u64,
+    /// Bytes read from parts and tiles.
+    pub bytes_read: u64,
+    /// Since the query was accepted, milliseconds.
+    pub elapsed_ms: u64,
+}
+
+impl Figures {
+    /// Adds up the metrics of a plan. `reads_tables` says whether the query named a table at all.
+    pub(crate) fn gather(plan: &Arc<dyn ExecutionPlan>, reads_tables: bool) -> Self {
+        let mut figures = Self::default();
+        figures.add(&**plan);
+        if figures.answered_by.is_empty() && reads_tables {
+            figures.answered_by.push("manifest".to_owned());
+        }
+        figures
+    }
+
+    fn answered(&mut self, by: &str) {
+        if !self.answered_by.iter().any(|known| known == by) {
+            self.answered_by.push(by.to_owned());
+        }
+    }
+
+    fn add(&mut self, plan: &dyn ExecutionPlan) {
+        if let Some(looked) = looked(plan) {
+            looked.answered_by.iter().for_each(|by| self.answered(by));
+            self.partitions += looked.partitions;
+            self.parts += looked.parts;
+        } else if let Some(level) = level::exec::looked(plan) {
+            self.answered(&level.answered_by);
+            self.partitions += level.partitions;
+            self.parts += level.parts;
+            self.row_groups += level.sections;
+            self.rows_examined += level.cells;
+            self.bytes_read += level.bytes;
+        } else if let Some(metrics) = plan.metrics() {
+            if is_chunks(plan) {
+                self.rows_examined += sum(&metrics, ROWS_EXAMINED);
+            } else if plan.name() == "DataSourceExec" {
+                self.add_parquet(&metrics);
+            }
+        }
+        for child in plan.children() {
+            self.add(&**child);
+        }
+    }
+
+    fn add_parquet(&mut self, metrics: &MetricsSet) {
+        let groups = pruning(metrics, "row_groups_pruned_statistics");
+        let blooms = pruning(metrics, "row_groups_pruned_bloom_filter");
+        let limited = pruning(metrics, "limit_pruned_row_groups");
+        let late = sum(metrics, "row_groups_pruned_dynamic_filter");
+        self.row_groups.total += groups.0 + groups.1;
+        self.row_groups.examined += groups.1.saturating_sub(blooms.0 + limited.0 + late);
+        let pages = pruning(metrics, "page_index_pages_pruned");
+        self.pages += Count { total: pages.0 + pages.1, examined: pages.1 };
+        let filtered = sum(metrics, "pushdown_rows_pruned") + sum(metrics, "pushdown_rows_matched");
+        let out = metrics.output_rows().unwrap_or(0) as u64;
+        self.rows_examined += filtered.max(out);
+        self.bytes_read += sum(metrics, "bytes_scanned");
+    }
+}
+
+/// The sum of a counter over partitions and files.
+fn sum(metrics: &MetricsSet, name: &str) -> u64 {
+    metrics.sum(|m| m.value().name() == name).map_or(0, |v| v.as_usize() as u64)
+}
+
+/// (pruned, matched), added up over partitions and files.
+fn pruning(metrics: &MetricsSet, name: &str) -> (u64, u64) {
+    let mut all = (0, 0);
+    for metric in metrics.iter() {
+        if let MetricValue::PruningMetrics { name: found, pruning_metrics } = metric.value()
+            && found == name
+        {
+            all.0 += pruning_metrics.pruned() as u64;
+            all.1 += pruning_metrics.matched() as u64;
+        }
+    }
+    all
+}

@@ -1,0 +1,91 @@
+//! Open tile files, by path. A tile never changes, and its name is never used again.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aggregator::{Definition, TileFile};
+use parking_lot::Mutex;
+use storage::{FileRef, Snapshot};
+
+use crate::error::{Error, Result};
+
+/// Open tile files, the least recently used closed first.
+#[derive(Debug)]
+pub(crate) struct TileCache {
+    bytes_max: u64,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    files: HashMap<PathBuf, Entry>,
+    bytes: u64,
+    tick: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    file: Arc<TileFile>,
+    bytes: u64,
+    used: u64,
+}
+
+impl TileCache {
+    /// A cache of files that hold at most `bytes_max` bytes together.
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, inner: Mutex::default() }
+    }
+
+    /// An open file, and how many bytes were read from the disk for it.
+    pub(crate) fn open(
+        &self,
+        snapshot: &Snapshot,
+        file: &FileRef,
+        definition: &Arc<Definition>,
+    ) -> Result<(Arc<TileFile>, u64)> {
+        let path = snapshot.data_dir().join(&file.path);
+        if let Some(known) = self.get(&path) {
+            return Ok((known, 0));
+        }
+        // Read outside the lock: two readers may both read it, and the results are equal.
+        let bytes = snapshot.read(file)?;
+        let opened = TileFile::open(definition.clone(), bytes).map_err(|e| corrupt(snapshot, file, &e))?;
+        let opened = Arc::new(opened);
+        self.put(path, opened.clone(), file.len);
+        Ok((opened, file.len))
+    }
+
+    fn get(&self, path: &PathBuf) -> Option<Arc<TileFile>> {
+        let mut inner = self.inner.lock();
+        inner.tick += 1;
+        let tick = inner.tick;
+        let entry = inner.files.get_mut(path)?;
+        entry.used = tick;
+        Some(entry.file.clone())
+    }
+
+    fn put(&self, path: PathBuf, file: Arc<TileFile>, bytes: u64) {
+        let mut inner = self.inner.lock();
+        inner.tick += 1;
+        let used = inner.tick;
+        inner.bytes += bytes;
+        if let Some(old) = inner.files.insert(path, Entry { file, bytes, used }) {
+            inner.bytes -= old.bytes;
+        }
+        while inner.bytes > self.bytes_max && inner.files.len() > 1 {
+            let oldest = inner.files.iter().min_by_key(|(_, e)| e.used).map(|(path, _)| path.clone());
+            let gone = oldest.and_then(|path| inner.files.remove(&path)).expect("BUG: a cache of two has an oldest");
+            inner.bytes -= gone.bytes;
+        }
+    }
+}
+
+/// A tile that does not read as it was written is damage of the store.
+pub(crate) fn corrupt(snapshot: &Snapshot, file: &FileRef, error: &aggregator::Error) -> Error {
+    let offset = match error {
+        aggregator::Error::Corrupt { offset, .. } => *offset,
+        _ => 0,
+    };
+    storage::Error::Corrupt { path: snapshot.data_dir().join(&file.path), offset, what: error.to_string() }.into()
+}

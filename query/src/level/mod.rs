@@ -1,0 +1,241 @@
+//! Rollup levels as tables: `stats.hourly` is the merge of its tiles and of the memtable's cells.
+//!
+//! # Invariants
+//! * One scan reads one snapshot, so a level is exact up to the last acknowledged event, before a
+//!   seal, during one and after it.
+//! * Ranges of `bucket` and values of keys are applied to cells by the scan itself, exactly; sections
+//!   whose buckets lie outside are not read.
+//! * Reading, merging and finalising run on a blocking thread once the plan runs, never while it is
+//!   made.
+
+mod cache;
+pub(crate) mod exec;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use aggregator::{Definition, Filter, KeyType, KeyValue, Level, Projection};
+use arrow::datatypes::{Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::datasource::{TableProvider, TableType};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use storage::{Name, RollupMeta, Snapshot};
+
+pub(crate) use cache::TileCache;
+use exec::{LevelExec, Work};
+
+use crate::figures::Count;
+use crate::stream::prune::time_range;
+use crate::system::SystemInfo;
+
+/// A rollup that can be read, with its definition resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Rollup {
+    pub(crate) meta: RollupMeta,
+    pub(crate) definition: Arc<Definition>,
+    /// Whether the manifest has it; one of a stream that no seal has met yet is not there.
+    pub(crate) sealed: bool,
+}
+
+/// The rollups of a snapshot by name: of each name the newest generation.
+///
+/// A stream that came since the last seal has rollups that no manifest knows; `system` names them.
+pub(crate) fn rollups(snapshot: &Snapshot, system: &dyn SystemInfo) -> Result<BTreeMap<Name, Rollup>> {
+    let manifest = snapshot.manifest();
+    let external = |e: aggregator::Error| DataFusionError::External(Box::new(e));
+    let mut known = manifest.rollups.clone();
+    let sealed = known.len();
+    for (stream, meta) in snapshot.streams() {
+        for new in system.new_rollups(stream, meta.kind, &known) {
+            known.push(RollupMeta {
+                id: provisional_id(&new),
+                name: new.name,
+                stream: stream.clone(),
+                definition: new.definition,
+                first_seq: 0,
+                created_us: 0,
+            });
+        }
+    }
+    let mut rollups = BTreeMap::new();
+    for (i, meta) in known.into_iter().enumerate() {
+        let definition = Arc::new(Definition::from_meta(&meta).map_err(external)?);
+        rollups.insert(meta.name.clone(), Rollup { meta, definition, sealed: i < sealed });
+    }
+    Ok(rollups)
+}
+
+/// A number under which chunks keep the cells of a rollup that has no generation yet: in the upper
+/// half, where generations do not reach.
+fn provisional_id(new: &storage::NewRollup) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    new.name.hash(&mut hasher);
+    new.definition.to_string().hash(&mut hasher);
+    (hasher.finish() as u32) | 1 << 31
+}
+
+/// One level of one rollup.
+#[derive(Debug)]
+pub(crate) struct LevelTable {
+    snapshot: Arc<Snapshot>,
+    rollup: Rollup,
+    level: Level,
+    schema: SchemaRef,
+    cache: Arc<TileCache>,
+}
+
+impl LevelTable {
+    pub(crate) fn new(snapshot: Arc<Snapshot>, rollup: Rollup, level: Level, cache: Arc<TileCache>) -> Self {
+        let schema = Arc::new(Schema::new(aggregator::columns(&rollup.definition, level)));
+        Self { snapshot, rollup, level, schema, cache }
+    }
+
+    /// What a filter says of one key column, when it says only that.
+    fn key_values(&self, filter: &Expr) -> Option<(usize, Vec<KeyValue>)> {
+        let (name, values) = key_filter(filter)?;
+        let key = self.rollup.definition.by().iter().position(|k| k.name == name)?;
+        let text = self.rollup.definition.by()[key].key_type == KeyType::Text;
+        let values = values
+            .into_iter()
+            .map(|value| match value {
+                KeyValue::Text(_) if !text => None,
+                KeyValue::Int(_) if text => None,
+                value => Some(value),
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some((key, values))
+    }
+
+    /// The filter on cells that all these filters make together.
+    fn filter(&self, filters: &[Expr]) -> Filter {
+        let mut made = Filter { keys: vec![None; self.rollup.definition.by().len()], ..Filter::ALL };
+        for filter in filters {
+            if let Some(range) = time_range(filter, "bucket") {
+                made.from_us = made.from_us.max(range.first);
+                made.to_us = made.to_us.min(range.last.saturating_add(1));
+            } else if let Some((key, values)) = self.key_values(filter) {
+                made.keys[key] = Some(match made.keys[key].take() {
+                    None => values,
+                    Some(known) => known.into_iter().filter(|v| values.contains(v)).collect(),
+                });
+            }
+        }
+        made
+    }
+}
+
+/// The column and the values of `key = 1`, `key IN (…)`, `key IS NULL` and of their alternatives.
+fn key_filter(filter: &Expr) -> Option<(&str, Vec<KeyValue>)> {
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => match (&**left, &**right) {
+            (Expr::Column(c), other) | (other, Expr::Column(c)) => Some((&c.name, vec![key_value(other)?])),
+            _ => None,
+        },
+        Expr::InList(list) if !list.negated => match &*list.expr {
+            Expr::Column(c) => Some((&c.name, list.list.iter().map(key_value).collect::<Option<Vec<_>>>()?)),
+            _ => None,
+        },
+        Expr::IsNull(inner) => match &**inner {
+            Expr::Column(c) => Some((&c.name, vec![KeyValue::Null])),
+            _ => None,
+        },
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let (column, mut all) = key_filter(left)?;
+            let (other, more) = key_filter(right)?;
+            all.extend(more);
+            (column == other).then_some((column, all))
+        }
+        _ => None,
+    }
+}
+
+fn key_value(expr: &Expr) -> Option<KeyValue> {
+    let Expr::Literal(value, _) = expr else { return None };
+    if let Some(text) = value.try_as_str().flatten() {
+        return Some(KeyValue::Text(text.to_owned()));
+    }
+    match value {
+        ScalarValue::Int16(Some(v)) => Some(KeyValue::Int(i64::from(*v))),
+        ScalarValue::Int32(Some(v)) => Some(KeyValue::Int(i64::from(*v))),
+        ScalarValue::Int64(Some(v)) => Some(KeyValue::Int(*v)),
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl TableProvider for LevelTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| {
+                if time_range(filter, "bucket").is_some() || self.key_values(filter).is_some() {
+                    TableProviderFilterPushDown::Exact
+                } else {
+                    TableProviderFilterPushDown::Unsupported
+                }
+            })
+            .collect())
+    }
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = match projection {
+            Some(projection) => Arc::new(self.schema.project(projection)?),
+            None => self.schema.clone(),
+        };
+        let definition = &self.rollup.definition;
+        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        let projection = Projection::of_columns(definition, self.level, &names)
+            .map_err(|e| DataFusionError::External(Box::new(e)))?;
+        let filter = self.filter(filters);
+        let mut partitions = (BTreeSet::new(), BTreeSet::new());
+        let mut work = Work {
+            snapshot: self.snapshot.clone(),
+            rollup: self.rollup.meta.id,
+            definition: definition.clone(),
+            level: self.level,
+            projection,
+            filter,
+            files: Vec::new(),
+            cache: self.cache.clone(),
+        };
+        let (mut parts, mut sections) = (Count::default(), Count::default());
+        let tiles = self.snapshot.manifest().tiles_of(self.rollup.meta.id);
+        for file in tiles.flat_map(|t| &t.files).filter(|_| self.rollup.sealed) {
+            let mut wanted = Vec::new();
+            let level = self.level.as_str();
+            let mut any = false;
+            for section in file.sections.iter().filter(|s| s.level == level) {
+                any = true;
+                partitions.0.insert(section.partition_us);
+                sections.total += 1;
+                if section.bucket_max_us >= work.filter.from_us && section.bucket_min_us < work.filter.to_us {
+                    partitions.1.insert(section.partition_us);
+                    sections.examined += 1;
+                    wanted.push(section.clone());
+                }
+            }
+            parts.total += u64::from(any);
+            parts.examined += u64::from(!wanted.is_empty());
+            if !wanted.is_empty() {
+                work.files.push((file.file.clone(), wanted));
+            }
+        }
+        let partitions = Count { total: partitions.0.len() as u64, examined: partitions.1.len() as u64 };
+        Ok(Arc::new(LevelExec::new(work, schema, partitions, parts, sections)))
+    }
+}

@@ -1,0 +1,372 @@
+//! Streams as tables.
+//!
+//! A stream is two tables, one upon the other: [`StreamTable`] holds what is stored (parts and
+//! chunks, `_seq` included), and a view over it puts `_id` first, computes `_id` and `request`, and
+//! orders the columns as `SELECT *` shows them. DataFusion inlines the view, so a derived column
+//! costs nothing unless it is asked for, and filters reach the stored columns by themselves.
+//!
+//! # Invariants
+//! * One scan reads one snapshot: every acknowledged event once.
+//! * The range of `time` is applied by the scan itself, exactly: parts and chunks wholly inside are
+//!   read without looking at `time`, and their row counts stay exact, so that counting a range of
+//!   whole days reads the manifest alone.
+
+pub(crate) mod derive;
+pub(crate) mod exec;
+pub(crate) mod prune;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::stats::Precision;
+use datafusion::common::{Column as PlanColumn, ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics, TableReference};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::{TableProvider, TableType, ViewTable, provider_as_source};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::functions::core::expr_fn::coalesce;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Operator, ScalarUDF, TableProviderFilterPushDown};
+use datafusion::physical_expr::expressions::{binary, col, lit};
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::union::UnionExec;
+use object_store::ObjectMeta;
+use object_store::path::Path as ObjectPath;
+use storage::{Chunk, ColumnType, ID, Name, PartMeta, REST, SEQ, Snapshot, StreamKind, StreamMeta, TIME, access_fields};
+
+use crate::figures::Count;
+use derive::{ObjectIdOf, RequestLine};
+use exec::{ChunksExec, Looked, StreamScanExec, exact, times};
+use prune::{Bounds, TimeRange};
+
+/// Bytes that usually hold a part's footer and page index: one read instead of three.
+const FOOTER_BYTES: usize = 256 * 1024;
+/// Below this many bytes a scan is not split.
+const SPLIT_BYTES: usize = 4 << 20;
+
+/// The Arrow type in which queries see a column.
+pub(crate) fn query_type(column: ColumnType) -> DataType {
+    match column {
+        ColumnType::Text => DataType::Utf8View,
+        other => other.arrow(),
+    }
+}
+
+/// The stored columns as queries read them: the stream's own, those every access log has, `_seq`.
+pub(crate) fn stored_schema(meta: &StreamMeta) -> SchemaRef {
+    let mut seen = BTreeSet::new();
+    let fixed = if meta.kind == StreamKind::Access { access_fields() } else { Vec::new() };
+    let mut fields: Vec<Field> = fixed
+        .iter()
+        .chain(&meta.columns)
+        .filter(|c| &*c.name != SEQ && seen.insert(c.name.clone()))
+        .map(|c| Field::new(&*c.name, query_type(c.column_type), &*c.name != TIME))
+        .collect();
+    if !seen.contains(TIME) {
+        fields.push(Field::new(TIME, DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false));
+    }
+    fields.push(Field::new(SEQ, DataType::UInt64, false));
+    Arc::new(Schema::new(fields))
+}
+
+/// The columns of `SELECT *` in order, without `_id`.
+pub(crate) fn shown(meta: &StreamMeta) -> Vec<String> {
+    let stored = stored_schema(meta);
+    let names = || stored.fields().iter().map(|f| f.name().as_str());
+    let last = [ID, REST, SEQ];
+    let mut shown: Vec<String> = Vec::new();
+    if meta.kind != StreamKind::Access {
+        shown.push(TIME.to_owned());
+    }
+    shown.extend(
+        names().filter(|n| !last.contains(n) && (meta.kind == StreamKind::Access || *n != TIME)).map(str::to_owned),
+    );
+    shown.extend(names().filter(|n| *n == REST).map(str::to_owned));
+    shown
+}
+
+/// The expressions of the view over a stream's stored columns, in the order of `SELECT *`; `_seq`
+/// last when `with_seq`.
+pub(crate) fn view(meta: &StreamMeta, prefix: [u8; 6], relation: Option<&TableReference>, with_seq: bool) -> Vec<Expr> {
+    let column = |name: &str| Expr::Column(PlanColumn::new(relation.cloned(), name));
+    let made = ScalarUDF::new_from_impl(ObjectIdOf::new(prefix)).call(vec![column(SEQ)]);
+    let id = if meta.column_type(ID).is_some() { coalesce(vec![column(ID), made]) } else { made };
+    let mut exprs = vec![id.alias(ID)];
+    for name in shown(meta) {
+        if meta.kind == StreamKind::Access && name == "request" {
+            let parts = ["request", "method", "path", "query", "protocol"].map(column).to_vec();
+            exprs.push(ScalarUDF::new_from_impl(RequestLine::new()).call(parts).alias("request"));
+        } else {
+            exprs.push(column(&name));
+        }
+    }
+    if with_seq {
+        exprs.push(column(SEQ));
+    }
+    exprs
+}
+
+/// What a scan needs from the engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    /// Reads parts of the local file system, keeping their footers.
+    pub(crate) reader: Arc<dyn ParquetFileReaderFactory>,
+}
+
+/// The stored rows of a stream: parts and chunks.
+#[derive(Debug)]
+pub(crate) struct StreamTable {
+    snapshot: Arc<Snapshot>,
+    name: Name,
+    schema: SchemaRef,
+    files: Files,
+}
+
+/// The table that queries see under a stream's name.
+pub(crate) fn table(
+    snapshot: &Arc<Snapshot>,
+    name: &Name,
+    files: &Files,
+    with_seq: bool,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    let Some(meta) = snapshot.streams().get(name) else { return Ok(None) };
+    let stored = StreamTable {
+        snapshot: snapshot.clone(),
+        name: name.clone(),
+        schema: stored_schema(meta),
+        files: files.clone(),
+    };
+    let relation = TableReference::bare(name.as_str());
+    let exprs = view(meta, snapshot.manifest().id_prefix(), Some(&relation), with_seq);
+    let plan =
+        LogicalPlanBuilder::scan(relation, provider_as_source(Arc::new(stored)), None)?.project(exprs)?.build()?;
+    Ok(Some(Arc::new(ViewTable::new(plan, None))))
+}
+
+#[async_trait]
+impl TableProvider for StreamTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| match prune::time_range(filter, TIME) {
+                Some(_) => TableProviderFilterPushDown::Exact,
+                None if prune::prunes(filter) => TableProviderFilterPushDown::Inexact,
+                None => TableProviderFilterPushDown::Unsupported,
+            })
+            .collect())
+    }
+    fn statistics(&self) -> Option<Statistics> {
+        let rows: u64 = self.snapshot.manifest().parts_of(&self.name).map(|p| p.rows).sum();
+        let chunks: usize = self.snapshot.chunks(self.name.as_str()).iter().map(|c| c.events.num_rows()).sum();
+        Some(Statistics { num_rows: exact(rows + chunks as u64), ..Statistics::new_unknown(&self.schema) })
+    }
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let bounds = Bounds::of(filters);
+        let partitions = state.config().target_partitions();
+        let mut looked = Looked { table: self.name.to_string(), ..Looked::default() };
+        let mut inputs = self.parts(&bounds, projection, limit, partitions, &mut looked)?;
+        inputs.extend(self.memtable(&bounds, projection, partitions, &mut looked)?);
+        let input = if inputs.is_empty() {
+            let schema = match projection {
+                Some(projection) => Arc::new(self.schema.project(projection)?),
+                None => self.schema.clone(),
+            };
+            Arc::new(EmptyExec::new(schema)) as Arc<dyn ExecutionPlan>
+        } else {
+            UnionExec::try_new(inputs)?
+        };
+        Ok(Arc::new(StreamScanExec::new(input, looked)))
+    }
+}
+
+impl StreamTable {
+    /// Scans of the parts that may hold what is asked for: those wholly inside the range of time
+    /// without a predicate, the others with one.
+    fn parts(
+        &self,
+        bounds: &Bounds,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+        partitions: usize,
+        looked: &mut Looked,
+    ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+        let mut starts = (BTreeSet::new(), BTreeSet::new());
+        let (mut covered, mut partial) = (Vec::new(), Vec::new());
+        for part in self.snapshot.manifest().parts_of(&self.name) {
+            starts.0.insert(part.partition_us);
+            looked.parts.total += 1;
+            if !bounds.may_hold(part) {
+                continue;
+            }
+            starts.1.insert(part.partition_us);
+            looked.parts.examined += 1;
+            if bounds.time.covers(part.time) { covered.push(part) } else { partial.push(part) }
+        }
+        looked.partitions = Count { total: starts.0.len() as u64, examined: starts.1.len() as u64 };
+        if looked.parts.examined > 0 {
+            looked.answered_by.push(format!("parts of {}", self.name));
+        }
+        let mut inputs = Vec::new();
+        for (parts, range) in [(covered, TimeRange::ALL), (partial, bounds.time)] {
+            if !parts.is_empty() {
+                inputs.push(self.scan_parts(&parts, range, bounds.seq, projection, limit, partitions)?);
+            }
+        }
+        Ok(inputs)
+    }
+
+    fn scan_parts(
+        &self,
+        parts: &[&PartMeta],
+        range: TimeRange,
+        seq: (u64, u64),
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+        partitions: usize,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut source = ParquetSource::new(self.schema.clone())
+            .with_metadata_size_hint(FOOTER_BYTES)
+            .with_enable_page_index(true)
+            .with_parquet_file_reader_factory(self.files.reader.clone());
+        if let Some(predicate) = self.predicate(range, seq)? {
+            source = source.with_predicate(predicate).with_pushdown_filters(true);
+        }
+        let files = parts.iter().map(|p| self.file(p)).collect::<Result<Vec<_>>>()?;
+        let all = [FileGroup::new(files)];
+        let groups = FileGroupPartitioner::new()
+            .with_target_partitions(partitions)
+            .with_repartition_file_min_size(SPLIT_BYTES)
+            .repartition_file_groups(&all)
+            .unwrap_or_else(|| all.to_vec());
+        let rows = parts.iter().map(|p| p.rows).sum();
+        let time = parts.iter().fold((i64::MAX, i64::MIN), |t, p| (t.0.min(p.time.0), t.1.max(p.time.1)));
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+            .with_file_groups(groups)
+            .with_statistics(self.statistics_of(rows, time))
+            .with_limit(if range == TimeRange::ALL { limit } else { None })
+            .with_projection_indices(projection.cloned())?
+            .build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    /// The predicate that rows of a part must pass for a range of time, and the one that helps to
+    /// leave out pages when single sequence numbers are asked for.
+    fn predicate(&self, range: TimeRange, seq: (u64, u64)) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let mut terms = Vec::new();
+        let mut compare = |column: &str, op: Operator, value: ScalarValue| -> Result<()> {
+            terms.push(binary(col(column, &self.schema)?, op, lit(value), &self.schema)?);
+            Ok(())
+        };
+        let stamp = |t: i64| ScalarValue::TimestampMicrosecond(Some(t), Some("UTC".into()));
+        if range.first > i64::MIN {
+            compare(TIME, Operator::GtEq, stamp(range.first))?;
+        }
+        if range.last < i64::MAX {
+            compare(TIME, Operator::LtEq, stamp(range.last))?;
+        }
+        if seq.0 == seq.1 {
+            compare(SEQ, Operator::Eq, ScalarValue::UInt64(Some(seq.0)))?;
+        }
+        Ok((!terms.is_empty()).then(|| conjunction(terms)))
+    }
+
+    fn file(&self, part: &PartMeta) -> Result<PartitionedFile> {
+        let path = self.snapshot.data_dir().join(&part.file.path);
+        let meta = ObjectMeta {
+            location: location(&path)?,
+            // A part never changes, and its name is never used again.
+            last_modified: chrono::DateTime::UNIX_EPOCH,
+            size: part.file.len,
+            e_tag: None,
+            version: None,
+        };
+        Ok(PartitionedFile::new_from_meta(meta).with_statistics(Arc::new(self.statistics_of(part.rows, part.time))))
+    }
+
+    /// Exact statistics: rows and the least and greatest time.
+    fn statistics_of(&self, rows: u64, time: (i64, i64)) -> Statistics {
+        let stamp = |t: i64| Precision::Exact(ScalarValue::TimestampMicrosecond(Some(t), Some("UTC".into())));
+        let column_statistics = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| match field.name().as_str() {
+                TIME if rows > 0 => ColumnStatistics {
+                    null_count: Precision::Exact(0),
+                    min_value: stamp(time.0),
+                    max_value: stamp(time.1),
+                    ..ColumnStatistics::new_unknown()
+                },
+                SEQ => ColumnStatistics { null_count: Precision::Exact(0), ..ColumnStatistics::new_unknown() },
+                _ => ColumnStatistics::new_unknown(),
+            })
+            .collect();
+        Statistics { num_rows: exact(rows), total_byte_size: Precision::Absent, column_statistics }
+    }
+
+    fn memtable(
+        &self,
+        bounds: &Bounds,
+        projection: Option<&Vec<usize>>,
+        partitions: usize,
+        looked: &mut Looked,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let (mut rows, mut time) = (0, (i64::MAX, i64::MIN));
+        let mut widen = |t: i64| time = (time.0.min(t), time.1.max(t));
+        let mut chosen: Vec<Arc<Chunk>> = Vec::new();
+        for chunk in self.snapshot.chunks(self.name.as_str()) {
+            if !bounds.time.meets(chunk.time) || chunk.seq.1 < bounds.seq.0 || bounds.seq.1 < chunk.seq.0 {
+                continue;
+            }
+            if bounds.time.covers(chunk.time) {
+                rows += chunk.events.num_rows() as u64;
+                widen(chunk.time.0);
+                widen(chunk.time.1);
+            } else {
+                // Counted now, so that the count of a range stays exact without running the scan.
+                for t in times(&chunk.events).values().iter().filter(|t| bounds.time.contains(**t)) {
+                    rows += 1;
+                    widen(*t);
+                }
+            }
+            chosen.push(chunk.clone());
+        }
+        if rows == 0 {
+            return Ok(None);
+        }
+        looked.answered_by.push(format!("memtable of {}", self.name));
+        let statistics = self.statistics_of(rows, time).project(projection);
+        let schema = match projection {
+            Some(projection) => Arc::new(self.schema.project(projection)?),
+            None => self.schema.clone(),
+        };
+        // The range is dropped where it takes nothing away.
+        let range = if chosen.iter().all(|c| bounds.time.covers(c.time)) { TimeRange::ALL } else { bounds.time };
+        Ok(Some(Arc::new(ChunksExec::new(chosen, range, schema, statistics, partitions))))
+    }
+}
+
+/// The object store's name of a local file.
+fn location(path: &Path) -> Result<ObjectPath> {
+    let external = |e: Box<dyn std::error::Error + Send + Sync>| DataFusionError::External(e);
+    let absolute = std::path::absolute(path).map_err(|e| external(Box::new(e)))?;
+    ObjectPath::from_absolute_path(absolute).map_err(|e| external(Box::new(e)))
+}

@@ -1,0 +1,328 @@
+//! `system.*`: what the store says of itself, as tables.
+//!
+//! Most of it is in the snapshot; what only a running store or server knows comes through
+//! [`SystemInfo`]. A table without content yet has its columns and no rows.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use aggregator::Level;
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::datatypes::{Field, Schema};
+use datafusion::common::Result;
+use datafusion::datasource::{MemTable, TableProvider};
+use serde::Serialize;
+use storage::{Name, NewRollup, QUARANTINE, RollupMeta, Snapshot, StreamKind};
+
+use crate::engine::QueryInfo;
+use crate::level::Rollup;
+
+/// How far the store has taken an ordered source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SourceInfo {
+    /// The source's name for itself.
+    pub producer: String,
+    /// The end of what the store has taken of the source's own counter.
+    pub position: u64,
+}
+
+/// What a snapshot cannot say. Every method has an empty answer to start from.
+pub trait SystemInfo: Send + Sync + Debug {
+    /// The rollups that `stream` gets with its next seal and that `existing` lacks, in a stable order.
+    fn new_rollups(&self, stream: &Name, kind: StreamKind, existing: &[RollupMeta]) -> Vec<NewRollup> {
+        let _ = (stream, kind, existing);
+        Vec::new()
+    }
+
+    /// Ordered sources and how far each was taken.
+    fn sources(&self) -> Vec<SourceInfo> {
+        Vec::new()
+    }
+
+    /// Why the last seal failed, when it did.
+    fn last_error(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A system that knows nothing beyond the snapshot.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct NoSystemInfo;
+
+impl SystemInfo for NoSystemInfo {}
+
+/// The tables of the schema `system`.
+pub(crate) const TABLES: [&str; 10] = [
+    "indexes", "maintenance", "partitions", "parts", "quarantine", "queries", "rollups", "sources", "streams", "tiles",
+];
+
+/// Everything that the tables are made of.
+pub(crate) struct View<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) system: &'a dyn SystemInfo,
+    pub(crate) rollups: &'a BTreeMap<Name, Rollup>,
+    pub(crate) queries: &'a [QueryInfo],
+}
+
+/// The table `system.{name}`; `quarantine` is a stream and not made here.
+pub(crate) fn table(name: &str, view: &View<'_>) -> Result<Option<Arc<dyn TableProvider>>> {
+    let columns = match name {
+        "streams" => streams(view),
+        "partitions" => partitions(view),
+        "parts" => parts(view),
+        "tiles" => tiles(view),
+        "rollups" => rollups(view),
+        "queries" => queries(view),
+        "sources" => sources(view),
+        "maintenance" => {
+            let none = Vec::new;
+            vec![
+                text("job", none()),
+                text("stream", none()),
+                text("state", none()),
+                stamp("started", Vec::new()),
+                int("done", Vec::new()),
+                int("total", Vec::new()),
+                text("last_error", none()),
+            ]
+        }
+        "indexes" => vec![
+            text("stream", Vec::new()),
+            text("index", Vec::new()),
+            text("columns", Vec::new()),
+            int("bytes_memory", Vec::new()),
+            int("bytes_disk", Vec::new()),
+        ],
+        _ => return Ok(None),
+    };
+    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(schema.clone(), arrays)?;
+    Ok(Some(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?)))
+}
+
+type Column = (Field, ArrayRef);
+
+fn column(name: &str, array: ArrayRef) -> Column {
+    (Field::new(name, array.data_type().clone(), true), array)
+}
+
+fn text(name: &str, values: Vec<Option<String>>) -> Column {
+    column(name, Arc::new(StringArray::from(values)))
+}
+
+fn int(name: &str, values: Vec<Option<u64>>) -> Column {
+    let signed = values.into_iter().map(|v| v.map(|v| i64::try_from(v).unwrap_or(i64::MAX)));
+    column(name, Arc::new(signed.collect::<Int64Array>()))
+}
+
+fn stamp(name: &str, values: Vec<Option<i64>>) -> Column {
+    column(name, Arc::new(TimestampMicrosecondArray::from(values).with_timezone("UTC")))
+}
+
+fn flag(name: &str, values: Vec<Option<bool>>) -> Column {
+    column(name, Arc::new(BooleanArray::from(values)))
+}
+
+/// One column from rows.
+fn of<R, T>(rows: &[R], value: impl Fn(&R) -> Option<T>) -> Vec<Option<T>> {
+    rows.iter().map(value).collect()
+}
+
+/// A word of an enum as it is spelled in the manifest.
+fn word(value: impl Serialize) -> Option<String> {
+    serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
+}
+
+/// Rows, bytes and times of some parts or chunks together.
+#[derive(Debug, Default, Clone)]
+struct Sums {
+    rows: u64,
+    bytes: u64,
+    count: u64,
+    time: Option<(i64, i64)>,
+    seq: Option<(u64, u64)>,
+}
+
+impl Sums {
+    fn add(&mut self, rows: u64, bytes: u64, time: (i64, i64), seq: (u64, u64)) {
+        self.rows += rows;
+        self.bytes += bytes;
+        self.count += 1;
+        let known = self.time.unwrap_or(time);
+        self.time = Some((known.0.min(time.0), known.1.max(time.1)));
+        let known = self.seq.unwrap_or(seq);
+        self.seq = Some((known.0.min(seq.0), known.1.max(seq.1)));
+    }
+}
+
+fn memtable_sums(snapshot: &Snapshot, stream: &Name) -> Sums {
+    let mut sums = Sums::default();
+    for chunk in snapshot.chunks(stream.as_str()) {
+        sums.add(chunk.events.num_rows() as u64, chunk.bytes() as u64, chunk.time, chunk.seq);
+    }
+    sums
+}
+
+fn streams(view: &View<'_>) -> Vec<Column> {
+    let snapshot = view.snapshot;
+    let rows: Vec<_> = snapshot
+        .streams()
+        .iter()
+        .map(|(name, meta)| {
+            let mut parts = Sums::default();
+            for part in snapshot.manifest().parts_of(name) {
+                parts.add(part.rows, part.file.len, part.time, part.seq);
+            }
+            let memtable = memtable_sums(snapshot, name);
+            let time = match (parts.time, memtable.time) {
+                (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+                (a, b) => a.or(b),
+            };
+            (name, meta, parts, memtable, time)
+        })
+        .collect();
+    vec![
+        text("name", of(&rows, |r| Some(r.0.to_string()))),
+        text("kind", of(&rows, |r| word(r.1.kind))),
+        text("partition", of(&rows, |r| word(r.1.partition))),
+        text("order_by", of(&rows, |r| Some(r.1.order_by.join(", ")))),
+        int("columns", of(&rows, |r| Some(crate::stream::shown(r.1).len() as u64 + 1))),
+        int("events", of(&rows, |r| Some(r.2.rows + r.3.rows))),
+        int("parts", of(&rows, |r| Some(r.2.count))),
+        int("bytes", of(&rows, |r| Some(r.2.bytes))),
+        int("memtable_events", of(&rows, |r| Some(r.3.rows))),
+        int("memtable_bytes", of(&rows, |r| Some(r.3.bytes))),
+        stamp("first_time", of(&rows, |r| r.4.map(|t| t.0))),
+        stamp("last_time", of(&rows, |r| r.4.map(|t| t.1))),
+        stamp("created", of(&rows, |r| Some(r.1.created_us))),
+    ]
+}
+
+fn partitions(view: &View<'_>) -> Vec<Column> {
+    let mut sums: BTreeMap<(&Name, i64), Sums> = BTreeMap::new();
+    for part in &view.snapshot.manifest().parts {
+        let entry = sums.entry((&part.stream, part.partition_us)).or_default();
+        entry.add(part.rows, part.file.len, part.time, part.seq);
+    }
+    let rows: Vec<_> = sums.into_iter().collect();
+    vec![
+        text("stream", of(&rows, |r| Some(r.0.0.to_string()))),
+        stamp("partition", of(&rows, |r| Some(r.0.1))),
+        int("parts", of(&rows, |r| Some(r.1.count))),
+        int("rows", of(&rows, |r| Some(r.1.rows))),
+        int("bytes", of(&rows, |r| Some(r.1.bytes))),
+        stamp("first_time", of(&rows, |r| r.1.time.map(|t| t.0))),
+        stamp("last_time", of(&rows, |r| r.1.time.map(|t| t.1))),
+        int("first_seq", of(&rows, |r| r.1.seq.map(|s| s.0))),
+        int("last_seq", of(&rows, |r| r.1.seq.map(|s| s.1))),
+    ]
+}
+
+fn parts(view: &View<'_>) -> Vec<Column> {
+    let rows = &view.snapshot.manifest().parts;
+    vec![
+        int("id", of(rows, |p| Some(p.id))),
+        text("stream", of(rows, |p| Some(p.stream.to_string()))),
+        stamp("partition", of(rows, |p| Some(p.partition_us))),
+        text("path", of(rows, |p| Some(p.file.path.clone()))),
+        int("rows", of(rows, |p| Some(p.rows))),
+        int("bytes", of(rows, |p| Some(p.file.len))),
+        stamp("first_time", of(rows, |p| Some(p.time.0))),
+        stamp("last_time", of(rows, |p| Some(p.time.1))),
+        int("first_seq", of(rows, |p| Some(p.seq.0))),
+        int("last_seq", of(rows, |p| Some(p.seq.1))),
+    ]
+}
+
+fn tiles(view: &View<'_>) -> Vec<Column> {
+    let manifest = view.snapshot.manifest();
+    let name = |id: u32| manifest.rollups.iter().find(|r| r.id == id).map(|r| r.name.to_string());
+    let mut rows = Vec::new();
+    for tile in &manifest.tiles {
+        for file in &tile.files {
+            rows.extend(file.sections.iter().map(|section| (tile, file, section)));
+        }
+    }
+    vec![
+        text("rollup", of(&rows, |r| name(r.0.rollup))),
+        int("generation", of(&rows, |r| Some(u64::from(r.0.rollup)))),
+        text("level", of(&rows, |r| Some(r.2.level.clone()))),
+        stamp("partition", of(&rows, |r| Some(r.2.partition_us))),
+        stamp("first_bucket", of(&rows, |r| Some(r.2.bucket_min_us))),
+        stamp("last_bucket", of(&rows, |r| Some(r.2.bucket_max_us))),
+        int("cells", of(&rows, |r| Some(r.2.cells))),
+        int("events", of(&rows, |r| Some(r.2.events))),
+        int("bytes", of(&rows, |r| Some(r.2.len))),
+        int("first_seq", of(&rows, |r| Some(r.0.first_seq))),
+        int("cutoff", of(&rows, |r| Some(r.0.cutoff))),
+        text("path", of(&rows, |r| Some(r.1.file.path.clone()))),
+    ]
+}
+
+/// One row for each rollup and level. `complete_from` is null when the rollup counts every event of
+/// its stream; else no bucket before it is complete.
+fn rollups(view: &View<'_>) -> Vec<Column> {
+    let manifest = view.snapshot.manifest();
+    let last_error = view.system.last_error();
+    let mut rows: Vec<(&Rollup, Level, u64, u64, u64, Option<i64>)> = Vec::new();
+    for rollup in view.rollups.values() {
+        let waiting = memtable_sums(view.snapshot, &rollup.meta.stream).rows;
+        let older = manifest.parts_of(&rollup.meta.stream).filter(|p| p.seq.0 < rollup.meta.first_seq);
+        let complete_from = older.map(|p| p.time.1.saturating_add(1)).max();
+        for level in rollup.definition.levels() {
+            let tiles = manifest.tiles_of(rollup.meta.id).filter(|_| rollup.sealed);
+            let sections = tiles.flat_map(|t| &t.files).flat_map(|f| &f.sections);
+            let (mut cells, mut bytes) = (0, 0);
+            for section in sections.filter(|s| s.level == level.as_str()) {
+                cells += section.cells;
+                bytes += section.len;
+            }
+            rows.push((rollup, *level, waiting, cells, bytes, complete_from));
+        }
+    }
+    vec![
+        text("name", of(&rows, |r| Some(r.0.meta.name.to_string()))),
+        text("level", of(&rows, |r| Some(r.1.as_str().to_owned()))),
+        int("last_run", of(&rows, |r| Some(manifest.sealed_seq.max(r.0.meta.first_seq)))),
+        stamp("last_run_at", of(&rows, |r| r.0.sealed.then_some(manifest.sealed_at_us))),
+        int("waiting", of(&rows, |r| Some(r.2))),
+        int("rows", of(&rows, |r| Some(r.3))),
+        int("bytes", of(&rows, |r| Some(r.4))),
+        stamp("complete_from", of(&rows, |r| r.5)),
+        text("last_error", of(&rows, |_| last_error.clone())),
+        int("last_ms", of(&rows, |r| r.0.sealed.then_some(manifest.sealed_ms))),
+        text("stream", of(&rows, |r| Some(r.0.meta.stream.to_string()))),
+        text("by", of(&rows, |r| {
+            Some(r.0.definition.by().iter().map(|k| k.name.as_str()).collect::<Vec<_>>().join(", "))
+        })),
+        text("timezone", of(&rows, |r| Some(r.0.definition.timezone().name().to_owned()))),
+        int("generation", of(&rows, |r| r.0.sealed.then_some(u64::from(r.0.meta.id)))),
+    ]
+}
+
+fn queries(view: &View<'_>) -> Vec<Column> {
+    let rows = view.queries;
+    vec![
+        int("id", of(rows, |q| Some(q.id))),
+        text("sql", of(rows, |q| Some(q.sql.clone()))),
+        stamp("started", of(rows, |q| Some(q.started_us))),
+        int("elapsed_ms", of(rows, |q| Some(q.elapsed_ms))),
+        int("rows_returned", of(rows, |q| Some(q.rows_returned))),
+        flag("cancelled", of(rows, |q| Some(q.cancelled))),
+    ]
+}
+
+fn sources(view: &View<'_>) -> Vec<Column> {
+    let rows = view.system.sources();
+    vec![
+        text("producer", of(&rows, |s| Some(s.producer.clone()))),
+        int("position", of(&rows, |s| Some(s.position))),
+    ]
+}
+
+/// The stream behind `system.quarantine`.
+pub(crate) fn quarantine() -> Name {
+    Name::new(QUARANTINE).expect("BUG: the quarantine has a name")
+}

@@ -1,0 +1,231 @@
+//! Batch identities: how a second copy of a batch is known, and what it is told.
+//!
+//! # Invariants
+//! 1. Identities travel inside journal records; this state is a function of the records in journal
+//!    order, so it is the same after a replay.
+//! 2. What is in a checkpoint file named by the manifest covers exactly the records below
+//!    `sealed_seq`; the rest comes from the journal.
+//! 3. Content never decides: equal log lines are legal.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::env::Fs;
+use crate::error::{Error, Result};
+use crate::file::FileRef;
+use crate::model::{Ack, Identity};
+
+/// Keys are remembered this long after they came, and this many of them.
+const KEY_AGE_US: i64 = 24 * 3600 * 1_000_000;
+const KEYS_MAX: usize = 1_000_000;
+/// Answers remembered per producer: a shipper has a handful of batches under way.
+const ANSWERS_MAX: usize = 64;
+/// Checkpoint files are merged past this many.
+pub(crate) const FILES_MAX: usize = 16;
+
+/// What was answered to one batch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    identity: Identity,
+    accepted: u64,
+    quarantined: u64,
+    first_seq: u64,
+    received_us: i64,
+}
+
+impl Entry {
+    fn ack(&self) -> Ack {
+        let items = self.accepted + self.quarantined;
+        Ack {
+            accepted: self.accepted,
+            quarantined: self.quarantined,
+            first_seq: (items > 0).then_some(self.first_seq),
+            last_seq: (items > 0).then(|| self.first_seq + items - 1),
+            duplicate: true,
+        }
+    }
+}
+
+/// How far an ordered source has been taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourcePosition {
+    /// Exclusive end of what was taken of its own counter.
+    pub to: u64,
+    /// xxh3-64 of its content before `to`, 0 for sources without content.
+    pub content: u64,
+}
+
+#[derive(Debug)]
+struct Producer {
+    position: SourcePosition,
+    answers: VecDeque<Entry>,
+}
+
+#[derive(Debug)]
+struct KnownKey {
+    body_hash: u64,
+    entry: Entry,
+}
+
+/// Everything known of earlier batches.
+#[derive(Debug, Default)]
+pub(crate) struct Identities {
+    producers: HashMap<String, Producer>,
+    keys: HashMap<u128, KnownKey>,
+    by_age: VecDeque<(i64, u128)>,
+    /// What came since the last checkpoint began.
+    fresh: Vec<Entry>,
+}
+
+impl Identities {
+    /// The answer that the first copy got, or `None` when this is the first copy.
+    ///
+    /// # Errors
+    /// [`Error::KeyReused`], [`Error::Gap`], or [`Error::Invalid`] when ranges overlap in part.
+    pub(crate) fn known(&self, identity: &Identity, now_us: i64) -> Result<Option<Ack>> {
+        match identity {
+            Identity::Key { key, body_hash } => {
+                let Some(known) = self.keys.get(&xxh3_128(key.as_bytes())) else { return Ok(None) };
+                if now_us - known.entry.received_us > KEY_AGE_US {
+                    return Ok(None);
+                }
+                if known.body_hash != *body_hash {
+                    let key = key.rsplit('\0').next().unwrap_or(key).to_owned();
+                    return Err(Error::KeyReused { key });
+                }
+                Ok(Some(known.entry.ack()))
+            }
+            Identity::Range { producer, from, to, .. } => {
+                let Some(known) = self.producers.get(producer) else { return Ok(None) };
+                let end = known.position.to;
+                if *from == end {
+                    return Ok(None);
+                }
+                if *from > end {
+                    return Err(Error::Gap { producer: producer.clone(), from: *from, known: end });
+                }
+                if *to > end {
+                    return Err(Error::invalid(format!(
+                        "producer {producer} sent {from}..{to}, of which the part before {end} is known; send from {end}"
+                    )));
+                }
+                let same = |e: &&Entry| matches!(&e.identity, Identity::Range { from: f, to: t, .. } if f == from && t == to);
+                let answer = known.answers.iter().find(same).map(Entry::ack);
+                // Older than what is remembered: known to be stored, its figures are not.
+                let unknown = Ack { accepted: 0, quarantined: 0, first_seq: None, last_seq: None, duplicate: true };
+                Ok(Some(answer.unwrap_or(unknown)))
+            }
+        }
+    }
+
+    /// Remembers what a batch was answered.
+    pub(crate) fn remember(&mut self, identity: Identity, ack: &Ack, received_us: i64) {
+        let entry = Entry {
+            identity,
+            accepted: ack.accepted,
+            quarantined: ack.quarantined,
+            first_seq: ack.first_seq.unwrap_or(0),
+            received_us,
+        };
+        self.apply(entry.clone());
+        self.fresh.push(entry);
+    }
+
+    fn apply(&mut self, entry: Entry) {
+        match &entry.identity {
+            Identity::Range { producer, to, content, .. } => {
+                let position = SourcePosition { to: *to, content: *content };
+                let known = self
+                    .producers
+                    .entry(producer.clone())
+                    .or_insert_with(|| Producer { position, answers: VecDeque::new() });
+                known.position = position;
+                if known.answers.len() == ANSWERS_MAX {
+                    known.answers.pop_front();
+                }
+                known.answers.push_back(entry);
+            }
+            Identity::Key { key, body_hash } => {
+                let hash = xxh3_128(key.as_bytes());
+                let (body_hash, at) = (*body_hash, entry.received_us);
+                self.keys.insert(hash, KnownKey { body_hash, entry });
+                self.by_age.push_back((at, hash));
+                while self.by_age.len() > KEYS_MAX || self.by_age.front().is_some_and(|(t, _)| at - t > KEY_AGE_US) {
+                    let Some((aged_at, aged)) = self.by_age.pop_front() else { break };
+                    // Its key may have come again since, under a later stamp.
+                    if self.keys.get(&aged).is_some_and(|k| k.entry.received_us == aged_at) {
+                        self.keys.remove(&aged);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How far a producer has been taken.
+    pub(crate) fn position(&self, producer: &str) -> Option<SourcePosition> {
+        self.producers.get(producer).map(|p| p.position)
+    }
+
+    /// Every producer and how far it has been taken.
+    pub(crate) fn positions(&self) -> Vec<(String, SourcePosition)> {
+        let mut all: Vec<_> = self.producers.iter().map(|(name, p)| (name.clone(), p.position)).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    /// What has to go into the next checkpoint: everything, or what came since the last.
+    pub(crate) fn take_fresh(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// Puts back what a failed seal had taken.
+    pub(crate) fn restore_fresh(&mut self, mut entries: Vec<Entry>) {
+        entries.append(&mut self.fresh);
+        self.fresh = entries;
+    }
+
+    /// Adds a checkpoint file's entries.
+    pub(crate) fn load(&mut self, fs: &dyn Fs, data: &Path, file: &FileRef) -> Result<()> {
+        for entry in decode(data, file, &file.read(fs, data)?)? {
+            self.apply(entry);
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a checkpoint: JSON, compressed with zstd.
+pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
+    let json = serde_json::to_vec(entries).expect("BUG: entries are plain data");
+    zstd::encode_all(json.as_slice(), 1).expect("BUG: compressing in memory does not fail")
+}
+
+/// The entries of a checkpoint file.
+pub(crate) fn decode(data: &Path, file: &FileRef, bytes: &[u8]) -> Result<Vec<Entry>> {
+    let corrupt = |what: String| Error::Corrupt { path: data.join(&file.path), offset: 0, what };
+    let json = zstd::decode_all(bytes).map_err(|e| corrupt(e.to_string()))?;
+    serde_json::from_slice(&json).map_err(|e| corrupt(e.to_string()))
+}
+
+/// What of a list of entries, oldest first, still decides anything.
+pub(crate) fn still_needed(entries: Vec<Entry>) -> Vec<Entry> {
+    let newest = entries.iter().map(|e| e.received_us).max().unwrap_or(0);
+    let mut last_of_producer: HashMap<String, usize> = HashMap::new();
+    for (i, entry) in entries.iter().enumerate() {
+        if let Identity::Range { producer, .. } = &entry.identity {
+            last_of_producer.insert(producer.clone(), i);
+        }
+    }
+    let mut needed = entries;
+    let mut i = 0;
+    needed.retain(|entry| {
+        i += 1;
+        match &entry.identity {
+            Identity::Range { producer, .. } => last_of_producer.get(producer) == Some(&(i - 1)),
+            Identity::Key { .. } => newest - entry.received_us <= KEY_AGE_US,
+        }
+    });
+    needed
+}

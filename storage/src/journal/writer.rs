@@ -1,0 +1,277 @@
+//! Appending: one writer places and writes groups; a syncer makes them durable meanwhile.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{
+    BLOCK, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD, SEGMENT_BYTES_MAX,
+    SegmentHeader, segment_path,
+};
+use crate::env::{Fs, FsFile, IoContext};
+use crate::error::{Error, Result};
+
+/// Appends groups. Only the log thread has it.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    fs: Arc<dyn Fs>,
+    data: PathBuf,
+    store_id: String,
+    writer_epoch: u64,
+    segment: u64,
+    end: u64,
+    crc: u32,
+    buffer: Vec<u8>,
+    syncer: Arc<Syncer>,
+}
+
+/// What the log thread has written and what is known to be on disk.
+///
+/// # Invariants
+/// `durable_seq <= written_seq`; `barrier` is the end of the data for which a sync has begun, in
+/// the segment being written. Placing a group and beginning a sync exclude one another.
+#[derive(Debug)]
+pub(crate) struct Syncer {
+    state: Mutex<SyncState>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct SyncState {
+    file: Arc<dyn FsFile>,
+    path: PathBuf,
+    end: u64,
+    barrier: u64,
+    written_seq: u64,
+    durable_seq: u64,
+    syncing: bool,
+    poisoned: Option<String>,
+}
+
+impl Journal {
+    /// Begins a new segment after `previous`; earlier ones are never appended to again.
+    pub(crate) fn begin(
+        fs: Arc<dyn Fs>,
+        data: &Path,
+        store_id: &str,
+        writer_epoch: u64,
+        previous: Previous,
+        next_seq: u64,
+    ) -> Result<Self> {
+        let header = SegmentHeader {
+            segment: previous.segment + 1,
+            first_seq: next_seq,
+            writer_epoch,
+            previous,
+            store_id: store_id.to_owned(),
+        };
+        let (file, path, crc) = create_segment(&*fs, data, &header)?;
+        let syncer = Arc::new(Syncer {
+            state: Mutex::new(SyncState {
+                file,
+                path,
+                end: HEADER_LEN,
+                barrier: HEADER_LEN,
+                written_seq: next_seq,
+                durable_seq: next_seq,
+                syncing: false,
+                poisoned: None,
+            }),
+            changed: Condvar::new(),
+        });
+        Ok(Self {
+            fs,
+            data: data.into(),
+            store_id: store_id.to_owned(),
+            writer_epoch,
+            segment: header.segment,
+            end: HEADER_LEN,
+            crc,
+            buffer: Vec::new(),
+            syncer,
+        })
+    }
+
+    pub(crate) fn syncer(&self) -> &Arc<Syncer> {
+        &self.syncer
+    }
+
+    /// The segment being written.
+    pub(crate) fn segment(&self) -> u64 {
+        self.segment
+    }
+
+    /// Whether a new segment should be begun before the next group.
+    pub(crate) fn is_full(&self) -> bool {
+        self.end >= SEGMENT_BYTES_MAX
+    }
+
+    /// Whether the segment holds no group yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end == HEADER_LEN
+    }
+
+    /// Writes one group in one write: in the file and safe from `kill -9` on return, durable only
+    /// after a sync.
+    ///
+    /// # Errors
+    /// After an error the journal is poisoned and takes nothing any more, except when the disk was
+    /// full and what had been written of the group could be cut off again.
+    pub(crate) fn append(&mut self, first_seq: u64, items: u64, payloads: &[Vec<u8>]) -> Result<()> {
+        self.fill_buffer(first_seq, items, payloads);
+        let mut state = self.syncer.state.lock();
+        if let Some(why) = &state.poisoned {
+            return Err(Error::Unknown { what: why.clone() });
+        }
+        let mut at = self.end.next_multiple_of(8);
+        if state.barrier > at - at % BLOCK {
+            at = at.next_multiple_of(BLOCK).max(state.barrier.next_multiple_of(BLOCK));
+        }
+        self.buffer[32..40].copy_from_slice(&state.durable_seq.to_le_bytes());
+        let crc = crc32c::crc32c(&self.buffer[8..]);
+        self.buffer[4..8].copy_from_slice(&crc.to_le_bytes());
+        if let Err(source) = state.file.write_all_at(&self.buffer, at) {
+            let full = source.kind() == std::io::ErrorKind::StorageFull;
+            if full && state.file.set_len(self.end).is_ok() {
+                return Err(Error::DiskFull { path: state.path.clone() });
+            }
+            let error = Error::Io { op: "write", path: state.path.clone(), source };
+            state.poisoned = Some(error.to_string());
+            self.syncer.changed.notify_all();
+            return Err(error);
+        }
+        self.end = at + self.buffer.len() as u64;
+        self.crc = crc;
+        state.end = self.end;
+        state.written_seq = first_seq + items;
+        self.syncer.changed.notify_all();
+        Ok(())
+    }
+
+    fn fill_buffer(&mut self, first_seq: u64, items: u64, payloads: &[Vec<u8>]) {
+        let buffer = &mut self.buffer;
+        buffer.clear();
+        buffer.resize(GROUP_HEAD, 0);
+        for payload in payloads {
+            let len = u32::try_from(payload.len()).expect("BUG: a record is smaller than 4 GiB");
+            buffer.extend_from_slice(&len.to_le_bytes());
+            buffer.extend_from_slice(&[RECORD_BATCH, 0, 0, 0]);
+            buffer.extend_from_slice(payload);
+            buffer.resize(buffer.len().next_multiple_of(RECORD_HEAD), 0);
+        }
+        let len = u32::try_from(buffer.len() - GROUP_HEAD).expect("BUG: a group is smaller than 4 GiB");
+        let items = u32::try_from(items).expect("BUG: a group has fewer than 2^32 items");
+        let records = u32::try_from(payloads.len()).expect("BUG: a group has fewer than 2^32 records");
+        buffer[..4].copy_from_slice(&GROUP_MAGIC.to_le_bytes());
+        buffer[8..12].copy_from_slice(&len.to_le_bytes());
+        buffer[12..16].copy_from_slice(&self.crc.to_le_bytes());
+        buffer[16..24].copy_from_slice(&first_seq.to_le_bytes());
+        buffer[24..28].copy_from_slice(&items.to_le_bytes());
+        buffer[28..32].copy_from_slice(&records.to_le_bytes());
+        buffer[40..48].copy_from_slice(&self.writer_epoch.to_le_bytes());
+    }
+
+    /// Syncs the segment and begins the next, whose first group will be at `next_seq` or later.
+    pub(crate) fn rotate(&mut self, next_seq: u64) -> Result<()> {
+        self.syncer.sync_written()?;
+        let header = SegmentHeader {
+            segment: self.segment + 1,
+            first_seq: next_seq,
+            writer_epoch: self.writer_epoch,
+            previous: Previous { segment: self.segment, end: self.end, crc: self.crc },
+            store_id: self.store_id.clone(),
+        };
+        let (file, path, crc) = create_segment(&*self.fs, &self.data, &header)?;
+        let mut state = self.syncer.state.lock();
+        while state.syncing {
+            self.syncer.changed.wait(&mut state);
+        }
+        state.file = file;
+        state.path = path;
+        state.end = HEADER_LEN;
+        state.barrier = HEADER_LEN;
+        self.segment = header.segment;
+        self.end = HEADER_LEN;
+        self.crc = crc;
+        Ok(())
+    }
+}
+
+fn create_segment(fs: &dyn Fs, data: &Path, header: &SegmentHeader) -> Result<(Arc<dyn FsFile>, PathBuf, u32)> {
+    let path = segment_path(data, header.segment);
+    let (bytes, crc) = header.encode();
+    // Under a temporary name until the header is synced, so that nobody ever meets a segment that
+    // does not say what it is.
+    let temporary = path.with_extension("log.tmp");
+    if fs.exists(&temporary) {
+        fs.remove(&temporary).at("remove", &temporary)?;
+    }
+    let file = fs.create_new(&temporary).at("create", &temporary)?;
+    file.write_all_at(&bytes, 0).at("write", &temporary)?;
+    file.sync_data().at("sync", &temporary)?;
+    fs.rename(&temporary, &path).at("rename", &temporary)?;
+    let dir = path.parent().expect("BUG: a segment lies in a directory");
+    fs.sync_dir(dir).at("sync", dir)?;
+    Ok((file.into(), path, crc))
+}
+
+impl Syncer {
+    /// Exclusive end of what is known to be on disk.
+    pub(crate) fn durable_seq(&self) -> u64 {
+        self.state.lock().durable_seq
+    }
+
+    /// Why nothing is taken any more, once a disk error has come.
+    pub(crate) fn poisoned(&self) -> Option<String> {
+        self.state.lock().poisoned.clone()
+    }
+
+    /// Takes nothing any more: something was lost of which the journal cannot know.
+    pub(crate) fn poison(&self, why: &str) {
+        self.state.lock().poisoned.get_or_insert_with(|| why.to_owned());
+        self.changed.notify_all();
+    }
+
+    /// Makes everything written so far durable and returns its end.
+    ///
+    /// # Errors
+    /// A failed sync is never tried again: the kernel may have dropped the pages and would report
+    /// success. The journal is poisoned and every waiter learns that its outcome is unknown.
+    pub(crate) fn sync_written(&self) -> Result<u64> {
+        let mut state = self.state.lock();
+        let wanted = state.written_seq;
+        loop {
+            if let Some(why) = &state.poisoned {
+                return Err(Error::Unknown { what: why.clone() });
+            }
+            if state.durable_seq >= wanted {
+                return Ok(state.durable_seq);
+            }
+            if !state.syncing {
+                break;
+            }
+            self.changed.wait(&mut state);
+        }
+        state.syncing = true;
+        state.barrier = state.end;
+        let (file, path, target) = (Arc::clone(&state.file), state.path.clone(), state.written_seq);
+        drop(state);
+        let outcome = file.sync_data();
+        let mut state = self.state.lock();
+        state.syncing = false;
+        let result = match outcome {
+            Ok(()) => {
+                state.durable_seq = state.durable_seq.max(target);
+                Ok(state.durable_seq)
+            }
+            Err(source) => {
+                let error = Error::Io { op: "sync", path, source };
+                state.poisoned = Some(error.to_string());
+                Err(error)
+            }
+        };
+        self.changed.notify_all();
+        result
+    }
+}

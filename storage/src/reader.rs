@@ -1,0 +1,55 @@
+//! A store opened for reading only, beside whoever writes to it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::env::Fs;
+use crate::error::{Error, Result};
+use crate::identity::{Identities, SourcePosition};
+use crate::manifest;
+use crate::readers;
+use crate::recover::{Recovered, recover};
+use crate::snapshot::Snapshot;
+
+/// What a process that does not write sees: one manifest and the journal up to its last whole
+/// group, so everything acknowledged with w≥1 before it was opened. It runs no recovery, and what it
+/// reads is not deleted under it while it lives.
+#[derive(Debug)]
+pub struct Reader {
+    snapshot: Arc<Snapshot>,
+    identities: Identities,
+}
+
+impl Reader {
+    /// Opens the store in `data`.
+    ///
+    /// # Errors
+    /// [`Error::NotAStore`], [`Error::Corrupt`], or what the file system says.
+    pub fn open(fs: Arc<dyn Fs>, data: &Path) -> Result<Self> {
+        let pin = Arc::new(readers::register(&fs, data)?);
+        let Some(committed) = manifest::read_newest(&*fs, data)? else {
+            return Err(Error::NotAStore { path: data.into() });
+        };
+        let Recovered { memtable, streams, identities, next_seq, .. } = recover(&*fs, data, &committed.manifest)?;
+        let snapshot = Snapshot {
+            data: data.into(),
+            fs,
+            manifest: committed.manifest,
+            streams: streams.into(),
+            chunks: memtable.chunks(),
+            next_seq,
+            pin,
+        };
+        Ok(Self { snapshot: Arc::new(snapshot), identities })
+    }
+
+    /// What it sees.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot)
+    }
+
+    /// Every ordered source and how far it has been taken.
+    pub fn positions(&self) -> Vec<(String, SourcePosition)> {
+        self.identities.positions()
+    }
+}

@@ -1,0 +1,99 @@
+//! From a manifest and the journal's tail to what had been acknowledged.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::env::Fs;
+use crate::error::{Error, Result};
+use crate::identity::Identities;
+use crate::journal::{self, Replay};
+use crate::manifest::{Manifest, StreamMeta};
+use crate::memtable::{Chunk, Memtable};
+use crate::model::{Ack, Name, QUARANTINE};
+use crate::record::Record;
+use crate::shape;
+
+/// The state that live writing had come to.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) memtable: Memtable,
+    pub(crate) streams: BTreeMap<Name, StreamMeta>,
+    pub(crate) identities: Identities,
+    pub(crate) next_seq: u64,
+    pub(crate) replay: Replay,
+    /// Events and quarantined items that were found in the journal.
+    pub(crate) items: u64,
+}
+
+/// Replays the journal over a manifest. Writes nothing.
+pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<Recovered> {
+    let mut identities = Identities::default();
+    for file in &manifest.identities {
+        identities.load(fs, data, file)?;
+    }
+    let mut memtable = Memtable::default();
+    let mut streams = manifest.streams.clone();
+    let mut items = 0;
+    let replay = journal::replay(fs, data, &manifest.store_id, manifest.journal_floor, |group| {
+        let mut seq = group.first_seq;
+        if seq + u64::from(group.items) < manifest.sealed_seq {
+            return Ok(());
+        }
+        for payload in &group.records {
+            let record = Record::decode(payload).map_err(|what| Error::Corrupt {
+                path: data.join(journal::DIR),
+                offset: 0,
+                what: format!("the record at sequence {seq}: {what}"),
+            })?;
+            let first_seq = seq;
+            seq += record.items();
+            // What is below was sealed, and its identity is in a checkpoint.
+            if first_seq >= manifest.sealed_seq {
+                items += record.items();
+                apply(&mut memtable, &mut streams, &mut identities, &record, first_seq)?;
+            }
+        }
+        Ok(())
+    })?;
+    let next_seq = replay.next_seq.max(manifest.next_seq);
+    Ok(Recovered { memtable, streams, identities, next_seq, replay, items })
+}
+
+/// Makes a journaled record visible: the one way, live and in recovery.
+pub(crate) fn apply(
+    memtable: &mut Memtable,
+    streams: &mut BTreeMap<Name, StreamMeta>,
+    identities: &mut Identities,
+    record: &Record,
+    first_seq: u64,
+) -> Result<Ack> {
+    let (event_seqs, quarantine_seqs) = record.sequence(first_seq);
+    let items = record.items();
+    if let Some(meta) = streams.get_mut(&record.stream)
+        && shape::reconcile(meta, &record.events)?.is_some()
+    {
+        return Err(Error::invalid(format!("stream {}: a journaled column changed its type", record.stream)));
+    }
+    let ack = Ack {
+        accepted: event_seqs.len() as u64,
+        quarantined: quarantine_seqs.len() as u64,
+        first_seq: (items > 0).then_some(first_seq),
+        last_seq: (items > 0).then(|| first_seq + items - 1),
+        duplicate: false,
+    };
+    if !event_seqs.is_empty() {
+        memtable.append(&record.stream, Chunk::new(&record.events, event_seqs)?, record.received_us)?;
+    }
+    if !quarantine_seqs.is_empty() {
+        let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
+        memtable.append(&quarantine, Chunk::new(&record.quarantine, quarantine_seqs)?, record.received_us)?;
+    }
+    if let Some(identity) = &record.identity {
+        identities.remember(identity.clone(), &ack, record.received_us);
+    }
+    Ok(ack)
+}
+
+/// A snapshot's streams, shared.
+pub(crate) type Streams = Arc<BTreeMap<Name, StreamMeta>>;

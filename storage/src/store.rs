@@ -1,0 +1,518 @@
+//! The store as its one writer has it: open, write, seal, read, close.
+//!
+//! Three threads work behind it. The *log thread* gives sequence numbers, writes groups to the
+//! journal and makes them visible. The *sync thread* makes the journal durable, at once for those
+//! who wait and every interval otherwise. The *seal thread* turns the memtable into parts and tiles.
+//!
+//! # Invariants
+//! 1. A batch is visible only after it is in the journal file, and acknowledged only after it is
+//!    visible: what an acknowledgement promises is what a query shows.
+//! 2. The state's memtable holds exactly the sequence numbers in `[sealed_seq, next_seq)` that were
+//!    given; a seal's commit and the release of what it sealed are one change of the state.
+//! 3. Nothing is sealed that is not synced in the journal.
+//! 4. A file is removed only after the manifest that does without it is durable, and only when no
+//!    snapshot, here or in another process, is of an older version.
+
+mod backfill;
+mod config;
+mod log;
+mod seal;
+
+pub use config::{Config, Options, StreamConfig};
+pub use seal::SealReport;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::Sender;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::env::{Fs, Guard, IoContext};
+use crate::error::{Error, Result};
+use crate::file::create_dir_durably;
+use crate::identity::{Identities, SourcePosition};
+use crate::journal::{self, Journal, Syncer};
+use crate::manifest::{self, Committed, Manifest};
+use crate::memtable::Memtable;
+use crate::model::{Ack, Batch, Name, StreamKind, WriteConcern};
+use crate::readers;
+use crate::record::Record;
+use crate::recover::{Recovered, Streams, recover};
+use crate::rolling::RollupMeta;
+use crate::snapshot::Snapshot;
+use log::{Command, Reply, Request};
+
+const LOCK: &str = "LOCK";
+const WRITER: &str = "WRITER";
+/// Batches that wait for the log thread before a sender waits too.
+const QUEUE: usize = 256;
+/// After an unclean stop the sequence skips ahead past any number that may have been shown: more
+/// than can be journaled between two syncs.
+const SKIP: u64 = 1 << 24;
+
+/// Counts since the store was opened, by stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Items that came: stored + quarantined + refused + duplicate.
+    pub received: u64,
+    /// Events stored.
+    pub stored: u64,
+    /// Items kept in quarantine.
+    pub quarantined: u64,
+    /// Items of batches that were refused.
+    pub refused: u64,
+    /// Items of batches that were stored before.
+    pub duplicate: u64,
+}
+
+/// What the store says of itself.
+#[derive(Debug, Clone, Default)]
+pub struct Status {
+    /// Why the last seal failed, until one succeeds.
+    pub seal_error: Option<String>,
+    /// Why nothing is taken any more.
+    pub poisoned: Option<String>,
+    /// Bytes of memory held by the memtable.
+    pub memtable_bytes: usize,
+    /// Exclusive end of what is synced in the journal.
+    pub durable_seq: u64,
+    /// Bytes of a torn tail that were cut off when the store was opened.
+    pub torn_bytes: u64,
+    /// Items replayed from the journal when it was opened.
+    pub replayed: u64,
+}
+
+/// The state that a snapshot is taken of. Held for short, never across I/O.
+#[derive(Debug)]
+struct State {
+    committed: Committed,
+    pin: Arc<Pin>,
+    old_pins: Vec<(u64, Weak<Pin>)>,
+    streams: Streams,
+    memtable: Memtable,
+    identities: Identities,
+    next_seq: u64,
+    counters: BTreeMap<Name, Counters>,
+    /// The next group begins a new segment: a seal wants the journal cut there.
+    rotate: bool,
+    /// First sequence number of each segment, oldest first.
+    segments: Vec<(u64, u64)>,
+    seal_error: Option<String>,
+    closing: bool,
+    seals: u64,
+}
+
+/// Says that somebody reads this version.
+#[derive(Debug)]
+struct Pin;
+
+#[derive(Debug)]
+struct Shared {
+    data: PathBuf,
+    options: Options,
+    state: Mutex<State>,
+    /// One manifest edit at a time; held across its I/O.
+    edits: Mutex<()>,
+    syncer: Arc<Syncer>,
+    /// Wakes the seal thread, and those who wait for a seal.
+    sealing: Condvar,
+    /// One seal at a time.
+    sealer: Mutex<()>,
+    torn_bytes: u64,
+    replayed: u64,
+}
+
+/// An open store and its writer.
+#[derive(Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+    commands: Option<Sender<Command>>,
+    threads: Vec<JoinHandle<()>>,
+    _lock: Box<dyn Guard>,
+}
+
+impl Store {
+    /// Opens the store in `data` for writing, creating it when there is none.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another process writes to it; [`Error::Corrupt`] when acknowledged
+    /// data cannot be read back; [`Error::Rollup`] when a configured rollup differs from the store's.
+    pub fn open(data: &Path, options: Options) -> Result<Self> {
+        let fs = Arc::clone(&options.fs);
+        let lock = take_lock(&*fs, data)?;
+        for dir in [manifest::DIR, journal::DIR] {
+            create_dir_durably(&*fs, data, &data.join(dir))?;
+        }
+        let committed = match manifest::read_newest(&*fs, data)? {
+            Some(committed) => committed,
+            None => {
+                let id = format!("{:032x}", rand::random::<u128>());
+                let now_s = options.clock.now_us().div_euclid(1_000_000);
+                let new = Manifest::new(id, u32::try_from(now_s).unwrap_or(0));
+                manifest::commit(&*fs, data, None, new)?
+            }
+        };
+        let Recovered { memtable, streams, identities, next_seq, replay, items } =
+            recover(&*fs, data, &committed.manifest)?;
+        if replay.torn_bytes > 0 {
+            cut_tail(&*fs, data, &replay.last)?;
+        }
+        let unclean = !committed.manifest.clean || items > 0 || replay.torn_bytes > 0;
+        let next_seq = if unclean { next_seq + SKIP } else { next_seq };
+        let mut opened = (*committed.manifest).clone();
+        opened.writer_epoch += 1;
+        opened.clean = false;
+        opened.next_seq = next_seq;
+        let committed = manifest::commit(&*fs, data, Some(&committed), opened)?;
+        let journal = Journal::begin(
+            Arc::clone(&fs),
+            data,
+            &committed.manifest.store_id,
+            committed.manifest.writer_epoch,
+            replay.last,
+            next_seq,
+        )?;
+        let mut segments = Vec::new();
+        if replay.last.segment > 0 {
+            segments.push((replay.last.segment.min(committed.manifest.journal_floor.max(1)), 0));
+        }
+        segments.push((journal.segment(), next_seq));
+        let (commands, inbox) = crossbeam_channel::bounded(QUEUE);
+        let shared = Arc::new(Shared {
+            data: data.into(),
+            syncer: Arc::clone(journal.syncer()),
+            options,
+            state: Mutex::new(State {
+                committed,
+                pin: Arc::new(Pin),
+                old_pins: Vec::new(),
+                streams: streams.into(),
+                memtable,
+                identities,
+                next_seq,
+                counters: BTreeMap::new(),
+                rotate: false,
+                segments,
+                seal_error: None,
+                closing: false,
+                seals: 0,
+            }),
+            edits: Mutex::new(()),
+            sealing: Condvar::new(),
+            sealer: Mutex::new(()),
+            torn_bytes: replay.torn_bytes,
+            replayed: items,
+        });
+        backfill::new_rollups(&shared)?;
+        shared.remove_unreferenced();
+        let mut threads = Vec::new();
+        let (waiters, waiting) = crossbeam_channel::unbounded();
+        let worker = Arc::clone(&shared);
+        threads.push(spawn("sync", move || log::sync_loop(&worker, &waiting))?);
+        let worker = Arc::clone(&shared);
+        threads.push(spawn("log", move || log::log_loop(&worker, journal, &inbox, &waiters))?);
+        let worker = Arc::clone(&shared);
+        threads.push(spawn("seal", move || seal::seal_loop(&worker))?);
+        Ok(Self { shared, commands: Some(commands), threads, _lock: lock })
+    }
+
+    /// Names the address at which this process answers, for others that find the store locked.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn announce(&self, address: &str) -> Result<()> {
+        write_writer(&*self.shared.options.fs, &self.shared.data, Some(address))
+    }
+
+    /// Hands a batch to the log thread; `reply` is called once, from another thread, when the write
+    /// concern is reached or has failed. Waits while the queue is full.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the batch breaks its invariants, [`Error::Closed`].
+    pub fn submit(
+        &self,
+        batch: Batch,
+        concern: WriteConcern,
+        reply: impl FnOnce(Result<Ack>) + Send + 'static,
+    ) -> Result<()> {
+        batch.validate()?;
+        if let Some(why) = self.shared.syncer.poisoned() {
+            return Err(Error::Unknown { what: why });
+        }
+        let record = Record::of(batch);
+        let payload = record.encode();
+        let request = Request { record, payload, concern, reply: Reply::new(reply) };
+        let commands = self.commands.as_ref().ok_or(Error::Closed)?;
+        commands.send(Command::Write(Box::new(request))).map_err(|_| Error::Closed)
+    }
+
+    /// Writes a batch and waits until the write concern is reached.
+    ///
+    /// # Errors
+    /// As [`Store::submit`], and what became of the batch.
+    pub fn write(&self, batch: Batch, concern: WriteConcern) -> Result<Ack> {
+        let (send, receive) = crossbeam_channel::bounded(1);
+        self.submit(batch, concern, move |outcome| {
+            // The waiter below is always there; if it were not, nobody would care.
+            let _ignored = send.send(outcome);
+        })?;
+        receive.recv().map_err(|_| Error::Closed)?
+    }
+
+    /// Seals what has been acknowledged: parts and tiles, one manifest edit.
+    ///
+    /// # Errors
+    /// Why it could not; what was to be sealed stays in journal and memtable.
+    pub fn seal(&self) -> Result<SealReport> {
+        seal::seal(&self.shared)
+    }
+
+    /// What there is to see now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::new(self.shared.snapshot())
+    }
+
+    /// Adds items that never became a batch: refused before they could be read.
+    pub fn count_refused(&self, stream: &Name, items: u64) {
+        let mut state = self.shared.state.lock();
+        let counters = state.counters.entry(stream.clone()).or_default();
+        counters.received += items;
+        counters.refused += items;
+    }
+
+    /// Counts since the store was opened.
+    pub fn counters(&self) -> BTreeMap<Name, Counters> {
+        self.shared.state.lock().counters.clone()
+    }
+
+    /// How far an ordered source has been taken.
+    pub fn position(&self, producer: &str) -> Option<SourcePosition> {
+        self.shared.state.lock().identities.position(producer)
+    }
+
+    /// Every ordered source and how far it has been taken.
+    pub fn positions(&self) -> Vec<(String, SourcePosition)> {
+        self.shared.state.lock().identities.positions()
+    }
+
+    /// What the store says of itself.
+    pub fn status(&self) -> Status {
+        let state = self.shared.state.lock();
+        Status {
+            seal_error: state.seal_error.clone(),
+            poisoned: self.shared.syncer.poisoned(),
+            memtable_bytes: state.memtable.bytes(),
+            durable_seq: self.shared.syncer.durable_seq(),
+            torn_bytes: self.shared.torn_bytes,
+            replayed: self.shared.replayed,
+        }
+    }
+
+    /// Takes nothing more, seals what there is and marks the store as closed.
+    ///
+    /// # Errors
+    /// Why the last seal failed; everything acknowledged is in the journal then.
+    pub fn close(mut self) -> Result<()> {
+        self.stop();
+        let sealed = seal::seal(&self.shared);
+        if sealed.is_ok() {
+            self.shared.edit(|manifest, state| {
+                manifest.clean = state.memtable.is_empty();
+            })?;
+            self.shared.remove_unreferenced();
+        }
+        sealed.map(|_| ())
+    }
+
+    fn stop(&mut self) {
+        // The log thread ends when the queue is empty, the sync thread when the log thread has ended.
+        self.commands = None;
+        self.shared.state.lock().closing = true;
+        self.shared.sealing.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic there has poisoned the journal; nothing is lost by going on.
+            let _ignored = thread.join();
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let builder = std::thread::Builder::new().name(format!("logmill-{name}"));
+    builder.spawn(run).map_err(|source| Error::Io { op: "start thread", path: name.into(), source })
+}
+
+fn take_lock(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
+    fs.create_dir_all(data).at("create directory", data)?;
+    if let Some(parent) = data.parent().filter(|p| !p.as_os_str().is_empty()) {
+        fs.sync_dir(parent).at("sync", parent)?;
+    }
+    let path = data.join(LOCK);
+    match fs.try_lock(&path).at("lock", &path)? {
+        Some(lock) => {
+            write_writer(fs, data, None)?;
+            Ok(lock)
+        }
+        None => {
+            let text = fs.read(&data.join(WRITER)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let mut words = text.split_whitespace();
+            let pid = words.next().and_then(|w| w.parse().ok()).unwrap_or(0);
+            Err(Error::Locked { path: data.into(), pid, address: words.next().map(str::to_owned) })
+        }
+    }
+}
+
+fn write_writer(fs: &dyn Fs, data: &Path, address: Option<&str>) -> Result<()> {
+    let text = format!("{} {}\n", std::process::id(), address.unwrap_or(""));
+    crate::file::write_durably(fs, &data.join(WRITER), text.as_bytes()).map(|_| ())
+}
+
+fn cut_tail(fs: &dyn Fs, data: &Path, last: &journal::Previous) -> Result<()> {
+    let path = journal::segment_path(data, last.segment);
+    let file = fs.open(&path).at("open", &path)?;
+    file.set_len(last.end).at("cut", &path)?;
+    file.sync_data().at("sync", &path)
+}
+
+impl Shared {
+    fn fs(&self) -> &dyn Fs {
+        &*self.options.fs
+    }
+
+    fn now_us(&self) -> i64 {
+        self.options.clock.now_us()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let state = self.state.lock();
+        Snapshot {
+            data: self.data.clone(),
+            fs: Arc::clone(&self.options.fs),
+            manifest: Arc::clone(&state.committed.manifest),
+            streams: Arc::clone(&state.streams),
+            chunks: state.memtable.chunks(),
+            next_seq: state.next_seq,
+            pin: Arc::clone(&state.pin) as Arc<dyn std::any::Any + Send + Sync>,
+        }
+    }
+
+    /// Commits one manifest edit. `change` gets the manifest to change and the state, and is the
+    /// only thing that happens between reading the current version and writing the next.
+    fn edit(&self, change: impl FnOnce(&mut Manifest, &State)) -> Result<()> {
+        self.edit_and(change, |_| ())
+    }
+
+    /// As [`Shared::edit`]; `also` changes the state in the same moment in which the new version
+    /// becomes visible.
+    fn edit_and(&self, change: impl FnOnce(&mut Manifest, &State), also: impl FnOnce(&mut State)) -> Result<()> {
+        let _one_at_a_time = self.edits.lock();
+        let (current, mut next) = {
+            let state = self.state.lock();
+            let mut next = (*state.committed.manifest).clone();
+            next.next_seq = next.next_seq.max(state.next_seq);
+            change(&mut next, &state);
+            (state.committed.clone(), next)
+        };
+        let removed = self.unlink_pending(&current.manifest);
+        next.pending.retain(|p| !removed.contains(&p.path));
+        let committed = manifest::commit(self.fs(), &self.data, Some(&current), next)?;
+        let mut state = self.state.lock();
+        let old = std::mem::replace(&mut state.pin, Arc::new(Pin));
+        state.old_pins.retain(|(_, pin)| pin.strong_count() > 0);
+        state.old_pins.push((current.manifest.version, Arc::downgrade(&old)));
+        state.committed = committed;
+        also(&mut state);
+        drop(state);
+        drop(old);
+        Ok(())
+    }
+
+    /// Removes what no reader's version refers to and returns the paths.
+    fn unlink_pending(&self, current: &Manifest) -> Vec<String> {
+        let mut removed = Vec::new();
+        if current.pending.is_empty() {
+            return removed;
+        }
+        let here = {
+            let state = self.state.lock();
+            let live = |p: &&(u64, Weak<Pin>)| p.1.strong_count() > 0;
+            state.old_pins.iter().filter(live).map(|(version, _)| *version).min()
+        };
+        // When the readers cannot be asked nothing is removed; the next edit asks again.
+        let Ok(elsewhere) = readers::oldest(self.fs(), &self.data) else { return removed };
+        let oldest = current.version.min(here.unwrap_or(u64::MAX)).min(elsewhere.unwrap_or(u64::MAX));
+        for pending in current.pending.iter().filter(|p| p.since <= oldest) {
+            let path = self.data.join(&pending.path);
+            match self.fs().remove(&path) {
+                Ok(()) => removed.push(pending.path.clone()),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => removed.push(pending.path.clone()),
+                Err(e) => tracing::warn!(path = %path.display(), error = %e, "could not remove a file; will try again"),
+            }
+        }
+        removed
+    }
+
+    /// Gives space back as soon as nobody reads it; the manifest forgets it with its next edit.
+    fn remove_unreferenced(&self) {
+        let _one_at_a_time = self.edits.lock();
+        let current = Arc::clone(&self.state.lock().committed.manifest);
+        self.unlink_pending(&current);
+    }
+
+    /// Takes nothing any more and tells the process.
+    fn poison(&self, error: &Error) {
+        self.syncer.poison(&error.to_string());
+        if let Some(tell) = &self.options.on_poison {
+            tell(error);
+        }
+    }
+
+    /// Creates a stream and its rollups in one edit.
+    fn create_stream(&self, name: &Name, kind: StreamKind, next_seq: u64) -> Result<()> {
+        let now_us = self.now_us();
+        let meta = self.options.config.stream_meta(name, kind, now_us);
+        let existing = self.state.lock().committed.manifest.rollups.clone();
+        let new = self
+            .options
+            .roller
+            .rollups_for(name, kind, &existing)
+            .map_err(|source| Error::Rollup { rollup: name.to_string(), source })?;
+        let columns = meta.clone();
+        self.edit_and(
+            |manifest, _| {
+                manifest.streams.insert(name.clone(), meta);
+                for rollup in new {
+                    manifest.rollups.push(RollupMeta {
+                        id: manifest.next_rollup,
+                        name: rollup.name,
+                        stream: name.clone(),
+                        definition: rollup.definition,
+                        first_seq: next_seq,
+                        created_us: now_us,
+                    });
+                    manifest.next_rollup += 1;
+                }
+            },
+            |state| {
+                Arc::make_mut(&mut state.streams).insert(name.clone(), columns);
+            },
+        )
+    }
+}
+
+/// Waits on the state's condition for at most `us` microseconds.
+fn wait_for(condition: &Condvar, state: &mut MutexGuard<'_, State>, us: i64) {
+    let us = u64::try_from(us.max(1)).unwrap_or(1);
+    condition.wait_for(state, std::time::Duration::from_micros(us));
+}
+
+#[cfg(test)]
+mod tests;

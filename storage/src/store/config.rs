@@ -1,0 +1,104 @@
+//! What a store is told when it is opened.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::env::{Clock, Fs, RealFs, SystemClock};
+use crate::error::Error;
+use crate::manifest::{PartitionWidth, StreamMeta};
+use crate::model::{Name, StreamKind, TIME, access_fields};
+use crate::record::quarantine_columns;
+use crate::rolling::{NoRollups, Roller};
+
+/// Figures of a store.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The memtable is sealed at this age at the latest, microseconds.
+    pub lag_us: i64,
+    /// And at this size, bytes of memory.
+    pub memtable_bytes_max: usize,
+    /// The journal is synced at least this often, milliseconds: what `w=1` may lose in a power cut.
+    pub sync_interval_ms: u64,
+    /// Streams that are not to have the defaults.
+    pub streams: BTreeMap<Name, StreamConfig>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            lag_us: 60_000_000,
+            // About two million access-log events: a seal of a day's worth makes few, well-filled tiles.
+            memtable_bytes_max: 512 << 20,
+            sync_interval_ms: 100,
+            streams: BTreeMap::new(),
+        }
+    }
+}
+
+/// How a stream is laid out when it is created.
+#[derive(Debug, Clone, Default)]
+pub struct StreamConfig {
+    /// The width of its partitions; a day when not said.
+    pub partition: Option<PartitionWidth>,
+    /// The columns by which parts are sorted; `host, time` for access logs, else `time`.
+    pub order_by: Option<Vec<String>>,
+}
+
+impl Config {
+    pub(crate) fn stream_meta(&self, name: &Name, kind: StreamKind, created_us: i64) -> StreamMeta {
+        let config = self.streams.get(name).cloned().unwrap_or_default();
+        let (columns, order_by) = match kind {
+            StreamKind::Access => (access_fields(), vec!["host", TIME]),
+            StreamKind::Quarantine => (quarantine_columns(), vec![TIME]),
+            StreamKind::Documents => (Vec::new(), vec![TIME]),
+        };
+        let order_by = order_by.into_iter().map(str::to_owned).collect();
+        StreamMeta {
+            kind,
+            partition: config.partition.unwrap_or_default(),
+            order_by: config.order_by.unwrap_or(order_by),
+            columns,
+            created_us,
+            sealed_events: 0,
+            dropped_events: 0,
+        }
+    }
+}
+
+/// Told of a disk error after which nothing is taken any more.
+pub(crate) type OnPoison = Arc<dyn Fn(&Error) + Send + Sync>;
+
+/// The world that a store lives in.
+#[derive(Clone)]
+pub struct Options {
+    /// The disk.
+    pub fs: Arc<dyn Fs>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The aggregator.
+    pub roller: Arc<dyn Roller>,
+    /// Figures.
+    pub config: Config,
+    /// Called once after a disk error that poisons the store; the process should end with 74.
+    pub on_poison: Option<OnPoison>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            fs: Arc::new(RealFs),
+            clock: Arc::new(SystemClock),
+            roller: Arc::new(NoRollups),
+            config: Config::default(),
+            on_poison: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+

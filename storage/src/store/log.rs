@@ -1,0 +1,342 @@
+//! The log thread and the sync thread: sequence numbers, journal, visibility, acknowledgement.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+
+use super::{Shared, State, wait_for};
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::model::{Ack, Name, QUARANTINE, StreamKind, WriteConcern};
+use crate::record::Record;
+use crate::recover::apply;
+use crate::shape;
+
+/// A group is closed at this many bytes or batches: one write of a few megabytes.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+const GROUP_BATCHES_MAX: usize = 1024;
+/// The memtable may grow to this many times its limit while a seal is running.
+const MEMTABLE_SLACK: usize = 2;
+
+/// Answers a request exactly once; a request dropped unanswered is answered as of unknown outcome.
+pub(super) struct Reply(Option<Box<dyn FnOnce(Result<Ack>) + Send>>);
+
+impl Reply {
+    pub(super) fn new(reply: impl FnOnce(Result<Ack>) + Send + 'static) -> Self {
+        Self(Some(Box::new(reply)))
+    }
+
+    fn send(mut self, outcome: Result<Ack>) {
+        if let Some(reply) = self.0.take() {
+            reply(outcome);
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(reply) = self.0.take() {
+            reply(Err(Error::Unknown { what: "the store stopped before it could answer".into() }));
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) record: Record,
+    pub(super) payload: Vec<u8>,
+    pub(super) concern: WriteConcern,
+    pub(super) reply: Reply,
+}
+
+#[derive(Debug)]
+pub(super) enum Command {
+    Write(Box<Request>),
+}
+
+/// Somebody who waits until `seq` is synced.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    ack: Ack,
+    until: u64,
+    reply: Reply,
+}
+
+/// A batch on its way through a group.
+struct Placed {
+    request: Request,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    /// Has a place in the group.
+    First(u64),
+    /// Stored before; to be answered once that is visible, or synced.
+    Duplicate(Ack),
+    Refused(Error),
+}
+
+pub(super) fn log_loop(
+    shared: &Arc<Shared>,
+    mut journal: Journal,
+    inbox: &Receiver<Command>,
+    waiters: &Sender<Waiter>,
+) {
+    while let Ok(Command::Write(first)) = inbox.recv() {
+        let mut bytes = first.payload.len();
+        let mut group = vec![*first];
+        while bytes < GROUP_BYTES_MAX && group.len() < GROUP_BATCHES_MAX {
+            let Ok(Command::Write(next)) = inbox.try_recv() else { break };
+            bytes += next.payload.len();
+            group.push(*next);
+        }
+        wait_for_room(shared);
+        write_group(shared, &mut journal, group, waiters);
+    }
+    // The store is closing: after its last seal nothing before this segment is needed.
+    let next_seq = shared.state.lock().next_seq;
+    if let Err(error) = cut_segment(shared, &mut journal, true, next_seq) {
+        shared.poison(&error);
+    }
+}
+
+/// Back-pressure: while a seal is running and the memtable has grown to its slack, senders wait.
+fn wait_for_room(shared: &Shared) {
+    let limit = shared.options.config.memtable_bytes_max;
+    let mut state = shared.state.lock();
+    if state.memtable.active_bytes() >= limit {
+        shared.sealing.notify_all();
+    }
+    while state.memtable.bytes() >= limit * MEMTABLE_SLACK && shared.syncer.poisoned().is_none() && !state.closing {
+        shared.sealing.notify_all();
+        wait_for(&shared.sealing, &mut state, 100_000);
+    }
+}
+
+fn write_group(shared: &Shared, journal: &mut Journal, group: Vec<Request>, waiters: &Sender<Waiter>) {
+    let mut placed = Vec::with_capacity(group.len());
+    let (first_seq, rotate) = {
+        let mut state = shared.state.lock();
+        (state.next_seq, std::mem::take(&mut state.rotate))
+    };
+    let mut next_seq = first_seq;
+    // Identities within the group: a copy may come in the same group as its first.
+    let mut in_group: Vec<usize> = Vec::new();
+    for mut request in group {
+        let outcome = place(shared, &mut request, &placed, &in_group, &mut next_seq);
+        if matches!(outcome, Outcome::First(_)) && request.record.identity.is_some() {
+            in_group.push(placed.len());
+        }
+        placed.push(Placed { request, outcome });
+    }
+    let payloads: Vec<Vec<u8>> = placed
+        .iter_mut()
+        .filter(|p| matches!(p.outcome, Outcome::First(_)))
+        .map(|p| std::mem::take(&mut p.request.payload))
+        .collect();
+    if !payloads.is_empty() {
+        let written = cut_segment(shared, journal, rotate, first_seq)
+            .and_then(|()| journal.append(first_seq, next_seq - first_seq, &payloads));
+        if let Err(error) = written {
+            if !matches!(error, Error::DiskFull { .. }) {
+                shared.poison(&error);
+            }
+            for p in placed {
+                let outcome = match &error {
+                    Error::DiskFull { path } => Error::DiskFull { path: path.clone() },
+                    other => Error::Unknown { what: other.to_string() },
+                };
+                refuse(shared, p.request, outcome);
+            }
+            return;
+        }
+    } else if rotate {
+        shared.state.lock().rotate = true;
+    }
+    publish(shared, placed, next_seq, waiters);
+}
+
+/// Decides what becomes of a batch: in journal order, once.
+fn place(
+    shared: &Shared,
+    request: &mut Request,
+    placed: &[Placed],
+    in_group: &[usize],
+    next_seq: &mut u64,
+) -> Outcome {
+    if let Some(identity) = &request.record.identity {
+        let same = |i: &&usize| placed[**i].request.record.identity.as_ref() == Some(identity);
+        if let Some(first) = in_group.iter().find(same) {
+            let first = &placed[*first];
+            let Outcome::First(seq) = first.outcome else { unreachable!("BUG: only first copies are listed") };
+            return Outcome::Duplicate(ack_of(&first.request.record, seq, true));
+        }
+        let known = shared.state.lock().identities.known(identity, request.record.received_us);
+        match in_group_conflict(identity, placed, in_group).map_or(known, Err) {
+            Err(error) => return Outcome::Refused(error),
+            Ok(Some(ack)) => return Outcome::Duplicate(ack),
+            Ok(None) => {}
+        }
+    }
+    if let Err(error) = prepare(shared, request, *next_seq) {
+        return Outcome::Refused(error);
+    }
+    let first_seq = *next_seq;
+    *next_seq += request.record.items();
+    Outcome::First(first_seq)
+}
+
+/// What a batch of this group that is not yet in the identities makes of this one: a key with
+/// another body, or a range of the same producer (which has to wait its turn in the next group).
+fn in_group_conflict(identity: &crate::model::Identity, placed: &[Placed], in_group: &[usize]) -> Option<Error> {
+    use crate::model::Identity::{Key, Range};
+    in_group.iter().find_map(|i| match (placed[*i].request.record.identity.as_ref()?, identity) {
+        (Key { key: a, .. }, Key { key: b, .. }) if a == b => {
+            Some(Error::KeyReused { key: b.rsplit('\0').next().unwrap_or(b).to_owned() })
+        }
+        (Range { producer: a, to, .. }, Range { producer: b, from, .. }) if a == b && to != from => {
+            Some(Error::Gap { producer: b.clone(), from: *from, known: *to })
+        }
+        _ => None,
+    })
+}
+
+/// Creates the streams that the batch needs and fits its columns to them.
+fn prepare(shared: &Shared, request: &mut Request, next_seq: u64) -> Result<()> {
+    let stream = request.record.stream.clone();
+    let missing = |name: &Name| !shared.state.lock().streams.contains_key(name);
+    if missing(&stream) {
+        shared.create_stream(&stream, request.record.kind, next_seq)?;
+    }
+    if !request.record.ranks.is_empty() {
+        let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
+        if missing(&quarantine) {
+            shared.create_stream(&quarantine, StreamKind::Quarantine, next_seq)?;
+        }
+    }
+    let mut state = shared.state.lock();
+    let streams = Arc::make_mut(&mut state.streams);
+    let meta = streams.get_mut(&stream).expect("BUG: the stream was created above");
+    if let Some(fitted) = shape::reconcile(meta, &request.record.events)? {
+        request.record.events = fitted;
+        request.payload = request.record.encode();
+    }
+    Ok(())
+}
+
+fn cut_segment(shared: &Shared, journal: &mut Journal, wanted: bool, next_seq: u64) -> Result<()> {
+    if journal.is_full() || (wanted && !journal.is_empty()) {
+        journal.rotate(next_seq)?;
+        shared.state.lock().segments.push((journal.segment(), next_seq));
+    }
+    Ok(())
+}
+
+fn ack_of(record: &Record, first_seq: u64, duplicate: bool) -> Ack {
+    let items = record.items();
+    Ack {
+        accepted: record.events.num_rows() as u64,
+        quarantined: record.ranks.len() as u64,
+        first_seq: (items > 0).then_some(first_seq),
+        last_seq: (items > 0).then(|| first_seq + items - 1),
+        duplicate,
+    }
+}
+
+/// Makes a written group visible in one change of the state, then answers.
+fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender<Waiter>) {
+    let mut answers = Vec::with_capacity(placed.len());
+    {
+        let mut state = shared.state.lock();
+        for p in placed {
+            let record = &p.request.record;
+            let outcome = match p.outcome {
+                Outcome::First(seq) => state.apply(record, seq),
+                Outcome::Duplicate(ack) => {
+                    let counters = state.counters.entry(record.stream.clone()).or_default();
+                    counters.received += record.items();
+                    counters.duplicate += record.items();
+                    Ok(ack)
+                }
+                Outcome::Refused(error) => {
+                    answers.push((p.request, Err(error)));
+                    continue;
+                }
+            };
+            answers.push((p.request, outcome));
+        }
+        state.next_seq = next_seq;
+    }
+    for (request, outcome) in answers {
+        match outcome {
+            Err(error) => refuse(shared, request, error),
+            Ok(ack) if request.concern.j => {
+                let until = ack.last_seq.map_or(0, |last| last + 1);
+                // The sync thread outlives the log thread; were it gone, the drop answers.
+                let _ignored = waiters.send(Waiter { ack, until, reply: request.reply });
+            }
+            Ok(ack) => request.reply.send(Ok(ack)),
+        }
+    }
+}
+
+fn refuse(shared: &Shared, request: Request, error: Error) {
+    let items = request.record.items();
+    let mut state = shared.state.lock();
+    let counters = state.counters.entry(request.record.stream.clone()).or_default();
+    counters.received += items;
+    counters.refused += items;
+    drop(state);
+    request.reply.send(Err(error));
+}
+
+impl State {
+    fn apply(&mut self, record: &Record, first_seq: u64) -> Result<Ack> {
+        let streams = Arc::make_mut(&mut self.streams);
+        let ack = apply(&mut self.memtable, streams, &mut self.identities, record, first_seq)?;
+        let counters = self.counters.entry(record.stream.clone()).or_default();
+        counters.received += ack.accepted + ack.quarantined;
+        counters.stored += ack.accepted;
+        counters.quarantined += ack.quarantined;
+        Ok(ack)
+    }
+}
+
+/// Syncs at once for those who wait, and every interval for the others. While a sync is under way
+/// the next who wait gather in the queue: one sync answers them all.
+pub(super) fn sync_loop(shared: &Arc<Shared>, waiting: &Receiver<Waiter>) {
+    let interval = Duration::from_millis(shared.options.config.sync_interval_ms.max(1));
+    loop {
+        let mut gathered = Vec::new();
+        match waiting.recv_timeout(interval) {
+            Ok(first) => gathered.push(first),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        gathered.extend(waiting.try_iter());
+        match shared.syncer.sync_written() {
+            Ok(durable) => {
+                for waiter in gathered {
+                    debug_assert!(waiter.until <= durable, "BUG: a waiter comes after its write");
+                    waiter.reply.send(Ok(waiter.ack));
+                }
+            }
+            Err(error) => {
+                shared.poison(&error);
+                for waiter in gathered {
+                    waiter.reply.send(Err(Error::Unknown { what: error.to_string() }));
+                }
+                // Nothing more can be promised; those who still wait are answered as they are dropped.
+                break;
+            }
+        }
+    }
+}

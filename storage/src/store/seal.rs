@@ -1,0 +1,371 @@
+//! The seal: the memtable becomes parts and one tile of every rollup, committed in one manifest edit.
+//!
+//! Order: freeze at a batch boundary; sync the journal that far; build and write the files; sync
+//! their directories; one edit; release what was frozen. A crash before the edit leaves files that
+//! nothing refers to; after it everything is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+
+use super::{Shared, State, wait_for};
+use crate::env::IoContext;
+use crate::error::{Error, Result};
+use crate::file::{FileRef, create_dir_durably, write_durably};
+use crate::identity::{self, Entry};
+use crate::journal;
+use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile, TileMeta};
+use crate::memtable::{Chunk, Chunks};
+use crate::model::Name;
+use crate::part;
+use crate::rolling::{RollupMeta, TileImage};
+
+/// What a seal did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SealReport {
+    /// The new `last_run` of every rollup.
+    pub cutoff: u64,
+    /// Events that went into parts and tiles.
+    pub events: u64,
+    /// Parts written.
+    pub parts: usize,
+    /// Bytes of those parts.
+    pub part_bytes: u64,
+    /// Tile files written.
+    pub tile_files: usize,
+    /// Bytes of those files.
+    pub tile_bytes: u64,
+}
+
+/// What a seal works on: frozen, so that everything after it belongs to the next.
+struct Frozen {
+    chunks: Chunks,
+    cutoff: u64,
+    streams: Arc<BTreeMap<Name, StreamMeta>>,
+    manifest: Arc<Manifest>,
+    fresh: Vec<Entry>,
+}
+
+/// Files written by a seal and not yet committed.
+#[derive(Default)]
+struct Written {
+    parts: Vec<PartMeta>,
+    tiles: BTreeMap<u32, (u64, Vec<TileFile>)>,
+    directories: BTreeSet<PathBuf>,
+}
+
+pub(super) fn seal_loop(shared: &Arc<Shared>) {
+    let config = &shared.options.config;
+    loop {
+        {
+            let mut state = shared.state.lock();
+            loop {
+                if state.closing {
+                    return;
+                }
+                let age = state.memtable.oldest_us.map(|since| shared.now_us() - since);
+                let old = age.is_some_and(|age| age >= config.lag_us);
+                if old || state.memtable.active_bytes() >= config.memtable_bytes_max {
+                    break;
+                }
+                // A quarter of a second at most: the clock may be moved by a test.
+                wait_for(&shared.sealing, &mut state, (config.lag_us - age.unwrap_or(0)).clamp(1_000, 250_000));
+            }
+        }
+        if let Err(error) = seal(shared) {
+            tracing::error!(%error, "seal failed; the events stay in journal and memtable");
+            if shared.syncer.poisoned().is_some() {
+                return;
+            }
+            let mut state = shared.state.lock();
+            wait_for(&shared.sealing, &mut state, 1_000_000);
+        }
+    }
+}
+
+/// Seals everything acknowledged so far.
+pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
+    let _one_at_a_time = shared.sealer.lock();
+    let started = Instant::now();
+    let Some(frozen) = freeze(shared) else {
+        let cutoff = shared.state.lock().committed.manifest.sealed_seq;
+        return Ok(SealReport { cutoff, ..SealReport::default() });
+    };
+    let outcome = shared
+        .syncer
+        .sync_written()
+        .map(|_| ())
+        .and_then(|()| write_files(shared, &frozen))
+        .and_then(|written| commit(shared, &frozen, written, started));
+    if let Err(error) = &outcome {
+        let mut state = shared.state.lock();
+        state.memtable.thaw(shared.now_us());
+        state.identities.restore_fresh(frozen.fresh);
+        state.seal_error = Some(error.to_string());
+        drop(state);
+        if shared.syncer.poisoned().is_some() {
+            shared.poison(error);
+        }
+    }
+    shared.sealing.notify_all();
+    outcome
+}
+
+fn freeze(shared: &Shared) -> Option<Frozen> {
+    let mut state = shared.state.lock();
+    if state.memtable.is_empty() {
+        return None;
+    }
+    state.rotate = true;
+    Some(Frozen {
+        chunks: state.memtable.freeze(),
+        cutoff: state.next_seq,
+        streams: Arc::clone(&state.streams),
+        manifest: Arc::clone(&state.committed.manifest),
+        fresh: state.identities.take_fresh(),
+    })
+}
+
+fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
+    let mut written = Written::default();
+    let mut next_file = frozen.manifest.next_file;
+    for (stream, chunks) in &frozen.chunks {
+        let meta = frozen.streams.get(stream).expect("BUG: a stream is created before its events");
+        let rollups: Vec<&RollupMeta> = frozen.manifest.rollups_of(stream).collect();
+        // Parts and tiles of the same events need nothing of one another.
+        let (parts, tiles) = std::thread::scope(|scope| {
+            let tiles = scope.spawn(|| cascade(shared, &rollups, chunks));
+            let parts = part::build(meta, chunks);
+            let tiles = tiles.join().unwrap_or_else(|_| {
+                Err(Error::Rollup { rollup: stream.to_string(), source: "the cascade panicked".into() })
+            });
+            (parts, tiles)
+        });
+        for image in parts? {
+            let folder = part::partition_folder(meta.partition, image.partition_us);
+            let path = format!("streams/{stream}/{folder}/{next_file:016x}.parquet");
+            let file = write_file(shared, &mut written, path, &image.bytes)?;
+            written.parts.push(PartMeta {
+                id: next_file,
+                stream: stream.clone(),
+                partition_us: image.partition_us,
+                file,
+                rows: image.rows,
+                seq: image.seq,
+                time: image.time,
+                text_range: image.text_range,
+            });
+            next_file += 1;
+        }
+        for (rollup, image) in rollups.iter().zip(tiles?) {
+            let mut files = Vec::new();
+            if image.events > 0 {
+                files.push(write_tile(shared, &mut written, rollup, next_file, image.bytes, image.sections)?);
+                next_file += 1;
+            }
+            written.tiles.insert(rollup.id, (image.events, files));
+        }
+    }
+    for directory in &written.directories {
+        shared.fs().sync_dir(directory).at("sync", directory)?;
+    }
+    Ok(written)
+}
+
+fn cascade(shared: &Shared, rollups: &[&RollupMeta], chunks: &[Arc<Chunk>]) -> Result<Vec<TileImage>> {
+    if rollups.is_empty() {
+        return Ok(Vec::new());
+    }
+    let events: Vec<RecordBatch> = chunks.iter().map(|c| c.events.clone()).collect();
+    shared
+        .options
+        .roller
+        .tiles(rollups, &events)
+        .map_err(|source| Error::Rollup { rollup: rollups[0].name.to_string(), source })
+}
+
+fn write_tile(
+    shared: &Shared,
+    written: &mut Written,
+    rollup: &RollupMeta,
+    id: u64,
+    bytes: Vec<u8>,
+    sections: Vec<crate::rolling::Section>,
+) -> Result<TileFile> {
+    let path = format!("rollups/{}/{id:016x}.tile", rollup.name);
+    let file = write_file(shared, written, path, &bytes)?;
+    Ok(TileFile { file, sections })
+}
+
+fn write_file(shared: &Shared, written: &mut Written, path: String, bytes: &[u8]) -> Result<FileRef> {
+    let full = shared.data.join(&path);
+    let directory = full.parent().expect("BUG: a file lies in a directory");
+    create_dir_durably(shared.fs(), &shared.data, directory)?;
+    let crc = write_durably(shared.fs(), &full, bytes)?;
+    written.directories.insert(directory.to_path_buf());
+    Ok(FileRef { path, len: bytes.len() as u64, crc })
+}
+
+/// Writes one tile image of a backfill and syncs its directory.
+pub(super) fn write_backfill(shared: &Shared, rollup: &RollupMeta, id: u64, image: TileImage) -> Result<TileFile> {
+    let mut written = Written::default();
+    let file = write_tile(shared, &mut written, rollup, id, image.bytes, image.sections)?;
+    for directory in &written.directories {
+        shared.fs().sync_dir(directory).at("sync", directory)?;
+    }
+    Ok(file)
+}
+
+fn commit(shared: &Shared, frozen: &Frozen, written: Written, started: Instant) -> Result<SealReport> {
+    let report = SealReport {
+        cutoff: frozen.cutoff,
+        events: written.parts.iter().map(|p| p.rows).sum(),
+        parts: written.parts.len(),
+        part_bytes: written.parts.iter().map(|p| p.file.len).sum(),
+        tile_files: written.tiles.values().map(|t| t.1.len()).sum(),
+        tile_bytes: written.tiles.values().flat_map(|t| &t.1).map(|f| f.file.len).sum(),
+    };
+    let identities = checkpoint(shared, frozen, &written)?;
+    let now_us = shared.now_us();
+    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let Written { parts, tiles, .. } = written;
+    shared.edit_and(
+        |manifest, state| {
+            for part in &parts {
+                manifest.next_file = manifest.next_file.max(part.id + 1);
+            }
+            for file in tiles.values().flat_map(|t| &t.1) {
+                manifest.next_file = manifest.next_file.max(file_id(&file.file.path) + 1);
+            }
+            add_parts(manifest, state, parts);
+            add_tiles(manifest, &tiles, frozen.cutoff);
+            add_identities(manifest, identities);
+            manifest.sealed_seq = frozen.cutoff;
+            manifest.sealed_at_us = now_us;
+            manifest.sealed_ms = elapsed_ms;
+            drop_journal(manifest, state);
+        },
+        |state| {
+            state.memtable.release();
+            let floor = state.committed.manifest.journal_floor;
+            state.segments.retain(|(segment, _)| *segment >= floor);
+            state.seal_error = None;
+            state.seals += 1;
+            // What the manifest now says of a stream's totals holds for the live copy too.
+            let sealed = Arc::clone(&state.committed.manifest);
+            for (name, meta) in Arc::make_mut(&mut state.streams) {
+                if let Some(known) = sealed.streams.get(name) {
+                    meta.sealed_events = known.sealed_events;
+                    meta.dropped_events = known.dropped_events;
+                }
+            }
+        },
+    )?;
+    shared.remove_unreferenced();
+    Ok(report)
+}
+
+fn file_id(path: &str) -> u64 {
+    let name = Path::new(path).file_stem().and_then(|n| n.to_str()).unwrap_or("");
+    u64::from_str_radix(name, 16).unwrap_or(0)
+}
+
+fn add_parts(manifest: &mut Manifest, state: &State, parts: Vec<PartMeta>) {
+    for part in parts {
+        let columns = state.streams.get(&part.stream).map(|s| s.columns.clone());
+        let meta = manifest.streams.get_mut(&part.stream).expect("BUG: a stream is created before its events");
+        meta.sealed_events += part.rows;
+        if let Some(columns) = columns {
+            meta.columns = columns;
+        }
+        manifest.parts.push(part);
+    }
+}
+
+/// Adds one tile to every rollup: of the new events, or of none where its stream had none. A tile
+/// without events widens the one before when that has none either, so idle streams stay small.
+fn add_tiles(manifest: &mut Manifest, tiles: &BTreeMap<u32, (u64, Vec<TileFile>)>, cutoff: u64) {
+    let mut all = Vec::new();
+    for rollup in &manifest.rollups {
+        let mut own: Vec<TileMeta> = manifest.tiles.iter().filter(|t| t.rollup == rollup.id).cloned().collect();
+        let first_seq = own.last().map_or(rollup.first_seq, |t| t.cutoff);
+        let (events, files) = tiles.get(&rollup.id).cloned().unwrap_or_default();
+        if cutoff > first_seq {
+            match own.last_mut() {
+                Some(last) if events == 0 && last.events == 0 => last.cutoff = cutoff,
+                _ => own.push(TileMeta { rollup: rollup.id, first_seq, cutoff, events, files }),
+            }
+        }
+        all.append(&mut own);
+    }
+    manifest.tiles = all;
+}
+
+/// What a checkpoint changes: files that replace all others, or one more.
+enum Checkpoint {
+    Nothing,
+    Add(FileRef),
+    Replace(FileRef),
+}
+
+fn checkpoint(shared: &Shared, frozen: &Frozen, written: &Written) -> Result<Checkpoint> {
+    if frozen.fresh.is_empty() {
+        return Ok(Checkpoint::Nothing);
+    }
+    let known = &frozen.manifest.identities;
+    let merge = known.len() >= identity::FILES_MAX;
+    let mut entries = Vec::new();
+    if merge {
+        for file in known {
+            let bytes = file.read(shared.fs(), &shared.data)?;
+            entries.extend(identity::decode(&shared.data, file, &bytes)?);
+        }
+    }
+    entries.extend(frozen.fresh.iter().cloned());
+    if merge {
+        entries = identity::still_needed(entries);
+    }
+    let bytes = identity::encode(&entries);
+    let directory = shared.data.join("identities");
+    create_dir_durably(shared.fs(), &shared.data, &directory)?;
+    let parts = written.parts.iter().map(|p| p.id);
+    let tiles = written.tiles.values().flat_map(|t| &t.1).map(|f| file_id(&f.file.path));
+    let last = parts.chain(tiles).max().unwrap_or(frozen.manifest.next_file);
+    let path = format!("identities/{:016x}.json.zst", last + 1);
+    let crc = write_durably(shared.fs(), &shared.data.join(&path), &bytes)?;
+    shared.fs().sync_dir(&directory).at("sync", &directory)?;
+    let file = FileRef { path, len: bytes.len() as u64, crc };
+    Ok(if merge { Checkpoint::Replace(file) } else { Checkpoint::Add(file) })
+}
+
+fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
+    let since = manifest.version + 1;
+    let file = match checkpoint {
+        Checkpoint::Nothing => return,
+        Checkpoint::Add(file) => file,
+        Checkpoint::Replace(file) => {
+            let old = manifest.identities.drain(..);
+            manifest.pending.extend(old.map(|f| Pending { path: f.path, since }));
+            file
+        }
+    };
+    let stem = file.path.trim_end_matches(".json.zst");
+    manifest.next_file = manifest.next_file.max(file_id(stem) + 1);
+    manifest.identities.push(file);
+}
+
+/// Raises the journal's floor to the last segment that begins at or below what is sealed.
+fn drop_journal(manifest: &mut Manifest, state: &State) {
+    let sealed = manifest.sealed_seq;
+    let floor = state.segments.iter().rev().find(|(_, first)| *first <= sealed).map(|(segment, _)| *segment);
+    let floor = floor.unwrap_or(manifest.journal_floor).max(manifest.journal_floor);
+    let oldest = state.segments.first().map_or(floor, |(segment, _)| *segment);
+    let since = manifest.version + 1;
+    for segment in oldest..floor {
+        manifest.pending.push(Pending { path: journal::relative_path(segment), since });
+    }
+    manifest.journal_floor = floor;
+}
