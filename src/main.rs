@@ -1,2 +1,33 @@
-//! placeholder
-fn main() {}
+//! The command line and the listeners: each turns a protocol into calls on ingest and query.
+
+mod cli;
+mod client;
+mod commands;
+mod config;
+mod demo;
+mod failure;
+mod server;
+mod units;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let filter = EnvFilter::try_from_env("LOGMILL_LOG").unwrap_or_else(|_| EnvFilter::new("logmill=info,warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    match commands::run(cli) {
+        Ok(code) => code,
+        Err(failure) => {
+            // A reader that went away (`logmill sql … | head`) is no failure of ours.
+            if failure.is_broken_pipe() {
+                return ExitCode::SUCCESS;
+            }
+            eprintln!("logmill: {failure}");
+            ExitCode::from(failure.code)
+        }
+    }
+}

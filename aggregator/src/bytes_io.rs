@@ -53,9 +53,15 @@ impl<'a> Reader<'a> {
 
     /// The next `len` bytes.
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let end = self.at.checked_add(len).filter(|end| *end <= self.bytes.len());
+        let end = self
+            .at
+            .checked_add(len)
+            .filter(|end| *end <= self.bytes.len());
         let Some(end) = end else {
-            return Err(Error::corrupt(self.offset(), format!("{len} bytes are expected, {} are left", self.left())));
+            return Err(Error::corrupt(
+                self.offset(),
+                format!("{len} bytes are expected, {} are left", self.left()),
+            ));
         };
         let slice = &self.bytes[self.at..end];
         self.at = end;
@@ -68,12 +74,16 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u32(&mut self) -> Result<u32> {
         let bytes = self.take(4)?;
-        Ok(u32::from_le_bytes(bytes.try_into().expect("BUG: four bytes were taken")))
+        Ok(u32::from_le_bytes(
+            bytes.try_into().expect("BUG: four bytes were taken"),
+        ))
     }
 
     pub(crate) fn u64(&mut self) -> Result<u64> {
         let bytes = self.take(8)?;
-        Ok(u64::from_le_bytes(bytes.try_into().expect("BUG: eight bytes were taken")))
+        Ok(u64::from_le_bytes(
+            bytes.try_into().expect("BUG: eight bytes were taken"),
+        ))
     }
 
     /// A varint of at most 128 bits in its shortest form.
@@ -106,7 +116,8 @@ impl<'a> Reader<'a> {
     /// A varint that fits an offset or a length.
     pub(crate) fn varint_len(&mut self) -> Result<usize> {
         let start = self.offset();
-        usize::try_from(self.varint()?).map_err(|_| Error::corrupt(start, "a length exceeds the address space"))
+        usize::try_from(self.varint()?)
+            .map_err(|_| Error::corrupt(start, "a length exceeds the address space"))
     }
 
     /// A zigzag varint.
@@ -119,6 +130,9 @@ impl<'a> Reader<'a> {
         if self.left() == 0 {
             return Ok(());
         }
-        Err(Error::corrupt(self.offset(), format!("{} bytes are left over", self.left())))
+        Err(Error::corrupt(
+            self.offset(),
+            format!("{} bytes are left over", self.left()),
+        ))
     }
 }

@@ -47,7 +47,14 @@ pub enum Level {
 
 impl Level {
     /// Every level, finest first.
-    pub const ALL: [Self; 6] = [Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
+    pub const ALL: [Self; 6] = [
+        Self::Minute,
+        Self::Hour,
+        Self::Day,
+        Self::Week,
+        Self::Month,
+        Self::Year,
+    ];
 
     /// The name in definitions and manifest sections: `minute`, `hour`, …
     pub fn as_str(self) -> &'static str {
@@ -153,7 +160,10 @@ impl Calendar {
                 (self.day_start(first), self.day_start(next))
             }
         };
-        Bucket { start_us: start_s.saturating_mul(SECOND_US), end_us: end_s.saturating_mul(SECOND_US) }
+        Bucket {
+            start_us: start_s.saturating_mul(SECOND_US),
+            end_us: end_s.saturating_mul(SECOND_US),
+        }
     }
 
     /// The start of the time partition that keeps the buckets of `level` around `bucket_start_us`:
@@ -174,8 +184,15 @@ impl Calendar {
             return 0;
         }
         let within = t_s.clamp(ZONE_MIN_S, ZONE_MAX_S);
-        let utc = DateTime::from_timestamp(within, 0).expect("BUG: clamped to years that chrono knows").naive_utc();
-        i64::from(self.zone.offset_from_utc_datetime(&utc).fix().local_minus_utc())
+        let utc = DateTime::from_timestamp(within, 0)
+            .expect("BUG: clamped to years that chrono knows")
+            .naive_utc();
+        i64::from(
+            self.zone
+                .offset_from_utc_datetime(&utc)
+                .fix()
+                .local_minus_utc(),
+        )
     }
 
     /// The interval of `len_s` seconds of local time around `t_s`, cut at changes of offset.
@@ -186,8 +203,11 @@ impl Calendar {
         if self.zone == Tz::UTC {
             return (start, end);
         }
-        let cut_start =
-            if self.offset_s(start) == offset { start } else { first_where(start, t_s, |s| self.offset_s(s) == offset) };
+        let cut_start = if self.offset_s(start) == offset {
+            start
+        } else {
+            first_where(start, t_s, |s| self.offset_s(s) == offset)
+        };
         let cut_end = if self.offset_s(end - 1) == offset {
             end
         } else {
@@ -244,7 +264,11 @@ impl Calendar {
             }
             Level::Month => {
                 let (year, month) = year_month(day);
-                let next = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+                let next = if month == 12 {
+                    (year + 1, 1)
+                } else {
+                    (year, month + 1)
+                };
                 (first_day(year, month), first_day(next.0, next.1))
             }
             Level::Year => {
@@ -267,7 +291,13 @@ impl Cursor {
     /// A cursor over `calendar`.
     pub fn new(calendar: Calendar) -> Self {
         // An empty bucket contains nothing, so the first question is always looked up.
-        Self { calendar, last: [Bucket { start_us: 0, end_us: 0 }; 6] }
+        Self {
+            calendar,
+            last: [Bucket {
+                start_us: 0,
+                end_us: 0,
+            }; 6],
+        }
     }
 
     /// As [`Calendar::bucket`].
@@ -285,7 +315,11 @@ impl Cursor {
 fn first_where(mut low: i64, mut high: i64, holds: impl Fn(i64) -> bool) -> i64 {
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if holds(middle) { high = middle } else { low = middle }
+        if holds(middle) {
+            high = middle
+        } else {
+            low = middle
+        }
     }
     high
 }
@@ -296,10 +330,15 @@ fn year_month(day: i64) -> (i64, i64) {
     let shifted = day + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     (year_of_era + era * 400 + i64::from(month <= 2), month)
 }
 

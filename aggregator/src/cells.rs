@@ -6,6 +6,7 @@
 //!   dictionaries hold no value twice. They may hold values that no cell refers to.
 //! * The cascade's cells are sorted by (bucket, key id); cells read from a tile need not be.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int16Array, Int64Array, StringArray};
@@ -52,7 +53,11 @@ pub struct Filter {
 
 impl Filter {
     /// Everything.
-    pub const ALL: Self = Self { from_us: i64::MIN, to_us: i64::MAX, keys: Vec::new() };
+    pub const ALL: Self = Self {
+        from_us: i64::MIN,
+        to_us: i64::MAX,
+        keys: Vec::new(),
+    };
 }
 
 impl Default for Filter {
@@ -71,7 +76,9 @@ pub struct Projection {
 impl Projection {
     /// Every state.
     pub fn all(definition: &Definition) -> Self {
-        Self { components: vec![true; definition.components().len()] }
+        Self {
+            components: vec![true; definition.components().len()],
+        }
     }
 
     /// The states that these columns of a level table are computed from.
@@ -81,12 +88,20 @@ impl Projection {
     pub fn of_columns(definition: &Definition, level: Level, names: &[&str]) -> Result<Self> {
         let mut components = vec![false; definition.components().len()];
         for name in names {
-            if matches!(*name, "bucket" | "bucket_end") || definition.by().iter().any(|k| k.name == **name) {
+            if matches!(*name, "bucket" | "bucket_end")
+                || definition.by().iter().any(|k| k.name == **name)
+            {
                 continue;
             }
-            let owner = definition.measures().iter().find(|m| columns_of(m).iter().any(|f| f.name() == *name));
+            let owner = definition
+                .measures()
+                .iter()
+                .find(|m| columns_of(m).iter().any(|f| f.name() == *name));
             let Some(measure) = owner else {
-                return Err(Error::invalid(format!("rollup {} has no column {name}", definition.name())));
+                return Err(Error::invalid(format!(
+                    "rollup {} has no column {name}",
+                    definition.name()
+                )));
             };
             if level < measure.from {
                 let (name_of, from) = (definition.name(), measure.from.table());
@@ -133,31 +148,21 @@ impl Keys {
 
     /// A key as its values.
     pub(crate) fn tuple(&self, row: usize) -> Vec<KeyValue> {
-        (0..self.columns.len()).map(|c| self.value(c, row)).collect()
+        (0..self.columns.len())
+            .map(|c| self.value(c, row))
+            .collect()
     }
 
     /// Per key whether the filter lets it pass; `None` when it asks nothing of them.
     pub(crate) fn passing(&self, filter: &Filter) -> Option<Vec<bool>> {
         let mut passing: Option<Vec<bool>> = None;
         for (column, wanted) in filter.keys.iter().enumerate() {
-            let (Some(wanted), Some(array)) = (wanted, self.columns.get(column)) else { continue };
+            let (Some(wanted), Some(array)) = (wanted, self.columns.get(column)) else {
+                continue;
+            };
             let passing = passing.get_or_insert_with(|| vec![true; self.len]);
-            let null = wanted.contains(&KeyValue::Null);
-            let ints: Vec<i64> =
-                wanted.iter().filter_map(|v| if let KeyValue::Int(i) = v { Some(*i) } else { None }).collect();
-            let texts: std::collections::HashSet<&str> =
-                wanted.iter().filter_map(|v| if let KeyValue::Text(t) = v { Some(&**t) } else { None }).collect();
-            for (row, pass) in passing.iter_mut().enumerate() {
-                *pass = *pass
-                    && if array.is_null(row) {
-                        null
-                    } else if let Some(text) = array.as_any().downcast_ref::<StringArray>() {
-                        texts.contains(text.value(row))
-                    } else if let Some(short) = array.as_any().downcast_ref::<Int16Array>() {
-                        ints.contains(&i64::from(short.value(row)))
-                    } else {
-                        ints.contains(&array.as_primitive::<Int64Type>().value(row))
-                    };
+            for (pass, hit) in passing.iter_mut().zip(matches(array, wanted)) {
+                *pass &= hit;
             }
         }
         passing
@@ -165,7 +170,11 @@ impl Keys {
 
     /// No keys, with columns of the definition's types.
     pub(crate) fn empty(definition: &Definition) -> Self {
-        let columns = definition.by().iter().map(|k| arrow::array::new_empty_array(&k.key_type.arrow())).collect();
+        let columns = definition
+            .by()
+            .iter()
+            .map(|k| arrow::array::new_empty_array(&k.key_type.arrow()))
+            .collect();
         Self { columns, len: 0 }
     }
 
@@ -175,13 +184,63 @@ impl Keys {
     }
 }
 
+/// Per value of a key column whether it is one of `wanted`.
+fn matches(array: &ArrayRef, wanted: &[KeyValue]) -> Vec<bool> {
+    let null = wanted.contains(&KeyValue::Null);
+    if let Some(values) = array.as_string_opt::<i32>() {
+        let text = |v: &KeyValue| {
+            if let KeyValue::Text(t) = v {
+                Some(t.clone())
+            } else {
+                None
+            }
+        };
+        let texts: HashSet<String> = wanted.iter().filter_map(text).collect();
+        // One page is the usual question: a comparison is cheaper than a hash.
+        return match (texts.len(), texts.iter().next()) {
+            (1, Some(one)) => values
+                .iter()
+                .map(|v| v.map_or(null, |v| v == one))
+                .collect(),
+            _ => values
+                .iter()
+                .map(|v| v.map_or(null, |v| texts.contains(v)))
+                .collect(),
+        };
+    }
+    let integer = |v: &KeyValue| {
+        if let KeyValue::Int(i) = v {
+            Some(*i)
+        } else {
+            None
+        }
+    };
+    let integers: HashSet<i64> = wanted.iter().filter_map(integer).collect();
+    if let Some(values) = array.as_primitive_opt::<Int16Type>() {
+        return values
+            .iter()
+            .map(|v| v.map_or(null, |v| integers.contains(&v.into())))
+            .collect();
+    }
+    array
+        .as_primitive::<Int64Type>()
+        .iter()
+        .map(|v| v.map_or(null, |v| integers.contains(&v)))
+        .collect()
+}
+
 /// Puts an array of an integer key column together from 64-bit values.
-pub(crate) fn int_column(key_type: KeyType, values: impl Iterator<Item = Option<i64>>) -> Result<ArrayRef, i64> {
+pub(crate) fn int_column(
+    key_type: KeyType,
+    values: impl Iterator<Item = Option<i64>>,
+) -> Result<ArrayRef, i64> {
     if key_type == KeyType::Int16 {
         let narrow = values
             .map(|v| v.map(|v| i16::try_from(v).map_err(|_| v)).transpose())
             .collect::<Result<Vec<Option<i16>>, i64>>()?;
-        return Ok(Arc::new(arrow::array::PrimitiveArray::<Int16Type>::from_iter(narrow)));
+        return Ok(Arc::new(
+            arrow::array::PrimitiveArray::<Int16Type>::from_iter(narrow),
+        ));
     }
     Ok(Arc::new(values.collect::<Int64Array>()))
 }
@@ -207,7 +266,9 @@ impl Cells {
             .components()
             .iter()
             .zip(&projection.components)
-            .map(|(component, wanted)| (*wanted && component.at(level)).then(|| Column::empty(component, level)))
+            .map(|(component, wanted)| {
+                (*wanted && component.at(level)).then(|| Column::empty(component, level))
+            })
             .collect();
         Self {
             keys: Arc::new(Keys::empty(definition)),
@@ -241,7 +302,12 @@ impl Cells {
 
     /// Bytes in memory, dictionaries included.
     pub fn memory_bytes(&self) -> usize {
-        let columns: usize = self.columns.iter().flatten().map(Column::memory_bytes).sum();
+        let columns: usize = self
+            .columns
+            .iter()
+            .flatten()
+            .map(Column::memory_bytes)
+            .sum();
         self.keys.memory_bytes() + self.coupons.len() * 8 + self.len() * 20 + columns
     }
 
@@ -289,13 +355,20 @@ impl CellSet {
 
     /// The cells of a level, `None` when the rollup does not have it.
     pub fn level(&self, level: Level) -> Option<&Cells> {
-        self.levels.iter().find(|(l, _)| *l == level).map(|(_, cells)| cells)
+        self.levels
+            .iter()
+            .find(|(l, _)| *l == level)
+            .map(|(_, cells)| cells)
     }
 
     /// Bytes in memory; dictionaries are shared and counted once.
     pub fn memory_bytes(&self) -> usize {
         let shared = |c: &Cells| c.keys.memory_bytes() + c.coupons.len() * 8;
-        let all: usize = self.levels.iter().map(|(_, c)| c.memory_bytes() - shared(c)).sum();
+        let all: usize = self
+            .levels
+            .iter()
+            .map(|(_, c)| c.memory_bytes() - shared(c))
+            .sum();
         all + self.levels.first().map_or(0, |(_, c)| shared(c))
     }
 }

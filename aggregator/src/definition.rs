@@ -40,7 +40,9 @@ impl KeyType {
             None | Some(ColumnType::Text) => Ok(Self::Text),
             Some(ColumnType::Int16) => Ok(Self::Int16),
             Some(ColumnType::Int64) => Ok(Self::Int64),
-            Some(_) => Err(format!("{field} cannot be a key: buckets already divide by time")),
+            Some(_) => Err(format!(
+                "{field} cannot be a key: buckets already divide by time"
+            )),
         }
     }
 
@@ -61,7 +63,10 @@ fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
     if kind != StreamKind::Access {
         return None;
     }
-    access_fields().into_iter().find(|c| &*c.name == field).map(|c| c.column_type)
+    access_fields()
+        .into_iter()
+        .find(|c| &*c.name == field)
+        .map(|c| c.column_type)
 }
 
 /// A key column.
@@ -90,7 +95,10 @@ impl Number {
             None => true,
             Some(_) => return Err(format!("{field} is not a number")),
         };
-        Ok(Self { field: field.to_owned(), scaled })
+        Ok(Self {
+            field: field.to_owned(),
+            scaled,
+        })
     }
 }
 
@@ -152,9 +160,17 @@ pub struct Measure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Component {
     /// Number of values, exact sum and, from `range_from`, the extremes.
-    Numeric { field: Number, from: Level, range_from: Option<Level> },
+    Numeric {
+        field: Number,
+        from: Level,
+        range_from: Option<Level>,
+    },
     /// Counts by bucket of values; `numeric` is the component with the field's sum and extremes.
-    Histogram { layout: Layout, from: Level, numeric: usize },
+    Histogram {
+        layout: Layout,
+        from: Level,
+        numeric: usize,
+    },
     /// A set of hashes.
     Distinct { field: String, from: Level },
 }
@@ -163,7 +179,9 @@ impl Component {
     /// The finest level that has it.
     pub(crate) fn from(&self) -> Level {
         match self {
-            Self::Numeric { from, .. } | Self::Histogram { from, .. } | Self::Distinct { from, .. } => *from,
+            Self::Numeric { from, .. }
+            | Self::Histogram { from, .. }
+            | Self::Distinct { from, .. } => *from,
         }
     }
 
@@ -209,25 +227,44 @@ impl Definition {
         levels.sort_unstable();
         levels.dedup();
         let Some(coarsest) = levels.last().copied() else {
-            return Err(fail("levels is empty; leave it out for all of them".to_owned()));
+            return Err(fail(
+                "levels is empty; leave it out for all of them".to_owned(),
+            ));
         };
         if measures.is_empty() {
-            return Err(fail("it needs a measure, for example hits = \"count\"".to_owned()));
+            return Err(fail(
+                "it needs a measure, for example hits = \"count\"".to_owned(),
+            ));
         }
         for measure in &measures {
             Name::new(&measure.name).map_err(|e| fail(format!("measure {}: {e}", measure.name)))?;
             if measure.from > coarsest {
-                let what = format!("measure {} enters at {}, above every level", measure.name, measure.from);
+                let what = format!(
+                    "measure {} enters at {}, above every level",
+                    measure.name, measure.from
+                );
                 return Err(fail(what));
             }
         }
         measures.sort_by(|a, b| (a.kind.label().1, &a.name).cmp(&(b.kind.label().1, &b.name)));
         let components = components_of(&measures);
-        let definition = Self { name, stream, by, levels, timezone, week, measures, components };
+        let definition = Self {
+            name,
+            stream,
+            by,
+            levels,
+            timezone,
+            week,
+            measures,
+            components,
+        };
         let mut seen = HashSet::new();
         for field in crate::read::columns(&definition, coarsest) {
             if !seen.insert(field.name().clone()) {
-                let what = format!("two columns would be named {}; rename a measure or a key", field.name());
+                let what = format!(
+                    "two columns would be named {}; rename a measure or a key",
+                    field.name()
+                );
                 return Err(Error::definition(definition.name.as_str(), what));
             }
         }
@@ -248,18 +285,32 @@ impl Definition {
     /// [`Error::Definition`] when `value` is not one.
     pub fn from_value(name: &Name, stream: &Name, value: &Value) -> Result<Self> {
         let fail = |what: String| Error::definition(name.as_str(), what);
-        let form: Form = serde_json::from_value(value.clone()).map_err(|e| fail(format!("its stored form: {e}")))?;
+        let form: Form = serde_json::from_value(value.clone())
+            .map_err(|e| fail(format!("its stored form: {e}")))?;
         if form.version > FORM {
-            return Err(fail(format!("its stored form has version {}; use a newer logmill", form.version)));
+            return Err(fail(format!(
+                "its stored form has version {}; use a newer logmill",
+                form.version
+            )));
         }
-        let timezone =
-            form.timezone.parse().map_err(|_| fail(format!("the zone {} is not known here", form.timezone)))?;
+        let timezone = form
+            .timezone
+            .parse()
+            .map_err(|_| fail(format!("the zone {} is not known here", form.timezone)))?;
         let measures = form
             .measures
             .into_iter()
             .map(|m| m.measure().map_err(&fail))
             .collect::<Result<Vec<_>>>()?;
-        Self::new(name.clone(), stream.clone(), form.by, form.levels, timezone, form.week, measures)
+        Self::new(
+            name.clone(),
+            stream.clone(),
+            form.by,
+            form.levels,
+            timezone,
+            form.week,
+            measures,
+        )
     }
 
     /// The canonical form.
@@ -317,7 +368,32 @@ impl Definition {
 
     /// The level that `level` is built from; `None` when it is built from events.
     pub fn source(&self, level: Level) -> Option<Level> {
-        level.chain().iter().copied().find(|l| self.levels.contains(l))
+        level
+            .chain()
+            .iter()
+            .copied()
+            .find(|l| self.levels.contains(l))
+    }
+
+    /// The fields of an event that it reads, `time` apart.
+    pub fn fields(&self) -> Vec<String> {
+        let mut fields: Vec<String> = self.by.iter().map(|key| key.name.clone()).collect();
+        for measure in &self.measures {
+            match &measure.kind {
+                MeasureKind::Count => {}
+                MeasureKind::Sum(f)
+                | MeasureKind::Min(f)
+                | MeasureKind::Max(f)
+                | MeasureKind::Mean(f) => {
+                    fields.push(f.field.clone());
+                }
+                MeasureKind::Histogram { field, .. } => fields.push(field.field.clone()),
+                MeasureKind::Distinct { field } => fields.push(field.clone()),
+            }
+        }
+        fields.sort_unstable();
+        fields.dedup();
+        fields
     }
 
     pub(crate) fn components(&self) -> &[Component] {
@@ -332,13 +408,22 @@ impl Definition {
     /// The components that a measure is made of.
     pub(crate) fn components_for(&self, measure: &Measure) -> Vec<usize> {
         let numeric = |number: &Number| {
-            let found = self.components.iter().position(|c| matches!(c, Component::Numeric { field, .. } if field == number));
+            let found = self
+                .components
+                .iter()
+                .position(|c| matches!(c, Component::Numeric { field, .. } if field == number));
             found.expect("BUG: every number has its component")
         };
         match &measure.kind {
             MeasureKind::Count => Vec::new(),
-            MeasureKind::Sum(f) | MeasureKind::Min(f) | MeasureKind::Max(f) | MeasureKind::Mean(f) => vec![numeric(f)],
-            MeasureKind::Histogram { field: f, layout: l } => {
+            MeasureKind::Sum(f)
+            | MeasureKind::Min(f)
+            | MeasureKind::Max(f)
+            | MeasureKind::Mean(f) => vec![numeric(f)],
+            MeasureKind::Histogram {
+                field: f,
+                layout: l,
+            } => {
                 let base = numeric(f);
                 let own = self.components.iter().position(
                     |c| matches!(c, Component::Histogram { layout, numeric, .. } if layout == l && *numeric == base),
@@ -346,7 +431,10 @@ impl Definition {
                 vec![base, own.expect("BUG: every histogram has its component")]
             }
             MeasureKind::Distinct { field: f } => {
-                let own = self.components.iter().position(|c| matches!(c, Component::Distinct { field, .. } if field == f));
+                let own = self
+                    .components
+                    .iter()
+                    .position(|c| matches!(c, Component::Distinct { field, .. } if field == f));
                 vec![own.expect("BUG: every distinct count has its component")]
             }
         }
@@ -365,7 +453,11 @@ fn components_of(measures: &[Measure]) -> Vec<Component> {
     });
     for (number, level, range) in numbers {
         let known = components.iter_mut().find_map(|c| match c {
-            Component::Numeric { field, from, range_from } if field == number => Some((from, range_from)),
+            Component::Numeric {
+                field,
+                from,
+                range_from,
+            } if field == number => Some((from, range_from)),
             _ => None,
         });
         match known {
@@ -376,24 +468,39 @@ fn components_of(measures: &[Measure]) -> Vec<Component> {
                     (a, b) => a.or(b),
                 };
             }
-            None => components.push(Component::Numeric { field: number.clone(), from: level, range_from: range }),
+            None => components.push(Component::Numeric {
+                field: number.clone(),
+                from: level,
+                range_from: range,
+            }),
         }
     }
     for measure in measures {
         let level = measure.from;
         match &measure.kind {
-            MeasureKind::Histogram { field: number, layout: wanted } => {
+            MeasureKind::Histogram {
+                field: number,
+                layout: wanted,
+            } => {
                 let base = components
                     .iter()
                     .position(|c| matches!(c, Component::Numeric { field, .. } if field == number))
                     .expect("BUG: numbers come first");
                 let known = components.iter_mut().find_map(|c| match c {
-                    Component::Histogram { layout, from, numeric } if layout == wanted && *numeric == base => Some(from),
+                    Component::Histogram {
+                        layout,
+                        from,
+                        numeric,
+                    } if layout == wanted && *numeric == base => Some(from),
                     _ => None,
                 });
                 match known {
                     Some(from) => *from = level.min(*from),
-                    None => components.push(Component::Histogram { layout: *wanted, from: level, numeric: base }),
+                    None => components.push(Component::Histogram {
+                        layout: *wanted,
+                        from: level,
+                        numeric: base,
+                    }),
                 }
             }
             MeasureKind::Distinct { field: wanted } => {
@@ -403,7 +510,10 @@ fn components_of(measures: &[Measure]) -> Vec<Component> {
                 });
                 match known {
                     Some(from) => *from = level.min(*from),
-                    None => components.push(Component::Distinct { field: wanted.clone(), from: level }),
+                    None => components.push(Component::Distinct {
+                        field: wanted.clone(),
+                        from: level,
+                    }),
                 }
             }
             _ => {}
@@ -438,9 +548,23 @@ struct MeasureForm {
 
 impl MeasureForm {
     fn measure(self) -> Result<Measure, String> {
-        let Self { name, kind, field, scaled, digits, max, from } = self;
-        let incomplete = || format!("its stored form: measure {name} of kind {kind} is incomplete or unknown");
-        let number = || Some(Number { field: field.clone()?, scaled: scaled? });
+        let Self {
+            name,
+            kind,
+            field,
+            scaled,
+            digits,
+            max,
+            from,
+        } = self;
+        let incomplete =
+            || format!("its stored form: measure {name} of kind {kind} is incomplete or unknown");
+        let number = || {
+            Some(Number {
+                field: field.clone()?,
+                scaled: scaled?,
+            })
+        };
         let kind = match &*kind {
             "count" => Some(MeasureKind::Count),
             "sum" => number().map(MeasureKind::Sum),
@@ -473,7 +597,9 @@ fn measure_value(measure: &Measure) -> Value {
             "name": name, "kind": kind, "field": f.field, "scaled": f.scaled,
             "digits": layout.digits(), "max": layout.max(), "from": from,
         }),
-        MeasureKind::Distinct { field } => json!({ "name": name, "kind": kind, "field": field, "from": from }),
+        MeasureKind::Distinct { field } => {
+            json!({ "name": name, "kind": kind, "field": field, "from": from })
+        }
     }
 }
 
@@ -485,49 +611,114 @@ fn measure_value(measure: &Measure) -> Value {
 ///
 /// # Errors
 /// [`Error::Definition`] when such a name would be too long.
-pub fn defaults(stream: &Name, kind: StreamKind, existing: &[RollupMeta]) -> Result<Vec<Definition>> {
+pub fn defaults(
+    stream: &Name,
+    kind: StreamKind,
+    existing: &[RollupMeta],
+) -> Result<Vec<Definition>> {
     let short = ["stats", "traffic"];
     let plain = kind == StreamKind::Access
-        && !existing.iter().any(|r| short.contains(&r.name.as_str()) && r.stream != *stream)
-        && !existing.iter().any(|r| r.stream == *stream && short.iter().any(|s| r.name.as_str() == format!("{stream}_{s}")));
+        && !existing
+            .iter()
+            .any(|r| short.contains(&r.name.as_str()) && r.stream != *stream)
+        && !existing.iter().any(|r| {
+            r.stream == *stream
+                && short
+                    .iter()
+                    .any(|s| r.name.as_str() == format!("{stream}_{s}"))
+        });
     let named = |short: &str| {
-        let name = if plain { short.to_owned() } else { format!("{stream}_{short}") };
-        Name::new(&name).map_err(|e| Error::definition(&name, format!("{e}; define a rollup for {stream} yourself")))
+        let name = if plain {
+            short.to_owned()
+        } else {
+            format!("{stream}_{short}")
+        };
+        Name::new(&name).map_err(|e| {
+            Error::definition(&name, format!("{e}; define a rollup for {stream} yourself"))
+        })
     };
-    let bytes = Number { field: "response_size".to_owned(), scaled: false };
+    let bytes = Number {
+        field: "response_size".to_owned(),
+        scaled: false,
+    };
     let measures = |histogram_from: Level| {
-        let count = Measure { name: "hits".to_owned(), kind: MeasureKind::Count, from: Level::Minute };
-        let sum = Measure { name: "bytes".to_owned(), kind: MeasureKind::Sum(bytes.clone()), from: Level::Minute };
-        let size = MeasureKind::Histogram { field: bytes.clone(), layout: Layout::DEFAULT };
-        let visitors = MeasureKind::Distinct { field: "host".to_owned() };
+        let count = Measure {
+            name: "hits".to_owned(),
+            kind: MeasureKind::Count,
+            from: Level::Minute,
+        };
+        let sum = Measure {
+            name: "bytes".to_owned(),
+            kind: MeasureKind::Sum(bytes.clone()),
+            from: Level::Minute,
+        };
+        let size = MeasureKind::Histogram {
+            field: bytes.clone(),
+            layout: Layout::DEFAULT,
+        };
+        let visitors = MeasureKind::Distinct {
+            field: "host".to_owned(),
+        };
         vec![
             count,
             sum,
-            Measure { name: "size".to_owned(), kind: size, from: histogram_from },
-            Measure { name: "visitors".to_owned(), kind: visitors, from: Level::Hour },
+            Measure {
+                name: "size".to_owned(),
+                kind: size,
+                from: histogram_from,
+            },
+            Measure {
+                name: "visitors".to_owned(),
+                kind: visitors,
+                from: Level::Hour,
+            },
         ]
     };
     let make = |short: &str, by: &[&str], measures: Vec<Measure>| -> Result<Definition> {
         let name = named(short)?;
         let keys = by
             .iter()
-            .map(|field| KeyType::of(field, kind).map(|key_type| Key { name: (*field).to_owned(), key_type }))
+            .map(|field| {
+                KeyType::of(field, kind).map(|key_type| Key {
+                    name: (*field).to_owned(),
+                    key_type,
+                })
+            })
             .collect::<Result<Vec<_>, String>>()
             .map_err(|what| Error::definition(name.as_str(), what))?;
-        Definition::new(name, stream.clone(), keys, Level::ALL.to_vec(), Tz::UTC, WeekStart::Sunday, measures)
+        Definition::new(
+            name,
+            stream.clone(),
+            keys,
+            Level::ALL.to_vec(),
+            Tz::UTC,
+            WeekStart::Sunday,
+            measures,
+        )
     };
     let all = match kind {
         StreamKind::Access => vec![
             make("stats", &["site", "path"], measures(Level::Hour))?,
-            make("traffic", &["site", "status", "method"], measures(Level::Minute))?,
+            make(
+                "traffic",
+                &["site", "status", "method"],
+                measures(Level::Minute),
+            )?,
         ],
         StreamKind::Quarantine => Vec::new(),
         _ => {
-            let hits = Measure { name: "hits".to_owned(), kind: MeasureKind::Count, from: Level::Minute };
+            let hits = Measure {
+                name: "hits".to_owned(),
+                kind: MeasureKind::Count,
+                from: Level::Minute,
+            };
             vec![make("traffic", &[], vec![hits])?]
         }
     };
-    Ok(all.into_iter().filter(|d| !existing.iter().any(|r| r.name == *d.name())).collect())
+    Ok(all
+        .into_iter()
+        .filter(|d| !existing.iter().any(|r| r.name == *d.name()))
+        .collect())
 }
 
 #[cfg(test)]

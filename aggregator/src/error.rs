@@ -43,6 +43,9 @@ pub enum Error {
         /// What was asked and what can be asked instead.
         what: String,
     },
+    /// A part or a tile cannot be read.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
     /// Arrow refused an operation on columns.
     #[error("columns: {0}")]
     Arrow(#[from] arrow::error::ArrowError),
@@ -50,11 +53,17 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn definition(rollup: &str, what: impl Into<String>) -> Self {
-        Self::Definition { rollup: rollup.to_owned(), what: what.into() }
+        Self::Definition {
+            rollup: rollup.to_owned(),
+            what: what.into(),
+        }
     }
 
     pub(crate) fn corrupt(offset: usize, what: impl Into<String>) -> Self {
-        Self::Corrupt { offset: offset as u64, what: what.into() }
+        Self::Corrupt {
+            offset: offset as u64,
+            what: what.into(),
+        }
     }
 
     pub(crate) fn state(what: impl Into<String>) -> Self {

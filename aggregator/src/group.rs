@@ -16,12 +16,16 @@ impl Grouping {
 
     /// The items of each group.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        self.offsets.windows(2).map(|w| &self.order[w[0] as usize..w[1] as usize])
+        self.offsets
+            .windows(2)
+            .map(|w| &self.order[w[0] as usize..w[1] as usize])
     }
 
     /// The first item of each group.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = usize> {
-        self.offsets[..self.len()].iter().map(|o| self.order[*o as usize] as usize)
+        self.offsets[..self.len()]
+            .iter()
+            .map(|o| self.order[*o as usize] as usize)
     }
 
     /// Groups of groups, as groups of the finer one's items.
@@ -31,7 +35,10 @@ impl Grouping {
         offsets.push(0);
         for group in self.iter() {
             for item in group {
-                let (from, to) = (finer.offsets[*item as usize], finer.offsets[*item as usize + 1]);
+                let (from, to) = (
+                    finer.offsets[*item as usize],
+                    finer.offsets[*item as usize + 1],
+                );
                 order.extend_from_slice(&finer.order[from as usize..to as usize]);
             }
             offsets.push(order.len() as u32);
@@ -46,7 +53,10 @@ impl Grouping {
 /// # Panics
 /// With 2^32 items or more: callers cut their input long before.
 pub(crate) fn group(major: &[u32], minor: &[u32], majors: usize, minors: usize) -> Grouping {
-    assert!(u32::try_from(major.len()).is_ok(), "BUG: too many items in one grouping");
+    assert!(
+        u32::try_from(major.len()).is_ok(),
+        "BUG: too many items in one grouping"
+    );
     let item_bits = bits(major.len());
     let (major_bits, minor_bits) = (bits(majors), bits(minors));
     if item_bits + major_bits + minor_bits > 64 {
@@ -56,7 +66,9 @@ pub(crate) fn group(major: &[u32], minor: &[u32], majors: usize, minors: usize) 
         .iter()
         .zip(minor)
         .enumerate()
-        .map(|(item, (a, b))| (u64::from(*a) << minor_bits | u64::from(*b)) << item_bits | item as u64)
+        .map(|(item, (a, b))| {
+            (u64::from(*a) << minor_bits | u64::from(*b)) << item_bits | item as u64
+        })
         .collect();
     sort_words(&mut words, item_bits, item_bits + major_bits + minor_bits);
     let item_mask = (1_u64 << item_bits) - 1;
@@ -75,7 +87,10 @@ fn group_wide(major: &[u32], minor: &[u32]) -> Grouping {
         .collect();
     words.sort_unstable();
     let offsets = starts(&words, |w| w >> 32);
-    Grouping { order: words.iter().map(|w| *w as u32).collect(), offsets }
+    Grouping {
+        order: words.iter().map(|w| *w as u32).collect(),
+        offsets,
+    }
 }
 
 /// Where a new group begins, and the end.
@@ -142,10 +157,16 @@ mod tests {
     fn check(pairs: &[(u32, u32)]) {
         let (major, minor): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
         let bound = |ranks: &[u32]| ranks.iter().max().map_or(0, |m| *m as usize + 1);
-        let mut expected: Vec<(u32, u32, u32)> =
-            pairs.iter().enumerate().map(|(item, (a, b))| (*a, *b, item as u32)).collect();
+        let mut expected: Vec<(u32, u32, u32)> = pairs
+            .iter()
+            .enumerate()
+            .map(|(item, (a, b))| (*a, *b, item as u32))
+            .collect();
         expected.sort_unstable();
-        for grouping in [group(&major, &minor, bound(&major), bound(&minor)), group_wide(&major, &minor)] {
+        for grouping in [
+            group(&major, &minor, bound(&major), bound(&minor)),
+            group_wide(&major, &minor),
+        ] {
             let mut found = Vec::new();
             for items in grouping.iter() {
                 assert!(!items.is_empty());
@@ -170,10 +191,16 @@ mod tests {
     fn long_inputs_take_the_radix_path() {
         let mut state = 1_u64;
         let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as u32
         };
-        check(&(0..20_000).map(|_| (next() % 977, next() % 300)).collect::<Vec<_>>());
+        check(
+            &(0..20_000)
+                .map(|_| (next() % 977, next() % 300))
+                .collect::<Vec<_>>(),
+        );
         check(&(0..20_000).map(|_| (0, next() % 7)).collect::<Vec<_>>());
     }
 
@@ -182,6 +209,9 @@ mod tests {
         let fine = group(&[1, 0, 1, 2], &[0, 0, 0, 0], 3, 1);
         let coarse = group(&[0, 0, 1], &[0, 0, 0], 2, 1);
         let both = coarse.over(&fine);
-        assert_eq!(both.iter().map(<[u32]>::to_vec).collect::<Vec<_>>(), [vec![1, 0, 2], vec![3]]);
+        assert_eq!(
+            both.iter().map(<[u32]>::to_vec).collect::<Vec<_>>(),
+            [vec![1, 0, 2], vec![3]]
+        );
     }
 }

@@ -25,7 +25,10 @@ mod read;
 mod roller;
 pub mod state;
 mod table;
+#[cfg(test)]
+mod testing;
 mod tile;
+mod verify;
 
 pub use calendar::{Bucket, Calendar, Cursor, Level, WeekStart};
 pub use cascade::cascade;
@@ -36,3 +39,4 @@ pub use read::{Comparison, Difference, column_entry_level, columns, compare, fin
 pub use roller::{Cascade, Config};
 pub use table::RollupTable;
 pub use tile::{TileFile, encode};
+pub use verify::{LevelVerification, Verification, verify};

@@ -6,7 +6,9 @@ mod merge;
 
 pub use compare::{Comparison, Difference, compare};
 pub use finalise::finalise;
+pub(crate) use finalise::is_scaled;
 pub use merge::merge;
+pub(crate) use merge::ranks_of_buckets;
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
 
@@ -14,22 +16,41 @@ use crate::calendar::Level;
 use crate::definition::{Definition, Measure, MeasureKind};
 
 /// The quantiles of a histogram that have a column.
-pub(crate) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
+pub(crate) const QUANTILES: [(&str, f64); 4] =
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
 
 /// The columns of a level table in the order of `SELECT *`: `bucket`, `bucket_end`, the keys, then
 /// those of each measure that the level has.
 pub fn columns(definition: &Definition, level: Level) -> Vec<Field> {
     let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    let mut fields = vec![Field::new("bucket", time.clone(), false), Field::new("bucket_end", time, false)];
-    fields.extend(definition.by().iter().map(|k| Field::new(&k.name, k.key_type.arrow(), true)));
-    fields.extend(definition.measures().iter().filter(|m| level >= m.from).flat_map(columns_of));
+    let mut fields = vec![
+        Field::new("bucket", time.clone(), false),
+        Field::new("bucket_end", time, false),
+    ];
+    fields.extend(
+        definition
+            .by()
+            .iter()
+            .map(|k| Field::new(&k.name, k.key_type.arrow(), true)),
+    );
+    fields.extend(
+        definition
+            .measures()
+            .iter()
+            .filter(|m| level >= m.from)
+            .flat_map(columns_of),
+    );
     fields
 }
 
 /// The finest level that has a column; `None` when no level has it.
 pub fn column_entry_level(definition: &Definition, column: &str) -> Option<Level> {
     let coarsest = *definition.levels().last()?;
-    let is_there = |level: &&Level| columns(definition, **level).iter().any(|f| f.name() == column);
+    let is_there = |level: &&Level| {
+        columns(definition, **level)
+            .iter()
+            .any(|f| f.name() == column)
+    };
     // Looked for from the finest on; most questions are about columns of every level.
     if !is_there(&&coarsest) {
         return None;
@@ -40,13 +61,23 @@ pub fn column_entry_level(definition: &Definition, column: &str) -> Option<Level
 /// The columns of one measure.
 pub(crate) fn columns_of(measure: &Measure) -> Vec<Field> {
     let name = &measure.name;
-    let value = |scaled: bool| if scaled { DataType::Float64 } else { DataType::Int64 };
+    let value = |scaled: bool| {
+        if scaled {
+            DataType::Float64
+        } else {
+            DataType::Int64
+        }
+    };
     match &measure.kind {
         MeasureKind::Count => vec![Field::new(name, DataType::Int64, false)],
-        MeasureKind::Sum(f) | MeasureKind::Min(f) | MeasureKind::Max(f) => vec![Field::new(name, value(f.scaled), true)],
+        MeasureKind::Sum(f) | MeasureKind::Min(f) | MeasureKind::Max(f) => {
+            vec![Field::new(name, value(f.scaled), true)]
+        }
         MeasureKind::Mean(_) => vec![Field::new(name, DataType::Float64, true)],
         MeasureKind::Histogram { field, .. } => {
-            let own = |suffix: &str, data_type: DataType| Field::new(format!("{name}_{suffix}"), data_type, true);
+            let own = |suffix: &str, data_type: DataType| {
+                Field::new(format!("{name}_{suffix}"), data_type, true)
+            };
             let mut fields = vec![
                 Field::new(format!("{name}_count"), DataType::Int64, false),
                 own("sum", value(field.scaled)),
@@ -54,8 +85,16 @@ pub(crate) fn columns_of(measure: &Measure) -> Vec<Field> {
                 own("min", value(field.scaled)),
                 own("max", value(field.scaled)),
             ];
-            fields.extend(QUANTILES.iter().map(|(suffix, _)| own(suffix, value(field.scaled))));
-            fields.push(Field::new(format!("{name}_overflow"), DataType::Int64, false));
+            fields.extend(
+                QUANTILES
+                    .iter()
+                    .map(|(suffix, _)| own(suffix, value(field.scaled))),
+            );
+            fields.push(Field::new(
+                format!("{name}_overflow"),
+                DataType::Int64,
+                false,
+            ));
             fields.push(Field::new(name, DataType::Binary, false));
             fields
         }

@@ -56,23 +56,39 @@ impl Cascade {
             }
             without_defaults.push(stream);
         }
-        Ok(Self { rollups, without_defaults })
+        Ok(Self {
+            rollups,
+            without_defaults,
+        })
     }
 
     /// The definitions that `stream` is to have and `existing` (every rollup of the store) lacks.
     ///
     /// # Errors
     /// [`Error::Differs`] when the configuration changed a definition that the store has.
-    pub fn missing(&self, stream: &Name, kind: StreamKind, existing: &[RollupMeta]) -> Result<Vec<Definition>> {
+    pub fn missing(
+        &self,
+        stream: &Name,
+        kind: StreamKind,
+        existing: &[RollupMeta],
+    ) -> Result<Vec<Definition>> {
         if kind == StreamKind::Quarantine {
             return Ok(Vec::new());
         }
         let mut missing = Vec::new();
         let mut configured = false;
-        for (name, table) in self.rollups.iter().filter(|(_, table)| table.stream == stream.as_str()) {
+        for (name, table) in self
+            .rollups
+            .iter()
+            .filter(|(_, table)| table.stream == stream.as_str())
+        {
             configured = true;
             let definition = table.resolve(name, kind)?;
-            match existing.iter().filter(|r| r.name == *name).max_by_key(|r| r.id) {
+            match existing
+                .iter()
+                .filter(|r| r.name == *name)
+                .max_by_key(|r| r.id)
+            {
                 Some(current) => require_equal(&definition, current)?,
                 None => missing.push(definition),
             }
@@ -83,9 +99,17 @@ impl Cascade {
         // A name that the configuration gives to another stream is taken before that stream exists.
         let mut taken = existing.to_vec();
         for (name, table) in &self.rollups {
-            let stream = Name::new(&table.stream).map_err(|e| Error::definition(name.as_str(), e.to_string()))?;
+            let stream = Name::new(&table.stream)
+                .map_err(|e| Error::definition(name.as_str(), e.to_string()))?;
             let definition = Value::Null;
-            taken.push(RollupMeta { id: 0, name: name.clone(), stream, definition, first_seq: 0, created_us: 0 });
+            taken.push(RollupMeta {
+                id: 0,
+                name: name.clone(),
+                stream,
+                definition,
+                first_seq: 0,
+                created_us: 0,
+            });
         }
         defaults(stream, kind, &taken)
     }
@@ -96,11 +120,18 @@ fn require_equal(configured: &Definition, stored: &RollupMeta) -> Result<()> {
     let new = configured.to_value();
     let mut differences = Vec::new();
     if stored.stream != *configured.stream() {
-        differences.push(format!("stream is {} there and {} here", stored.stream, configured.stream()));
+        differences.push(format!(
+            "stream is {} there and {} here",
+            stored.stream,
+            configured.stream()
+        ));
     }
     if new != stored.definition {
         for member in ["by", "levels", "timezone", "week", "measures", "version"] {
-            let (here, there) = (&new[member], stored.definition.get(member).unwrap_or(&Value::Null));
+            let (here, there) = (
+                &new[member],
+                stored.definition.get(member).unwrap_or(&Value::Null),
+            );
             if here != there {
                 differences.push(format!("{member} is {there} there and {here} here"));
             }
@@ -109,7 +140,10 @@ fn require_equal(configured: &Definition, stored: &RollupMeta) -> Result<()> {
     if differences.is_empty() {
         return Ok(());
     }
-    Err(Error::Differs { rollup: configured.name().to_string(), what: differences.join("; ") })
+    Err(Error::Differs {
+        rollup: configured.name().to_string(),
+        what: differences.join("; "),
+    })
 }
 
 impl Roller for Cascade {
@@ -120,14 +154,31 @@ impl Roller for Cascade {
         existing: &[RollupMeta],
     ) -> Result<Vec<NewRollup>, BoxError> {
         let missing = self.missing(stream, kind, existing)?;
-        Ok(missing.into_iter().map(|d| NewRollup { name: d.name().clone(), definition: d.to_value() }).collect())
+        Ok(missing
+            .into_iter()
+            .map(|d| NewRollup {
+                name: d.name().clone(),
+                definition: d.to_value(),
+            })
+            .collect())
     }
 
-    fn tiles(&self, rollups: &[&RollupMeta], events: &[RecordBatch]) -> Result<Vec<TileImage>, BoxError> {
-        let definitions = rollups.iter().map(|r| Definition::from_meta(r)).collect::<Result<Vec<_>>>()?;
+    fn tiles(
+        &self,
+        rollups: &[&RollupMeta],
+        events: &[RecordBatch],
+    ) -> Result<Vec<TileImage>, BoxError> {
+        let definitions = rollups
+            .iter()
+            .map(|r| Definition::from_meta(r))
+            .collect::<Result<Vec<_>>>()?;
         let by_reference: Vec<&Definition> = definitions.iter().collect();
         let sets = cascade(&by_reference, events)?;
-        Ok(definitions.iter().zip(&sets).map(|(definition, set)| encode(definition, set)).collect())
+        Ok(definitions
+            .iter()
+            .zip(&sets)
+            .map(|(definition, set)| encode(definition, set))
+            .collect())
     }
 }
 

@@ -7,6 +7,9 @@ mod distinct;
 mod histogram;
 
 pub use distinct::Distinct;
-pub(crate) use distinct::{COUPONS_MAX, REGISTERS, Registers, decode_registers, encode_registers, estimate, observe};
+pub(crate) use distinct::{
+    COUPONS_MAX, REGISTERS, RHO_MAX, Registers, decode_registers, encode_registers, estimate,
+    observe,
+};
 pub use histogram::{Histogram, Layout};
-pub(crate) use histogram::{HistogramParts, SCALE, bucket_value, quantile};
+pub(crate) use histogram::{HistogramParts, SCALE, quantile};

@@ -69,45 +69,82 @@ impl RollupTable {
             }
         }
         let stream = Name::new(&self.stream).map_err(|e| fail(format!("stream: {e}")))?;
-        let by = self.by.iter().map(|key| key_of(key, kind).map_err(&fail)).collect::<Result<Vec<_>>>()?;
+        let by = self
+            .by
+            .iter()
+            .map(|key| key_of(key, kind).map_err(&fail))
+            .collect::<Result<Vec<_>>>()?;
         let zone = self.timezone.as_deref().unwrap_or("UTC");
-        let timezone = zone
-            .parse()
-            .map_err(|_| fail(format!("timezone {zone:?} is not an IANA name such as Europe/Berlin")))?;
+        let timezone = zone.parse().map_err(|_| {
+            fail(format!(
+                "timezone {zone:?} is not an IANA name such as Europe/Berlin"
+            ))
+        })?;
         let levels = self.levels.clone().unwrap_or_else(|| Level::ALL.to_vec());
         let finest = levels.iter().min().copied().unwrap_or(Level::Minute);
         let measures = self
             .measures
             .iter()
             .map(|(measure, value)| {
-                measure_of(measure, value, kind, finest).map_err(|what| fail(format!("measure {measure}: {what}")))
+                measure_of(measure, value, kind, finest)
+                    .map_err(|what| fail(format!("measure {measure}: {what}")))
             })
             .collect::<Result<Vec<_>>>()?;
-        Definition::new(name.clone(), stream, by, levels, timezone, self.week, measures)
+        Definition::new(
+            name.clone(),
+            stream,
+            by,
+            levels,
+            timezone,
+            self.week,
+            measures,
+        )
     }
 }
 
 fn key_of(value: &Value, kind: StreamKind) -> Result<Key, String> {
     match value {
-        Value::String(field) => Ok(Key { name: field.clone(), key_type: KeyType::of(field, kind)? }),
-        Value::Object(_) => Err("keys made by an expression are not supported yet; name a field".to_owned()),
+        Value::String(field) => Ok(Key {
+            name: field.clone(),
+            key_type: KeyType::of(field, kind)?,
+        }),
+        Value::Object(_) => {
+            Err("keys made by an expression are not supported yet; name a field".to_owned())
+        }
         other => Err(format!("by lists field names, not {other}")),
     }
 }
 
-fn measure_of(name: &str, value: &Value, kind: StreamKind, finest: Level) -> Result<Measure, String> {
+fn measure_of(
+    name: &str,
+    value: &Value,
+    kind: StreamKind,
+    finest: Level,
+) -> Result<Measure, String> {
     let (what, from) = match value {
         Value::String(text) => (function(text, kind)?, None),
         Value::Object(_) => {
-            let table: MeasureTable = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
+            let table: MeasureTable =
+                serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
             table_measure(&table, kind)?
         }
-        other => return Err(format!("{other} is not a measure; write \"count\", \"sum(field)\" or a table")),
+        other => {
+            return Err(format!(
+                "{other} is not a measure; write \"count\", \"sum(field)\" or a table"
+            ));
+        }
     };
-    Ok(Measure { name: name.to_owned(), kind: what, from: from.unwrap_or(finest).max(finest) })
+    Ok(Measure {
+        name: name.to_owned(),
+        kind: what,
+        from: from.unwrap_or(finest).max(finest),
+    })
 }
 
-fn table_measure(table: &MeasureTable, kind: StreamKind) -> Result<(MeasureKind, Option<Level>), String> {
+fn table_measure(
+    table: &MeasureTable,
+    kind: StreamKind,
+) -> Result<(MeasureKind, Option<Level>), String> {
     if table.filter.is_some() {
         return Err("filter is not supported yet; leave it out".to_owned());
     }
@@ -120,9 +157,14 @@ fn table_measure(table: &MeasureTable, kind: StreamKind) -> Result<(MeasureKind,
             let digits = table.digits.unwrap_or(DIGITS_DEFAULT);
             let max = table.max.as_ref().map_or(Ok(MAX_DEFAULT), size)?;
             let layout = Layout::new(digits, max).map_err(|e| e.to_string())?;
-            MeasureKind::Histogram { field: number(field, kind)?, layout }
+            MeasureKind::Histogram {
+                field: number(field, kind)?,
+                layout,
+            }
         }
-        (None, None, Some(field)) => MeasureKind::Distinct { field: field.clone() },
+        (None, None, Some(field)) => MeasureKind::Distinct {
+            field: field.clone(),
+        },
         _ => return Err("a table has one of \"of\", \"histogram\" and \"distinct\"".to_owned()),
     };
     Ok((what, table.from))
@@ -133,7 +175,8 @@ fn function(text: &str, kind: StreamKind) -> Result<MeasureKind, String> {
     if text == "count" {
         return Ok(MeasureKind::Count);
     }
-    let known = "write count, sum(f), min(f), max(f), mean(f), { histogram = f } or { distinct = f }";
+    let known =
+        "write count, sum(f), min(f), max(f), mean(f), { histogram = f } or { distinct = f }";
     let Some((function, field)) = text.strip_suffix(')').and_then(|t| t.split_once('(')) else {
         return Err(format!("{text:?} is not a measure; {known}"));
     };
@@ -157,11 +200,17 @@ fn number(field: &str, kind: StreamKind) -> Result<Number, String> {
 
 /// Reads a size: a number, or text such as `1TiB`, `64 kB`.
 fn size(value: &Value) -> Result<u64, String> {
-    let fail = || format!("{value} is not a size; write a number or one with kB, MB, GB, TB, KiB, MiB, GiB or TiB");
+    let fail = || {
+        format!(
+            "{value} is not a size; write a number or one with kB, MB, GB, TB, KiB, MiB, GiB or TiB"
+        )
+    };
     let Value::String(text) = value else {
         return value.as_u64().ok_or_else(fail);
     };
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let amount: u64 = text[..digits].parse().map_err(|_| fail())?;
     let unit: u64 = match text[digits..].trim() {
         "" | "B" => 1,

@@ -135,7 +135,7 @@ pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Expla
         quarantined: parsed.quarantine.len() as u64,
         reasons,
         empty: parsed.empty,
-        fields: fields(&parsed.events),
+        fields: fields(&parsed.events, parsed.kind),
         first_event: first_event(&parsed.events, parsed.kind),
         first_bad,
     })
@@ -173,7 +173,7 @@ fn around(line: &[u8], at: usize) -> (String, usize) {
     (text, caret)
 }
 
-fn fields(events: &RecordBatch) -> Vec<FieldExplained> {
+fn fields(events: &RecordBatch, kind: StreamKind) -> Vec<FieldExplained> {
     let schema = events.schema();
     let mut fields: Vec<FieldExplained> = schema
         .fields()
@@ -188,6 +188,28 @@ fn fields(events: &RecordBatch) -> Vec<FieldExplained> {
             in_rest: false,
         })
         .collect();
+    // The request is stored only where it cannot be put together from the method and what follows.
+    if kind == StreamKind::Access {
+        let values = |name: &str| {
+            fields
+                .iter()
+                .find(|f| f.name == name)
+                .map_or(0, |f| f.values)
+        };
+        let methods = events
+            .column_by_name("method")
+            .zip(events.column_by_name("request"))
+            .map_or(0, |(m, r)| {
+                (0..events.num_rows())
+                    .filter(|&row| m.is_valid(row) && r.is_null(row))
+                    .count() as u64
+            });
+        let requests = values("request") + methods;
+        fields
+            .iter_mut()
+            .filter(|f| f.name == "request")
+            .for_each(|f| f.values = requests);
+    }
     let columns = fields.len();
     for document in rest_documents(events) {
         for (name, value) in &document {

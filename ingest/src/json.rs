@@ -351,23 +351,26 @@ impl Id {
 }
 
 fn find_id(row: &Row) -> Option<Id> {
-    let ids = row.fields.iter().enumerate().filter_map(|(rank, field)| {
-        let Value::Text(place) = &field.value else {
-            return None;
-        };
-        match row.str(&field.name) {
-            ID => Some(Id {
-                rank,
-                extended: false,
-            }),
-            "_id.$oid" => stamp::read_object_id(row.str(place)).map(|_| Id {
-                rank,
-                extended: true,
-            }),
-            _ => None,
-        }
-    });
-    ids.last()
+    row.fields
+        .iter()
+        .enumerate()
+        .rev()
+        .find_map(|(rank, field)| {
+            let Value::Text(place) = &field.value else {
+                return None;
+            };
+            match row.str(&field.name) {
+                ID => Some(Id {
+                    rank,
+                    extended: false,
+                }),
+                "_id.$oid" => stamp::read_object_id(row.str(place)).map(|_| Id {
+                    rank,
+                    extended: true,
+                }),
+                _ => None,
+            }
+        })
 }
 
 /// An event's time and where it comes from.

@@ -9,6 +9,8 @@
 //! * No input makes a parser panic or fail: what does not parse is quarantined with its raw bytes.
 //! * The same bytes with the same options give the same columns.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
+
 mod access;
 mod blocks;
 mod detect;

@@ -60,15 +60,37 @@ impl Catalog {
     ) -> Result<Self> {
         let rollups = rollups(&snapshot, &*system)?;
         let asked = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { snapshot, system, rollups, queries, files, tiles, with_seq, asked }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                snapshot,
+                system,
+                rollups,
+                queries,
+                files,
+                tiles,
+                with_seq,
+                asked,
+            }),
+        })
     }
 
     /// Everything that a query can name, as it would write it.
     pub(crate) fn names(&self) -> Vec<String> {
         let inner = &self.inner;
-        let mut names: Vec<String> = inner.snapshot.streams().keys().map(ToString::to_string).collect();
+        let mut names: Vec<String> = inner
+            .snapshot
+            .streams()
+            .keys()
+            .map(ToString::to_string)
+            .collect();
         for (name, rollup) in &inner.rollups {
-            names.extend(rollup.definition.levels().iter().map(|l| format!("{name}.{}", l.table())));
+            names.extend(
+                rollup
+                    .definition
+                    .levels()
+                    .iter()
+                    .map(|l| format!("{name}.{}", l.table())),
+            );
         }
         names.extend(system::TABLES.iter().map(|t| format!("{SYSTEM}.{t}")));
         names
@@ -77,20 +99,31 @@ impl Catalog {
     /// What to ask instead, when `column` is a measure that enters a level that was asked for only
     /// further up.
     pub(crate) fn enters_at(&self, column: &str) -> Option<String> {
-        self.inner.asked.lock().iter().find_map(|(definition, level)| {
-            let entry = column_entry_level(definition, column)?;
-            (entry > *level).then(|| {
-                let name = definition.name();
-                format!("{column} enters {name} at the {}: ask {name}.{} or a coarser level", entry.as_str(), entry.table())
+        self.inner
+            .asked
+            .lock()
+            .iter()
+            .find_map(|(definition, level)| {
+                let entry = column_entry_level(definition, column)?;
+                (entry > *level).then(|| {
+                    let name = definition.name();
+                    format!(
+                        "{column} enters {name} at the {}: ask {name}.{} or a coarser level",
+                        entry.as_str(),
+                        entry.table()
+                    )
+                })
             })
-        })
     }
 }
 
 impl CatalogProvider for Catalog {
     fn schema_names(&self) -> Vec<String> {
         let rollups = self.inner.rollups.keys().map(ToString::to_string);
-        [PUBLIC.to_owned(), SYSTEM.to_owned()].into_iter().chain(rollups).collect()
+        [PUBLIC.to_owned(), SYSTEM.to_owned()]
+            .into_iter()
+            .chain(rollups)
+            .collect()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
@@ -99,7 +132,10 @@ impl CatalogProvider for Catalog {
             SYSTEM => SchemaKind::System,
             rollup => SchemaKind::Rollup(self.inner.rollups.get(rollup)?.clone()),
         };
-        Some(Arc::new(TablesOf { inner: self.inner.clone(), kind }))
+        Some(Arc::new(TablesOf {
+            inner: self.inner.clone(),
+            kind,
+        }))
     }
 }
 
@@ -122,13 +158,20 @@ impl fmt::Debug for TablesOf {
 
 impl TablesOf {
     fn stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
-        stream::table(&self.inner.snapshot, name, &self.inner.files, self.inner.with_seq)
+        stream::table(
+            &self.inner.snapshot,
+            name,
+            &self.inner.files,
+            self.inner.with_seq,
+        )
     }
 
     fn system(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if name == "quarantine" {
             let table = self.stream(&system::quarantine())?;
-            return Ok(Some(table.unwrap_or_else(|| Arc::new(EmptyTable::new(no_quarantine())))));
+            return Ok(Some(
+                table.unwrap_or_else(|| Arc::new(EmptyTable::new(no_quarantine()))),
+            ));
         }
         let inner = &self.inner;
         let view = system::View {
@@ -142,10 +185,20 @@ impl TablesOf {
 
     fn level(&self, rollup: &Rollup, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let levels = rollup.definition.levels();
-        let Some(level) = Level::from_table(name).filter(|l| levels.contains(l)) else { return Ok(None) };
-        self.inner.asked.lock().push((rollup.definition.clone(), level));
+        let Some(level) = Level::from_table(name).filter(|l| levels.contains(l)) else {
+            return Ok(None);
+        };
+        self.inner
+            .asked
+            .lock()
+            .push((rollup.definition.clone(), level));
         let (snapshot, tiles) = (self.inner.snapshot.clone(), self.inner.tiles.clone());
-        Ok(Some(Arc::new(LevelTable::new(snapshot, rollup.clone(), level, tiles))))
+        Ok(Some(Arc::new(LevelTable::new(
+            snapshot,
+            rollup.clone(),
+            level,
+            tiles,
+        ))))
     }
 }
 
@@ -171,11 +224,21 @@ impl SchemaProvider for TablesOf {
     fn table_names(&self) -> Vec<String> {
         match &self.kind {
             SchemaKind::Streams => {
-                let shown = self.inner.snapshot.streams().keys().filter(|name| name.as_str() != QUARANTINE);
+                let shown = self
+                    .inner
+                    .snapshot
+                    .streams()
+                    .keys()
+                    .filter(|name| name.as_str() != QUARANTINE);
                 shown.map(ToString::to_string).collect()
             }
             SchemaKind::System => system::TABLES.iter().map(ToString::to_string).collect(),
-            SchemaKind::Rollup(rollup) => rollup.definition.levels().iter().map(|l| l.table().to_owned()).collect(),
+            SchemaKind::Rollup(rollup) => rollup
+                .definition
+                .levels()
+                .iter()
+                .map(|l| l.table().to_owned())
+                .collect(),
         }
     }
 

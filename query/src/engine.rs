@@ -17,8 +17,8 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
-use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError};
 use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError};
 use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -27,6 +27,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -68,7 +69,11 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { memory_bytes: MEMORY_BYTES, temp_dir: None, target_partitions: threads }
+        Self {
+            memory_bytes: MEMORY_BYTES,
+            temp_dir: None,
+            target_partitions: threads,
+        }
     }
 }
 
@@ -163,9 +168,13 @@ impl Engine {
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
             .build_arc()
             .map_err(Error::Execution)?;
-        let store = runtime.object_store(ObjectStoreUrl::local_filesystem()).map_err(Error::Execution)?;
+        let store = runtime
+            .object_store(ObjectStoreUrl::local_filesystem())
+            .map_err(Error::Execution)?;
         let metadata = runtime.cache_manager.get_file_metadata_cache();
-        let files = Files { reader: Arc::new(CachedParquetFileReaderFactory::new(store, metadata)) };
+        let files = Files {
+            reader: Arc::new(CachedParquetFileReaderFactory::new(store, metadata)),
+        };
         let mut config = SessionConfig::new()
             .with_default_catalog_and_schema(CATALOG, PUBLIC)
             .with_create_default_catalog_and_schema(false)
@@ -176,8 +185,11 @@ impl Engine {
         set.execution.parquet.pushdown_filters = true;
         set.execution.parquet.reorder_filters = true;
         set.execution.parquet.schema_force_view_types = true;
-        let mut state =
-            SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features().build();
+        let mut state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_default_features()
+            .build();
         functions::register(&mut state).map_err(Error::Execution)?;
         Ok(Self {
             state: Arc::new(state),
@@ -207,11 +219,31 @@ impl Engine {
         let planning = Box::pin(self.start(snapshot, system, sql, params));
         match select(planning, cancelled).await {
             Either::Left((started, cancelled)) => {
-                let Started { plan, stream, tables, reads_tables } = started?;
+                let Started {
+                    plan,
+                    stream,
+                    tables,
+                    reads_tables,
+                } = started?;
                 let schema = stream.schema();
                 let progress = registered.progress.clone();
-                let stream = AnswerStream { inner: Some(stream), cancelled, tables, registered: Some(registered), id };
-                Ok(Answer { id, schema, stream, handle: FiguresHandle { plan, progress, reads_tables } })
+                let stream = AnswerStream {
+                    inner: Some(stream),
+                    cancelled,
+                    tables,
+                    registered: Some(registered),
+                    id,
+                };
+                Ok(Answer {
+                    id,
+                    schema,
+                    stream,
+                    handle: FiguresHandle {
+                        plan,
+                        progress,
+                        reads_tables,
+                    },
+                })
             }
             Either::Right(_) => Err(Error::Cancelled { id }),
         }
@@ -249,12 +281,24 @@ impl Engine {
 
     fn register(&self, sql: &str, cancel: watch::Sender<bool>) -> Registered {
         let id = self.registry.next.fetch_add(1, Ordering::Relaxed) + 1;
-        let progress =
-            Arc::new(Progress { started: Instant::now(), ended_ms: OnceLock::new(), rows: AtomicU64::new(0) });
+        let progress = Arc::new(Progress {
+            started: Instant::now(),
+            ended_ms: OnceLock::new(),
+            rows: AtomicU64::new(0),
+        });
         let shown = sql[..sql.floor_char_boundary(SQL_SHOWN)].to_owned();
-        let running = Running { sql: shown, started_us: SystemClock.now_us(), progress: progress.clone(), cancel };
+        let running = Running {
+            sql: shown,
+            started_us: SystemClock.now_us(),
+            progress: progress.clone(),
+            cancel,
+        };
         self.registry.running.lock().insert(id, running);
-        Registered { id, registry: self.registry.clone(), progress }
+        Registered {
+            id,
+            registry: self.registry.clone(),
+            progress,
+        }
     }
 
     async fn start(
@@ -265,22 +309,39 @@ impl Engine {
         params: Option<serde_json::Value>,
     ) -> Result<Started> {
         if sql.len() > SQL_BYTES_MAX {
-            return Err(Error::invalid(format!("the query has {} bytes, at most {SQL_BYTES_MAX} are taken", sql.len())));
+            return Err(Error::invalid(format!(
+                "the query has {} bytes, at most {SQL_BYTES_MAX} are taken",
+                sql.len()
+            )));
         }
         let with_seq = rewrite::mentions_seq(sql);
         let plain = |e| Error::of(e, &[]);
         let mut statement = self.parse(sql)?;
         rewrite::rewrite(&mut statement, &snapshot, with_seq);
-        let catalog =
-            Catalog::new(snapshot, system, self.queries(), self.files.clone(), self.tiles.clone(), with_seq);
+        let catalog = Catalog::new(
+            snapshot,
+            system,
+            self.queries(),
+            self.files.clone(),
+            self.tiles.clone(),
+            with_seq,
+        );
         let catalog = Arc::new(catalog.map_err(plain)?);
         let tables = catalog.names();
         let started = self.plan(catalog.clone(), statement, params).await;
         let (plan, stream, reads_tables) = started.map_err(|e| match entry_hint(&e, &catalog) {
-            Some(hint) => Error::Invalid { message: Error::of(e, &[]).to_string(), hint: Some(hint) },
+            Some(hint) => Error::Invalid {
+                message: Error::of(e, &[]).to_string(),
+                hint: Some(hint),
+            },
             None => Error::of(e, &tables),
         })?;
-        Ok(Started { plan, stream, tables, reads_tables })
+        Ok(Started {
+            plan,
+            stream,
+            tables,
+            reads_tables,
+        })
     }
 
     fn parse(&self, sql: &str) -> Result<Statement> {
@@ -290,12 +351,18 @@ impl Engine {
             .build()
             .and_then(|mut parser| parser.parse_statements());
         let mut statements = parsed.map_err(|e| Error::of(e, &[]))?;
-        let statement = statements.pop_front().ok_or_else(|| Error::invalid("there is no statement in the query"))?;
+        let statement = statements
+            .pop_front()
+            .ok_or_else(|| Error::invalid("there is no statement in the query"))?;
         if !statements.is_empty() {
-            return Err(Error::invalid("one statement at a time: send the others as queries of their own"));
+            return Err(Error::invalid(
+                "one statement at a time: send the others as queries of their own",
+            ));
         }
         if !rewrite::only_reads(&statement) {
-            return Err(Error::invalid("only statements that read are taken: SELECT, EXPLAIN, SHOW"));
+            return Err(Error::invalid(
+                "only statements that read are taken: SELECT, EXPLAIN, SHOW",
+            ));
         }
         Ok(statement)
     }
@@ -313,7 +380,10 @@ impl Engine {
         // Sets the time that `now()` gives.
         state.mark_start_execution();
         let mut logical = state.statement_to_plan(statement).await?;
-        let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        let read_only = SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false);
         read_only.verify_plan(&logical)?;
         if let Some(params) = params {
             logical = logical.with_param_values(param_values(params)?)?;
@@ -364,19 +434,29 @@ fn param_values(params: serde_json::Value) -> datafusion::error::Result<ParamVal
                 (None, None) => ScalarValue::Float64(n.as_f64()),
             },
             serde_json::Value::String(s) => ScalarValue::Utf8(Some(s)),
-            other => return Err(DataFusionError::Plan(format!("{other} cannot be a parameter; send null, true, 1 or \"text\""))),
+            other => {
+                return Err(DataFusionError::Plan(format!(
+                    "{other} cannot be a parameter; send null, true, 1 or \"text\""
+                )));
+            }
         })
     };
     match params {
-        serde_json::Value::Array(values) => {
-            Ok(values.into_iter().map(scalar).collect::<datafusion::error::Result<Vec<_>>>()?.into())
-        }
+        serde_json::Value::Array(values) => Ok(values
+            .into_iter()
+            .map(scalar)
+            .collect::<datafusion::error::Result<Vec<_>>>()?
+            .into()),
         serde_json::Value::Object(values) => {
-            let named = values.into_iter().map(|(name, value)| Ok((name, scalar(value)?)));
+            let named = values
+                .into_iter()
+                .map(|(name, value)| Ok((name, scalar(value)?)));
             Ok(named.collect::<datafusion::error::Result<Vec<_>>>()?.into())
         }
         serde_json::Value::Null => Ok(Vec::<ScalarValue>::new().into()),
-        _ => Err(DataFusionError::Plan("params are a JSON array for $1, $2, … or an object for $name".into())),
+        _ => Err(DataFusionError::Plan(
+            "params are a JSON array for $1, $2, … or an object for $name".into(),
+        )),
     }
 }
 
@@ -431,6 +511,13 @@ pub struct FiguresHandle {
 }
 
 impl FiguresHandle {
+    /// The physical plan with its metrics, as text of several lines.
+    pub fn plan_text(&self) -> String {
+        DisplayableExecutionPlan::with_metrics(&*self.plan)
+            .indent(true)
+            .to_string()
+    }
+
     /// What was looked at so far; complete once the stream has ended.
     pub fn figures(&self) -> Figures {
         let mut figures = Figures::gather(&self.plan, self.reads_tables);
@@ -451,7 +538,9 @@ pub struct AnswerStream {
 
 impl fmt::Debug for AnswerStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerStream").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("AnswerStream")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -468,7 +557,9 @@ impl Stream for AnswerStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
+        let Some(inner) = &mut this.inner else {
+            return Poll::Ready(None);
+        };
         if this.cancelled.poll_unpin(context).is_ready() {
             this.end();
             return Poll::Ready(Some(Err(Error::Cancelled { id: this.id })));
@@ -477,7 +568,10 @@ impl Stream for AnswerStream {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(Ok(batch))) => {
                 if let Some(registered) = &this.registered {
-                    registered.progress.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                    registered
+                        .progress
+                        .rows
+                        .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
                 }
                 Poll::Ready(Some(Ok(batch)))
             }

@@ -27,7 +27,9 @@ pub enum Error {
         id: u64,
     },
     /// The query needs more memory or temporary space than it may have.
-    #[error("the query needs more than it may have: {0}; narrow its time range, or select fewer columns or groups")]
+    #[error(
+        "the query needs more than it may have: {0}; narrow its time range, or select fewer columns or groups"
+    )]
     Resources(String),
     /// A part or a tile cannot be read.
     #[error(transparent)]
@@ -90,7 +92,10 @@ impl Error {
 
     /// A query that is wrong in itself.
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::Invalid { message: message.into(), hint: None }
+        Self::Invalid {
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// Sorts an error of planning or running. `tables` are the names that a query may use.
@@ -110,12 +115,16 @@ impl Error {
             | DataFusionError::Diagnostic(..)
             | DataFusionError::ArrowError(..) => {
                 let hint = hint(root, tables);
-                Self::Invalid { message: plain(root), hint }
+                Self::Invalid {
+                    message: plain(root),
+                    hint,
+                }
             }
             // A cast or a function refusing its argument while it runs is the query's fault too.
-            DataFusionError::Execution(what) if !what.contains("BUG") => {
-                Self::Invalid { message: plain(root), hint: None }
-            }
+            DataFusionError::Execution(what) if !what.contains("BUG") => Self::Invalid {
+                message: plain(root),
+                hint: None,
+            },
             _ => Self::Execution(error),
         }
     }
@@ -135,17 +144,20 @@ fn take_own(error: DataFusionError) -> std::result::Result<Error, DataFusionErro
             take_own(*inner).map_err(|inner| DataFusionError::Context(context, Box::new(inner)))
         }
         DataFusionError::ArrowError(arrow, trace) => match *arrow {
-            arrow::error::ArrowError::ExternalError(boxed) => match boxed.downcast::<DataFusionError>() {
-                Ok(inner) => take_own(*inner),
-                Err(boxed) => Err(DataFusionError::External(boxed)),
-            },
+            arrow::error::ArrowError::ExternalError(boxed) => {
+                match boxed.downcast::<DataFusionError>() {
+                    Ok(inner) => take_own(*inner),
+                    Err(boxed) => Err(DataFusionError::External(boxed)),
+                }
+            }
             other => Err(DataFusionError::ArrowError(Box::new(other), trace)),
         },
         DataFusionError::Shared(shared) => match &*shared {
             DataFusionError::External(boxed) => match boxed.downcast_ref::<Error>() {
-                Some(Error::Invalid { message, hint }) => {
-                    Ok(Error::Invalid { message: message.clone(), hint: hint.clone() })
-                }
+                Some(Error::Invalid { message, hint }) => Ok(Error::Invalid {
+                    message: message.clone(),
+                    hint: hint.clone(),
+                }),
                 Some(Error::Cancelled { id }) => Ok(Error::Cancelled { id: *id }),
                 _ => Err(DataFusionError::Shared(shared)),
             },
@@ -164,7 +176,13 @@ impl From<Error> for DataFusionError {
 /// DataFusion's own words without its prefixes and without a back trace.
 fn plain(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
-    for prefix in ["Error during planning: ", "Execution error: ", "SQL error: ", "Schema error: ", "Arrow error: "] {
+    for prefix in [
+        "Error during planning: ",
+        "Execution error: ",
+        "SQL error: ",
+        "Schema error: ",
+        "Arrow error: ",
+    ] {
         if let Some(rest) = text.strip_prefix(prefix) {
             return rest.to_owned();
         }
@@ -175,7 +193,10 @@ fn plain(error: &DataFusionError) -> String {
 fn hint(error: &DataFusionError, tables: &[String]) -> Option<String> {
     match error {
         DataFusionError::SchemaError(schema, _) => match &**schema {
-            SchemaError::FieldNotFound { field, valid_fields } => {
+            SchemaError::FieldNotFound {
+                field,
+                valid_fields,
+            } => {
                 let names: Vec<String> = valid_fields.iter().map(|f| f.name.clone()).collect();
                 nearest(&field.name, &names).map(|name| format!("did you mean {name}?"))
             }
@@ -183,10 +204,14 @@ fn hint(error: &DataFusionError, tables: &[String]) -> Option<String> {
         },
         DataFusionError::Plan(message) => {
             let name = message.strip_prefix("table '")?.split('\'').next()?;
-            let name = name.trim_start_matches("logmill.").trim_start_matches("public.");
+            let name = name
+                .trim_start_matches("logmill.")
+                .trim_start_matches("public.");
             match nearest(name, tables) {
                 Some(near) => Some(format!("did you mean {near}?")),
-                None if tables.is_empty() => Some("the store holds no stream yet: import something first".into()),
+                None if tables.is_empty() => {
+                    Some("the store holds no stream yet: import something first".into())
+                }
                 None => Some(format!("there are {}", first(tables, 12))),
             }
         }
@@ -195,7 +220,12 @@ fn hint(error: &DataFusionError, tables: &[String]) -> Option<String> {
 }
 
 fn first(names: &[String], most: usize) -> String {
-    let mut shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    let mut shown = names
+        .iter()
+        .take(most)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
     if names.len() > most {
         shown.push_str(&format!(" and {} more", names.len() - most));
     }
@@ -207,7 +237,12 @@ pub(crate) fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
     let most = (name.chars().count() / 3).max(1);
     names
         .iter()
-        .map(|candidate| (distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate.as_str()))
+        .map(|candidate| {
+            (
+                distance(&name.to_lowercase(), &candidate.to_lowercase()),
+                candidate.as_str(),
+            )
+        })
         .filter(|(d, _)| *d <= most)
         .min()
         .map(|(_, candidate)| candidate)

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::level;
 use crate::stream::exec::{ROWS_EXAMINED, is_chunks, looked};
 
 /// How many of a kind there are and how many were looked at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     /// All that the tables of the query have.
     pub total: u64,
@@ -33,7 +33,7 @@ impl fmt::Display for Count {
 }
 
 /// What answered a query and what was looked at. Complete once the answer's stream has ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
     /// `parts of access`, `memtable of access`, `rollup stats.hourly`; `manifest` when counts kept
     /// there were enough.
@@ -105,7 +105,10 @@ impl Figures {
         self.row_groups.total += groups.0 + groups.1;
         self.row_groups.examined += groups.1.saturating_sub(blooms.0 + limited.0 + late);
         let pages = pruning(metrics, "page_index_pages_pruned");
-        self.pages += Count { total: pages.0 + pages.1, examined: pages.1 };
+        self.pages += Count {
+            total: pages.0 + pages.1,
+            examined: pages.1,
+        };
         let filtered = sum(metrics, "pushdown_rows_pruned") + sum(metrics, "pushdown_rows_matched");
         let out = metrics.output_rows().unwrap_or(0) as u64;
         self.rows_examined += filtered.max(out);
@@ -115,14 +118,19 @@ impl Figures {
 
 /// The sum of a counter over partitions and files.
 fn sum(metrics: &MetricsSet, name: &str) -> u64 {
-    metrics.sum(|m| m.value().name() == name).map_or(0, |v| v.as_usize() as u64)
+    metrics
+        .sum(|m| m.value().name() == name)
+        .map_or(0, |v| v.as_usize() as u64)
 }
 
 /// (pruned, matched), added up over partitions and files.
 fn pruning(metrics: &MetricsSet, name: &str) -> (u64, u64) {
     let mut all = (0, 0);
     for metric in metrics.iter() {
-        if let MetricValue::PruningMetrics { name: found, pruning_metrics } = metric.value()
+        if let MetricValue::PruningMetrics {
+            name: found,
+            pruning_metrics,
+        } = metric.value()
             && found == name
         {
             all.0 += pruning_metrics.pruned() as u64;

@@ -10,8 +10,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    ExceptSelectItem, Expr, Ident, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement,
-    TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    ExceptSelectItem, Expr, Ident, ObjectName, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, Statement as SqlStatement, TableFactor, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use storage::{SEQ, Snapshot};
 
@@ -22,14 +23,36 @@ pub(crate) fn mentions_seq(sql: &str) -> bool {
 
 /// Rewrites a statement as this module's header says.
 pub(crate) fn rewrite(statement: &mut Statement, snapshot: &Snapshot, with_seq: bool) {
-    let mut names = Names { snapshot, tables: BTreeSet::new(), ctes: BTreeSet::new(), dotted: BTreeSet::new() };
+    let mut names = Names {
+        snapshot,
+        tables: BTreeSet::new(),
+        ctes: BTreeSet::new(),
+        dotted: BTreeSet::new(),
+    };
     visit(statement, &mut names);
-    let Names { ctes, tables, dotted, .. } = names;
+    let Names {
+        ctes,
+        tables,
+        dotted,
+        ..
+    } = names;
     if with_seq {
-        visit(statement, &mut HideSeq { snapshot, ctes: &ctes });
+        visit(
+            statement,
+            &mut HideSeq {
+                snapshot,
+                ctes: &ctes,
+            },
+        );
     }
     if !dotted.is_empty() {
-        visit(statement, &mut QuoteDotted { tables: &tables, dotted: &dotted });
+        visit(
+            statement,
+            &mut QuoteDotted {
+                tables: &tables,
+                dotted: &dotted,
+            },
+        );
     }
 }
 
@@ -45,20 +68,37 @@ fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) {
 
 /// An identifier as DataFusion reads it: lower case unless quoted.
 fn normal(ident: &Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+    if ident.quote_style.is_some() {
+        ident.value.clone()
+    } else {
+        ident.value.to_lowercase()
+    }
 }
 
 /// The stream that a table name means, when it means one.
 fn stream_of(name: &ObjectName, snapshot: &Snapshot, ctes: &BTreeSet<String>) -> Option<String> {
-    let parts: Vec<String> = name.0.iter().map(|p| p.as_ident().map(normal)).collect::<Option<_>>()?;
+    let parts: Vec<String> = name
+        .0
+        .iter()
+        .map(|p| p.as_ident().map(normal))
+        .collect::<Option<_>>()?;
     let stream = match parts.as_slice() {
         [table] if !ctes.contains(table) => table,
         [schema, table] if schema == crate::catalog::PUBLIC => table,
-        [schema, table] if schema == "system" && table == "quarantine" => return Some(storage::QUARANTINE.to_owned()),
-        [catalog, schema, table] if catalog == crate::catalog::CATALOG && schema == crate::catalog::PUBLIC => table,
+        [schema, table] if schema == "system" && table == "quarantine" => {
+            return Some(storage::QUARANTINE.to_owned());
+        }
+        [catalog, schema, table]
+            if catalog == crate::catalog::CATALOG && schema == crate::catalog::PUBLIC =>
+        {
+            table
+        }
         _ => return None,
     };
-    snapshot.streams().contains_key(stream.as_str()).then(|| stream.clone())
+    snapshot
+        .streams()
+        .contains_key(stream.as_str())
+        .then(|| stream.clone())
 }
 
 /// Collects what names a statement uses.
@@ -82,15 +122,23 @@ impl VisitorMut for Names<'_> {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let (name, alias) = match factor {
             TableFactor::Table { name, alias, .. } => (Some(name), alias),
-            TableFactor::Derived { alias, .. } | TableFactor::NestedJoin { alias, .. } => (None, alias),
+            TableFactor::Derived { alias, .. } | TableFactor::NestedJoin { alias, .. } => {
+                (None, alias)
+            }
             _ => return ControlFlow::Continue(()),
         };
         self.tables.extend(alias.iter().map(|a| normal(&a.name)));
         if let Some(name) = name {
-            self.tables.extend(name.0.iter().filter_map(|p| p.as_ident()).map(normal));
-            let stream = stream_of(name, self.snapshot, &self.ctes).and_then(|s| self.snapshot.streams().get(s.as_str()));
+            self.tables
+                .extend(name.0.iter().filter_map(|p| p.as_ident()).map(normal));
+            let stream = stream_of(name, self.snapshot, &self.ctes)
+                .and_then(|s| self.snapshot.streams().get(s.as_str()));
             let columns = stream.iter().flat_map(|meta| &meta.columns);
-            self.dotted.extend(columns.filter(|c| c.name.contains('.')).map(|c| c.name.to_string()));
+            self.dotted.extend(
+                columns
+                    .filter(|c| c.name.contains('.'))
+                    .map(|c| c.name.to_string()),
+            );
         }
         ControlFlow::Continue(())
     }
@@ -111,10 +159,17 @@ impl HideSeq<'_> {
         factors
             .map(|factor| match factor {
                 TableFactor::Table { name, alias, .. } => {
-                    let called = alias.as_ref().map_or_else(|| name.clone(), |a| vec![a.name.clone()].into());
-                    (Some(called), stream_of(name, self.snapshot, self.ctes).is_some())
+                    let called = alias
+                        .as_ref()
+                        .map_or_else(|| name.clone(), |a| vec![a.name.clone()].into());
+                    (
+                        Some(called),
+                        stream_of(name, self.snapshot, self.ctes).is_some(),
+                    )
                 }
-                TableFactor::Derived { alias, .. } => (alias.as_ref().map(|a| vec![a.name.clone()].into()), false),
+                TableFactor::Derived { alias, .. } => {
+                    (alias.as_ref().map(|a| vec![a.name.clone()].into()), false)
+                }
                 _ => (None, false),
             })
             .collect()
@@ -130,7 +185,12 @@ fn hide(options: &mut WildcardAdditionalOptions) {
                 except.additional_elements.push(seq);
             }
         }
-        none => *none = Some(ExceptSelectItem { first_element: seq, additional_elements: Vec::new() }),
+        none => {
+            *none = Some(ExceptSelectItem {
+                first_element: seq,
+                additional_elements: Vec::new(),
+            })
+        }
     }
 }
 
@@ -159,10 +219,18 @@ impl VisitorMut for HideSeq<'_> {
                     }
                     continue;
                 }
-                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(name),
+                    options,
+                ) => {
                     let last = |n: &ObjectName| n.0.last().and_then(|p| p.as_ident()).map(normal);
-                    let meant = |called: &Option<ObjectName>| called.as_ref().is_some_and(|c| last(c) == last(name));
-                    if sources.iter().any(|(called, stream)| *stream && meant(called)) {
+                    let meant = |called: &Option<ObjectName>| {
+                        called.as_ref().is_some_and(|c| last(c) == last(name))
+                    };
+                    if sources
+                        .iter()
+                        .any(|(called, stream)| *stream && meant(called))
+                    {
                         hide(options);
                     }
                 }
@@ -185,11 +253,20 @@ impl VisitorMut for QuoteDotted<'_> {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Expr::CompoundIdentifier(parts) = expr else { return ControlFlow::Continue(()) };
+        let Expr::CompoundIdentifier(parts) = expr else {
+            return ControlFlow::Continue(());
+        };
         let quoted = |parts: &[Ident]| {
-            let written = parts.iter().map(|p| p.value.as_str()).collect::<Vec<_>>().join(".");
+            let written = parts
+                .iter()
+                .map(|p| p.value.as_str())
+                .collect::<Vec<_>>()
+                .join(".");
             let lower = parts.iter().map(normal).collect::<Vec<_>>().join(".");
-            [written, lower].into_iter().find(|name| self.dotted.contains(name)).map(|name| Ident::with_quote('"', name))
+            [written, lower]
+                .into_iter()
+                .find(|name| self.dotted.contains(name))
+                .map(|name| Ident::with_quote('"', name))
         };
         match parts.as_slice() {
             [table, rest @ ..] if rest.len() > 1 && self.tables.contains(&normal(table)) => {

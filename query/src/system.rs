@@ -8,7 +8,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use aggregator::Level;
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::Result;
 use datafusion::datasource::{MemTable, TableProvider};
@@ -30,7 +32,12 @@ pub struct SourceInfo {
 /// What a snapshot cannot say. Every method has an empty answer to start from.
 pub trait SystemInfo: Send + Sync + Debug {
     /// The rollups that `stream` gets with its next seal and that `existing` lacks, in a stable order.
-    fn new_rollups(&self, stream: &Name, kind: StreamKind, existing: &[RollupMeta]) -> Vec<NewRollup> {
+    fn new_rollups(
+        &self,
+        stream: &Name,
+        kind: StreamKind,
+        existing: &[RollupMeta],
+    ) -> Vec<NewRollup> {
         let _ = (stream, kind, existing);
         Vec::new()
     }
@@ -54,7 +61,16 @@ impl SystemInfo for NoSystemInfo {}
 
 /// The tables of the schema `system`.
 pub(crate) const TABLES: [&str; 10] = [
-    "indexes", "maintenance", "partitions", "parts", "quarantine", "queries", "rollups", "sources", "streams", "tiles",
+    "indexes",
+    "maintenance",
+    "partitions",
+    "parts",
+    "quarantine",
+    "queries",
+    "rollups",
+    "sources",
+    "streams",
+    "tiles",
 ];
 
 /// Everything that the tables are made of.
@@ -99,7 +115,10 @@ pub(crate) fn table(name: &str, view: &View<'_>) -> Result<Option<Arc<dyn TableP
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
     let schema = Arc::new(Schema::new(fields));
     let batch = RecordBatch::try_new(schema.clone(), arrays)?;
-    Ok(Some(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?)))
+    Ok(Some(Arc::new(MemTable::try_new(
+        schema,
+        vec![vec![batch]],
+    )?)))
 }
 
 type Column = (Field, ArrayRef);
@@ -113,12 +132,17 @@ fn text(name: &str, values: Vec<Option<String>>) -> Column {
 }
 
 fn int(name: &str, values: Vec<Option<u64>>) -> Column {
-    let signed = values.into_iter().map(|v| v.map(|v| i64::try_from(v).unwrap_or(i64::MAX)));
+    let signed = values
+        .into_iter()
+        .map(|v| v.map(|v| i64::try_from(v).unwrap_or(i64::MAX)));
     column(name, Arc::new(signed.collect::<Int64Array>()))
 }
 
 fn stamp(name: &str, values: Vec<Option<i64>>) -> Column {
-    column(name, Arc::new(TimestampMicrosecondArray::from(values).with_timezone("UTC")))
+    column(
+        name,
+        Arc::new(TimestampMicrosecondArray::from(values).with_timezone("UTC")),
+    )
 }
 
 fn flag(name: &str, values: Vec<Option<bool>>) -> Column {
@@ -132,7 +156,10 @@ fn of<R, T>(rows: &[R], value: impl Fn(&R) -> Option<T>) -> Vec<Option<T>> {
 
 /// A word of an enum as it is spelled in the manifest.
 fn word(value: impl Serialize) -> Option<String> {
-    serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
+    serde_json::to_value(value)
+        .ok()?
+        .as_str()
+        .map(str::to_owned)
 }
 
 /// Rows, bytes and times of some parts or chunks together.
@@ -160,7 +187,12 @@ impl Sums {
 fn memtable_sums(snapshot: &Snapshot, stream: &Name) -> Sums {
     let mut sums = Sums::default();
     for chunk in snapshot.chunks(stream.as_str()) {
-        sums.add(chunk.events.num_rows() as u64, chunk.bytes() as u64, chunk.time, chunk.seq);
+        sums.add(
+            chunk.events.num_rows() as u64,
+            chunk.bytes() as u64,
+            chunk.time,
+            chunk.seq,
+        );
     }
     sums
 }
@@ -188,7 +220,10 @@ fn streams(view: &View<'_>) -> Vec<Column> {
         text("kind", of(&rows, |r| word(r.1.kind))),
         text("partition", of(&rows, |r| word(r.1.partition))),
         text("order_by", of(&rows, |r| Some(r.1.order_by.join(", ")))),
-        int("columns", of(&rows, |r| Some(crate::stream::shown(r.1).len() as u64 + 1))),
+        int(
+            "columns",
+            of(&rows, |r| Some(crate::stream::shown(r.1).len() as u64 + 1)),
+        ),
         int("events", of(&rows, |r| Some(r.2.rows + r.3.rows))),
         int("parts", of(&rows, |r| Some(r.2.count))),
         int("bytes", of(&rows, |r| Some(r.2.bytes))),
@@ -238,7 +273,13 @@ fn parts(view: &View<'_>) -> Vec<Column> {
 
 fn tiles(view: &View<'_>) -> Vec<Column> {
     let manifest = view.snapshot.manifest();
-    let name = |id: u32| manifest.rollups.iter().find(|r| r.id == id).map(|r| r.name.to_string());
+    let name = |id: u32| {
+        manifest
+            .rollups
+            .iter()
+            .find(|r| r.id == id)
+            .map(|r| r.name.to_string())
+    };
     let mut rows = Vec::new();
     for tile in &manifest.tiles {
         for file in &tile.files {
@@ -261,15 +302,20 @@ fn tiles(view: &View<'_>) -> Vec<Column> {
     ]
 }
 
+/// A rollup and level with events waiting, cells, bytes and where it is complete from.
+type LevelRow<'a> = (&'a Rollup, Level, u64, u64, u64, Option<i64>);
+
 /// One row for each rollup and level. `complete_from` is null when the rollup counts every event of
 /// its stream; else no bucket before it is complete.
 fn rollups(view: &View<'_>) -> Vec<Column> {
     let manifest = view.snapshot.manifest();
     let last_error = view.system.last_error();
-    let mut rows: Vec<(&Rollup, Level, u64, u64, u64, Option<i64>)> = Vec::new();
+    let mut rows: Vec<LevelRow<'_>> = Vec::new();
     for rollup in view.rollups.values() {
         let waiting = memtable_sums(view.snapshot, &rollup.meta.stream).rows;
-        let older = manifest.parts_of(&rollup.meta.stream).filter(|p| p.seq.0 < rollup.meta.first_seq);
+        let older = manifest
+            .parts_of(&rollup.meta.stream)
+            .filter(|p| p.seq.0 < rollup.meta.first_seq);
         let complete_from = older.map(|p| p.time.1.saturating_add(1)).max();
         for level in rollup.definition.levels() {
             let tiles = manifest.tiles_of(rollup.meta.id).filter(|_| rollup.sealed);
@@ -285,20 +331,45 @@ fn rollups(view: &View<'_>) -> Vec<Column> {
     vec![
         text("name", of(&rows, |r| Some(r.0.meta.name.to_string()))),
         text("level", of(&rows, |r| Some(r.1.as_str().to_owned()))),
-        int("last_run", of(&rows, |r| Some(manifest.sealed_seq.max(r.0.meta.first_seq)))),
-        stamp("last_run_at", of(&rows, |r| r.0.sealed.then_some(manifest.sealed_at_us))),
+        int(
+            "last_run",
+            of(&rows, |r| Some(manifest.sealed_seq.max(r.0.meta.first_seq))),
+        ),
+        stamp(
+            "last_run_at",
+            of(&rows, |r| r.0.sealed.then_some(manifest.sealed_at_us)),
+        ),
         int("waiting", of(&rows, |r| Some(r.2))),
         int("rows", of(&rows, |r| Some(r.3))),
         int("bytes", of(&rows, |r| Some(r.4))),
         stamp("complete_from", of(&rows, |r| r.5)),
         text("last_error", of(&rows, |_| last_error.clone())),
-        int("last_ms", of(&rows, |r| r.0.sealed.then_some(manifest.sealed_ms))),
+        int(
+            "last_ms",
+            of(&rows, |r| r.0.sealed.then_some(manifest.sealed_ms)),
+        ),
         text("stream", of(&rows, |r| Some(r.0.meta.stream.to_string()))),
-        text("by", of(&rows, |r| {
-            Some(r.0.definition.by().iter().map(|k| k.name.as_str()).collect::<Vec<_>>().join(", "))
-        })),
-        text("timezone", of(&rows, |r| Some(r.0.definition.timezone().name().to_owned()))),
-        int("generation", of(&rows, |r| r.0.sealed.then_some(u64::from(r.0.meta.id)))),
+        text(
+            "by",
+            of(&rows, |r| {
+                Some(
+                    r.0.definition
+                        .by()
+                        .iter()
+                        .map(|k| k.name.as_str())
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                )
+            }),
+        ),
+        text(
+            "timezone",
+            of(&rows, |r| Some(r.0.definition.timezone().name().to_owned())),
+        ),
+        int(
+            "generation",
+            of(&rows, |r| r.0.sealed.then_some(u64::from(r.0.meta.id))),
+        ),
     ]
 }
 

@@ -31,7 +31,12 @@ impl TailFilter {
     /// # Errors
     /// [`Error::Invalid`] when the condition cannot be parsed, names an unknown column or is not
     /// true or false.
-    pub fn new(engine: &Engine, meta: &StreamMeta, id_prefix: [u8; 6], condition: Option<&str>) -> Result<Self> {
+    pub fn new(
+        engine: &Engine,
+        meta: &StreamMeta,
+        id_prefix: [u8; 6],
+        condition: Option<&str>,
+    ) -> Result<Self> {
         let session = engine.session();
         let stored = stored_schema(meta);
         let wrong = |e| Error::of(e, &[]);
@@ -42,12 +47,23 @@ impl TailFilter {
         for expr in exprs {
             let name = expr.schema_name().to_string();
             let column = session.create_physical_expr(expr, &from).map_err(wrong)?;
-            fields.push(Field::new(name, column.data_type(&stored).map_err(wrong)?, true));
+            fields.push(Field::new(
+                name,
+                column.data_type(&stored).map_err(wrong)?,
+                true,
+            ));
             columns.push(column);
         }
         let viewed = Arc::new(Schema::new(fields));
-        let condition = condition.map(|sql| Self::condition(engine, &viewed, sql)).transpose()?;
-        Ok(Self { stored, columns, viewed, condition })
+        let condition = condition
+            .map(|sql| Self::condition(engine, &viewed, sql))
+            .transpose()?;
+        Ok(Self {
+            stored,
+            columns,
+            viewed,
+            condition,
+        })
     }
 
     fn condition(engine: &Engine, viewed: &SchemaRef, sql: &str) -> Result<Arc<dyn PhysicalExpr>> {
@@ -58,7 +74,9 @@ impl TailFilter {
         let condition = session.create_physical_expr(expr, &schema).map_err(wrong)?;
         let found = condition.data_type(viewed).map_err(wrong)?;
         if found != arrow::datatypes::DataType::Boolean {
-            return Err(Error::invalid(format!("the condition {sql:?} is {found}, not true or false")));
+            return Err(Error::invalid(format!(
+                "the condition {sql:?} is {found}, not true or false"
+            )));
         }
         Ok(condition)
     }
@@ -78,11 +96,19 @@ impl TailFilter {
         let arrow = |e: arrow::error::ArrowError| Error::of(e.into(), &[]);
         let stored = conform(events, &self.stored).map_err(wrong)?;
         let rows = stored.num_rows();
-        let columns = self.columns.iter().map(|c| c.evaluate(&stored)?.into_array(rows));
-        let columns = columns.collect::<datafusion::error::Result<Vec<_>>>().map_err(wrong)?;
+        let columns = self
+            .columns
+            .iter()
+            .map(|c| c.evaluate(&stored)?.into_array(rows));
+        let columns = columns
+            .collect::<datafusion::error::Result<Vec<_>>>()
+            .map_err(wrong)?;
         let mut viewed = RecordBatch::try_new(self.viewed.clone(), columns).map_err(arrow)?;
         if let Some(condition) = &self.condition {
-            let keep = condition.evaluate(&viewed).and_then(|v| v.into_array(rows)).map_err(wrong)?;
+            let keep = condition
+                .evaluate(&viewed)
+                .and_then(|v| v.into_array(rows))
+                .map_err(wrong)?;
             viewed = filter_record_batch(&viewed, keep.as_boolean()).map_err(arrow)?;
         }
         let shown: Vec<usize> = (0..viewed.num_columns() - 1).collect();

@@ -149,11 +149,17 @@ impl Fs for RealFs {
         std::fs::create_dir_all(path)
     }
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
         Ok(Box::new(RealFile(file)))
     }
     fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        Ok(Box::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+        Ok(Box::new(RealFile(
+            OpenOptions::new().read(true).write(true).open(path)?,
+        )))
     }
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
         Ok(Box::new(RealFile(File::open(path)?)))
@@ -181,7 +187,12 @@ impl Fs for RealFs {
         path.exists()
     }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Box::new(RealGuard(file)))),
             Err(e) if e == rustix::io::Errno::WOULDBLOCK => Ok(None),
@@ -197,6 +208,10 @@ pub(crate) trait IoContext<T> {
 
 impl<T> IoContext<T> for io::Result<T> {
     fn at(self, op: &'static str, path: &Path) -> Result<T> {
-        self.map_err(|source| Error::Io { op, path: PathBuf::from(path), source })
+        self.map_err(|source| Error::Io {
+            op,
+            path: PathBuf::from(path),
+            source,
+        })
     }
 }

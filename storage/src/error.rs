@@ -66,7 +66,9 @@ pub enum Error {
         key: String,
     },
     /// A producer skipped part of its own counter.
-    #[error("producer {producer} sent a range from {from} but the store knows it up to {known}; send again from {known}")]
+    #[error(
+        "producer {producer} sent a range from {from} but the store knows it up to {known}; send again from {known}"
+    )]
     Gap {
         /// The producer's name for itself.
         producer: String,
@@ -148,10 +150,12 @@ impl Error {
     /// What can be done about it.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => Kind::DiskFull,
+            Self::Io { source, .. } if is_full(source) => Kind::DiskFull,
             Self::Io { .. } | Self::Unknown { .. } => Kind::Disk,
             Self::Corrupt { .. } => Kind::Corrupt,
-            Self::FormatTooNew { .. } | Self::Locked { .. } | Self::NotAStore { .. } => Kind::Unavailable,
+            Self::FormatTooNew { .. } | Self::Locked { .. } | Self::NotAStore { .. } => {
+                Kind::Unavailable
+            }
             Self::Invalid { .. } | Self::Gap { .. } => Kind::Invalid,
             Self::KeyReused { .. } => Kind::Conflict,
             Self::Overloaded { .. } => Kind::Overloaded,
@@ -164,6 +168,12 @@ impl Error {
     pub(crate) fn invalid(what: impl Into<String>) -> Self {
         Self::Invalid { what: what.into() }
     }
+}
+
+/// Whether the disk, or the user's share of it, has no room left.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 /// The room's result.

@@ -30,19 +30,22 @@ pub(crate) fn write_durably(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<u3
     }
     let crc = crc32c::crc32c(bytes);
     let file = fs.create_new(&temporary).at("create", &temporary)?;
-    let written = file.write_all_at(bytes, 0).at("write", &temporary).and_then(|()| {
-        file.sync_data().at("sync", &temporary)?;
-        drop(file);
-        let back = fs.read(&temporary).at("read back", &temporary)?;
-        if back.len() != bytes.len() || crc32c::crc32c(&back) != crc {
-            return Err(Error::Corrupt {
-                path: temporary.clone(),
-                offset: 0,
-                what: "what was written does not read back".into(),
-            });
-        }
-        fs.rename(&temporary, path).at("rename", &temporary)
-    });
+    let written = file
+        .write_all_at(bytes, 0)
+        .at("write", &temporary)
+        .and_then(|()| {
+            file.sync_data().at("sync", &temporary)?;
+            drop(file);
+            let back = fs.read(&temporary).at("read back", &temporary)?;
+            if back.len() != bytes.len() || crc32c::crc32c(&back) != crc {
+                return Err(Error::Corrupt {
+                    path: temporary.clone(),
+                    offset: 0,
+                    what: "what was written does not read back".into(),
+                });
+            }
+            fs.rename(&temporary, path).at("rename", &temporary)
+        });
     if written.is_err() {
         // Nothing refers to it; a failure to remove it too changes nothing.
         let _ignored = fs.remove(&temporary);
@@ -50,11 +53,9 @@ pub(crate) fn write_durably(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<u3
     written.map(|()| crc)
 }
 
-/// Makes a directory and makes its name durable in every parent up to `data`.
+/// Makes a directory and makes its name durable in every parent up to `data`. That it is there
+/// already says nothing: a process may have been killed before it synced the parents.
 pub(crate) fn create_dir_durably(fs: &dyn Fs, data: &Path, dir: &Path) -> Result<()> {
-    if fs.exists(dir) {
-        return Ok(());
-    }
     fs.create_dir_all(dir).at("create directory", dir)?;
     let mut child = dir;
     while let Some(parent) = child.parent() {
@@ -83,7 +84,11 @@ impl FileRef {
             });
         }
         if crc32c::crc32c(&bytes) != self.crc {
-            return Err(Error::Corrupt { path, offset: 0, what: "checksum differs from the manifest's".into() });
+            return Err(Error::Corrupt {
+                path,
+                offset: 0,
+                what: "checksum differs from the manifest's".into(),
+            });
         }
         Ok(bytes.into())
     }

@@ -81,14 +81,22 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// The answer that the first copy got, or `None` when this is the first copy.
+    /// The answer that the first copy got, or `None` when this is the first copy. `pending_to` is
+    /// the end of what this producer has in the group under way, which is not remembered yet.
     ///
     /// # Errors
     /// [`Error::KeyReused`], [`Error::Gap`], or [`Error::Invalid`] when ranges overlap in part.
-    pub(crate) fn known(&self, identity: &Identity, now_us: i64) -> Result<Option<Ack>> {
+    pub(crate) fn known(
+        &self,
+        identity: &Identity,
+        now_us: i64,
+        pending_to: Option<u64>,
+    ) -> Result<Option<Ack>> {
         match identity {
             Identity::Key { key, body_hash } => {
-                let Some(known) = self.keys.get(&xxh3_128(key.as_bytes())) else { return Ok(None) };
+                let Some(known) = self.keys.get(&xxh3_128(key.as_bytes())) else {
+                    return Ok(None);
+                };
                 if now_us - known.entry.received_us > KEY_AGE_US {
                     return Ok(None);
                 }
@@ -98,14 +106,22 @@ impl Identities {
                 }
                 Ok(Some(known.entry.ack()))
             }
-            Identity::Range { producer, from, to, .. } => {
-                let Some(known) = self.producers.get(producer) else { return Ok(None) };
-                let end = known.position.to;
+            Identity::Range {
+                producer, from, to, ..
+            } => {
+                let known = self.producers.get(producer);
+                let Some(end) = pending_to.or(known.map(|k| k.position.to)) else {
+                    return Ok(None);
+                };
                 if *from == end {
                     return Ok(None);
                 }
                 if *from > end {
-                    return Err(Error::Gap { producer: producer.clone(), from: *from, known: end });
+                    return Err(Error::Gap {
+                        producer: producer.clone(),
+                        from: *from,
+                        known: end,
+                    });
                 }
                 if *to > end {
                     return Err(Error::invalid(format!(
@@ -113,9 +129,16 @@ impl Identities {
                     )));
                 }
                 let same = |e: &&Entry| matches!(&e.identity, Identity::Range { from: f, to: t, .. } if f == from && t == to);
-                let answer = known.answers.iter().find(same).map(Entry::ack);
+                let mut answers = known.iter().flat_map(|k| &k.answers);
+                let answer = answers.find(same).map(Entry::ack);
                 // Older than what is remembered: known to be stored, its figures are not.
-                let unknown = Ack { accepted: 0, quarantined: 0, first_seq: None, last_seq: None, duplicate: true };
+                let unknown = Ack {
+                    accepted: 0,
+                    quarantined: 0,
+                    first_seq: None,
+                    last_seq: None,
+                    duplicate: true,
+                };
                 Ok(Some(answer.unwrap_or(unknown)))
             }
         }
@@ -136,12 +159,23 @@ impl Identities {
 
     fn apply(&mut self, entry: Entry) {
         match &entry.identity {
-            Identity::Range { producer, to, content, .. } => {
-                let position = SourcePosition { to: *to, content: *content };
+            Identity::Range {
+                producer,
+                to,
+                content,
+                ..
+            } => {
+                let position = SourcePosition {
+                    to: *to,
+                    content: *content,
+                };
                 let known = self
                     .producers
                     .entry(producer.clone())
-                    .or_insert_with(|| Producer { position, answers: VecDeque::new() });
+                    .or_insert_with(|| Producer {
+                        position,
+                        answers: VecDeque::new(),
+                    });
                 known.position = position;
                 if known.answers.len() == ANSWERS_MAX {
                     known.answers.pop_front();
@@ -153,10 +187,21 @@ impl Identities {
                 let (body_hash, at) = (*body_hash, entry.received_us);
                 self.keys.insert(hash, KnownKey { body_hash, entry });
                 self.by_age.push_back((at, hash));
-                while self.by_age.len() > KEYS_MAX || self.by_age.front().is_some_and(|(t, _)| at - t > KEY_AGE_US) {
-                    let Some((aged_at, aged)) = self.by_age.pop_front() else { break };
+                while self.by_age.len() > KEYS_MAX
+                    || self
+                        .by_age
+                        .front()
+                        .is_some_and(|(t, _)| at - t > KEY_AGE_US)
+                {
+                    let Some((aged_at, aged)) = self.by_age.pop_front() else {
+                        break;
+                    };
                     // Its key may have come again since, under a later stamp.
-                    if self.keys.get(&aged).is_some_and(|k| k.entry.received_us == aged_at) {
+                    if self
+                        .keys
+                        .get(&aged)
+                        .is_some_and(|k| k.entry.received_us == aged_at)
+                    {
                         self.keys.remove(&aged);
                     }
                 }
@@ -171,7 +216,11 @@ impl Identities {
 
     /// Every producer and how far it has been taken.
     pub(crate) fn positions(&self) -> Vec<(String, SourcePosition)> {
-        let mut all: Vec<_> = self.producers.iter().map(|(name, p)| (name.clone(), p.position)).collect();
+        let mut all: Vec<_> = self
+            .producers
+            .iter()
+            .map(|(name, p)| (name.clone(), p.position))
+            .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
     }
@@ -204,7 +253,11 @@ pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
 
 /// The entries of a checkpoint file.
 pub(crate) fn decode(data: &Path, file: &FileRef, bytes: &[u8]) -> Result<Vec<Entry>> {
-    let corrupt = |what: String| Error::Corrupt { path: data.join(&file.path), offset: 0, what };
+    let corrupt = |what: String| Error::Corrupt {
+        path: data.join(&file.path),
+        offset: 0,
+        what,
+    };
     let json = zstd::decode_all(bytes).map_err(|e| corrupt(e.to_string()))?;
     serde_json::from_slice(&json).map_err(|e| corrupt(e.to_string()))
 }

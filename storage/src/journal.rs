@@ -58,7 +58,9 @@ pub(crate) fn relative_path(segment: u64) -> String {
 }
 
 fn segment_of(name: &str) -> Option<u64> {
-    u64::from_str_radix(name.strip_suffix(".log")?, 16).ok()
+    let number = u64::from_str_radix(name.strip_suffix(".log")?, 16).ok()?;
+    // Only as it is written here: no other name may stand for a segment.
+    (name == format!("{number:016x}.log")).then_some(number)
 }
 
 /// What a segment says of itself and its predecessor.
@@ -98,7 +100,10 @@ impl SegmentHeader {
 
     fn decode(bytes: &[u8]) -> Result<(Self, u32), String> {
         if bytes.len() < HEADER_LEN as usize {
-            return Err(format!("{} bytes, shorter than a segment's header", bytes.len()));
+            return Err(format!(
+                "{} bytes, shorter than a segment's header",
+                bytes.len()
+            ));
         }
         if bytes[..8] != HEADER_MAGIC {
             return Err("not a journal segment".into());

@@ -22,6 +22,8 @@ mod rolling;
 mod shape;
 mod snapshot;
 mod store;
+#[cfg(test)]
+mod testing;
 
 pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, SystemClock};
 pub use error::{Error, Kind, Result};
@@ -30,11 +32,11 @@ pub use identity::SourcePosition;
 pub use manifest::{Manifest, PartMeta, PartitionWidth, Pending, StreamMeta, TileFile, TileMeta};
 pub use memtable::Chunk;
 pub use model::{
-    Ack, Batch, Column, ColumnType, ID, Identity, Name, QUARANTINE, Quarantined, REST, SEQ, StreamKind, TIME,
-    WriteConcern, access_fields, arrow_schema,
+    Ack, Batch, Column, ColumnType, ID, Identity, Name, QUARANTINE, Quarantined, REST, SEQ,
+    StreamKind, TIME, WriteConcern, access_fields, arrow_schema,
 };
 pub use part::{partition_folder, partition_start, read_part};
 pub use reader::Reader;
 pub use rolling::{BoxError, NewRollup, NoRollups, Roller, RollupMeta, Section, TileImage};
 pub use snapshot::Snapshot;
-pub use store::{Config, Counters, Options, SealReport, Status, Store, StreamConfig};
+pub use store::{Arrived, Config, Counters, Options, SealReport, Status, Store, StreamConfig};

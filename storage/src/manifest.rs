@@ -6,7 +6,8 @@
 //! directory synced; only then does anything else rely on it.
 //!
 //! # Invariants, checked at every edit in release builds too ([`Manifest::check`], [`Manifest::check_edit`])
-//! 1. Versions rise by one; `sealed_seq`, `writer_epoch` and the journal's floor never fall.
+//! 1. Versions rise by one; `sealed_seq`, `next_seq`, `writer_epoch` and the journal's floor never
+//!    fall.
 //! 2. The tiles of a rollup tile `[first_seq, sealed_seq)`: no gap, no overlap.
 //! 3. In a tile each level's sections hold as many events as the tile says.
 //! 4. The tiles of a rollup hold as many events as were ever sealed into its stream, and the
@@ -64,7 +65,10 @@ pub struct StreamMeta {
 impl StreamMeta {
     /// The type of a column.
     pub fn column_type(&self, name: &str) -> Option<ColumnType> {
-        self.columns.iter().find(|c| &*c.name == name).map(|c| c.column_type)
+        self.columns
+            .iter()
+            .find(|c| &*c.name == name)
+            .map(|c| c.column_type)
     }
 }
 
@@ -209,8 +213,15 @@ impl Manifest {
 
     /// Every file that this version refers to.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
-        let tiles = self.tiles.iter().flat_map(|t| t.files.iter().map(|f| &f.file));
-        self.parts.iter().map(|p| &p.file).chain(tiles).chain(&self.identities)
+        let tiles = self
+            .tiles
+            .iter()
+            .flat_map(|t| t.files.iter().map(|f| &f.file));
+        self.parts
+            .iter()
+            .map(|p| &p.file)
+            .chain(tiles)
+            .chain(&self.identities)
     }
 
     /// Where, by the first four bytes of the store's birth and two of its identity, `_id`s begin.
@@ -229,13 +240,16 @@ impl Manifest {
             self.check_tiles(rollup)?;
         }
         for (name, stream) in &self.streams {
-            let live: u64 = self.parts_of(name).map(|p| p.rows).sum();
-            if live + stream.dropped_events != stream.sealed_events {
+            let live: u128 = self.parts_of(name).map(|p| u128::from(p.rows)).sum();
+            if live + u128::from(stream.dropped_events) != u128::from(stream.sealed_events) {
                 return Err(format!(
                     "stream {name}: parts hold {live} events, {} were dropped, {} were sealed",
                     stream.dropped_events, stream.sealed_events
                 ));
             }
+        }
+        if self.store_id.len() != 32 || !self.store_id.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(format!("{:?} is not a store's id", self.store_id));
         }
         let mut named = BTreeSet::new();
         let pending = self.pending.iter().map(|p| p.path.as_str());
@@ -249,7 +263,7 @@ impl Manifest {
 
     fn check_tiles(&self, rollup: &RollupMeta) -> Result<(), String> {
         let mut at = rollup.first_seq;
-        let mut events = 0;
+        let mut events: u128 = 0;
         for tile in self.tiles_of(rollup.id) {
             if tile.first_seq != at || tile.cutoff <= tile.first_seq {
                 return Err(format!(
@@ -258,27 +272,42 @@ impl Manifest {
                 ));
             }
             at = tile.cutoff;
-            events += tile.events;
-            let mut by_level: BTreeMap<&str, u64> = BTreeMap::new();
+            events += u128::from(tile.events);
+            let mut by_level: BTreeMap<&str, u128> = BTreeMap::new();
             for section in tile.files.iter().flat_map(|f| &f.sections) {
-                *by_level.entry(&section.level).or_default() += section.events;
+                *by_level.entry(&section.level).or_default() += u128::from(section.events);
             }
-            if let Some((level, found)) = by_level.iter().find(|(_, found)| **found != tile.events) {
+            if let Some((level, found)) = by_level
+                .iter()
+                .find(|(_, found)| **found != u128::from(tile.events))
+            {
                 return Err(format!(
                     "rollup {}: level {level} of tile {}..{} holds {found} events, the tile {}",
                     rollup.name, tile.first_seq, tile.cutoff, tile.events
                 ));
             }
             if tile.events > 0 && by_level.is_empty() {
-                return Err(format!("rollup {}: a tile of {} events has no section", rollup.name, tile.events));
+                return Err(format!(
+                    "rollup {}: a tile of {} events has no section",
+                    rollup.name, tile.events
+                ));
             }
         }
         if at != self.sealed_seq.max(rollup.first_seq) {
-            return Err(format!("rollup {}: tiles end at {at}, last_run is {}", rollup.name, self.sealed_seq));
+            return Err(format!(
+                "rollup {}: tiles end at {at}, last_run is {}",
+                rollup.name, self.sealed_seq
+            ));
         }
-        let sealed = self.streams.get(&rollup.stream).map_or(0, |s| s.sealed_events);
-        if events != sealed {
-            return Err(format!("rollup {}: tiles hold {events} events, {sealed} were sealed", rollup.name));
+        let sealed = self
+            .streams
+            .get(&rollup.stream)
+            .map_or(0, |s| s.sealed_events);
+        if events != u128::from(sealed) {
+            return Err(format!(
+                "rollup {}: tiles hold {events} events, {sealed} were sealed",
+                rollup.name
+            ));
         }
         Ok(())
     }
@@ -286,11 +315,15 @@ impl Manifest {
     /// Checks that `next` may follow this version.
     pub(crate) fn check_edit(&self, next: &Self) -> Result<(), String> {
         if next.version != self.version + 1 || next.store_id != self.store_id {
-            return Err(format!("version {} cannot follow {}", next.version, self.version));
+            return Err(format!(
+                "version {} cannot follow {}",
+                next.version, self.version
+            ));
         }
         if next.sealed_seq < self.sealed_seq
             || next.journal_floor < self.journal_floor
             || next.writer_epoch < self.writer_epoch
+            || next.next_seq < self.next_seq
             || next.next_seq < next.sealed_seq
         {
             return Err("a sequence, epoch or journal floor would fall".into());
@@ -301,7 +334,7 @@ impl Manifest {
     fn encode(&self) -> (Vec<u8>, u32) {
         let body = serde_json::to_vec(self).expect("BUG: a manifest is plain data");
         let crc = crc32c::crc32c(&body);
-        let mut bytes = format!("logmill manifest {FORMAT} {} {crc:08x}\n", body.len()).into_bytes();
+        let mut bytes = (head_line(body.len(), crc) + "\n").into_bytes();
         bytes.extend_from_slice(&body);
         (bytes, crc)
     }
@@ -312,8 +345,12 @@ impl Manifest {
             offset: offset as u64,
             what: what.into(),
         };
-        let head_len = bytes.iter().position(|b| *b == b'\n').ok_or_else(|| corrupt(0, "no head line"))?;
-        let head = std::str::from_utf8(&bytes[..head_len]).map_err(|_| corrupt(0, "the head line is not text"))?;
+        let head_len = bytes
+            .iter()
+            .position(|b| *b == b'\n')
+            .ok_or_else(|| corrupt(0, "no head line"))?;
+        let head = std::str::from_utf8(&bytes[..head_len])
+            .map_err(|_| corrupt(0, "the head line is not text"))?;
         let body = &bytes[head_len + 1..];
         let words: Vec<&str> = head.split(' ').collect();
         let ["logmill", "manifest", format, len, crc] = words[..] else {
@@ -321,20 +358,40 @@ impl Manifest {
         };
         let format: u32 = format.parse().map_err(|_| corrupt(0, "no format number"))?;
         if format > FORMAT {
-            return Err(Error::FormatTooNew { path: path.into(), found: format, known: FORMAT });
+            return Err(Error::FormatTooNew {
+                path: path.into(),
+                found: format,
+                known: FORMAT,
+            });
         }
         if len.parse() != Ok(body.len()) {
-            return Err(corrupt(head_len + 1, "the length differs from the head line's"));
+            return Err(corrupt(
+                head_len + 1,
+                "the length differs from the head line's",
+            ));
         }
         let found = crc32c::crc32c(body);
-        if u32::from_str_radix(crc, 16) != Ok(found) {
-            return Err(corrupt(head_len + 1, "the checksum differs from the head line's"));
+        if crc != format!("{found:08x}") {
+            return Err(corrupt(
+                head_len + 1,
+                "the checksum differs from the head line's",
+            ));
+        }
+        // Letter for letter: the head line has no checksum of its own.
+        if head != head_line(body.len(), found) {
+            return Err(corrupt(0, "the head line is not as it is written"));
         }
         let manifest: Self = serde_json::from_slice(body)
             .map_err(|e| corrupt(head_len + 1 + e.column().saturating_sub(1), &e.to_string()))?;
-        manifest.check().map_err(|what| corrupt(head_len + 1, &what))?;
+        manifest
+            .check()
+            .map_err(|what| corrupt(head_len + 1, &what))?;
         Ok((manifest, found))
     }
+}
+
+fn head_line(body_len: usize, body_crc: u32) -> String {
+    format!("logmill manifest {FORMAT} {body_len} {body_crc:08x}")
 }
 
 /// A manifest with the checksum of its body, which the next version names.
@@ -373,7 +430,9 @@ pub(crate) fn newest_version(fs: &dyn Fs, data: &Path) -> Result<Option<u64>> {
 pub(crate) fn read_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Committed>> {
     let dir = data.join(DIR);
     loop {
-        let Some(version) = newest_version(fs, data)? else { return Ok(None) };
+        let Some(version) = newest_version(fs, data)? else {
+            return Ok(None);
+        };
         let path = dir.join(file_name(version));
         let bytes = match fs.read(&path) {
             // A writer has committed the next version and removed this one meanwhile.
@@ -382,29 +441,64 @@ pub(crate) fn read_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Committed>>
         };
         let (manifest, crc) = Manifest::decode(&path, &bytes)?;
         if manifest.version != version {
-            return Err(Error::Corrupt { path, offset: 0, what: format!("it says version {}", manifest.version) });
+            return Err(Error::Corrupt {
+                path,
+                offset: 0,
+                what: format!("it says version {}", manifest.version),
+            });
         }
-        return Ok(Some(Committed { manifest: manifest.into(), crc }));
+        return Ok(Some(Committed {
+            manifest: manifest.into(),
+            crc,
+        }));
     }
 }
 
 /// Commits `next` as the successor of `current` and removes the versions before it.
-pub(crate) fn commit(fs: &dyn Fs, data: &Path, current: Option<&Committed>, mut next: Manifest) -> Result<Committed> {
+///
+/// # Errors
+/// [`Error::Unknown`] when it may or may not have been committed: the writer must stop. After any
+/// other error `current` stands.
+pub(crate) fn commit(
+    fs: &dyn Fs,
+    data: &Path,
+    current: Option<&Committed>,
+    mut next: Manifest,
+) -> Result<Committed> {
     let dir = data.join(DIR);
     if let Some(current) = current {
         next.version = current.manifest.version + 1;
         next.previous_crc = current.crc;
         if let Err(what) = current.manifest.check_edit(&next) {
             // The edit is thrown away; the store goes on with the manifest it has.
-            return Err(Error::Corrupt { path: dir, offset: 0, what: format!("edit refused: {what}") });
+            return Err(Error::Corrupt {
+                path: dir,
+                offset: 0,
+                what: format!("edit refused: {what}"),
+            });
         }
     }
     let (bytes, crc) = next.encode();
     write_durably(fs, &dir.join(file_name(next.version)), &bytes)?;
-    fs.sync_dir(&dir).at("sync", &dir)?;
-    for version in versions(fs, &dir)?.into_iter().filter(|v| *v < next.version) {
-        let path: PathBuf = dir.join(file_name(version));
-        fs.remove(&path).at("remove", &path)?;
+    if let Err(e) = fs.sync_dir(&dir) {
+        // The new version is there and counts, or is not there after a power cut: which of the two
+        // cannot be known any more, so nothing may be built on either.
+        return Err(Error::Unknown {
+            what: format!("sync {}: {e}", dir.display()),
+        });
     }
-    Ok(Committed { manifest: next.into(), crc })
+    for version in versions(fs, &dir).unwrap_or_default() {
+        let path: PathBuf = dir.join(file_name(version));
+        // The edit is committed: an old version that stays is in nobody's way, and the next commit
+        // tries again.
+        if version < next.version
+            && let Err(error) = fs.remove(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "could not remove an old manifest");
+        }
+    }
+    Ok(Committed {
+        manifest: next.into(),
+        crc,
+    })
 }

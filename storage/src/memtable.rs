@@ -19,6 +19,9 @@ use crate::model::{Name, SEQ, TIME};
 /// Chunks are merged while they are small, so that a stream of one-event requests does not become a
 /// list of one-event chunks. 16 Ki rows keep one merge under a millisecond or so.
 const CHUNK_ROWS: usize = 16 * 1024;
+/// Nor are chunks merged beyond this: rows may be a megabyte each, and the offsets of one column of
+/// text end at 2 GiB.
+const CHUNK_BYTES: usize = 64 << 20;
 
 /// Some events of one stream, immutable, with room for what readers derive from them.
 #[derive(Debug)]
@@ -41,7 +44,10 @@ impl Chunk {
         fields.push(Arc::new(Field::new(SEQ, DataType::UInt64, false)));
         let mut columns: Vec<ArrayRef> = events.columns().to_vec();
         columns.push(Arc::new(UInt64Array::from(seqs)));
-        Self::of(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+        Self::of(RecordBatch::try_new(
+            Arc::new(Schema::new(fields)),
+            columns,
+        )?)
     }
 
     fn of(events: RecordBatch) -> Result<Self> {
@@ -52,7 +58,12 @@ impl Chunk {
         for t in times.values() {
             time = (time.0.min(*t), time.1.max(*t));
         }
-        Ok(Self { events, seq, time, derived: Mutex::default() })
+        Ok(Self {
+            events,
+            seq,
+            time,
+            derived: Mutex::default(),
+        })
     }
 
     /// Bytes of memory held.
@@ -61,8 +72,18 @@ impl Chunk {
     }
 
     /// What was derived under `generation`, made by `make` the first time.
-    pub fn derived<T: Any + Send + Sync>(&self, generation: u32, make: impl FnOnce(&RecordBatch) -> T) -> Arc<T> {
-        if let Some(known) = self.derived.lock().get(&generation).cloned().and_then(|d| d.downcast().ok()) {
+    pub fn derived<T: Any + Send + Sync>(
+        &self,
+        generation: u32,
+        make: impl FnOnce(&RecordBatch) -> T,
+    ) -> Arc<T> {
+        if let Some(known) = self
+            .derived
+            .lock()
+            .get(&generation)
+            .cloned()
+            .and_then(|d| d.downcast().ok())
+        {
             return known;
         }
         // Made outside the lock: two readers may both make it, and the results are equal.
@@ -104,10 +125,17 @@ impl Memtable {
         while let Some(last) = chunks.last() {
             let rows = chunk.events.num_rows();
             let last_rows = last.events.num_rows();
-            if last_rows > rows || last_rows + rows > CHUNK_ROWS || last.events.schema() != chunk.events.schema() {
+            if last_rows > rows
+                || last_rows + rows > CHUNK_ROWS
+                || last.bytes() + chunk.bytes() > CHUNK_BYTES
+                || last.events.schema() != chunk.events.schema()
+            {
                 break;
             }
-            let merged = Chunk::of(concat_batches(&chunk.events.schema(), [&last.events, &chunk.events])?)?;
+            let merged = Chunk::of(concat_batches(
+                &chunk.events.schema(),
+                [&last.events, &chunk.events],
+            )?)?;
             self.active_bytes -= last.bytes() + chunk.bytes();
             self.active_bytes += merged.bytes();
             chunks.pop();
@@ -150,7 +178,9 @@ impl Memtable {
     pub(crate) fn chunks(&self) -> Chunks {
         let mut all = self.frozen.clone();
         for (stream, chunks) in &self.active {
-            all.entry(stream.clone()).or_default().extend(chunks.iter().cloned());
+            all.entry(stream.clone())
+                .or_default()
+                .extend(chunks.iter().cloned());
         }
         all
     }

@@ -1,5 +1,6 @@
 //! The shared nouns: stream, column, batch, quarantine.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ pub const REST: &str = "_rest";
 /// The internal stream that keeps what could not be parsed.
 pub const QUARANTINE: &str = "_quarantine";
 
+/// The journal gives two bytes to the length of a column's name.
+const COLUMN_NAME_BYTES_MAX: usize = u16::MAX as usize;
+
 /// The name of a stream or a rollup: `[a-z_][a-z0-9_]{0,62}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -32,8 +36,13 @@ impl Name {
     /// [`Error::Invalid`] with the rule when `name` breaks it.
     pub fn new(name: &str) -> Result<Self> {
         let mut bytes = name.bytes();
-        let first_fits = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_');
-        if first_fits && name.len() <= 63 && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
+        let first_fits = bytes
+            .next()
+            .is_some_and(|b| b.is_ascii_lowercase() || b == b'_');
+        if first_fits
+            && name.len() <= 63
+            && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        {
             Ok(Self(name.into()))
         } else {
             Err(Error::invalid(format!(
@@ -134,7 +143,9 @@ impl ColumnType {
             DataType::Float64 => Self::Float64,
             DataType::Utf8 => Self::Text,
             DataType::Binary => Self::Binary,
-            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) if &**zone == "UTC" => Self::Time,
+            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) if &**zone == "UTC" => {
+                Self::Time
+            }
             DataType::UInt64 => Self::Uint64,
             _ => return None,
         })
@@ -154,7 +165,10 @@ pub struct Column {
 impl Column {
     /// A column.
     pub fn new(name: &str, column_type: ColumnType) -> Self {
-        Self { name: name.into(), column_type }
+        Self {
+            name: name.into(),
+            column_type,
+        }
     }
 }
 
@@ -217,7 +231,9 @@ pub struct Quarantined {
 /// What one request carries: one journal record, whole or not at all.
 ///
 /// # Invariants
-/// `events` has a `time` column without nulls and no `_seq`; its types are those of [`ColumnType`].
+/// `events` has a `time` column without nulls and no `_seq`; its types are those of [`ColumnType`],
+/// that of `_rest` is binary; no column comes twice, and no column's name holds NUL or more than
+/// 65,535 bytes. `stream` is not the quarantine.
 /// The ranks of `quarantine` rise and lie below `events + quarantine`; events take the other ranks
 /// in order.
 #[derive(Debug, Clone)]
@@ -249,29 +265,67 @@ impl Batch {
     /// # Errors
     /// [`Error::Invalid`] naming the broken one.
     pub fn validate(&self) -> Result<()> {
-        for field in self.events.schema().fields() {
-            if ColumnType::of(field.data_type()).is_none() {
-                return Err(Error::invalid(format!("column {} has the unknown type {}", field.name(), field.data_type())));
-            }
-            if field.name() == SEQ {
-                return Err(Error::invalid("a batch must not bring its own _seq"));
+        if self.stream.as_str() == QUARANTINE {
+            return Err(Error::invalid(format!(
+                "the stream {QUARANTINE} is written by the store itself; name another"
+            )));
+        }
+        let schema = self.events.schema();
+        let mut names = HashSet::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            check_column(field)?;
+            if !names.insert(field.name()) {
+                return Err(Error::invalid(format!(
+                    "column {} comes twice",
+                    field.name()
+                )));
             }
         }
         if self.events.num_rows() > 0 {
-            let time = self.times().ok_or_else(|| Error::invalid("a batch needs a time column"))?;
+            let time = self
+                .times()
+                .ok_or_else(|| Error::invalid("a batch needs a time column"))?;
             if time.null_count() > 0 {
                 return Err(Error::invalid("the time column must have no nulls"));
             }
         }
         let ranks = self.quarantine.iter().map(|q| u64::from(q.rank));
         if !ranks.clone().is_sorted_by(|a, b| a < b) || ranks.clone().any(|r| r >= self.items()) {
-            return Err(Error::invalid("quarantine ranks must rise and lie within the batch"));
+            return Err(Error::invalid(
+                "quarantine ranks must rise and lie within the batch",
+            ));
         }
         Ok(())
     }
 
     fn times(&self) -> Option<&TimestampMicrosecondArray> {
         self.events.column_by_name(TIME)?.as_any().downcast_ref()
+    }
+}
+
+/// Checks what the journal, the parts and the overflow column ask of a batch's column.
+fn check_column(field: &Field) -> Result<()> {
+    let name = field.name();
+    let Some(found) = ColumnType::of(field.data_type()) else {
+        return Err(Error::invalid(format!(
+            "column {name} has the unknown type {}",
+            field.data_type()
+        )));
+    };
+    // The name becomes a key of a BSON document when a value does not fit its column.
+    if name.len() > COLUMN_NAME_BYTES_MAX || name.contains('\0') {
+        return Err(Error::invalid(format!(
+            "a column's name has at most {COLUMN_NAME_BYTES_MAX} bytes and no NUL"
+        )));
+    }
+    match (name.as_str(), found) {
+        (SEQ, _) => Err(Error::invalid("a batch must not bring its own _seq")),
+        (TIME, ColumnType::Time) | (REST, ColumnType::Binary) => Ok(()),
+        (TIME | REST, _) => Err(Error::invalid(format!(
+            "column {name} cannot be {}",
+            field.data_type()
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -333,7 +387,9 @@ impl WriteConcern {
             "1" => Ok(Self { w: 1, j }),
             "majority" => Ok(Self::JOURNALED),
             other => Err(Error::invalid(match other.parse::<u32>() {
-                Ok(n) => format!("w={n} needs {n} nodes and this store has one; ask for w=1 or w=majority"),
+                Ok(n) => format!(
+                    "w={n} needs {n} nodes and this store has one; ask for w=1 or w=majority"
+                ),
                 Err(_) => format!("w={other:?} is not a write concern; use 0, 1 or majority"),
             })),
         }

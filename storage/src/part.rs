@@ -9,10 +9,13 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMicrosecondArray, UInt64Array, new_null_array};
-use arrow::compute::{interleave, cast};
+use arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, TimestampMicrosecondArray, UInt64Array, new_null_array,
+};
+use arrow::compute::{cast, interleave};
 use arrow::datatypes::{
-    DataType, Float64Type, Int16Type, Int64Type, Schema, SchemaRef, TimestampMicrosecondType, UInt64Type,
+    DataType, Float64Type, Int16Type, Int64Type, Schema, SchemaRef, TimestampMicrosecondType,
+    UInt64Type,
 };
 use bytes::Bytes;
 use chrono::{DateTime, Datelike, NaiveDate};
@@ -54,13 +57,21 @@ pub(crate) struct PartImage {
 /// The start of the partition that holds `time_us`.
 pub fn partition_start(width: PartitionWidth, time_us: i64) -> i64 {
     match width {
-        PartitionWidth::Hour => time_us.div_euclid(HOUR_US) * HOUR_US,
-        PartitionWidth::Day => time_us.div_euclid(DAY_US) * DAY_US,
+        PartitionWidth::Hour => floor(time_us, HOUR_US),
+        PartitionWidth::Day => floor(time_us, DAY_US),
         PartitionWidth::Month => DateTime::from_timestamp_micros(time_us)
             .and_then(|t| NaiveDate::from_ymd_opt(t.year(), t.month(), 1))
             .and_then(|d| d.and_hms_opt(0, 0, 0))
-            .map_or_else(|| time_us.div_euclid(DAY_US) * DAY_US, |t| t.and_utc().timestamp_micros()),
+            .map_or_else(
+                || floor(time_us, DAY_US),
+                |t| t.and_utc().timestamp_micros(),
+            ),
     }
+}
+
+/// The greatest multiple of `width` not above `time_us`; the least time there is when that is none.
+fn floor(time_us: i64, width: i64) -> i64 {
+    time_us.div_euclid(width).saturating_mul(width)
 }
 
 /// The folder of a partition, as Hive spells it: `date=2000-10-10`.
@@ -70,8 +81,10 @@ pub fn partition_folder(width: PartitionWidth, start_us: i64) -> String {
         PartitionWidth::Day => "date=%Y-%m-%d",
         PartitionWidth::Month => "month=%Y-%m",
     };
-    DateTime::from_timestamp_micros(start_us)
-        .map_or_else(|| format!("start={start_us}"), |t| t.format(format).to_string())
+    DateTime::from_timestamp_micros(start_us).map_or_else(
+        || format!("start={start_us}"),
+        |t| t.format(format).to_string(),
+    )
 }
 
 /// Turns the chunks of a stream into parts, one for each partition they touch.
@@ -102,7 +115,9 @@ fn index_rows(width: PartitionWidth, chunks: &[Arc<Chunk>]) -> BTreeMap<i64, Vec
             continue;
         }
         for (row, time) in (0..).zip(times.values()) {
-            rows.entry(partition_start(width, *time)).or_default().push((c, row));
+            rows.entry(partition_start(width, *time))
+                .or_default()
+                .push((c, row));
         }
     }
     rows
@@ -123,8 +138,16 @@ impl SortKeys {
         // Chunks and their rows are in the order of `_seq`, so a place breaks ties as `_seq` would.
         match self.columns.as_slice() {
             [first, second] => {
-                let mut keyed: Vec<(u64, u64, Place)> =
-                    rows.iter().map(|&(c, r)| (first[c as usize][r as usize], second[c as usize][r as usize], (c, r))).collect();
+                let mut keyed: Vec<(u64, u64, Place)> = rows
+                    .iter()
+                    .map(|&(c, r)| {
+                        (
+                            first[c as usize][r as usize],
+                            second[c as usize][r as usize],
+                            (c, r),
+                        )
+                    })
+                    .collect();
                 keyed.sort_unstable();
                 for (row, (_, _, place)) in rows.iter_mut().zip(keyed) {
                     *row = place;
@@ -147,7 +170,11 @@ fn ranks(name: &str, chunks: &[Arc<Chunk>]) -> Vec<Vec<u64>> {
         .iter()
         .filter_map(|c| c.events.column_by_name(name))
         .any(|a| matches!(a.data_type(), DataType::Utf8));
-    if is_text { text_ranks(name, chunks) } else { chunks.iter().map(|c| number_ranks(name, c)).collect() }
+    if is_text {
+        text_ranks(name, chunks)
+    } else {
+        chunks.iter().map(|c| number_ranks(name, c)).collect()
+    }
 }
 
 fn number_ranks(name: &str, chunk: &Chunk) -> Vec<u64> {
@@ -160,17 +187,30 @@ fn number_ranks(name: &str, chunk: &Chunk) -> Vec<u64> {
         signed(bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed())
     }
     let rows = chunk.events.num_rows();
-    let Some(array) = chunk.events.column_by_name(name) else { return vec![0; rows] };
-    let of = |rank: &dyn Fn(usize) -> u64| (0..rows).map(|i| if array.is_null(i) { 0 } else { rank(i) }).collect();
+    let Some(array) = chunk.events.column_by_name(name) else {
+        return vec![0; rows];
+    };
+    let of = |rank: &dyn Fn(usize) -> u64| {
+        (0..rows)
+            .map(|i| if array.is_null(i) { 0 } else { rank(i) })
+            .collect()
+    };
     match ColumnType::of(array.data_type()) {
         Some(ColumnType::Time) => {
             let values = array.as_primitive::<TimestampMicrosecondType>().values();
             of(&|i| signed(values[i]))
         }
         Some(ColumnType::Int64) => of(&|i| signed(array.as_primitive::<Int64Type>().value(i))),
-        Some(ColumnType::Int16) => of(&|i| signed(i64::from(array.as_primitive::<Int16Type>().value(i)))),
+        Some(ColumnType::Int16) => {
+            of(&|i| signed(i64::from(array.as_primitive::<Int16Type>().value(i))))
+        }
         Some(ColumnType::Float64) => of(&|i| float(array.as_primitive::<Float64Type>().value(i))),
-        Some(ColumnType::Uint64) => of(&|i| array.as_primitive::<UInt64Type>().value(i).saturating_add(1)),
+        Some(ColumnType::Uint64) => of(&|i| {
+            array
+                .as_primitive::<UInt64Type>()
+                .value(i)
+                .saturating_add(1)
+        }),
         Some(ColumnType::Bool) => of(&|i| 1 + u64::from(array.as_boolean().value(i))),
         _ => vec![0; rows],
     }
@@ -182,7 +222,10 @@ fn text_ranks(name: &str, chunks: &[Arc<Chunk>]) -> Vec<Vec<u64>> {
     let mut by_chunk: Vec<Vec<u64>> = Vec::new();
     for chunk in chunks {
         let rows = chunk.events.num_rows();
-        let array = chunk.events.column_by_name(name).and_then(|a| a.as_string_opt::<i32>());
+        let array = chunk
+            .events
+            .column_by_name(name)
+            .and_then(|a| a.as_string_opt::<i32>());
         let Some(array) = array else {
             by_chunk.push(vec![0; rows]);
             continue;
@@ -194,7 +237,8 @@ fn text_ranks(name: &str, chunks: &[Arc<Chunk>]) -> Vec<Vec<u64>> {
                 continue;
             }
             let text = array.value(i);
-            let next = u32::try_from(texts.len()).expect("BUG: a memtable has fewer than 2^32 texts");
+            let next =
+                u32::try_from(texts.len()).expect("BUG: a memtable has fewer than 2^32 texts");
             let id = *ids.entry(text).or_insert_with(|| {
                 texts.push(text);
                 next
@@ -238,14 +282,23 @@ fn build_one(
         used
     };
     let position: HashMap<u32, usize> = used.iter().enumerate().map(|(i, c)| (*c, i)).collect();
-    let places: Vec<(usize, usize)> = rows.iter().map(|(c, r)| (position[c], *r as usize)).collect();
+    let places: Vec<(usize, usize)> = rows
+        .iter()
+        .map(|(c, r)| (position[c], *r as usize))
+        .collect();
     // A column that no row of this part has is left out: readers put null in its place.
     let mut fields = Vec::new();
     let mut sources: Vec<Vec<ArrayRef>> = Vec::new();
     for field in schema.fields() {
-        let arrays: Vec<Option<&ArrayRef>> =
-            used.iter().map(|c| chunks[*c as usize].events.column_by_name(field.name())).collect();
-        if arrays.iter().all(|a| a.is_none_or(|a| a.null_count() == a.len())) && field.is_nullable() {
+        let arrays: Vec<Option<&ArrayRef>> = used
+            .iter()
+            .map(|c| chunks[*c as usize].events.column_by_name(field.name()))
+            .collect();
+        if arrays
+            .iter()
+            .all(|a| a.is_none_or(|a| a.null_count() == a.len()))
+            && field.is_nullable()
+        {
             continue;
         }
         let mut source = Vec::with_capacity(arrays.len());
@@ -268,9 +321,13 @@ fn build_one(
         time: (i64::MAX, i64::MIN),
         text_range: BTreeMap::new(),
     };
-    let parquet = |source| Error::Parquet { path: partition_folder(meta.partition, partition_us).into(), source };
+    let parquet = |source| Error::Parquet {
+        path: partition_folder(meta.partition, partition_us).into(),
+        source,
+    };
     let mut writer =
-        ArrowWriter::try_new(&mut image.bytes, Arc::clone(&schema), Some(properties())).map_err(parquet)?;
+        ArrowWriter::try_new(&mut image.bytes, Arc::clone(&schema), Some(properties()))
+            .map_err(parquet)?;
     for places in places.chunks(WRITE_ROWS) {
         let mut columns = Vec::with_capacity(sources.len());
         for source in &sources {
@@ -292,10 +349,22 @@ fn build_one(
 }
 
 /// Widens the bounds of the text columns among `order_by`. Nulls are outside the bounds.
-fn widen_text_range(range: &mut BTreeMap<String, (String, String)>, order_by: &[String], batch: &RecordBatch) {
+fn widen_text_range(
+    range: &mut BTreeMap<String, (String, String)>,
+    order_by: &[String],
+    batch: &RecordBatch,
+) {
     for name in order_by {
-        let Some(texts) = batch.column_by_name(name).and_then(|a| a.as_string_opt::<i32>()) else { continue };
-        let (Some(least), Some(greatest)) = (arrow::compute::min_string(texts), arrow::compute::max_string(texts)) else {
+        let Some(texts) = batch
+            .column_by_name(name)
+            .and_then(|a| a.as_string_opt::<i32>())
+        else {
+            continue;
+        };
+        let (Some(least), Some(greatest)) = (
+            arrow::compute::min_string(texts),
+            arrow::compute::max_string(texts),
+        ) else {
             continue;
         };
         let (least, greatest) = (cut(least, false), cut(greatest, true));
@@ -315,16 +384,24 @@ fn widen_text_range(range: &mut BTreeMap<String, (String, String)>, order_by: &[
     }
 }
 
-/// A text cut to [`BOUND_BYTES`]; an upper bound ends in the greatest character when it was cut.
+/// A text cut to about [`BOUND_BYTES`]; an upper bound that was cut is above every text that begins
+/// as it does.
 fn cut(text: &str, upper: bool) -> String {
     if text.len() <= BOUND_BYTES {
         return text.to_owned();
     }
     let mut cut = text[..text.floor_char_boundary(BOUND_BYTES)].to_owned();
-    if upper {
-        cut.push(char::MAX);
+    if !upper {
+        return cut;
     }
-    cut
+    while let Some(last) = cut.pop() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            cut.push(next);
+            return cut;
+        }
+    }
+    // Nothing but the greatest character: no shorter text is above it.
+    text.to_owned()
 }
 
 /// Reads rows of a part back, a batch at a time; `columns` that the part lacks are left out.
@@ -336,10 +413,20 @@ pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBat
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
     let mask = match columns {
         None => ProjectionMask::all(),
-        Some(names) => ProjectionMask::columns(builder.parquet_schema(), names.iter().copied()),
+        // By position: a name with a dot in it is not a path here.
+        Some(names) => {
+            let roots = builder.parquet_schema().root_schema().get_fields();
+            let wanted = |i: &usize| names.contains(&roots[*i].name());
+            ProjectionMask::roots(builder.parquet_schema(), (0..roots.len()).filter(wanted))
+        }
     };
-    let reader = builder.with_projection(mask).with_batch_size(READ_ROWS).build()?;
-    reader.map(|batch| batch.map_err(ParquetError::from)).collect()
+    let reader = builder
+        .with_projection(mask)
+        .with_batch_size(READ_ROWS)
+        .build()?;
+    reader
+        .map(|batch| batch.map_err(ParquetError::from))
+        .collect()
 }
 
 fn properties() -> WriterProperties {

@@ -30,7 +30,13 @@ impl Reader {
         let Some(committed) = manifest::read_newest(&*fs, data)? else {
             return Err(Error::NotAStore { path: data.into() });
         };
-        let Recovered { memtable, streams, identities, next_seq, .. } = recover(&*fs, data, &committed.manifest)?;
+        let Recovered {
+            memtable,
+            streams,
+            identities,
+            next_seq,
+            ..
+        } = recover(&*fs, data, &committed.manifest)?;
         let snapshot = Snapshot {
             data: data.into(),
             fs,
@@ -40,7 +46,10 @@ impl Reader {
             next_seq,
             pin,
         };
-        Ok(Self { snapshot: Arc::new(snapshot), identities })
+        Ok(Self {
+            snapshot: Arc::new(snapshot),
+            identities,
+        })
     }
 
     /// What it sees.

@@ -41,12 +41,23 @@ pub(crate) fn register(fs: &Arc<dyn Fs>, data: &Path) -> Result<Registration> {
     };
     fs.create_dir_all(&dir).at("create directory", &dir)?;
     for attempt in 0..TRIES {
-        let path = dir.join(format!("{}-{:08x}-{attempt}", std::process::id(), rand::random::<u32>()));
-        let Some(lock) = fs.try_lock(&path).at("lock", &path)? else { continue };
+        let path = dir.join(format!(
+            "{}-{:08x}-{attempt}",
+            std::process::id(),
+            rand::random::<u32>()
+        ));
+        let Some(lock) = fs.try_lock(&path).at("lock", &path)? else {
+            continue;
+        };
         let file = fs.open(&path).at("open", &path);
-        let registration = Registration { fs: Arc::clone(fs), path, _lock: lock };
+        let registration = Registration {
+            fs: Arc::clone(fs),
+            path,
+            _lock: lock,
+        };
         let Ok(file) = file else { continue };
-        file.write_all_at(format!("{version}\n").as_bytes(), 0).at("write", &registration.path)?;
+        file.write_all_at(format!("{version}\n").as_bytes(), 0)
+            .at("write", &registration.path)?;
         let newest = newest_version(&**fs, data)?.unwrap_or(version);
         // A writer that met the file before its lock was taken has removed it.
         if newest == version && fs.exists(&registration.path) {
@@ -54,7 +65,9 @@ pub(crate) fn register(fs: &Arc<dyn Fs>, data: &Path) -> Result<Registration> {
         }
         version = newest;
     }
-    Err(Error::Overloaded { what: format!("the manifest changed {TRIES} times while a reader registered") })
+    Err(Error::Overloaded {
+        what: format!("the manifest changed {TRIES} times while a reader registered"),
+    })
 }
 
 /// The oldest version that a live reader in another process reads. Files of dead readers are removed.
@@ -69,14 +82,16 @@ pub(crate) fn oldest(fs: &dyn Fs, data: &Path) -> Result<Option<u64>> {
         if !fs.exists(&path) {
             continue;
         }
-        if fs.try_lock(&path).at("lock", &path)?.is_some() {
-            // It may have gone by itself.
+        if let Some(lock) = fs.try_lock(&path).at("lock", &path)? {
+            // It may have gone by itself. The lock is held until then: a reader that is about to
+            // take it must find its file gone.
             let _ignored = fs.remove(&path);
+            drop(lock);
             continue;
         }
         let text = fs.read(&path).unwrap_or_default();
         // A live reader that has not written its version yet will look at the manifest after this.
-        if let Some(version) = String::from_utf8_lossy(&text).trim().parse().ok() {
+        if let Ok(version) = String::from_utf8_lossy(&text).trim().parse() {
             oldest = Some(oldest.map_or(version, |o: u64| o.min(version)));
         }
     }

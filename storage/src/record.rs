@@ -29,7 +29,9 @@ use arrow::datatypes::{
     ArrowPrimitiveType, Float64Type, Int16Type, Int64Type, TimestampMicrosecondType, UInt64Type,
 };
 
-use crate::model::{Batch, Column, ColumnType, Identity, Name, Quarantined, StreamKind, TIME, arrow_schema};
+use crate::model::{
+    Batch, Column, ColumnType, Identity, Name, Quarantined, SEQ, StreamKind, TIME, arrow_schema,
+};
 
 const LAYOUT: u8 = 1;
 
@@ -89,10 +91,16 @@ impl Record {
 
     /// The sequence numbers of its events and of its quarantined items.
     pub(crate) fn sequence(&self, first_seq: u64) -> (Vec<u64>, Vec<u64>) {
-        let quarantined: Vec<u64> = self.ranks.iter().map(|r| first_seq + u64::from(*r)).collect();
+        let quarantined: Vec<u64> = self
+            .ranks
+            .iter()
+            .map(|r| first_seq + u64::from(*r))
+            .collect();
         let mut skip = quarantined.iter().copied().peekable();
         let end = first_seq + self.items();
-        let events = (first_seq..end).filter(|seq| skip.next_if_eq(seq).is_none()).collect();
+        let events = (first_seq..end)
+            .filter(|seq| skip.next_if_eq(seq).is_none())
+            .collect();
         (events, quarantined)
     }
 
@@ -111,7 +119,12 @@ impl Record {
         put_long(&mut out, self.source.as_bytes());
         match &self.identity {
             None => out.push(0),
-            Some(Identity::Range { producer, from, to, content }) => {
+            Some(Identity::Range {
+                producer,
+                from,
+                to,
+                content,
+            }) => {
                 out.push(1);
                 put_long(&mut out, producer.as_bytes());
                 for n in [from, to, content] {
@@ -162,7 +175,10 @@ impl Record {
                 to: from.u64()?,
                 content: from.u64()?,
             }),
-            2 => Some(Identity::Key { key: from.long_text()?.to_owned(), body_hash: from.u64()? }),
+            2 => Some(Identity::Key {
+                key: from.long_text()?.to_owned(),
+                body_hash: from.u64()?,
+            }),
             other => return Err(format!("identity {other} is not known here")),
         };
         let mut ranks = Vec::new();
@@ -174,8 +190,37 @@ impl Record {
         if from.at != bytes.len() {
             return Err(format!("{} bytes are left over", bytes.len() - from.at));
         }
-        Ok(Self { stream, kind, received_us, source, identity, events, ranks, quarantine })
+        let items = (events.num_rows() + ranks.len()) as u64;
+        let in_items = |rank: &u32| u64::from(*rank) < items;
+        if !ranks.is_sorted_by(|a, b| a < b) || !ranks.iter().all(in_items) {
+            return Err("ranks of quarantined items do not rise within the batch".into());
+        }
+        for table in [&events, &quarantine] {
+            check_table(table)?;
+        }
+        Ok(Self {
+            stream,
+            kind,
+            received_us,
+            source,
+            identity,
+            events,
+            ranks,
+            quarantine,
+        })
     }
+}
+
+/// What the memtable relies on.
+fn check_table(table: &RecordBatch) -> Result<(), String> {
+    if table.column_by_name(SEQ).is_some() {
+        return Err("a table brings its own sequence numbers".into());
+    }
+    let time = table.column_by_name(TIME).map(|a| a.data_type().clone());
+    if table.num_rows() > 0 && time != Some(ColumnType::Time.arrow()) {
+        return Err("a table has rows and no time".into());
+    }
+    Ok(())
 }
 
 fn quarantine_table(batch: &Batch) -> RecordBatch {
@@ -186,21 +231,42 @@ fn quarantine_table(batch: &Batch) -> RecordBatch {
     }
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(TimestampMicrosecondArray::from(vec![batch.received_us; items.len()]).with_timezone("UTC")),
-        Arc::new(StringArray::from_iter_values(items.iter().map(|_| batch.stream.as_str()))),
-        Arc::new(StringArray::from_iter_values(items.iter().map(|q| q.reason))),
-        Arc::new(StringArray::from_iter_values(items.iter().map(|q| q.detail.as_str()))),
-        Arc::new(StringArray::from_iter_values(items.iter().map(|_| &*batch.source))),
-        Arc::new(Int64Array::from_iter_values(items.iter().map(|q| signed(q.index)))),
-        Arc::new(Int64Array::from_iter_values(items.iter().map(|q| signed(q.line)))),
-        Arc::new(Int64Array::from_iter_values(items.iter().map(|q| signed(q.byte)))),
-        Arc::new(BinaryArray::from_iter_values(items.iter().map(|q| q.raw.as_slice()))),
+        Arc::new(
+            TimestampMicrosecondArray::from(vec![batch.received_us; items.len()])
+                .with_timezone("UTC"),
+        ),
+        Arc::new(StringArray::from_iter_values(
+            items.iter().map(|_| batch.stream.as_str()),
+        )),
+        Arc::new(StringArray::from_iter_values(
+            items.iter().map(|q| q.reason),
+        )),
+        Arc::new(StringArray::from_iter_values(
+            items.iter().map(|q| q.detail.as_str()),
+        )),
+        Arc::new(StringArray::from_iter_values(
+            items.iter().map(|_| &*batch.source),
+        )),
+        Arc::new(Int64Array::from_iter_values(
+            items.iter().map(|q| signed(q.index)),
+        )),
+        Arc::new(Int64Array::from_iter_values(
+            items.iter().map(|q| signed(q.line)),
+        )),
+        Arc::new(Int64Array::from_iter_values(
+            items.iter().map(|q| signed(q.byte)),
+        )),
+        Arc::new(BinaryArray::from_iter_values(
+            items.iter().map(|q| q.raw.as_slice()),
+        )),
     ];
     RecordBatch::try_new(schema, columns).expect("BUG: the quarantine's columns fit its schema")
 }
 
 fn u32_of(n: usize) -> [u8; 4] {
-    u32::try_from(n).expect("BUG: a batch is smaller than 4 GiB").to_le_bytes()
+    u32::try_from(n)
+        .expect("BUG: a batch is smaller than 4 GiB")
+        .to_le_bytes()
 }
 
 fn put_short(out: &mut Vec<u8>, text: &str) {
@@ -270,14 +336,21 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8], String> {
-        let end = self.at.checked_add(len).filter(|end| *end <= self.bytes.len());
-        let end = end.ok_or_else(|| format!("record ends at byte {} inside a value", self.bytes.len()))?;
+        let end = self
+            .at
+            .checked_add(len)
+            .filter(|end| *end <= self.bytes.len());
+        let end =
+            end.ok_or_else(|| format!("record ends at byte {} inside a value", self.bytes.len()))?;
         let taken = &self.bytes[self.at..end];
         self.at = end;
         Ok(taken)
     }
     fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        Ok(self.take(N)?.try_into().expect("BUG: take gives what is asked for"))
+        Ok(self
+            .take(N)?
+            .try_into()
+            .expect("BUG: take gives what is asked for"))
     }
     fn u8(&mut self) -> Result<u8, String> {
         Ok(self.array::<1>()?[0])
@@ -333,21 +406,37 @@ impl<'a> Cursor<'a> {
             });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(arrow_schema(&columns), arrays, &options).map_err(|e| e.to_string())
+        RecordBatch::try_new_with_options(arrow_schema(&columns), arrays, &options)
+            .map_err(|e| e.to_string())
     }
 
     fn bits(&mut self, rows: usize) -> Result<BooleanBuffer, String> {
-        Ok(BooleanBuffer::new(Buffer::from(self.take(rows.div_ceil(8))?), 0, rows))
+        Ok(BooleanBuffer::new(
+            Buffer::from(self.take(rows.div_ceil(8))?),
+            0,
+            rows,
+        ))
     }
 
-    fn scalars<T: ArrowPrimitiveType>(&mut self, rows: usize) -> Result<ScalarBuffer<T::Native>, String> {
-        let bytes = rows.checked_mul(size_of::<T::Native>()).ok_or("row count overflows")?;
+    fn scalars<T: ArrowPrimitiveType>(
+        &mut self,
+        rows: usize,
+    ) -> Result<ScalarBuffer<T::Native>, String> {
+        let bytes = rows
+            .checked_mul(size_of::<T::Native>())
+            .ok_or("row count overflows")?;
         Ok(ScalarBuffer::new(Buffer::from(self.take(bytes)?), 0, rows))
     }
 
-    fn numbers<T: ArrowPrimitiveType>(&mut self, rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {
+    fn numbers<T: ArrowPrimitiveType>(
+        &mut self,
+        rows: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, String> {
         let values = self.scalars::<T>(rows)?;
-        Ok(Arc::new(PrimitiveArray::<T>::try_new(values, nulls).map_err(|e| e.to_string())?))
+        Ok(Arc::new(
+            PrimitiveArray::<T>::try_new(values, nulls).map_err(|e| e.to_string())?,
+        ))
     }
 
     fn values(&mut self, rows: usize) -> Result<(OffsetBuffer<i32>, Buffer), String> {

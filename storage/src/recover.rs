@@ -35,29 +35,48 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
     let mut memtable = Memtable::default();
     let mut streams = manifest.streams.clone();
     let mut items = 0;
-    let replay = journal::replay(fs, data, &manifest.store_id, manifest.journal_floor, |group| {
-        let mut seq = group.first_seq;
-        if seq + u64::from(group.items) < manifest.sealed_seq {
-            return Ok(());
-        }
-        for payload in &group.records {
-            let record = Record::decode(payload).map_err(|what| Error::Corrupt {
-                path: data.join(journal::DIR),
-                offset: 0,
-                what: format!("the record at sequence {seq}: {what}"),
-            })?;
-            let first_seq = seq;
-            seq += record.items();
-            // What is below was sealed, and its identity is in a checkpoint.
-            if first_seq >= manifest.sealed_seq {
-                items += record.items();
-                apply(&mut memtable, &mut streams, &mut identities, &record, first_seq)?;
+    let replay = journal::replay(
+        fs,
+        data,
+        &manifest.store_id,
+        manifest.journal_floor,
+        |group| {
+            let mut seq = group.first_seq;
+            if seq + u64::from(group.items) < manifest.sealed_seq {
+                return Ok(());
             }
-        }
-        Ok(())
-    })?;
+            for payload in &group.records {
+                let record = Record::decode(payload).map_err(|what| Error::Corrupt {
+                    path: data.join(journal::DIR),
+                    offset: 0,
+                    what: format!("the record at sequence {seq}: {what}"),
+                })?;
+                let first_seq = seq;
+                seq += record.items();
+                // What is below was sealed, and its identity is in a checkpoint.
+                if first_seq >= manifest.sealed_seq {
+                    items += record.items();
+                    apply(
+                        &mut memtable,
+                        &mut streams,
+                        &mut identities,
+                        &record,
+                        first_seq,
+                    )?;
+                }
+            }
+            Ok(())
+        },
+    )?;
     let next_seq = replay.next_seq.max(manifest.next_seq);
-    Ok(Recovered { memtable, streams, identities, next_seq, replay, items })
+    Ok(Recovered {
+        memtable,
+        streams,
+        identities,
+        next_seq,
+        replay,
+        items,
+    })
 }
 
 /// Makes a journaled record visible: the one way, live and in recovery.
@@ -73,7 +92,10 @@ pub(crate) fn apply(
     if let Some(meta) = streams.get_mut(&record.stream)
         && shape::reconcile(meta, &record.events)?.is_some()
     {
-        return Err(Error::invalid(format!("stream {}: a journaled column changed its type", record.stream)));
+        return Err(Error::invalid(format!(
+            "stream {}: a journaled column changed its type",
+            record.stream
+        )));
     }
     let ack = Ack {
         accepted: event_seqs.len() as u64,
@@ -83,11 +105,19 @@ pub(crate) fn apply(
         duplicate: false,
     };
     if !event_seqs.is_empty() {
-        memtable.append(&record.stream, Chunk::new(&record.events, event_seqs)?, record.received_us)?;
+        memtable.append(
+            &record.stream,
+            Chunk::new(&record.events, event_seqs)?,
+            record.received_us,
+        )?;
     }
     if !quarantine_seqs.is_empty() {
         let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
-        memtable.append(&quarantine, Chunk::new(&record.quarantine, quarantine_seqs)?, record.received_us)?;
+        memtable.append(
+            &quarantine,
+            Chunk::new(&record.quarantine, quarantine_seqs)?,
+            record.received_us,
+        )?;
     }
     if let Some(identity) = &record.identity {
         identities.remember(identity.clone(), &ack, record.received_us);

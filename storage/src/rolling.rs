@@ -91,7 +91,11 @@ pub trait Roller: Send + Sync + Debug {
     ///
     /// # Errors
     /// When a definition cannot be read.
-    fn tiles(&self, rollups: &[&RollupMeta], events: &[RecordBatch]) -> Result<Vec<TileImage>, BoxError>;
+    fn tiles(
+        &self,
+        rollups: &[&RollupMeta],
+        events: &[RecordBatch],
+    ) -> Result<Vec<TileImage>, BoxError>;
 }
 
 /// A roller without rollups, for stores that only keep events.
@@ -99,10 +103,26 @@ pub trait Roller: Send + Sync + Debug {
 pub struct NoRollups;
 
 impl Roller for NoRollups {
-    fn rollups_for(&self, _: &Name, _: StreamKind, _: &[RollupMeta]) -> Result<Vec<NewRollup>, BoxError> {
+    fn rollups_for(
+        &self,
+        _: &Name,
+        _: StreamKind,
+        _: &[RollupMeta],
+    ) -> Result<Vec<NewRollup>, BoxError> {
         Ok(Vec::new())
     }
-    fn tiles(&self, rollups: &[&RollupMeta], _: &[RecordBatch]) -> Result<Vec<TileImage>, BoxError> {
-        Ok(rollups.iter().map(|_| TileImage { bytes: Vec::new(), sections: Vec::new(), events: 0 }).collect())
+    fn tiles(
+        &self,
+        rollups: &[&RollupMeta],
+        _: &[RecordBatch],
+    ) -> Result<Vec<TileImage>, BoxError> {
+        Ok(rollups
+            .iter()
+            .map(|_| TileImage {
+                bytes: Vec::new(),
+                sections: Vec::new(),
+                events: 0,
+            })
+            .collect())
     }
 }

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{
-    DataType, Field, Float64Type, Int16Type, Int64Type, Schema, TimestampMicrosecondType, UInt64Type,
+    DataType, Field, Float64Type, Int16Type, Int64Type, Schema, TimestampMicrosecondType,
+    UInt64Type,
 };
 use bson::{Bson, Document};
 
@@ -17,7 +16,10 @@ use crate::model::{Column, ColumnType, REST};
 
 /// Adds the columns of `events` to the stream and returns `events` with every column of the type
 /// that the stream gives it; `None` when nothing had to be changed.
-pub(crate) fn reconcile(meta: &mut StreamMeta, events: &RecordBatch) -> Result<Option<RecordBatch>> {
+pub(crate) fn reconcile(
+    meta: &mut StreamMeta,
+    events: &RecordBatch,
+) -> Result<Option<RecordBatch>> {
     let schema = events.schema();
     let mut misfits = Vec::new();
     for (i, field) in schema.fields().iter().enumerate() {
@@ -32,15 +34,22 @@ pub(crate) fn reconcile(meta: &mut StreamMeta, events: &RecordBatch) -> Result<O
         return Ok(None);
     }
     let rows = events.num_rows();
-    let mut rest: Vec<Option<Document>> = match events.column_by_name(REST).and_then(|a| a.as_binary_opt::<i32>()) {
-        Some(known) => known.iter().map(|doc| doc.and_then(|d| Document::from_reader(d).ok())).collect(),
+    let mut rest: Vec<Option<Document>> = match events
+        .column_by_name(REST)
+        .and_then(|a| a.as_binary_opt::<i32>())
+    {
+        Some(known) => known
+            .iter()
+            .map(|doc| doc.and_then(|d| Document::from_reader(d).ok()))
+            .collect(),
         None => vec![None; rows],
     };
     for i in &misfits {
         let (field, array) = (schema.field(*i), events.column(*i));
         for (row, doc) in rest.iter_mut().enumerate() {
             if array.is_valid(row) {
-                doc.get_or_insert_with(Document::new).insert(field.name().clone(), value(array, row));
+                doc.get_or_insert_with(Document::new)
+                    .insert(field.name().clone(), value(array, row));
             }
         }
     }
@@ -54,7 +63,10 @@ pub(crate) fn reconcile(meta: &mut StreamMeta, events: &RecordBatch) -> Result<O
     }
     let encoded: Vec<Option<Vec<u8>>> = rest
         .iter()
-        .map(|doc| doc.as_ref().map(|d| d.to_vec().expect("BUG: plain values are valid BSON")))
+        .map(|doc| {
+            doc.as_ref()
+                .map(|d| d.to_vec().expect("BUG: plain values are valid BSON"))
+        })
         .collect();
     fields.push(Arc::new(Field::new(REST, DataType::Binary, true)));
     columns.push(Arc::new(BinaryArray::from_iter(encoded)));
@@ -62,7 +74,11 @@ pub(crate) fn reconcile(meta: &mut StreamMeta, events: &RecordBatch) -> Result<O
         meta.columns.push(Column::new(REST, ColumnType::Binary));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(Some(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?))
+    Ok(Some(RecordBatch::try_new_with_options(
+        Arc::new(Schema::new(fields)),
+        columns,
+        &options,
+    )?))
 }
 
 fn value(array: &ArrayRef, row: usize) -> Bson {
@@ -80,8 +96,8 @@ fn value(array: &ArrayRef, row: usize) -> Bson {
             let us = array.as_primitive::<TimestampMicrosecondType>().value(row);
             bson::DateTime::from_millis(us.div_euclid(1000)).into()
         }
-        ColumnType::Uint64 => {
-            i64::try_from(array.as_primitive::<UInt64Type>().value(row)).unwrap_or(i64::MAX).into()
-        }
+        ColumnType::Uint64 => i64::try_from(array.as_primitive::<UInt64Type>().value(row))
+            .unwrap_or(i64::MAX)
+            .into(),
     }
 }

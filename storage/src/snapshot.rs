@@ -27,7 +27,10 @@ pub struct Snapshot {
     pub(crate) chunks: Chunks,
     pub(crate) next_seq: u64,
     /// Keeps the files of `manifest` on disk.
-    #[expect(dead_code, reason = "held so that the writer sees which versions are being read")]
+    #[expect(
+        dead_code,
+        reason = "held so that the writer sees which versions are being read"
+    )]
     pub(crate) pin: Arc<dyn std::any::Any + Send + Sync>,
 }
 

@@ -21,17 +21,19 @@ mod seal;
 pub use config::{Config, Options, StreamConfig};
 pub use seal::SealReport;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-use crossbeam_channel::Sender;
+use arrow::array::RecordBatch;
+use crossbeam_channel::{Receiver, Sender};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::env::{Fs, Guard, IoContext};
-use crate::error::{Error, Result};
-use crate::file::create_dir_durably;
+use crate::error::{Error, Kind, Result};
+use crate::file::{create_dir_durably, write_durably};
 use crate::identity::{Identities, SourcePosition};
 use crate::journal::{self, Journal, Syncer};
 use crate::manifest::{self, Committed, Manifest};
@@ -48,6 +50,8 @@ const LOCK: &str = "LOCK";
 const WRITER: &str = "WRITER";
 /// Batches that wait for the log thread before a sender waits too.
 const QUEUE: usize = 256;
+/// Batches kept for a follower that is slow.
+const FOLLOW_QUEUE: usize = 1024;
 /// After an unclean stop the sequence skips ahead past any number that may have been shown: more
 /// than can be journaled between two syncs.
 const SKIP: u64 = 1 << 24;
@@ -99,9 +103,20 @@ struct State {
     rotate: bool,
     /// First sequence number of each segment, oldest first.
     segments: Vec<(u64, u64)>,
-    seal_error: Option<String>,
+    /// Why the last seal failed, and what can be done about it.
+    seal_error: Option<(Kind, String)>,
     closing: bool,
-    seals: u64,
+    /// Those who follow what comes in.
+    followers: Vec<Sender<Arrived>>,
+}
+
+/// Events that have just become visible: the stream and its rows with `_seq`.
+#[derive(Debug, Clone)]
+pub struct Arrived {
+    /// Their stream.
+    pub stream: Name,
+    /// Typed columns with `time` and `_seq`.
+    pub events: RecordBatch,
 }
 
 /// Says that somebody reads this version.
@@ -120,6 +135,10 @@ struct Shared {
     sealing: Condvar,
     /// One seal at a time.
     sealer: Mutex<()>,
+    /// Directories whose names are known to be durable.
+    directories: Mutex<BTreeSet<PathBuf>>,
+    /// Whether [`Options::on_poison`] has been told.
+    told: AtomicBool,
     torn_bytes: u64,
     replayed: u64,
 }
@@ -154,10 +173,16 @@ impl Store {
                 manifest::commit(&*fs, data, None, new)?
             }
         };
-        let Recovered { memtable, streams, identities, next_seq, replay, items } =
-            recover(&*fs, data, &committed.manifest)?;
-        if replay.torn_bytes > 0 {
-            cut_tail(&*fs, data, &replay.last)?;
+        let Recovered {
+            memtable,
+            streams,
+            identities,
+            next_seq,
+            replay,
+            items,
+        } = recover(&*fs, data, &committed.manifest)?;
+        if replay.last.segment > 0 && (!committed.manifest.clean || replay.torn_bytes > 0) {
+            settle_tail(&*fs, data, &replay.last)?;
         }
         let unclean = !committed.manifest.clean || items > 0 || replay.torn_bytes > 0;
         let next_seq = if unclean { next_seq + SKIP } else { next_seq };
@@ -176,7 +201,13 @@ impl Store {
         )?;
         let mut segments = Vec::new();
         if replay.last.segment > 0 {
-            segments.push((replay.last.segment.min(committed.manifest.journal_floor.max(1)), 0));
+            segments.push((
+                replay
+                    .last
+                    .segment
+                    .min(committed.manifest.journal_floor.max(1)),
+                0,
+            ));
         }
         segments.push((journal.segment(), next_seq));
         let (commands, inbox) = crossbeam_channel::bounded(QUEUE);
@@ -197,11 +228,13 @@ impl Store {
                 segments,
                 seal_error: None,
                 closing: false,
-                seals: 0,
+                followers: Vec::new(),
             }),
             edits: Mutex::new(()),
             sealing: Condvar::new(),
             sealer: Mutex::new(()),
+            directories: Mutex::default(),
+            told: AtomicBool::new(false),
             torn_bytes: replay.torn_bytes,
             replayed: items,
         });
@@ -209,13 +242,19 @@ impl Store {
         shared.remove_unreferenced();
         let mut threads = Vec::new();
         let (waiters, waiting) = crossbeam_channel::unbounded();
-        let worker = Arc::clone(&shared);
-        threads.push(spawn("sync", move || log::sync_loop(&worker, &waiting))?);
-        let worker = Arc::clone(&shared);
-        threads.push(spawn("log", move || log::log_loop(&worker, journal, &inbox, &waiters))?);
-        let worker = Arc::clone(&shared);
-        threads.push(spawn("seal", move || seal::seal_loop(&worker))?);
-        Ok(Self { shared, commands: Some(commands), threads, _lock: lock })
+        threads.push(spawn(&shared, "sync", move |s| {
+            log::sync_loop(s, &waiting)
+        })?);
+        threads.push(spawn(&shared, "log", move |s| {
+            log::log_loop(s, journal, &inbox, &waiters);
+        })?);
+        threads.push(spawn(&shared, "seal", seal::seal_loop)?);
+        Ok(Self {
+            shared,
+            commands: Some(commands),
+            threads,
+            _lock: lock,
+        })
     }
 
     /// Names the address at which this process answers, for others that find the store locked.
@@ -243,9 +282,16 @@ impl Store {
         }
         let record = Record::of(batch);
         let payload = record.encode();
-        let request = Request { record, payload, concern, reply: Reply::new(reply) };
+        let request = Request {
+            record,
+            payload,
+            concern,
+            reply: Reply::new(reply),
+        };
         let commands = self.commands.as_ref().ok_or(Error::Closed)?;
-        commands.send(Command::Write(Box::new(request))).map_err(|_| Error::Closed)
+        commands
+            .send(Command::Write(Box::new(request)))
+            .map_err(|_| Error::Closed)
     }
 
     /// Writes a batch and waits until the write concern is reached.
@@ -274,6 +320,14 @@ impl Store {
         Arc::new(self.shared.snapshot())
     }
 
+    /// Follows what comes in from now on. A follower that does not keep up misses batches rather than
+    /// hold up the log thread; one that is dropped is forgotten.
+    pub fn follow(&self) -> Receiver<Arrived> {
+        let (send, receive) = crossbeam_channel::bounded(FOLLOW_QUEUE);
+        self.shared.state.lock().followers.push(send);
+        receive
+    }
+
     /// Adds items that never became a batch: refused before they could be read.
     pub fn count_refused(&self, stream: &Name, items: u64) {
         let mut state = self.shared.state.lock();
@@ -299,12 +353,16 @@ impl Store {
 
     /// What the store says of itself.
     pub fn status(&self) -> Status {
+        // The syncer's lock is held while a group is written: asked first, so that the state's is
+        // not held meanwhile.
+        let poisoned = self.shared.syncer.poisoned();
+        let durable_seq = self.shared.syncer.durable_seq();
         let state = self.shared.state.lock();
         Status {
-            seal_error: state.seal_error.clone(),
-            poisoned: self.shared.syncer.poisoned(),
+            seal_error: state.seal_error.as_ref().map(|(_, why)| why.clone()),
+            poisoned,
             memtable_bytes: state.memtable.bytes(),
-            durable_seq: self.shared.syncer.durable_seq(),
+            durable_seq,
             torn_bytes: self.shared.torn_bytes,
             replayed: self.shared.replayed,
         }
@@ -320,6 +378,9 @@ impl Store {
         if sealed.is_ok() {
             self.shared.edit(|manifest, state| {
                 manifest.clean = state.memtable.is_empty();
+                // The log thread has begun an empty segment as its last act: readers of a closed
+                // store have nothing to replay.
+                seal::drop_journal(manifest, state);
             })?;
             self.shared.remove_unreferenced();
         }
@@ -332,7 +393,7 @@ impl Store {
         self.shared.state.lock().closing = true;
         self.shared.sealing.notify_all();
         for thread in self.threads.drain(..) {
-            // A panic there has poisoned the journal; nothing is lost by going on.
+            // A panic there has poisoned the store; nothing is lost by going on.
             let _ignored = thread.join();
         }
     }
@@ -344,9 +405,40 @@ impl Drop for Store {
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+/// Poisons the store when its thread panics: a dead thread must not go unnoticed, nor may the others
+/// go on from what it has left half done.
+struct Watch {
+    shared: Arc<Shared>,
+    name: &'static str,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.poison(&Error::Unknown {
+                what: format!("the {} thread panicked", self.name),
+            });
+        }
+    }
+}
+
+fn spawn(
+    shared: &Arc<Shared>,
+    name: &'static str,
+    run: impl FnOnce(&Arc<Shared>) + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let watch = Watch {
+        shared: Arc::clone(shared),
+        name,
+    };
     let builder = std::thread::Builder::new().name(format!("logmill-{name}"));
-    builder.spawn(run).map_err(|source| Error::Io { op: "start thread", path: name.into(), source })
+    builder
+        .spawn(move || run(&watch.shared))
+        .map_err(|source| Error::Io {
+            op: "start thread",
+            path: name.into(),
+            source,
+        })
 }
 
 fn take_lock(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
@@ -365,21 +457,42 @@ fn take_lock(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
             let text = String::from_utf8_lossy(&text).into_owned();
             let mut words = text.split_whitespace();
             let pid = words.next().and_then(|w| w.parse().ok()).unwrap_or(0);
-            Err(Error::Locked { path: data.into(), pid, address: words.next().map(str::to_owned) })
+            Err(Error::Locked {
+                path: data.into(),
+                pid,
+                address: words.next().map(str::to_owned),
+            })
         }
     }
 }
 
 fn write_writer(fs: &dyn Fs, data: &Path, address: Option<&str>) -> Result<()> {
     let text = format!("{} {}\n", std::process::id(), address.unwrap_or(""));
-    crate::file::write_durably(fs, &data.join(WRITER), text.as_bytes()).map(|_| ())
+    write_durably(fs, &data.join(WRITER), text.as_bytes()).map(|_| ())
 }
 
-fn cut_tail(fs: &dyn Fs, data: &Path, last: &journal::Previous) -> Result<()> {
+/// Makes what was read of the last segment durable, and cuts off what was not.
+///
+/// What a killed process wrote may be in memory only, and after a failed sync the kernel takes pages
+/// for written that are not: syncing the old file would prove nothing. So its valid data is written
+/// once more, into a file that replaces it. The next segment will name its end, so it must not get
+/// shorter any more.
+fn settle_tail(fs: &dyn Fs, data: &Path, last: &journal::Previous) -> Result<()> {
     let path = journal::segment_path(data, last.segment);
-    let file = fs.open(&path).at("open", &path)?;
-    file.set_len(last.end).at("cut", &path)?;
-    file.sync_data().at("sync", &path)
+    let mut bytes = fs.read(&path).at("read", &path)?;
+    bytes.truncate(usize::try_from(last.end).expect("BUG: a segment fits into memory"));
+    match write_durably(fs, &path, &bytes) {
+        Ok(_) => {}
+        // There is no room for a copy: the old file is synced as it is.
+        Err(error) if error.kind() == Kind::DiskFull => {
+            let file = fs.open(&path).at("open", &path)?;
+            file.set_len(last.end).at("cut", &path)?;
+            file.sync_data().at("sync", &path)?;
+        }
+        Err(error) => return Err(error),
+    }
+    let dir = data.join(journal::DIR);
+    fs.sync_dir(&dir).at("sync", &dir)
 }
 
 impl Shared {
@@ -404,6 +517,15 @@ impl Shared {
         }
     }
 
+    /// Makes a directory durable, once in the life of this process.
+    fn create_dir(&self, directory: &Path) -> Result<()> {
+        if !self.directories.lock().contains(directory) {
+            create_dir_durably(self.fs(), &self.data, directory)?;
+            self.directories.lock().insert(directory.to_path_buf());
+        }
+        Ok(())
+    }
+
     /// Commits one manifest edit. `change` gets the manifest to change and the state, and is the
     /// only thing that happens between reading the current version and writing the next.
     fn edit(&self, change: impl FnOnce(&mut Manifest, &State)) -> Result<()> {
@@ -412,8 +534,15 @@ impl Shared {
 
     /// As [`Shared::edit`]; `also` changes the state in the same moment in which the new version
     /// becomes visible.
-    fn edit_and(&self, change: impl FnOnce(&mut Manifest, &State), also: impl FnOnce(&mut State)) -> Result<()> {
+    fn edit_and(
+        &self,
+        change: impl FnOnce(&mut Manifest, &State),
+        also: impl FnOnce(&mut State),
+    ) -> Result<()> {
         let _one_at_a_time = self.edits.lock();
+        if let Some(why) = self.syncer.poisoned() {
+            return Err(Error::Unknown { what: why });
+        }
         let (current, mut next) = {
             let state = self.state.lock();
             let mut next = (*state.committed.manifest).clone();
@@ -423,11 +552,17 @@ impl Shared {
         };
         let removed = self.unlink_pending(&current.manifest);
         next.pending.retain(|p| !removed.contains(&p.path));
-        let committed = manifest::commit(self.fs(), &self.data, Some(&current), next)?;
+        let outcome = manifest::commit(self.fs(), &self.data, Some(&current), next);
+        if let Err(error @ Error::Unknown { .. }) = &outcome {
+            self.poison(error);
+        }
+        let committed = outcome?;
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.pin, Arc::new(Pin));
         state.old_pins.retain(|(_, pin)| pin.strong_count() > 0);
-        state.old_pins.push((current.manifest.version, Arc::downgrade(&old)));
+        state
+            .old_pins
+            .push((current.manifest.version, Arc::downgrade(&old)));
         state.committed = committed;
         also(&mut state);
         drop(state);
@@ -444,17 +579,31 @@ impl Shared {
         let here = {
             let state = self.state.lock();
             let live = |p: &&(u64, Weak<Pin>)| p.1.strong_count() > 0;
-            state.old_pins.iter().filter(live).map(|(version, _)| *version).min()
+            state
+                .old_pins
+                .iter()
+                .filter(live)
+                .map(|(version, _)| *version)
+                .min()
         };
         // When the readers cannot be asked nothing is removed; the next edit asks again.
-        let Ok(elsewhere) = readers::oldest(self.fs(), &self.data) else { return removed };
-        let oldest = current.version.min(here.unwrap_or(u64::MAX)).min(elsewhere.unwrap_or(u64::MAX));
+        let Ok(elsewhere) = readers::oldest(self.fs(), &self.data) else {
+            return removed;
+        };
+        let oldest = current
+            .version
+            .min(here.unwrap_or(u64::MAX))
+            .min(elsewhere.unwrap_or(u64::MAX));
         for pending in current.pending.iter().filter(|p| p.since <= oldest) {
             let path = self.data.join(&pending.path);
             match self.fs().remove(&path) {
                 Ok(()) => removed.push(pending.path.clone()),
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => removed.push(pending.path.clone()),
-                Err(e) => tracing::warn!(path = %path.display(), error = %e, "could not remove a file; will try again"),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                    removed.push(pending.path.clone())
+                }
+                Err(e) => {
+                    tracing::warn!(path = %path.display(), error = %e, "could not remove a file; will try again")
+                }
             }
         }
         removed
@@ -470,7 +619,9 @@ impl Shared {
     /// Takes nothing any more and tells the process.
     fn poison(&self, error: &Error) {
         self.syncer.poison(&error.to_string());
-        if let Some(tell) = &self.options.on_poison {
+        if let Some(tell) = &self.options.on_poison
+            && !self.told.swap(true, Ordering::SeqCst)
+        {
             tell(error);
         }
     }
@@ -484,7 +635,10 @@ impl Shared {
             .options
             .roller
             .rollups_for(name, kind, &existing)
-            .map_err(|source| Error::Rollup { rollup: name.to_string(), source })?;
+            .map_err(|source| Error::Rollup {
+                rollup: name.to_string(),
+                source,
+            })?;
         let columns = meta.clone();
         self.edit_and(
             |manifest, _| {

@@ -15,12 +15,21 @@ const ZONES: [Tz; 10] = [
 ];
 
 fn us(rfc3339: &str) -> i64 {
-    DateTime::parse_from_rfc3339(rfc3339).expect("a time").timestamp_micros()
+    DateTime::parse_from_rfc3339(rfc3339)
+        .expect("a time")
+        .timestamp_micros()
 }
 
 fn check(zone: Tz, level: Level, t: &str, start: &str, end: &str) {
     let bucket = Calendar::new(zone, WeekStart::Sunday).bucket(level, us(t));
-    assert_eq!(bucket, Bucket { start_us: us(start), end_us: us(end) }, "{zone} {level} {t}");
+    assert_eq!(
+        bucket,
+        Bucket {
+            start_us: us(start),
+            end_us: us(end)
+        },
+        "{zone} {level} {t}"
+    );
 }
 
 /// Everything the header promises about the buckets around one instant.
@@ -30,10 +39,22 @@ fn check_laws(zone: Tz, week: WeekStart, t_us: i64) {
         let bucket = calendar.bucket(level, t_us);
         assert!(bucket.contains(t_us), "{zone} {level} {t_us}: {bucket:?}");
         for inside in [bucket.start_us, bucket.end_us - 1] {
-            assert_eq!(calendar.bucket(level, inside), bucket, "{zone} {level} {t_us}");
+            assert_eq!(
+                calendar.bucket(level, inside),
+                bucket,
+                "{zone} {level} {t_us}"
+            );
         }
-        assert_eq!(calendar.bucket(level, bucket.end_us).start_us, bucket.end_us, "{zone} {level} {t_us}");
-        assert_eq!(calendar.bucket(level, bucket.start_us - 1).end_us, bucket.start_us, "{zone} {level} {t_us}");
+        assert_eq!(
+            calendar.bucket(level, bucket.end_us).start_us,
+            bucket.end_us,
+            "{zone} {level} {t_us}"
+        );
+        assert_eq!(
+            calendar.bucket(level, bucket.start_us - 1).end_us,
+            bucket.start_us,
+            "{zone} {level} {t_us}"
+        );
         for finer in level.chain() {
             let inner = calendar.bucket(*finer, t_us);
             assert!(
@@ -46,41 +67,148 @@ fn check_laws(zone: Tz, week: WeekStart, t_us: i64) {
 
 #[test]
 fn buckets_of_known_instants() {
-    let (berlin, apia, sao) = (Tz::Europe__Berlin, Tz::Pacific__Apia, Tz::America__Sao_Paulo);
-    check(Tz::UTC, Level::Week, "2000-10-10T20:55:36Z", "2000-10-08T00:00:00Z", "2000-10-15T00:00:00Z");
-    check(Tz::UTC, Level::Month, "2000-02-29T20:55:36Z", "2000-02-01T00:00:00Z", "2000-03-01T00:00:00Z");
-    check(Tz::UTC, Level::Year, "1969-12-31T23:59:59.999999Z", "1969-01-01T00:00:00Z", "1970-01-01T00:00:00Z");
-    check(Tz::UTC, Level::Minute, "1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:00Z", "1970-01-01T00:00:00Z");
-    check(berlin, Level::Day, "2024-03-31T10:00:00Z", "2024-03-30T23:00:00Z", "2024-03-31T22:00:00Z");
-    check(berlin, Level::Day, "2024-10-27T10:00:00Z", "2024-10-26T22:00:00Z", "2024-10-27T23:00:00Z");
+    let (berlin, apia, sao) = (
+        Tz::Europe__Berlin,
+        Tz::Pacific__Apia,
+        Tz::America__Sao_Paulo,
+    );
+    check(
+        Tz::UTC,
+        Level::Week,
+        "2000-10-10T20:55:36Z",
+        "2000-10-08T00:00:00Z",
+        "2000-10-15T00:00:00Z",
+    );
+    check(
+        Tz::UTC,
+        Level::Month,
+        "2000-02-29T20:55:36Z",
+        "2000-02-01T00:00:00Z",
+        "2000-03-01T00:00:00Z",
+    );
+    check(
+        Tz::UTC,
+        Level::Year,
+        "1969-12-31T23:59:59.999999Z",
+        "1969-01-01T00:00:00Z",
+        "1970-01-01T00:00:00Z",
+    );
+    check(
+        Tz::UTC,
+        Level::Minute,
+        "1969-12-31T23:59:59.999999Z",
+        "1969-12-31T23:59:00Z",
+        "1970-01-01T00:00:00Z",
+    );
+    check(
+        berlin,
+        Level::Day,
+        "2024-03-31T10:00:00Z",
+        "2024-03-30T23:00:00Z",
+        "2024-03-31T22:00:00Z",
+    );
+    check(
+        berlin,
+        Level::Day,
+        "2024-10-27T10:00:00Z",
+        "2024-10-26T22:00:00Z",
+        "2024-10-27T23:00:00Z",
+    );
     // The hour that clocks repeat is two buckets.
-    check(berlin, Level::Hour, "2024-10-27T00:59:59Z", "2024-10-27T00:00:00Z", "2024-10-27T01:00:00Z");
-    check(berlin, Level::Hour, "2024-10-27T01:00:00Z", "2024-10-27T01:00:00Z", "2024-10-27T02:00:00Z");
-    check(Tz::Asia__Kolkata, Level::Hour, "2024-01-01T00:00:00Z", "2023-12-31T23:30:00Z", "2024-01-01T00:30:00Z");
+    check(
+        berlin,
+        Level::Hour,
+        "2024-10-27T00:59:59Z",
+        "2024-10-27T00:00:00Z",
+        "2024-10-27T01:00:00Z",
+    );
+    check(
+        berlin,
+        Level::Hour,
+        "2024-10-27T01:00:00Z",
+        "2024-10-27T01:00:00Z",
+        "2024-10-27T02:00:00Z",
+    );
+    check(
+        Tz::Asia__Kolkata,
+        Level::Hour,
+        "2024-01-01T00:00:00Z",
+        "2023-12-31T23:30:00Z",
+        "2024-01-01T00:30:00Z",
+    );
     // Lord Howe moves by half an hour: 24½ hours, and an hour cut in two.
-    check(Tz::Australia__Lord_Howe, Level::Day, "2024-04-06T16:00:00Z", "2024-04-06T13:00:00Z", "2024-04-07T13:30:00Z");
-    check(Tz::Australia__Lord_Howe, Level::Hour, "2024-04-06T15:10:00Z", "2024-04-06T15:00:00Z", "2024-04-06T15:30:00Z");
+    check(
+        Tz::Australia__Lord_Howe,
+        Level::Day,
+        "2024-04-06T16:00:00Z",
+        "2024-04-06T13:00:00Z",
+        "2024-04-07T13:30:00Z",
+    );
+    check(
+        Tz::Australia__Lord_Howe,
+        Level::Hour,
+        "2024-04-06T15:10:00Z",
+        "2024-04-06T15:00:00Z",
+        "2024-04-06T15:30:00Z",
+    );
     // A day without midnight begins at one o'clock.
-    check(sao, Level::Day, "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z");
+    check(
+        sao,
+        Level::Day,
+        "2018-11-04T12:00:00Z",
+        "2018-11-04T03:00:00Z",
+        "2018-11-05T02:00:00Z",
+    );
     // 30 December 2011 does not exist in Samoa.
-    check(apia, Level::Day, "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z");
-    check(apia, Level::Day, "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z");
+    check(
+        apia,
+        Level::Day,
+        "2011-12-30T09:59:59Z",
+        "2011-12-29T10:00:00Z",
+        "2011-12-30T10:00:00Z",
+    );
+    check(
+        apia,
+        Level::Day,
+        "2011-12-30T10:00:00Z",
+        "2011-12-30T10:00:00Z",
+        "2011-12-31T10:00:00Z",
+    );
 }
 
 #[test]
 fn weeks_begin_on_the_day_asked_for() {
     let monday = Calendar::new(Tz::UTC, WeekStart::Monday);
-    assert_eq!(monday.bucket(Level::Week, us("2000-10-08T12:00:00Z")).start_us, us("2000-10-02T00:00:00Z"));
-    assert_eq!(monday.bucket(Level::Week, us("2000-10-09T00:00:00Z")).start_us, us("2000-10-09T00:00:00Z"));
+    assert_eq!(
+        monday
+            .bucket(Level::Week, us("2000-10-08T12:00:00Z"))
+            .start_us,
+        us("2000-10-02T00:00:00Z")
+    );
+    assert_eq!(
+        monday
+            .bucket(Level::Week, us("2000-10-09T00:00:00Z"))
+            .start_us,
+        us("2000-10-09T00:00:00Z")
+    );
 }
 
 #[test]
 fn partitions_are_coarser_calendar_intervals() {
     let calendar = Calendar::new(Tz::Europe__Berlin, WeekStart::Sunday);
     let t = us("2024-06-15T12:00:00Z");
-    assert_eq!(calendar.partition(Level::Minute, t), us("2024-06-14T22:00:00Z"));
-    assert_eq!(calendar.partition(Level::Hour, t), us("2024-05-31T22:00:00Z"));
-    assert_eq!(calendar.partition(Level::Day, t), us("2023-12-31T23:00:00Z"));
+    assert_eq!(
+        calendar.partition(Level::Minute, t),
+        us("2024-06-14T22:00:00Z")
+    );
+    assert_eq!(
+        calendar.partition(Level::Hour, t),
+        us("2024-05-31T22:00:00Z")
+    );
+    assert_eq!(
+        calendar.partition(Level::Day, t),
+        us("2023-12-31T23:00:00Z")
+    );
     assert_eq!(calendar.partition(Level::Week, t), 0);
 }
 
@@ -94,8 +222,17 @@ fn laws_hold_around_every_change_of_offset() {
             t += DAY_S;
             let offset = calendar.offset_s(t);
             if offset != before {
-                let change = first_where(t - DAY_S, t, |s| calendar.offset_s(s) == offset) * SECOND_US;
-                for around in [-1, 0, 1, -SECOND_US * 60, SECOND_US * 60, -SECOND_US * 3_600, SECOND_US * 3_600] {
+                let change =
+                    first_where(t - DAY_S, t, |s| calendar.offset_s(s) == offset) * SECOND_US;
+                for around in [
+                    -1,
+                    0,
+                    1,
+                    -SECOND_US * 60,
+                    SECOND_US * 60,
+                    -SECOND_US * 3_600,
+                    SECOND_US * 3_600,
+                ] {
                     check_laws(zone, WeekStart::Sunday, change + around);
                 }
                 before = offset;

@@ -1,17 +1,317 @@
-//! stub
-use arrow::array::RecordBatch;
-use crate::calendar::Level;
+//! Cells into the columns of a level table: means, quantiles and estimates are computed here.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryBuilder, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
+    TimestampMicrosecondArray, UInt32Array,
+};
+use arrow::compute::take;
+use arrow::datatypes::Schema;
+
+use super::merge::{key_ranks, ranks_of_buckets};
+use super::{QUANTILES, columns, columns_of};
+use crate::calendar::{Cursor, Level};
 use crate::cells::Cells;
-use crate::definition::Definition;
-use crate::error::Result;
+use crate::column::{Buckets, Numeric, Sets, or_zero};
+use crate::definition::{Component, Definition, Measure, MeasureKind};
+use crate::error::{Error, Result};
+use crate::group::group;
+use crate::state::{
+    Distinct, HistogramParts, REGISTERS, SCALE, decode_registers, estimate, quantile,
+};
 
 /// Turns merged cells into the columns `names` of the level table, in that order, sorted by
 /// (bucket, keys), null before any value.
 ///
 /// # Errors
-/// [`crate::Error::Invalid`] for a column that the level does not have or whose state was not read, and
+/// [`Error::Invalid`] for a column that the level does not have or whose state was not read, and
 /// when an integer sum does not fit 64 bits.
-pub fn finalise(definition: &Definition, level: Level, cells: &Cells, names: &[&str]) -> Result<RecordBatch> {
-    let _ = (definition, level, cells, names);
-    unimplemented!()
+pub fn finalise(
+    definition: &Definition,
+    level: Level,
+    cells: &Cells,
+    names: &[&str],
+) -> Result<RecordBatch> {
+    let sorted = sorted(cells);
+    let schema = columns(definition, level);
+    let mut fields = Vec::with_capacity(names.len());
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(names.len());
+    for name in names {
+        let field = schema.iter().find(|f| f.name() == name);
+        let Some(field) = field else {
+            return Err(Error::invalid(format!(
+                "{}.{} has no column {name}",
+                definition.name(),
+                level.table()
+            )));
+        };
+        let array = column(definition, level, &sorted, name)?;
+        fields.push(field.clone());
+        arrays.push(array);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(cells.len()));
+    Ok(RecordBatch::try_new_with_options(
+        Arc::new(Schema::new(fields)),
+        arrays,
+        &options,
+    )?)
+}
+
+/// The cells by bucket and key.
+fn sorted(cells: &Cells) -> Cow<'_, Cells> {
+    let ranks = key_ranks(&cells.keys, &cells.key);
+    let minor: Vec<u32> = cells.key.iter().map(|k| ranks[*k as usize]).collect();
+    let (major, starts) = ranks_of_buckets(&cells.bucket);
+    let order = group(&major, &minor, starts.len(), cells.keys.len.max(1)).order;
+    if order.is_sorted() {
+        return Cow::Borrowed(cells);
+    }
+    Cow::Owned(Cells {
+        keys: Arc::clone(&cells.keys),
+        coupons: Arc::clone(&cells.coupons),
+        bucket: order.iter().map(|c| cells.bucket[*c as usize]).collect(),
+        key: order.iter().map(|c| cells.key[*c as usize]).collect(),
+        count: order.iter().map(|c| cells.count[*c as usize]).collect(),
+        columns: cells
+            .columns
+            .iter()
+            .map(|c| c.as_ref().map(|c| c.take(&order)))
+            .collect(),
+    })
+}
+
+fn column(definition: &Definition, level: Level, cells: &Cells, name: &str) -> Result<ArrayRef> {
+    if name == "bucket" {
+        return Ok(Arc::new(
+            TimestampMicrosecondArray::from(cells.bucket.clone()).with_timezone("UTC"),
+        ));
+    }
+    if name == "bucket_end" {
+        let mut cursor = Cursor::new(definition.calendar());
+        let ends = cells.bucket.iter().map(|b| cursor.bucket(level, *b).end_us);
+        return Ok(Arc::new(
+            TimestampMicrosecondArray::from_iter_values(ends).with_timezone("UTC"),
+        ));
+    }
+    if let Some(nth) = definition.by().iter().position(|k| k.name == name) {
+        let indices = UInt32Array::from(cells.key.clone());
+        return Ok(take(&cells.keys.columns[nth], &indices, None)?);
+    }
+    let owner = definition
+        .measures()
+        .iter()
+        .find(|m| columns_of(m).iter().any(|f| f.name() == name));
+    let measure = owner.expect("BUG: a column of the level is a key's or a measure's");
+    measure_column(definition, cells, measure, name)
+}
+
+fn measure_column(
+    definition: &Definition,
+    cells: &Cells,
+    measure: &Measure,
+    name: &str,
+) -> Result<ArrayRef> {
+    let components = definition.components_for(measure);
+    let state = |nth: usize| {
+        cells.columns[components[nth]]
+            .as_ref()
+            .ok_or_else(|| Error::invalid(format!("the state of {name} was not read")))
+    };
+    match &measure.kind {
+        MeasureKind::Count => integers(name, cells.count.iter().map(|c| Some(i128::from(*c)))),
+        MeasureKind::Sum(f) => numbers(name, f.scaled, sums(state(0)?.numeric())),
+        MeasureKind::Min(f) => numbers(name, f.scaled, extremes(state(0)?.numeric(), false)),
+        MeasureKind::Max(f) => numbers(name, f.scaled, extremes(state(0)?.numeric(), true)),
+        MeasureKind::Mean(f) => Ok(means(state(0)?.numeric(), f.scaled)),
+        MeasureKind::Histogram { field, .. } => {
+            let numeric = state(0)?.numeric();
+            let scaled = field.scaled;
+            let suffix = name.strip_prefix(&*measure.name).unwrap_or(name);
+            match suffix {
+                "_count" => integers(name, numeric.n.iter().map(|n| Some(i128::from(*n)))),
+                "_sum" => numbers(name, scaled, sums(numeric)),
+                "_mean" => Ok(means(numeric, scaled)),
+                "_min" => numbers(name, scaled, extremes(numeric, false)),
+                "_max" => numbers(name, scaled, extremes(numeric, true)),
+                _ => histogram_column(name, suffix, numeric, state(1)?.buckets(), scaled),
+            }
+        }
+        MeasureKind::Distinct { .. } => {
+            let sets = state(0)?.sets();
+            if *name == *measure.name {
+                Ok(Arc::new(Int64Array::from_iter_values(
+                    (0..cells.len()).map(|c| count_distinct(sets, c)),
+                )))
+            } else {
+                let mut out = BinaryBuilder::new();
+                let mut bytes = Vec::new();
+                for cell in 0..cells.len() {
+                    bytes.clear();
+                    encode_distinct(sets, &cells.coupons, cell, &mut bytes);
+                    out.append_value(&bytes);
+                }
+                Ok(Arc::new(out.finish()))
+            }
+        }
+    }
+}
+
+/// Overflow, quantiles and the state itself.
+fn histogram_column(
+    name: &str,
+    suffix: &str,
+    numeric: &Numeric,
+    buckets: &Buckets,
+    scaled: bool,
+) -> Result<ArrayRef> {
+    let cells = 0..numeric.n.len();
+    if suffix == "_overflow" {
+        return integers(
+            name,
+            cells.map(|c| Some(i128::from(or_zero(&buckets.overflow, c)))),
+        );
+    }
+    if let Some((_, q)) = QUANTILES
+        .iter()
+        .find(|(label, _)| suffix.strip_prefix('_') == Some(label))
+    {
+        return numbers(
+            name,
+            scaled,
+            cells.map(|c| quantile(&parts(numeric, buckets, scaled, c), *q)),
+        );
+    }
+    let mut out = BinaryBuilder::new();
+    let mut bytes = Vec::new();
+    for cell in cells {
+        bytes.clear();
+        parts(numeric, buckets, scaled, cell).encode(&mut bytes);
+        out.append_value(&bytes);
+    }
+    Ok(Arc::new(out.finish()))
+}
+
+/// One cell's histogram.
+pub(crate) fn parts<'a>(
+    numeric: &Numeric,
+    buckets: &'a Buckets,
+    scaled: bool,
+    cell: usize,
+) -> HistogramParts<'a> {
+    let (index, counts) = buckets.entries(cell);
+    let (min, max) = numeric
+        .range
+        .as_ref()
+        .map_or((0, 0), |(min, max)| (min[cell], max[cell]));
+    HistogramParts {
+        layout: buckets.layout,
+        scaled,
+        n: numeric.n[cell],
+        unfit: or_zero(&numeric.unfit, cell),
+        sum: numeric.sum[cell],
+        min,
+        max,
+        overflow: or_zero(&buckets.overflow, cell),
+        index,
+        counts,
+    }
+}
+
+/// One cell's distinct count.
+pub(crate) fn count_distinct(sets: &Sets, cell: usize) -> i64 {
+    let Some(body) = sets.body(cell) else {
+        return sets.coupons(cell).len() as i64;
+    };
+    let mut registers = [0; REGISTERS];
+    decode_registers(body, &mut registers).expect("BUG: bodies are checked when they are read");
+    estimate(&registers).round() as i64
+}
+
+/// One cell's set as a state.
+pub(crate) fn encode_distinct(sets: &Sets, coupons: &[u64], cell: usize, out: &mut Vec<u8>) {
+    if let Some(body) = sets.body(cell) {
+        return Distinct::encode_body(body, out);
+    }
+    let mut hashes: Vec<u64> = sets
+        .coupons(cell)
+        .iter()
+        .map(|id| coupons[*id as usize])
+        .collect();
+    hashes.sort_unstable();
+    Distinct::encode_coupons(&hashes, out);
+}
+
+fn sums(numeric: &Numeric) -> impl Iterator<Item = Option<i128>> + '_ {
+    numeric
+        .n
+        .iter()
+        .zip(&numeric.sum)
+        .map(|(n, sum)| (*n > 0).then_some(*sum))
+}
+
+fn extremes(numeric: &Numeric, largest: bool) -> impl Iterator<Item = Option<i128>> + '_ {
+    let values = numeric
+        .range
+        .as_ref()
+        .map(|(min, max)| if largest { max } else { min });
+    numeric
+        .n
+        .iter()
+        .enumerate()
+        .map(move |(cell, n)| values.filter(|_| *n > 0).map(|v| v[cell]))
+}
+
+fn means(numeric: &Numeric, scaled: bool) -> ArrayRef {
+    let unit = if scaled { SCALE as f64 } else { 1.0 };
+    let mean = |(n, sum): (&u64, &i128)| (*n > 0).then(|| *sum as f64 / *n as f64 / unit);
+    Arc::new(
+        numeric
+            .n
+            .iter()
+            .zip(&numeric.sum)
+            .map(mean)
+            .collect::<Float64Array>(),
+    )
+}
+
+fn numbers(
+    name: &str,
+    scaled: bool,
+    values: impl Iterator<Item = Option<i128>>,
+) -> Result<ArrayRef> {
+    if scaled {
+        return Ok(Arc::new(
+            values
+                .map(|v| v.map(|v| v as f64 / SCALE as f64))
+                .collect::<Float64Array>(),
+        ));
+    }
+    integers(name, values)
+}
+
+fn integers(name: &str, values: impl Iterator<Item = Option<i128>>) -> Result<ArrayRef> {
+    let narrow = |value: Option<i128>| {
+        value
+            .map(|v| {
+                i64::try_from(v)
+                    .map_err(|_| Error::invalid(format!("{name} is {v}, which exceeds 64 bits")))
+            })
+            .transpose()
+    };
+    Ok(Arc::new(
+        values.map(narrow).collect::<Result<Int64Array>>()?,
+    ))
+}
+
+/// Whether a component is a decimal's.
+pub(crate) fn is_scaled(definition: &Definition, component: &Component) -> bool {
+    match component {
+        Component::Numeric { field, .. } => field.scaled,
+        Component::Histogram { numeric, .. } => {
+            is_scaled(definition, &definition.components()[*numeric])
+        }
+        Component::Distinct { .. } => false,
+    }
 }

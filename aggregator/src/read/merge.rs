@@ -1,12 +1,246 @@
-//! stub
+//! Merging cells that have dictionaries of their own.
+//!
+//! The inputs are put behind each other under one dictionary of keys and one of coupons, grouped
+//! by (bucket, key) and reduced: the same reduction that takes the cascade from level to level.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::{interleave, take};
+use arrow::row::{RowConverter, SortField};
+use hashbrown::{HashMap, HashTable};
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::calendar::Level;
-use crate::cells::Cells;
+use crate::cells::{Cells, Keys, Projection};
+use crate::column::Column;
 use crate::definition::Definition;
+use crate::group::group;
+
+/// A key id or coupon id that no cell uses.
+const UNUSED: u32 = u32::MAX;
 
 /// Merges cells of one level from any number of tiles and memtable chunks, each with dictionaries
-/// of its own. The result holds the states that every input has, one cell per (bucket, key),
-/// sorted by bucket and then in no particular order of keys.
+/// of its own. The result holds the states that every input has, and one cell per (bucket, key).
 pub fn merge(definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells {
-    let _ = (definition, level, inputs);
-    unimplemented!()
+    let present: Vec<bool> = (0..definition.components().len())
+        .map(|nth| inputs.iter().all(|input| input.columns[nth].is_some()))
+        .collect();
+    let projection = Projection {
+        components: present,
+    };
+    let inputs: Vec<&Cells> = inputs.iter().copied().filter(|i| !i.is_empty()).collect();
+    let mut all = Cells::empty(definition, level, &projection);
+    if let [one] = inputs[..] {
+        all = one.clone();
+        for (column, wanted) in all.columns.iter_mut().zip(&projection.components) {
+            if !wanted {
+                *column = None;
+            }
+        }
+        return all;
+    }
+    if inputs.is_empty() {
+        return all;
+    }
+    let (keys, key_maps) = unify_keys(&inputs);
+    let (coupons, coupon_maps) = unify_coupons(&inputs);
+    for ((input, key_map), coupon_map) in inputs.iter().zip(&key_maps).zip(&coupon_maps) {
+        let before = all.len();
+        all.bucket.extend_from_slice(&input.bucket);
+        all.key
+            .extend(input.key.iter().map(|k| key_map[*k as usize]));
+        all.count.extend_from_slice(&input.count);
+        for (mine, other) in all.columns.iter_mut().zip(&input.columns) {
+            if let (Some(mine), Some(other)) = (mine, other) {
+                mine.append(other, before, input.len(), coupon_map);
+            }
+        }
+    }
+    all.keys = Arc::new(keys);
+    all.coupons = Arc::new(coupons);
+    let (ranks, starts) = ranks_of_buckets(&all.bucket);
+    let groups = group(&ranks, &all.key, starts.len(), all.keys.len);
+    let reduced = |column: &Column| column.reduce(&groups, true, &all.coupons);
+    let columns = all
+        .columns
+        .iter()
+        .map(|c| c.as_ref().map(reduced))
+        .collect();
+    Cells {
+        bucket: groups.firsts().map(|c| all.bucket[c]).collect(),
+        key: groups.firsts().map(|c| all.key[c]).collect(),
+        count: groups
+            .iter()
+            .map(|g| {
+                g.iter()
+                    .fold(0, |sum, c| all.count[*c as usize].wrapping_add(sum))
+            })
+            .collect(),
+        columns,
+        keys: all.keys,
+        coupons: all.coupons,
+    }
+}
+
+/// The rank of each cell's bucket, and the starts of the buckets that occur, rising.
+pub(crate) fn ranks_of_buckets(buckets: &[i64]) -> (Vec<u32>, Vec<i64>) {
+    let mut starts: Vec<i64> = Vec::new();
+    for bucket in buckets {
+        if starts.last() != Some(bucket) {
+            starts.push(*bucket);
+        }
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    let mut last = 0;
+    let rank = |bucket: &i64| {
+        if starts[last] != *bucket {
+            last = starts
+                .binary_search(bucket)
+                .expect("BUG: every bucket is listed");
+        }
+        last as u32
+    };
+    (buckets.iter().map(rank).collect(), starts)
+}
+
+/// Whether each row of a dictionary of `len` is referred to.
+fn used<'a>(len: usize, ids: impl Iterator<Item = &'a u32>) -> Vec<u32> {
+    let mut is_used = vec![false; len];
+    ids.for_each(|id| is_used[*id as usize] = true);
+    (0..len as u32).filter(|id| is_used[*id as usize]).collect()
+}
+
+/// One dictionary of the keys that the inputs use, and each input's key ids in it.
+pub(crate) fn unify_keys(inputs: &[&Cells]) -> (Keys, Vec<Vec<u32>>) {
+    let first = &inputs[0].keys;
+    if inputs.iter().all(|i| Arc::ptr_eq(&i.keys, first)) {
+        let same: Vec<u32> = (0..first.len as u32).collect();
+        return (first.as_ref().clone(), vec![same; inputs.len()]);
+    }
+    let mut maps: Vec<Vec<u32>> = inputs.iter().map(|i| vec![UNUSED; i.keys.len]).collect();
+    if first.columns.is_empty() {
+        maps.iter_mut().for_each(|map| map.fill(0));
+        return (
+            Keys {
+                columns: Vec::new(),
+                len: 1,
+            },
+            maps,
+        );
+    }
+    let fields = first
+        .columns
+        .iter()
+        .map(|c| SortField::new(c.data_type().clone()))
+        .collect();
+    let converter = RowConverter::new(fields).expect("BUG: key types have an order");
+    let mut rows = converter.empty_rows(0, 0);
+    // Where each different key stands, as (input, row of the input's dictionary).
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    let mut table: HashTable<(u64, u32)> = HashTable::new();
+    // Per different key its row in `rows`.
+    let mut row_of: Vec<usize> = Vec::new();
+    for (nth, input) in inputs.iter().enumerate() {
+        let ids = used(input.keys.len, input.key.iter());
+        let columns = select(&input.keys, &ids);
+        let base = rows.num_rows();
+        converter
+            .append(&mut rows, &columns)
+            .expect("BUG: dictionaries of one rollup have one type");
+        for (at, id) in ids.iter().enumerate() {
+            let row = rows.row(base + at);
+            let hash = xxh3_64(row.as_ref());
+            let found = table
+                .entry(
+                    hash,
+                    |(h, key)| *h == hash && rows.row(row_of[*key as usize]) == row,
+                    |(h, _)| *h,
+                )
+                .or_insert_with(|| {
+                    places.push((nth, *id as usize));
+                    row_of.push(base + at);
+                    (hash, places.len() as u32 - 1)
+                });
+            maps[nth][*id as usize] = found.get().1;
+        }
+    }
+    let columns = (0..first.columns.len())
+        .map(|column| {
+            let arrays: Vec<&dyn Array> = inputs
+                .iter()
+                .map(|i| i.keys.columns[column].as_ref())
+                .collect();
+            interleave(&arrays, &places).expect("BUG: dictionaries of one rollup have one type")
+        })
+        .collect();
+    (
+        Keys {
+            columns,
+            len: places.len(),
+        },
+        maps,
+    )
+}
+
+/// Some rows of a dictionary.
+fn select(keys: &Keys, ids: &[u32]) -> Vec<ArrayRef> {
+    let indices = UInt32Array::from(ids.to_vec());
+    let column =
+        |c: &ArrayRef| take(c, &indices, None).expect("BUG: key ids are rows of the dictionary");
+    keys.columns.iter().map(column).collect()
+}
+
+/// The rank of each key that some cell uses, by value, null first; others have rank 0.
+pub(crate) fn key_ranks(keys: &Keys, used_by: &[u32]) -> Vec<u32> {
+    let mut ranks = vec![0; keys.len];
+    if keys.columns.is_empty() {
+        return ranks;
+    }
+    let ids = used(keys.len, used_by.iter());
+    let columns = select(keys, &ids);
+    let fields = columns
+        .iter()
+        .map(|c| SortField::new(c.data_type().clone()))
+        .collect();
+    let converter = RowConverter::new(fields).expect("BUG: key types have an order");
+    let rows = converter
+        .convert_columns(&columns)
+        .expect("BUG: the converter was made for these");
+    let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+    order.sort_unstable_by(|a, b| rows.row(*a as usize).cmp(&rows.row(*b as usize)));
+    for (rank, nth) in order.iter().enumerate() {
+        ranks[ids[*nth as usize] as usize] = rank as u32;
+    }
+    ranks
+}
+
+/// One dictionary of the coupons that the inputs use, and each input's coupon ids in it.
+fn unify_coupons(inputs: &[&Cells]) -> (Vec<u64>, Vec<Vec<u32>>) {
+    let mut dictionary = Vec::new();
+    let mut table: HashMap<u64, u32> = HashMap::new();
+    let mut maps = Vec::new();
+    for input in inputs {
+        let sets = input.columns.iter().flatten().filter_map(|c| {
+            if let Column::Sets(s) = c {
+                Some(s)
+            } else {
+                None
+            }
+        });
+        let mut map = vec![UNUSED; input.coupons.len()];
+        for id in sets.flat_map(|s| &s.ids) {
+            let slot = &mut map[*id as usize];
+            if *slot == UNUSED {
+                let hash = input.coupons[*id as usize];
+                *slot = *table.entry(hash).or_insert_with(|| {
+                    dictionary.push(hash);
+                    dictionary.len() as u32 - 1
+                });
+            }
+        }
+        maps.push(map);
+    }
+    (dictionary, maps)
 }

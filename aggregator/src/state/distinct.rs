@@ -23,7 +23,7 @@ const INDEX_BITS: u32 = 12;
 /// Number of registers.
 pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
 /// The largest value of a register.
-const RHO_MAX: u8 = (64 - INDEX_BITS) as u8 + 1;
+pub(crate) const RHO_MAX: u8 = (64 - INDEX_BITS) as u8 + 1;
 const DENSE_BYTES: usize = REGISTERS / 4 * 3;
 
 /// Registers, one byte each.
@@ -33,7 +33,11 @@ pub(crate) type Registers = [u8; REGISTERS];
 pub(crate) fn observe(registers: &mut Registers, hash: u64) {
     let register = &mut registers[(hash >> (64 - INDEX_BITS)) as usize];
     let rest = hash << INDEX_BITS;
-    let rho = if rest == 0 { RHO_MAX } else { rest.leading_zeros() as u8 + 1 };
+    let rho = if rest == 0 {
+        RHO_MAX
+    } else {
+        rest.leading_zeros() as u8 + 1
+    };
     *register = rho.max(*register);
 }
 
@@ -52,7 +56,10 @@ pub(crate) fn encode_registers(registers: &Registers, out: &mut Vec<u8>) {
     if sparse + varint_len(raised) >= DENSE_BYTES {
         out.push(1);
         for four in registers.chunks_exact(4) {
-            let word = four.iter().rev().fold(0_u32, |word, rho| word << 6 | u32::from(*rho));
+            let word = four
+                .iter()
+                .rev()
+                .fold(0_u32, |word, rho| word << 6 | u32::from(*rho));
             out.extend_from_slice(&word.to_le_bytes()[..3]);
         }
         return;
@@ -93,13 +100,21 @@ pub(crate) fn decode_registers(body: &[u8], registers: &mut Registers) -> Result
             let mut next = 0_usize;
             for _ in 0..reader.varint_len()? {
                 let distance = reader.varint_len()?;
-                let index = next.checked_add(distance).filter(|i| distance > 0 && *i <= REGISTERS);
+                let index = next
+                    .checked_add(distance)
+                    .filter(|i| distance > 0 && *i <= REGISTERS);
                 let Some(index) = index else {
-                    return Err(Error::corrupt(reader.offset(), "a register is out of order or range"));
+                    return Err(Error::corrupt(
+                        reader.offset(),
+                        "a register is out of order or range",
+                    ));
                 };
                 let rho = reader.u8()?;
                 if rho == 0 || rho > RHO_MAX {
-                    return Err(Error::corrupt(reader.offset(), "a register has no such value"));
+                    return Err(Error::corrupt(
+                        reader.offset(),
+                        "a register has no such value",
+                    ));
                 }
                 registers[index - 1] = rho.max(registers[index - 1]);
                 next = index;
@@ -201,13 +216,18 @@ impl Distinct {
     /// [`Error::State`] when they are not a distinct count's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fail = |what: &str| Error::state(format!("not a state of a distinct count: {what}"));
-        let body = bytes.strip_prefix(&[KIND, VERSION]).ok_or_else(|| fail("it begins otherwise"))?;
+        let body = bytes
+            .strip_prefix(&[KIND, VERSION])
+            .ok_or_else(|| fail("it begins otherwise"))?;
         if let Some(coupons) = body.strip_prefix(&[0]) {
             let mut reader = Reader::new(coupons, 3);
             let mut read = || -> Result<Vec<u64>> {
                 let len = reader.varint_len()?;
                 if len > COUPONS_MAX {
-                    return Err(Error::corrupt(reader.offset(), "there are too many coupons"));
+                    return Err(Error::corrupt(
+                        reader.offset(),
+                        "there are too many coupons",
+                    ));
                 }
                 let coupons = (0..len).map(|_| reader.u64()).collect::<Result<Vec<_>>>()?;
                 reader.finish()?;
@@ -282,7 +302,9 @@ impl Distinct {
 
     /// Goes over to registers when there are too many coupons.
     fn overflow(&mut self) {
-        let Form::Coupons(coupons) = &self.0 else { return };
+        let Form::Coupons(coupons) = &self.0 else {
+            return;
+        };
         if coupons.len() > COUPONS_MAX {
             let mut registers = Box::new([0; REGISTERS]);
             coupons.iter().for_each(|c| observe(&mut registers, *c));

@@ -27,7 +27,10 @@ pub struct Layout {
 
 impl Layout {
     /// Two digits up to one TiB.
-    pub const DEFAULT: Self = Self { digits: 2, max: 1 << 40 };
+    pub const DEFAULT: Self = Self {
+        digits: 2,
+        max: 1 << 40,
+    };
 
     /// Checks the bounds.
     ///
@@ -35,10 +38,14 @@ impl Layout {
     /// [`Error::State`] unless `digits` is 1, 2 or 3 and `max` from 1 to 2^62.
     pub fn new(digits: u8, max: u64) -> Result<Self> {
         if !(1..=3).contains(&digits) {
-            return Err(Error::state(format!("digits is {digits}; a histogram has 1, 2 or 3")));
+            return Err(Error::state(format!(
+                "digits is {digits}; a histogram has 1, 2 or 3"
+            )));
         }
         if max == 0 || max > 1 << 62 {
-            return Err(Error::state(format!("max is {max}; a histogram has a max from 1 to 2^62")));
+            return Err(Error::state(format!(
+                "max is {max}; a histogram has a max from 1 to 2^62"
+            )));
         }
         Ok(Self { digits, max })
     }
@@ -112,7 +119,8 @@ pub(crate) fn bucket_value(value: i128, scaled: bool) -> i128 {
 /// The value at a quantile in the field's own unit: the highest one equivalent to the value whose
 /// rank is `ceil(q * count)`, the largest value itself when that rank lies in the overflow.
 pub(crate) fn quantile(parts: &HistogramParts<'_>, q: f64) -> Option<i128> {
-    let recorded: u128 = parts.counts.iter().map(|c| u128::from(*c)).sum::<u128>() + u128::from(parts.overflow);
+    let recorded: u128 =
+        parts.counts.iter().map(|c| u128::from(*c)).sum::<u128>() + u128::from(parts.overflow);
     if recorded == 0 {
         return None;
     }
@@ -147,7 +155,12 @@ pub(crate) struct HistogramParts<'a> {
 impl HistogramParts<'_> {
     /// Appends the canonical bytes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.extend([KIND, VERSION, self.layout.digits, if self.scaled { 6 } else { 0 }]);
+        out.extend([
+            KIND,
+            VERSION,
+            self.layout.digits,
+            if self.scaled { 6 } else { 0 },
+        ]);
         put_varint(out, self.layout.max.into());
         put_varint(out, self.n.into());
         put_varint(out, self.unfit.into());
@@ -187,7 +200,18 @@ impl Histogram {
     /// An empty state; `scaled` when its values are numbers of millionths.
     pub fn new(layout: Layout, scaled: bool) -> Self {
         let (index, counts) = (Vec::new(), Vec::new());
-        Self { layout, scaled, n: 0, unfit: 0, sum: 0, min: 0, max: 0, overflow: 0, index, counts }
+        Self {
+            layout,
+            scaled,
+            n: 0,
+            unfit: 0,
+            sum: 0,
+            min: 0,
+            max: 0,
+            overflow: 0,
+            index,
+            counts,
+        }
     }
 
     /// Counts one value, in millionths when the state is scaled.
@@ -206,7 +230,9 @@ impl Histogram {
     /// [`Error::State`] when they are not a histogram's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         Self::read(bytes).map_err(|e| match e {
-            Error::Corrupt { offset, what } => Error::state(format!("not a histogram state: byte {offset}: {what}")),
+            Error::Corrupt { offset, what } => {
+                Error::state(format!("not a histogram state: byte {offset}: {what}"))
+            }
             other => other,
         })
     }
@@ -226,7 +252,8 @@ impl Histogram {
         state.n = reader.varint_u64()?;
         state.unfit = reader.varint_u64()?;
         if state.n > 0 {
-            (state.sum, state.min, state.max) = (reader.signed()?, reader.signed()?, reader.signed()?);
+            (state.sum, state.min, state.max) =
+                (reader.signed()?, reader.signed()?, reader.signed()?);
             state.overflow = reader.varint_u64()?;
             let entries = reader.varint_len()?;
             let mut next = 0_u64;
@@ -234,8 +261,12 @@ impl Histogram {
             for _ in 0..entries {
                 let at = reader.offset();
                 let distance = reader.varint_u64()?;
-                let index = distance.checked_add(next).filter(|i| distance > 0 && *i <= u64::from(state.layout.len()));
-                let Some(index) = index else { return Err(Error::corrupt(at, "a bucket is out of order or range")) };
+                let index = distance
+                    .checked_add(next)
+                    .filter(|i| distance > 0 && *i <= u64::from(state.layout.len()));
+                let Some(index) = index else {
+                    return Err(Error::corrupt(at, "a bucket is out of order or range"));
+                };
                 let count = reader.varint_u64()?;
                 total += u128::from(count);
                 if count == 0 || total > u128::from(state.n) {
@@ -285,7 +316,13 @@ impl Histogram {
         self.overflow = self.overflow.wrapping_add(other.overflow);
         let mut merged: Vec<(u32, u64)> = Vec::with_capacity(self.index.len() + other.index.len());
         merged.extend(self.index.iter().copied().zip(self.counts.iter().copied()));
-        merged.extend(other.index.iter().copied().zip(other.counts.iter().copied()));
+        merged.extend(
+            other
+                .index
+                .iter()
+                .copied()
+                .zip(other.counts.iter().copied()),
+        );
         merged.sort_unstable_by_key(|(index, _)| *index);
         self.index.clear();
         self.counts.clear();
@@ -345,12 +382,38 @@ impl Histogram {
     /// one at that rank; `None` without values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let value = quantile(&self.parts(), q)? as f64;
-        Some(if self.scaled { value / SCALE as f64 } else { value })
+        Some(if self.scaled {
+            value / SCALE as f64
+        } else {
+            value
+        })
     }
 
     fn parts(&self) -> HistogramParts<'_> {
-        let Self { layout, scaled, n, unfit, sum, min, max, overflow, ref index, ref counts } = *self;
-        HistogramParts { layout, scaled, n, unfit, sum, min, max, overflow, index, counts }
+        let Self {
+            layout,
+            scaled,
+            n,
+            unfit,
+            sum,
+            min,
+            max,
+            overflow,
+            ref index,
+            ref counts,
+        } = *self;
+        HistogramParts {
+            layout,
+            scaled,
+            n,
+            unfit,
+            sum,
+            min,
+            max,
+            overflow,
+            index,
+            counts,
+        }
     }
 }
 

@@ -100,6 +100,9 @@ export class Chart {
     this.band = s("rect", { class: "band", y: TOP, height: g.bottom - TOP, width: Math.max(1, g.slot), x: -99 });
     parts.push(this.band);
     parts.push(...(model.kind === "lines" ? lines(model, g, y) : bars(model, g, y)));
+    if (max === 0 && values.every((v) => v === 0)) {
+      parts.push(s("text", { class: "vacant", x: (g.left + g.width) / 2, y: (TOP + g.bottom) / 2 + 4, "text-anchor": "middle", text: "no events here" }));
+    }
     this.svg.setAttribute("viewBox", `0 0 ${g.width} ${this.height}`);
     this.svg.setAttribute("width", g.width);
     this.svg.setAttribute("height", this.height);

@@ -26,7 +26,8 @@ let data = { oldest: null, first: null, newest: null, utcDays: true, sites: [] }
 let ready = false;
 let boundsAt = 0;
 let tailState = "connecting";
-let starting = 0;
+let starting = 0; // counts the starts, so that an older one gives way
+let lastTrouble = null; // what the line above the panels says
 
 const panels = boards({
   zoom: (from, to) => change({ range: "custom", from, to }),
@@ -139,6 +140,7 @@ function showEmpty() {
 /// Takes the change into the view and asks again what it concerns: everything, or the slice alone.
 function change(what, only = null) {
   Object.assign(view, what);
+  if (lastTrouble?.code !== "unreachable") trouble(null);
   if (only === "slice") {
     writeAddress();
     return slice.show(scope(), view, data.newest);
@@ -299,7 +301,10 @@ function showNote({ range, now: at }) {
 
 function showConnection() {
   const pill = byId("connection");
-  const unreachable = !byId("trouble").hidden || panels.some((panel) => panel.error?.code === "unreachable");
+  const lost = panels.find((panel) => panel.error?.code === "unreachable")?.error ?? null;
+  if (ready && lost && lastTrouble?.code !== "unreachable") trouble(lost);
+  if (ready && !lost && lastTrouble?.code === "unreachable") trouble(null);
+  const unreachable = lastTrouble?.code === "unreachable";
   let state = "connecting";
   if (unreachable || tailState === "lost") state = unreachable ? "offline" : "reconnecting";
   else if (!ready && !byId("empty").hidden) state = "waiting";
@@ -310,6 +315,7 @@ function showConnection() {
 }
 
 function trouble(error) {
+  lastTrouble = error;
   const node = byId("trouble");
   node.hidden = !error;
   node.textContent = error ? `${error.message}${error.hint ? ` — ${error.hint}` : ""}` : "";

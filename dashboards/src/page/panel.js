@@ -5,6 +5,9 @@ import { byId } from "./dom.js";
 /// A query that took long is not repeated at once: the pause is this many times its duration.
 const REST = 4;
 
+/// How long a failed query waits before it is asked again.
+const RETRY_MS = 5000;
+
 export class Panel {
   /// `load(context, signal)` fetches, `draw(answer, context)` shows. `period` is the pause in ms between
   /// two polls while the view is live.
@@ -70,14 +73,15 @@ export class Panel {
       this.stale = false;
     }
     const took = performance.now() - began;
-    this.due = performance.now() + Math.max(this.period * (pace === Infinity ? 1 : pace), REST * took, this.problem.hidden ? 0 : 5000);
+    this.due = performance.now() + Math.max(this.period * (pace === Infinity ? 1 : pace), REST * took, this.error ? RETRY_MS : 0);
     this.abort = null;
   }
 
-  /// Shows an error in the panel, or takes it away.
+  /// Shows an error in the panel, or takes it away. A server out of reach concerns every panel alike:
+  /// the page says it once, above them, and the panels only fade.
   fail(error) {
     this.error = error;
-    this.problem.hidden = !error;
+    this.problem.hidden = !error || error.code === "unreachable";
     this.problem.textContent = error ? `${error.message}${error.hint ? ` — ${error.hint}` : ""}` : "";
     if (error) this.node.classList.add("stale");
   }

@@ -80,7 +80,7 @@ export function resolve(view, data, now) {
     return { from: view.from, to: view.to, open: view.to > now, title: "chosen range" };
   }
   if (view.range === "all") {
-    const from = floor(data.oldest ?? now, day, view.zone);
+    const from = floor(data.first ?? data.oldest ?? now, day, view.zone);
     if (isLive(data, now)) return { from, to: end, open: true, title: "all data" };
     return { from, to: ceil((data.newest ?? now) + 1, day, view.zone), open: false, title: "all data" };
   }
@@ -125,8 +125,8 @@ export function windows(range, data, zone, now) {
   const oldest = data.first ?? data.oldest;
   if (oldest !== null) dayFrom = Math.max(dayFrom, Math.min(floor(oldest, dayStep, zone), back(dayEnd, 7, dayStep, zone)));
   return {
-    minute: { from: minuteEnd - HOUR, to: minuteEnd, step: STEPS["1m"], open: range.open },
-    hour: { from: hourFrom, to: hourEnd, step: STEPS["1h"], open: range.open },
-    day: { from: dayFrom, to: dayEnd, step: dayStep, open: range.open },
+    minute: { from: minuteEnd - HOUR, to: minuteEnd, step: STEPS["1m"], open: minuteEnd > now },
+    hour: { from: hourFrom, to: hourEnd, step: STEPS["1h"], open: hourEnd > now },
+    day: { from: dayFrom, to: dayEnd, step: dayStep, open: dayEnd > now },
   };
 }

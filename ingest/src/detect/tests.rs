@@ -1,1 +1,74 @@
-//! Tests.
+use super::*;
+
+const COMMON: &str = r#"h - u [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 2326"#;
+const COMBINED: &str = r#"h - u [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 2326 "r" "a""#;
+
+fn check(lines: &[(&str, usize)], expected: Option<Format>) -> Detection {
+    let sample: String = lines
+        .iter()
+        .map(|(line, times)| format!("{line}\n").repeat(*times))
+        .collect();
+    let detection = detect(sample.as_bytes());
+    assert_eq!(detection.format, expected, "{detection:?}");
+    detection
+}
+
+#[test]
+fn the_most_frequent_format_wins() {
+    let vhost = format!("v:80 {COMBINED}");
+    check(&[(COMMON, 1)], Some(Format::Common));
+    check(&[(COMBINED, 1)], Some(Format::Combined));
+    check(&[(&vhost, 1)], Some(Format::VhostCombined));
+    check(&[("{\"a\":1}", 1)], Some(Format::Json));
+    check(&[(COMMON, 2), (COMBINED, 1)], Some(Format::Common));
+    check(&[(COMMON, 1), (COMBINED, 1)], Some(Format::Combined));
+    check(
+        &[(&vhost, 3), (COMBINED, 1), (COMMON, 1)],
+        Some(Format::VhostCombined),
+    );
+    check(
+        &[("{", 2), (COMBINED, 1), (COMMON, 1)],
+        Some(Format::Combined),
+    );
+    check(&[("{", 3), (COMBINED, 1), (COMMON, 1)], Some(Format::Json));
+    check(&[("noise", 90), (COMBINED, 1)], Some(Format::Combined));
+}
+
+#[test]
+fn lines_that_go_on_behind_a_format_count_for_it() {
+    let detection = check(
+        &[
+            (&format!("{COMBINED} x"), 2),
+            (&format!("{COMMON} \"cut"), 1),
+        ],
+        Some(Format::Combined),
+    );
+    assert_eq!(
+        (detection.combined, detection.common, detection.with_extra),
+        (2, 1, 3)
+    );
+    assert_eq!(
+        detection.why,
+        "2 of the first 3 lines are combined, 3 lines have more behind an access-log record"
+    );
+}
+
+#[test]
+fn empty_lines_are_not_looked_at_and_only_the_first_hundred_others_are() {
+    let detection = check(
+        &[("", 200), ("noise", 99), (COMMON, 1), ("{", 50)],
+        Some(Format::Common),
+    );
+    assert_eq!(detection.lines, SAMPLE_LINES);
+    check(&[("noise", 100), (COMMON, 50)], None);
+}
+
+#[test]
+fn nothing_fits_when_there_is_nothing() {
+    assert!(check(&[], None).why.contains("no line"));
+    assert!(
+        check(&[("noise", 3)], None)
+            .why
+            .starts_with("none of the first 3 lines")
+    );
+}

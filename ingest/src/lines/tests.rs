@@ -1,8 +1,9 @@
 use super::*;
 
 fn check(block: &str, expected: &[(usize, &str)]) {
-    let lines: Vec<(usize, &str)> =
-        Lines::new(block.as_bytes()).map(|(at, line)| (at, std::str::from_utf8(line).unwrap())).collect();
+    let lines: Vec<(usize, &str)> = Lines::new(block.as_bytes())
+        .map(|(at, line)| (at, std::str::from_utf8(line).unwrap()))
+        .collect();
     assert_eq!(lines, expected, "{block:?}");
 }
 

@@ -34,7 +34,10 @@ struct Entry {
 impl TileCache {
     /// A cache of files that hold at most `bytes_max` bytes together.
     pub(crate) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, inner: Mutex::default() }
+        Self {
+            bytes_max,
+            inner: Mutex::default(),
+        }
     }
 
     /// An open file, and how many bytes were read from the disk for it.
@@ -50,7 +53,8 @@ impl TileCache {
         }
         // Read outside the lock: two readers may both read it, and the results are equal.
         let bytes = snapshot.read(file)?;
-        let opened = TileFile::open(definition.clone(), bytes).map_err(|e| corrupt(snapshot, file, &e))?;
+        let opened =
+            TileFile::open(definition.clone(), bytes).map_err(|e| corrupt(snapshot, file, &e))?;
         let opened = Arc::new(opened);
         self.put(path, opened.clone(), file.len);
         Ok((opened, file.len))
@@ -74,8 +78,14 @@ impl TileCache {
             inner.bytes -= old.bytes;
         }
         while inner.bytes > self.bytes_max && inner.files.len() > 1 {
-            let oldest = inner.files.iter().min_by_key(|(_, e)| e.used).map(|(path, _)| path.clone());
-            let gone = oldest.and_then(|path| inner.files.remove(&path)).expect("BUG: a cache of two has an oldest");
+            let oldest = inner
+                .files
+                .iter()
+                .min_by_key(|(_, e)| e.used)
+                .map(|(path, _)| path.clone());
+            let gone = oldest
+                .and_then(|path| inner.files.remove(&path))
+                .expect("BUG: a cache of two has an oldest");
             inner.bytes -= gone.bytes;
         }
     }
@@ -87,5 +97,10 @@ pub(crate) fn corrupt(snapshot: &Snapshot, file: &FileRef, error: &aggregator::E
         aggregator::Error::Corrupt { offset, .. } => *offset,
         _ => 0,
     };
-    storage::Error::Corrupt { path: snapshot.data_dir().join(&file.path), offset, what: error.to_string() }.into()
+    storage::Error::Corrupt {
+        path: snapshot.data_dir().join(&file.path),
+        offset,
+        what: error.to_string(),
+    }
+    .into()
 }

@@ -23,7 +23,9 @@ use datafusion::physical_plan::metrics::{
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
 use futures::{StreamExt, TryStreamExt, stream};
 use storage::{FileRef, Section, Snapshot};
 
@@ -63,10 +65,19 @@ pub(crate) struct LevelExec {
 }
 
 impl LevelExec {
-    pub(crate) fn new(work: Work, schema: SchemaRef, partitions: Count, parts: Count, sections: Count) -> Self {
+    pub(crate) fn new(
+        work: Work,
+        schema: SchemaRef,
+        partitions: Count,
+        parts: Count,
+        sections: Count,
+    ) -> Self {
         let mut equivalence = EquivalenceProperties::new(schema.clone());
         if let Ok(bucket) = col("bucket", &schema) {
-            let options = SortOptions { descending: false, nulls_first: false };
+            let options = SortOptions {
+                descending: false,
+                nulls_first: false,
+            };
             equivalence.add_ordering([PhysicalSortExpr::new(bucket, options)]);
         }
         let properties = Arc::new(PlanProperties::new(
@@ -75,17 +86,33 @@ impl LevelExec {
             EmissionType::Final,
             Boundedness::Bounded,
         ));
-        Self { work, partitions, parts, sections, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self {
+            work,
+            partitions,
+            parts,
+            sections,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 
     fn name_of_table(&self) -> String {
-        format!("{}.{}", self.work.definition.name(), self.work.level.table())
+        format!(
+            "{}.{}",
+            self.work.definition.name(),
+            self.work.level.table()
+        )
     }
 }
 
 impl DisplayAs for LevelExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { partitions, parts, sections, .. } = self;
+        let Self {
+            partitions,
+            parts,
+            sections,
+            ..
+        } = self;
         write!(
             f,
             "RollupScan: rollup {}, partitions={partitions}, tiles={parts}, sections={sections}",
@@ -110,10 +137,21 @@ impl ExecutionPlan for LevelExec {
     ) -> Result<TreeNodeRecursion> {
         Ok(TreeNodeRecursion::Continue)
     }
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        if children.is_empty() { Ok(self) } else { internal_err!("BUG: a level has no children") }
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() {
+            Ok(self)
+        } else {
+            internal_err!("BUG: a level has no children")
+        }
     }
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let schema = self.properties.eq_properties.schema().clone();
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let reading = Reading {
@@ -133,7 +171,9 @@ impl ExecutionPlan for LevelExec {
                 let _timer = elapsed.timer();
                 reading.run()
             });
-            let (batch, memory) = task.await.map_err(|e| DataFusionError::External(Box::new(e)))??;
+            let (batch, memory) = task
+                .await
+                .map_err(|e| DataFusionError::External(Box::new(e)))??;
             baseline.record_output(batch.num_rows());
             let rows = batch.num_rows();
             let slices = (0..rows).step_by(BATCH_ROWS).map(move |at| {
@@ -149,8 +189,18 @@ impl ExecutionPlan for LevelExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
-    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let cells: u64 = self.work.files.iter().flat_map(|(_, sections)| sections).map(|s| s.cells).sum();
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let cells: u64 = self
+            .work
+            .files
+            .iter()
+            .flat_map(|(_, sections)| sections)
+            .map(|s| s.cells)
+            .sum();
         let mut statistics = Statistics::new_unknown(self.properties.eq_properties.schema());
         statistics.num_rows = usize::try_from(cells).map_or(Precision::Absent, Precision::Inexact);
         Ok(Arc::new(statistics))
@@ -178,13 +228,20 @@ struct Reading {
 impl Reading {
     fn run(mut self) -> Result<(RecordBatch, MemoryReservation)> {
         let cells = self.cells()?;
-        let Work { definition, level, .. } = &self.work;
+        let Work {
+            definition, level, ..
+        } = &self.work;
         let inputs: Vec<&Cells> = cells.iter().collect();
         let merged = merge(definition, *level, &inputs);
         let bytes = merged.memory_bytes();
         drop(cells);
         self.memory.try_resize(bytes)?;
-        let names: Vec<&str> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
+        let names: Vec<&str> = self
+            .schema
+            .fields()
+            .iter()
+            .map(|f| f.name().as_str())
+            .collect();
         let batch = if names.is_empty() {
             let options = RecordBatchOptions::new().with_row_count(Some(merged.len()));
             RecordBatch::try_new_with_options(self.schema.clone(), Vec::new(), &options)?
@@ -206,14 +263,20 @@ impl Reading {
             memory.try_grow(found.memory_bytes())?;
             cells.push(found);
             if self.stop.load(Ordering::Relaxed) {
-                return Err(DataFusionError::Execution("the reader of the answer has gone".into()));
+                return Err(DataFusionError::Execution(
+                    "the reader of the answer has gone".into(),
+                ));
             }
             Ok(())
         };
         for (file, sections) in &work.files {
             let (tile, read) = work.cache.open(&work.snapshot, file, &work.definition)?;
             // What is cached costs the sections alone.
-            let bytes = if read > 0 { read } else { sections.iter().map(|s| s.len).sum() };
+            let bytes = if read > 0 {
+                read
+            } else {
+                sections.iter().map(|s| s.len).sum()
+            };
             self.bytes.add(usize::try_from(bytes).unwrap_or(usize::MAX));
             for section in sections {
                 let found = tile
@@ -224,7 +287,8 @@ impl Reading {
         }
         for chunk in work.snapshot.chunks(work.definition.stream().as_str()) {
             let made = chunk.derived(work.rollup, |events| {
-                cascade(&[&work.definition], std::slice::from_ref(events)).map(|mut sets| sets.pop())
+                cascade(&[&work.definition], std::slice::from_ref(events))
+                    .map(|mut sets| sets.pop())
             });
             let set = match &*made {
                 Ok(Some(set)) => set,
@@ -232,7 +296,10 @@ impl Reading {
                 Err(e) => return Err(Error::invalid(e.to_string()).into()),
             };
             if let Some(found) = set.level(work.level) {
-                keep(found.filter(&work.filter, &work.projection), &mut self.memory)?;
+                keep(
+                    found.filter(&work.filter, &work.projection),
+                    &mut self.memory,
+                )?;
             }
         }
         Ok(cells)
@@ -260,7 +327,11 @@ pub(crate) struct Looked {
 pub(crate) fn looked(plan: &dyn ExecutionPlan) -> Option<Looked> {
     let level = (plan as &dyn Any).downcast_ref::<LevelExec>()?;
     let metrics = level.metrics.clone_inner();
-    let sum = |name: &str| metrics.sum(|m| m.value().name() == name).map_or(0, |v| v.as_usize() as u64);
+    let sum = |name: &str| {
+        metrics
+            .sum(|m| m.value().name() == name)
+            .map_or(0, |v| v.as_usize() as u64)
+    };
     Some(Looked {
         answered_by: format!("rollup {}", level.name_of_table()),
         partitions: level.partitions,

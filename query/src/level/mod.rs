@@ -44,7 +44,10 @@ pub(crate) struct Rollup {
 /// The rollups of a snapshot by name: of each name the newest generation.
 ///
 /// A stream that came since the last seal has rollups that no manifest knows; `system` names them.
-pub(crate) fn rollups(snapshot: &Snapshot, system: &dyn SystemInfo) -> Result<BTreeMap<Name, Rollup>> {
+pub(crate) fn rollups(
+    snapshot: &Snapshot,
+    system: &dyn SystemInfo,
+) -> Result<BTreeMap<Name, Rollup>> {
     let manifest = snapshot.manifest();
     let external = |e: aggregator::Error| DataFusionError::External(Box::new(e));
     let mut known = manifest.rollups.clone();
@@ -64,7 +67,14 @@ pub(crate) fn rollups(snapshot: &Snapshot, system: &dyn SystemInfo) -> Result<BT
     let mut rollups = BTreeMap::new();
     for (i, meta) in known.into_iter().enumerate() {
         let definition = Arc::new(Definition::from_meta(&meta).map_err(external)?);
-        rollups.insert(meta.name.clone(), Rollup { meta, definition, sealed: i < sealed });
+        rollups.insert(
+            meta.name.clone(),
+            Rollup {
+                meta,
+                definition,
+                sealed: i < sealed,
+            },
+        );
     }
     Ok(rollups)
 }
@@ -89,15 +99,31 @@ pub(crate) struct LevelTable {
 }
 
 impl LevelTable {
-    pub(crate) fn new(snapshot: Arc<Snapshot>, rollup: Rollup, level: Level, cache: Arc<TileCache>) -> Self {
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        rollup: Rollup,
+        level: Level,
+        cache: Arc<TileCache>,
+    ) -> Self {
         let schema = Arc::new(Schema::new(aggregator::columns(&rollup.definition, level)));
-        Self { snapshot, rollup, level, schema, cache }
+        Self {
+            snapshot,
+            rollup,
+            level,
+            schema,
+            cache,
+        }
     }
 
     /// What a filter says of one key column, when it says only that.
     fn key_values(&self, filter: &Expr) -> Option<(usize, Vec<KeyValue>)> {
         let (name, values) = key_filter(filter)?;
-        let key = self.rollup.definition.by().iter().position(|k| k.name == name)?;
+        let key = self
+            .rollup
+            .definition
+            .by()
+            .iter()
+            .position(|k| k.name == name)?;
         let text = self.rollup.definition.by()[key].key_type == KeyType::Text;
         let values = values
             .into_iter()
@@ -112,7 +138,10 @@ impl LevelTable {
 
     /// The filter on cells that all these filters make together.
     fn filter(&self, filters: &[Expr]) -> Filter {
-        let mut made = Filter { keys: vec![None; self.rollup.definition.by().len()], ..Filter::ALL };
+        let mut made = Filter {
+            keys: vec![None; self.rollup.definition.by().len()],
+            ..Filter::ALL
+        };
         for filter in filters {
             if let Some(range) = time_range(filter, "bucket") {
                 made.from_us = made.from_us.max(range.first);
@@ -131,19 +160,35 @@ impl LevelTable {
 /// The column and the values of `key = 1`, `key IN (…)`, `key IS NULL` and of their alternatives.
 fn key_filter(filter: &Expr) -> Option<(&str, Vec<KeyValue>)> {
     match filter {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => match (&**left, &**right) {
-            (Expr::Column(c), other) | (other, Expr::Column(c)) => Some((&c.name, vec![key_value(other)?])),
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Eq,
+            right,
+        }) => match (&**left, &**right) {
+            (Expr::Column(c), other) | (other, Expr::Column(c)) => {
+                Some((&c.name, vec![key_value(other)?]))
+            }
             _ => None,
         },
         Expr::InList(list) if !list.negated => match &*list.expr {
-            Expr::Column(c) => Some((&c.name, list.list.iter().map(key_value).collect::<Option<Vec<_>>>()?)),
+            Expr::Column(c) => Some((
+                &c.name,
+                list.list
+                    .iter()
+                    .map(key_value)
+                    .collect::<Option<Vec<_>>>()?,
+            )),
             _ => None,
         },
         Expr::IsNull(inner) => match &**inner {
             Expr::Column(c) => Some((&c.name, vec![KeyValue::Null])),
             _ => None,
         },
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Or,
+            right,
+        }) => {
             let (column, mut all) = key_filter(left)?;
             let (other, more) = key_filter(right)?;
             all.extend(more);
@@ -154,7 +199,9 @@ fn key_filter(filter: &Expr) -> Option<(&str, Vec<KeyValue>)> {
 }
 
 fn key_value(expr: &Expr) -> Option<KeyValue> {
-    let Expr::Literal(value, _) = expr else { return None };
+    let Expr::Literal(value, _) = expr else {
+        return None;
+    };
     if let Some(text) = value.try_as_str().flatten() {
         return Some(KeyValue::Text(text.to_owned()));
     }
@@ -174,7 +221,10 @@ impl TableProvider for LevelTable {
     fn table_type(&self) -> TableType {
         TableType::Base
     }
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
         Ok(filters
             .iter()
             .map(|filter| {
@@ -223,7 +273,9 @@ impl TableProvider for LevelTable {
                 any = true;
                 partitions.0.insert(section.partition_us);
                 sections.total += 1;
-                if section.bucket_max_us >= work.filter.from_us && section.bucket_min_us < work.filter.to_us {
+                if section.bucket_max_us >= work.filter.from_us
+                    && section.bucket_min_us < work.filter.to_us
+                {
                     partitions.1.insert(section.partition_us);
                     sections.examined += 1;
                     wanted.push(section.clone());
@@ -235,7 +287,12 @@ impl TableProvider for LevelTable {
                 work.files.push((file.file.clone(), wanted));
             }
         }
-        let partitions = Count { total: partitions.0.len() as u64, examined: partitions.1.len() as u64 };
-        Ok(Arc::new(LevelExec::new(work, schema, partitions, parts, sections)))
+        let partitions = Count {
+            total: partitions.0.len() as u64,
+            examined: partitions.1.len() as u64,
+        };
+        Ok(Arc::new(LevelExec::new(
+            work, schema, partitions, parts, sections,
+        )))
     }
 }

@@ -46,7 +46,10 @@ pub(crate) struct ObjectIdOf {
 
 impl ObjectIdOf {
     pub(crate) fn new(prefix: [u8; 6]) -> Self {
-        Self { prefix, signature: Signature::exact(vec![DataType::UInt64], Volatility::Immutable) }
+        Self {
+            prefix,
+            signature: Signature::exact(vec![DataType::UInt64], Volatility::Immutable),
+        }
     }
 
     pub(crate) fn compute(&self, seqs: &UInt64Array) -> StringViewArray {
@@ -78,7 +81,9 @@ impl ScalarUDFImpl for ObjectIdOf {
         true
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        over_arrays(args, |columns| Ok(Arc::new(self.compute(as_uint64_array(&columns[0])?))))
+        over_arrays(args, |columns| {
+            Ok(Arc::new(self.compute(as_uint64_array(&columns[0])?)))
+        })
     }
 }
 
@@ -90,7 +95,9 @@ pub(crate) struct RequestLine {
 
 impl RequestLine {
     pub(crate) fn new() -> Self {
-        Self { signature: Signature::exact(vec![DataType::Utf8View; 5], Volatility::Immutable) }
+        Self {
+            signature: Signature::exact(vec![DataType::Utf8View; 5], Volatility::Immutable),
+        }
     }
 }
 
@@ -158,12 +165,22 @@ pub(crate) fn over_arrays(
     args: ScalarFunctionArgs,
     compute: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> Result<ColumnarValue> {
-    let constant = args.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
+    let constant = args
+        .args
+        .iter()
+        .all(|a| matches!(a, ColumnarValue::Scalar(_)));
     let columns = if constant {
-        args.args.into_iter().map(|a| a.into_array(1)).collect::<Result<Vec<_>>>()?
+        args.args
+            .into_iter()
+            .map(|a| a.into_array(1))
+            .collect::<Result<Vec<_>>>()?
     } else {
         ColumnarValue::values_to_arrays(&args.args)?
     };
     let out = compute(&columns)?;
-    if constant { Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&out, 0)?)) } else { Ok(ColumnarValue::Array(out)) }
+    if constant {
+        Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&out, 0)?))
+    } else {
+        Ok(ColumnarValue::Array(out))
+    }
 }

@@ -5,7 +5,10 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray,
+    new_null_array,
+};
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
@@ -16,7 +19,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, CardinalityEffect, EmissionType};
 use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
+};
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -55,7 +60,9 @@ impl ChunksExec {
     ) -> Self {
         let rows: usize = chunks.iter().map(|c| c.events.num_rows()).sum();
         // Chunks in turn, so that every partition gets some; one partition while they are few.
-        let partitions = partitions.min(rows.div_ceil(4 * BATCH_ROWS)).clamp(1, chunks.len().max(1));
+        let partitions = partitions
+            .min(rows.div_ceil(4 * BATCH_ROWS))
+            .clamp(1, chunks.len().max(1));
         let mut split: Vec<Vec<Arc<Chunk>>> = vec![Vec::new(); partitions];
         for (i, chunk) in chunks.into_iter().enumerate() {
             split[i % partitions].push(chunk);
@@ -66,14 +73,24 @@ impl ChunksExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        Self { chunks: split, range, statistics: Arc::new(statistics), properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self {
+            chunks: split,
+            range,
+            statistics: Arc::new(statistics),
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 }
 
 impl DisplayAs for ChunksExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chunks: usize = self.chunks.iter().map(Vec::len).sum();
-        write!(f, "MemtableExec: chunks={chunks}, partitions={}", self.chunks.len())
+        write!(
+            f,
+            "MemtableExec: chunks={chunks}, partitions={}",
+            self.chunks.len()
+        )
     }
 }
 
@@ -93,35 +110,55 @@ impl ExecutionPlan for ChunksExec {
     ) -> Result<TreeNodeRecursion> {
         Ok(TreeNodeRecursion::Continue)
     }
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        if children.is_empty() { Ok(self) } else { internal_err!("BUG: the memtable has no children") }
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() {
+            Ok(self)
+        } else {
+            internal_err!("BUG: the memtable has no children")
+        }
     }
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let schema = self.properties.eq_properties.schema().clone();
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let examined = MetricBuilder::new(&self.metrics).counter(ROWS_EXAMINED, partition);
         let range = self.range;
-        let slices = self.chunks[partition].clone().into_iter().flat_map(|chunk| {
-            let rows = chunk.events.num_rows();
-            (0..rows).step_by(BATCH_ROWS).map(move |at| chunk.events.slice(at, BATCH_ROWS.min(rows - at)))
-        });
+        let slices = self.chunks[partition]
+            .clone()
+            .into_iter()
+            .flat_map(|chunk| {
+                let rows = chunk.events.num_rows();
+                (0..rows)
+                    .step_by(BATCH_ROWS)
+                    .map(move |at| chunk.events.slice(at, BATCH_ROWS.min(rows - at)))
+            });
         let out = schema.clone();
         let batches = slices.map(move |slice| {
             let timer = baseline.elapsed_compute().timer();
             examined.add(slice.num_rows());
             let batch = conform(&within(&slice, range)?, &out)?;
             timer.done();
-            batch.record_output(&baseline);
-            Ok(batch)
+            Ok(batch.record_output(&baseline))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches))))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            schema,
+            stream::iter(batches),
+        )))
     }
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
-    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
         Ok(match args.partition() {
-            Some(_) => Arc::new(Statistics::new_unknown(self.properties.eq_properties.schema())),
+            Some(_) => Arc::new(Statistics::new_unknown(
+                self.properties.eq_properties.schema(),
+            )),
             None => self.statistics.clone(),
         })
     }
@@ -133,7 +170,11 @@ fn within(batch: &RecordBatch, range: TimeRange) -> Result<RecordBatch> {
         return Ok(batch.clone());
     }
     let times = times(batch);
-    let keep: BooleanArray = times.values().iter().map(|t| Some(range.contains(*t))).collect();
+    let keep: BooleanArray = times
+        .values()
+        .iter()
+        .map(|t| Some(range.contains(*t)))
+        .collect();
     Ok(filter_record_batch(batch, &keep)?)
 }
 
@@ -159,7 +200,11 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordB
         })
         .collect::<Result<Vec<ArrayRef>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        schema.clone(),
+        columns,
+        &options,
+    )?)
 }
 
 /// What pruning by the manifest left of a stream.
@@ -190,8 +235,17 @@ impl StreamScanExec {
 
 impl DisplayAs for StreamScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Looked { table, answered_by, partitions, parts } = &self.looked;
-        write!(f, "StreamScan: {table}, answered_by=[{}], partitions={partitions}, parts={parts}", answered_by.join(", "))
+        let Looked {
+            table,
+            answered_by,
+            partitions,
+            parts,
+        } = &self.looked;
+        write!(
+            f,
+            "StreamScan: {table}, answered_by=[{}], partitions={partitions}, parts={parts}",
+            answered_by.join(", ")
+        )
     }
 }
 
@@ -217,19 +271,32 @@ impl ExecutionPlan for StreamScanExec {
     ) -> Result<TreeNodeRecursion> {
         Ok(TreeNodeRecursion::Continue)
     }
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
-            Some(input) if children.is_empty() => Ok(Arc::new(Self::new(input, self.looked.clone()))),
+            Some(input) if children.is_empty() => {
+                Ok(Arc::new(Self::new(input, self.looked.clone())))
+            }
             _ => internal_err!("BUG: a stream scan has one input"),
         }
     }
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         self.input.execute(partition, context)
     }
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
         vec![ChildStats::At(partition)]
     }
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
         Ok(inputs[0].clone())
     }
     fn supports_limit_pushdown(&self) -> bool {
@@ -250,7 +317,9 @@ impl ExecutionPlan for StreamScanExec {
 
 /// Metrics of a plan node that is one of ours, `None` for others.
 pub(crate) fn looked(plan: &dyn ExecutionPlan) -> Option<&Looked> {
-    (plan as &dyn Any).downcast_ref::<StreamScanExec>().map(|scan| &scan.looked)
+    (plan as &dyn Any)
+        .downcast_ref::<StreamScanExec>()
+        .map(|scan| &scan.looked)
 }
 
 /// Whether a plan node reads chunks.

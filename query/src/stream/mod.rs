@@ -23,14 +23,21 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
-use datafusion::common::{Column as PlanColumn, ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics, TableReference};
+use datafusion::common::{
+    Column as PlanColumn, ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics,
+    TableReference,
+};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource};
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource,
+};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::{TableProvider, TableType, ViewTable, provider_as_source};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::expr_fn::coalesce;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Operator, ScalarUDF, TableProviderFilterPushDown};
+use datafusion::logical_expr::{
+    Expr, LogicalPlanBuilder, Operator, ScalarUDF, TableProviderFilterPushDown,
+};
 use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_plan::ExecutionPlan;
@@ -38,7 +45,10 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::union::UnionExec;
 use object_store::ObjectMeta;
 use object_store::path::Path as ObjectPath;
-use storage::{Chunk, ColumnType, ID, Name, PartMeta, REST, SEQ, Snapshot, StreamKind, StreamMeta, TIME, access_fields};
+use storage::{
+    Chunk, ColumnType, ID, Name, PartMeta, REST, SEQ, Snapshot, StreamKind, StreamMeta, TIME,
+    access_fields,
+};
 
 use crate::figures::Count;
 use derive::{ObjectIdOf, RequestLine};
@@ -61,7 +71,11 @@ pub(crate) fn query_type(column: ColumnType) -> DataType {
 /// The stored columns as queries read them: the stream's own, those every access log has, `_seq`.
 pub(crate) fn stored_schema(meta: &StreamMeta) -> SchemaRef {
     let mut seen = BTreeSet::new();
-    let fixed = if meta.kind == StreamKind::Access { access_fields() } else { Vec::new() };
+    let fixed = if meta.kind == StreamKind::Access {
+        access_fields()
+    } else {
+        Vec::new()
+    };
     let mut fields: Vec<Field> = fixed
         .iter()
         .chain(&meta.columns)
@@ -69,7 +83,11 @@ pub(crate) fn stored_schema(meta: &StreamMeta) -> SchemaRef {
         .map(|c| Field::new(&*c.name, query_type(c.column_type), &*c.name != TIME))
         .collect();
     if !seen.contains(TIME) {
-        fields.push(Field::new(TIME, DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false));
+        fields.push(Field::new(
+            TIME,
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            false,
+        ));
     }
     fields.push(Field::new(SEQ, DataType::UInt64, false));
     Arc::new(Schema::new(fields))
@@ -85,7 +103,9 @@ pub(crate) fn shown(meta: &StreamMeta) -> Vec<String> {
         shown.push(TIME.to_owned());
     }
     shown.extend(
-        names().filter(|n| !last.contains(n) && (meta.kind == StreamKind::Access || *n != TIME)).map(str::to_owned),
+        names()
+            .filter(|n| !last.contains(n) && (meta.kind == StreamKind::Access || *n != TIME))
+            .map(str::to_owned),
     );
     shown.extend(names().filter(|n| *n == REST).map(str::to_owned));
     shown
@@ -93,15 +113,30 @@ pub(crate) fn shown(meta: &StreamMeta) -> Vec<String> {
 
 /// The expressions of the view over a stream's stored columns, in the order of `SELECT *`; `_seq`
 /// last when `with_seq`.
-pub(crate) fn view(meta: &StreamMeta, prefix: [u8; 6], relation: Option<&TableReference>, with_seq: bool) -> Vec<Expr> {
+pub(crate) fn view(
+    meta: &StreamMeta,
+    prefix: [u8; 6],
+    relation: Option<&TableReference>,
+    with_seq: bool,
+) -> Vec<Expr> {
     let column = |name: &str| Expr::Column(PlanColumn::new(relation.cloned(), name));
     let made = ScalarUDF::new_from_impl(ObjectIdOf::new(prefix)).call(vec![column(SEQ)]);
-    let id = if meta.column_type(ID).is_some() { coalesce(vec![column(ID), made]) } else { made };
+    let id = if meta.column_type(ID).is_some() {
+        coalesce(vec![column(ID), made])
+    } else {
+        made
+    };
     let mut exprs = vec![id.alias(ID)];
     for name in shown(meta) {
         if meta.kind == StreamKind::Access && name == "request" {
-            let parts = ["request", "method", "path", "query", "protocol"].map(column).to_vec();
-            exprs.push(ScalarUDF::new_from_impl(RequestLine::new()).call(parts).alias("request"));
+            let parts = ["request", "method", "path", "query", "protocol"]
+                .map(column)
+                .to_vec();
+            exprs.push(
+                ScalarUDF::new_from_impl(RequestLine::new())
+                    .call(parts)
+                    .alias("request"),
+            );
         } else {
             exprs.push(column(&name));
         }
@@ -135,7 +170,9 @@ pub(crate) fn table(
     files: &Files,
     with_seq: bool,
 ) -> Result<Option<Arc<dyn TableProvider>>> {
-    let Some(meta) = snapshot.streams().get(name) else { return Ok(None) };
+    let Some(meta) = snapshot.streams().get(name) else {
+        return Ok(None);
+    };
     let stored = StreamTable {
         snapshot: snapshot.clone(),
         name: name.clone(),
@@ -143,9 +180,15 @@ pub(crate) fn table(
         files: files.clone(),
     };
     let relation = TableReference::bare(name.as_str());
-    let exprs = view(meta, snapshot.manifest().id_prefix(), Some(&relation), with_seq);
-    let plan =
-        LogicalPlanBuilder::scan(relation, provider_as_source(Arc::new(stored)), None)?.project(exprs)?.build()?;
+    let exprs = view(
+        meta,
+        snapshot.manifest().id_prefix(),
+        Some(&relation),
+        with_seq,
+    );
+    let plan = LogicalPlanBuilder::scan(relation, provider_as_source(Arc::new(stored)), None)?
+        .project(exprs)?
+        .build()?;
     Ok(Some(Arc::new(ViewTable::new(plan, None))))
 }
 
@@ -157,7 +200,10 @@ impl TableProvider for StreamTable {
     fn table_type(&self) -> TableType {
         TableType::Base
     }
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
         Ok(filters
             .iter()
             .map(|filter| match prune::time_range(filter, TIME) {
@@ -168,9 +214,22 @@ impl TableProvider for StreamTable {
             .collect())
     }
     fn statistics(&self) -> Option<Statistics> {
-        let rows: u64 = self.snapshot.manifest().parts_of(&self.name).map(|p| p.rows).sum();
-        let chunks: usize = self.snapshot.chunks(self.name.as_str()).iter().map(|c| c.events.num_rows()).sum();
-        Some(Statistics { num_rows: exact(rows + chunks as u64), ..Statistics::new_unknown(&self.schema) })
+        let rows: u64 = self
+            .snapshot
+            .manifest()
+            .parts_of(&self.name)
+            .map(|p| p.rows)
+            .sum();
+        let chunks: usize = self
+            .snapshot
+            .chunks(self.name.as_str())
+            .iter()
+            .map(|c| c.events.num_rows())
+            .sum();
+        Some(Statistics {
+            num_rows: exact(rows + chunks as u64),
+            ..Statistics::new_unknown(&self.schema)
+        })
     }
     async fn scan(
         &self,
@@ -181,7 +240,10 @@ impl TableProvider for StreamTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let bounds = Bounds::of(filters);
         let partitions = state.config().target_partitions();
-        let mut looked = Looked { table: self.name.to_string(), ..Looked::default() };
+        let mut looked = Looked {
+            table: self.name.to_string(),
+            ..Looked::default()
+        };
         let mut inputs = self.parts(&bounds, projection, limit, partitions, &mut looked)?;
         inputs.extend(self.memtable(&bounds, projection, partitions, &mut looked)?);
         let input = if inputs.is_empty() {
@@ -218,16 +280,25 @@ impl StreamTable {
             }
             starts.1.insert(part.partition_us);
             looked.parts.examined += 1;
-            if bounds.time.covers(part.time) { covered.push(part) } else { partial.push(part) }
+            if bounds.time.covers(part.time) {
+                covered.push(part)
+            } else {
+                partial.push(part)
+            }
         }
-        looked.partitions = Count { total: starts.0.len() as u64, examined: starts.1.len() as u64 };
+        looked.partitions = Count {
+            total: starts.0.len() as u64,
+            examined: starts.1.len() as u64,
+        };
         if looked.parts.examined > 0 {
             looked.answered_by.push(format!("parts of {}", self.name));
         }
         let mut inputs = Vec::new();
         for (parts, range) in [(covered, TimeRange::ALL), (partial, bounds.time)] {
             if !parts.is_empty() {
-                inputs.push(self.scan_parts(&parts, range, bounds.seq, projection, limit, partitions)?);
+                inputs.push(
+                    self.scan_parts(&parts, range, bounds.seq, projection, limit, partitions)?,
+                );
             }
         }
         Ok(inputs)
@@ -249,7 +320,10 @@ impl StreamTable {
         if let Some(predicate) = self.predicate(range, seq)? {
             source = source.with_predicate(predicate).with_pushdown_filters(true);
         }
-        let files = parts.iter().map(|p| self.file(p)).collect::<Result<Vec<_>>>()?;
+        let files = parts
+            .iter()
+            .map(|p| self.file(p))
+            .collect::<Result<Vec<_>>>()?;
         let all = [FileGroup::new(files)];
         let groups = FileGroupPartitioner::new()
             .with_target_partitions(partitions)
@@ -257,22 +331,34 @@ impl StreamTable {
             .repartition_file_groups(&all)
             .unwrap_or_else(|| all.to_vec());
         let rows = parts.iter().map(|p| p.rows).sum();
-        let time = parts.iter().fold((i64::MAX, i64::MIN), |t, p| (t.0.min(p.time.0), t.1.max(p.time.1)));
-        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
-            .with_file_groups(groups)
-            .with_statistics(self.statistics_of(rows, time))
-            .with_limit(if range == TimeRange::ALL { limit } else { None })
-            .with_projection_indices(projection.cloned())?
-            .build();
+        let time = parts.iter().fold((i64::MAX, i64::MIN), |t, p| {
+            (t.0.min(p.time.0), t.1.max(p.time.1))
+        });
+        let config =
+            FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+                .with_file_groups(groups)
+                .with_statistics(self.statistics_of(rows, time))
+                .with_limit(if range == TimeRange::ALL { limit } else { None })
+                .with_projection_indices(projection.cloned())?
+                .build();
         Ok(DataSourceExec::from_data_source(config))
     }
 
     /// The predicate that rows of a part must pass for a range of time, and the one that helps to
     /// leave out pages when single sequence numbers are asked for.
-    fn predicate(&self, range: TimeRange, seq: (u64, u64)) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    fn predicate(
+        &self,
+        range: TimeRange,
+        seq: (u64, u64),
+    ) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         let mut terms = Vec::new();
         let mut compare = |column: &str, op: Operator, value: ScalarValue| -> Result<()> {
-            terms.push(binary(col(column, &self.schema)?, op, lit(value), &self.schema)?);
+            terms.push(binary(
+                col(column, &self.schema)?,
+                op,
+                lit(value),
+                &self.schema,
+            )?);
             Ok(())
         };
         let stamp = |t: i64| ScalarValue::TimestampMicrosecond(Some(t), Some("UTC".into()));
@@ -298,12 +384,18 @@ impl StreamTable {
             e_tag: None,
             version: None,
         };
-        Ok(PartitionedFile::new_from_meta(meta).with_statistics(Arc::new(self.statistics_of(part.rows, part.time))))
+        Ok(PartitionedFile::new_from_meta(meta)
+            .with_statistics(Arc::new(self.statistics_of(part.rows, part.time))))
     }
 
     /// Exact statistics: rows and the least and greatest time.
     fn statistics_of(&self, rows: u64, time: (i64, i64)) -> Statistics {
-        let stamp = |t: i64| Precision::Exact(ScalarValue::TimestampMicrosecond(Some(t), Some("UTC".into())));
+        let stamp = |t: i64| {
+            Precision::Exact(ScalarValue::TimestampMicrosecond(
+                Some(t),
+                Some("UTC".into()),
+            ))
+        };
         let column_statistics = self
             .schema
             .fields()
@@ -315,11 +407,18 @@ impl StreamTable {
                     max_value: stamp(time.1),
                     ..ColumnStatistics::new_unknown()
                 },
-                SEQ => ColumnStatistics { null_count: Precision::Exact(0), ..ColumnStatistics::new_unknown() },
+                SEQ => ColumnStatistics {
+                    null_count: Precision::Exact(0),
+                    ..ColumnStatistics::new_unknown()
+                },
                 _ => ColumnStatistics::new_unknown(),
             })
             .collect();
-        Statistics { num_rows: exact(rows), total_byte_size: Precision::Absent, column_statistics }
+        Statistics {
+            num_rows: exact(rows),
+            total_byte_size: Precision::Absent,
+            column_statistics,
+        }
     }
 
     fn memtable(
@@ -333,7 +432,10 @@ impl StreamTable {
         let mut widen = |t: i64| time = (time.0.min(t), time.1.max(t));
         let mut chosen: Vec<Arc<Chunk>> = Vec::new();
         for chunk in self.snapshot.chunks(self.name.as_str()) {
-            if !bounds.time.meets(chunk.time) || chunk.seq.1 < bounds.seq.0 || bounds.seq.1 < chunk.seq.0 {
+            if !bounds.time.meets(chunk.time)
+                || chunk.seq.1 < bounds.seq.0
+                || bounds.seq.1 < chunk.seq.0
+            {
                 continue;
             }
             if bounds.time.covers(chunk.time) {
@@ -342,7 +444,11 @@ impl StreamTable {
                 widen(chunk.time.1);
             } else {
                 // Counted now, so that the count of a range stays exact without running the scan.
-                for t in times(&chunk.events).values().iter().filter(|t| bounds.time.contains(**t)) {
+                for t in times(&chunk.events)
+                    .values()
+                    .iter()
+                    .filter(|t| bounds.time.contains(**t))
+                {
                     rows += 1;
                     widen(*t);
                 }
@@ -352,15 +458,23 @@ impl StreamTable {
         if rows == 0 {
             return Ok(None);
         }
-        looked.answered_by.push(format!("memtable of {}", self.name));
+        looked
+            .answered_by
+            .push(format!("memtable of {}", self.name));
         let statistics = self.statistics_of(rows, time).project(projection);
         let schema = match projection {
             Some(projection) => Arc::new(self.schema.project(projection)?),
             None => self.schema.clone(),
         };
         // The range is dropped where it takes nothing away.
-        let range = if chosen.iter().all(|c| bounds.time.covers(c.time)) { TimeRange::ALL } else { bounds.time };
-        Ok(Some(Arc::new(ChunksExec::new(chosen, range, schema, statistics, partitions))))
+        let range = if chosen.iter().all(|c| bounds.time.covers(c.time)) {
+            TimeRange::ALL
+        } else {
+            bounds.time
+        };
+        Ok(Some(Arc::new(ChunksExec::new(
+            chosen, range, schema, statistics, partitions,
+        ))))
     }
 }
 

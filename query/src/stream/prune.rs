@@ -17,14 +17,20 @@ pub(crate) struct TimeRange {
 
 impl TimeRange {
     /// Every time.
-    pub(crate) const ALL: Self = Self { first: i64::MIN, last: i64::MAX };
+    pub(crate) const ALL: Self = Self {
+        first: i64::MIN,
+        last: i64::MAX,
+    };
 
     pub(crate) fn contains(self, time_us: i64) -> bool {
         self.first <= time_us && time_us <= self.last
     }
 
     pub(crate) fn intersect(self, other: Self) -> Self {
-        Self { first: self.first.max(other.first), last: self.last.min(other.last) }
+        Self {
+            first: self.first.max(other.first),
+            last: self.last.min(other.last),
+        }
     }
 
     /// Whether every time of a part or chunk lies inside.
@@ -52,14 +58,21 @@ pub(crate) struct Bounds {
 impl Bounds {
     /// The bounds of filters that all hold.
     pub(crate) fn of<'a>(filters: impl IntoIterator<Item = &'a Expr>) -> Self {
-        let mut bounds = Self { time: TimeRange::ALL, seq: (0, u64::MAX), texts: Vec::new() };
+        let mut bounds = Self {
+            time: TimeRange::ALL,
+            seq: (0, u64::MAX),
+            texts: Vec::new(),
+        };
         for filter in filters {
             if let Some(range) = time_range(filter, TIME) {
                 bounds.time = bounds.time.intersect(range);
             } else if let Some((least, most)) = seq_range(filter) {
                 bounds.seq = (bounds.seq.0.max(least), bounds.seq.1.min(most));
             } else if let Some((column, texts)) = texts(filter) {
-                bounds.texts.push((column.to_owned(), texts.into_iter().map(str::to_owned).collect()));
+                bounds.texts.push((
+                    column.to_owned(),
+                    texts.into_iter().map(str::to_owned).collect(),
+                ));
             }
         }
         bounds
@@ -72,7 +85,9 @@ impl Bounds {
             && part.seq.0 <= self.seq.1
             && self.texts.iter().all(|(column, texts)| {
                 part.text_range.get(column).is_none_or(|(least, greatest)| {
-                    texts.iter().any(|t| least.as_str() <= t.as_str() && t.as_str() <= greatest.as_str())
+                    texts
+                        .iter()
+                        .any(|t| least.as_str() <= t.as_str() && t.as_str() <= greatest.as_str())
                 })
             })
     }
@@ -81,9 +96,11 @@ impl Bounds {
 /// The range of timestamps that a comparison of `column` with constants allows, when it is one.
 pub(crate) fn time_range(filter: &Expr, column: &str) -> Option<TimeRange> {
     let range = match filter {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            time_range(left, column)?.intersect(time_range(right, column)?)
-        }
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::And,
+            right,
+        }) => time_range(left, column)?.intersect(time_range(right, column)?),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let (value, op) = if is_column(left, column) {
                 (micros(right)?, *op)
@@ -93,17 +110,38 @@ pub(crate) fn time_range(filter: &Expr, column: &str) -> Option<TimeRange> {
                 return None;
             };
             match op {
-                Operator::Eq => TimeRange { first: value, last: value },
-                Operator::GtEq => TimeRange { first: value, last: i64::MAX },
-                Operator::Gt => TimeRange { first: value.checked_add(1)?, last: i64::MAX },
-                Operator::LtEq => TimeRange { first: i64::MIN, last: value },
-                Operator::Lt => TimeRange { first: i64::MIN, last: value.checked_sub(1)? },
+                Operator::Eq => TimeRange {
+                    first: value,
+                    last: value,
+                },
+                Operator::GtEq => TimeRange {
+                    first: value,
+                    last: i64::MAX,
+                },
+                Operator::Gt => TimeRange {
+                    first: value.checked_add(1)?,
+                    last: i64::MAX,
+                },
+                Operator::LtEq => TimeRange {
+                    first: i64::MIN,
+                    last: value,
+                },
+                Operator::Lt => TimeRange {
+                    first: i64::MIN,
+                    last: value.checked_sub(1)?,
+                },
                 _ => return None,
             }
         }
-        Expr::Between(Between { expr, negated: false, low, high }) if is_column(expr, column) => {
-            TimeRange { first: micros(low)?, last: micros(high)? }
-        }
+        Expr::Between(Between {
+            expr,
+            negated: false,
+            low,
+            high,
+        }) if is_column(expr, column) => TimeRange {
+            first: micros(low)?,
+            last: micros(high)?,
+        },
         _ => return None,
     };
     Some(range)
@@ -111,7 +149,9 @@ pub(crate) fn time_range(filter: &Expr, column: &str) -> Option<TimeRange> {
 
 /// The range of `_seq`, both ends included, that a comparison with constants allows.
 fn seq_range(filter: &Expr) -> Option<(u64, u64)> {
-    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { return None };
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else {
+        return None;
+    };
     if let (Some(prefix), Operator::Eq, Some(id)) = (id_prefix(left), op, text(right)) {
         // Another ObjectId than one of this store's: no row has it. An empty range says so.
         return Some(seq_of(prefix, id).map_or((1, 0), |seq| (seq, seq)));
@@ -136,15 +176,28 @@ fn seq_range(filter: &Expr) -> Option<(u64, u64)> {
 /// The column and the texts of `column = 'a'`, of `column IN (…)` and of the alternatives of these.
 pub(crate) fn texts(filter: &Expr) -> Option<(&str, Vec<&str>)> {
     match filter {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => match (&**left, &**right) {
-            (Expr::Column(c), other) | (other, Expr::Column(c)) => Some((&c.name, vec![text(other)?])),
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Eq,
+            right,
+        }) => match (&**left, &**right) {
+            (Expr::Column(c), other) | (other, Expr::Column(c)) => {
+                Some((&c.name, vec![text(other)?]))
+            }
             _ => None,
         },
         Expr::InList(list) if !list.negated => match &*list.expr {
-            Expr::Column(c) => Some((&c.name, list.list.iter().map(text).collect::<Option<Vec<_>>>()?)),
+            Expr::Column(c) => Some((
+                &c.name,
+                list.list.iter().map(text).collect::<Option<Vec<_>>>()?,
+            )),
             _ => None,
         },
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Or,
+            right,
+        }) => {
             let (column, mut all) = texts(left)?;
             let (other, more) = texts(right)?;
             all.extend(more);
@@ -160,7 +213,9 @@ fn is_column(expr: &Expr, name: &str) -> bool {
 
 /// A constant timestamp in microseconds, when it is a whole number of them.
 fn micros(expr: &Expr) -> Option<i64> {
-    let Expr::Literal(value, _) = expr else { return None };
+    let Expr::Literal(value, _) = expr else {
+        return None;
+    };
     match value {
         ScalarValue::TimestampSecond(Some(t), Some(_)) => t.checked_mul(1_000_000),
         ScalarValue::TimestampMillisecond(Some(t), Some(_)) => t.checked_mul(1_000),
@@ -187,11 +242,15 @@ fn text(expr: &Expr) -> Option<&str> {
 
 /// The store's prefix, when the expression is the `_id` made of `_seq`.
 fn id_prefix(expr: &Expr) -> Option<[u8; 6]> {
-    let Expr::ScalarFunction(call) = expr else { return None };
+    let Expr::ScalarFunction(call) = expr else {
+        return None;
+    };
     if !matches!(call.args.as_slice(), [arg] if is_column(arg, SEQ)) {
         return None;
     }
-    (call.func.inner().as_ref() as &dyn Any).downcast_ref::<ObjectIdOf>().map(|f| f.prefix)
+    (call.func.inner().as_ref() as &dyn Any)
+        .downcast_ref::<ObjectIdOf>()
+        .map(|f| f.prefix)
 }
 
 /// Whether a filter helps to leave out parts.

@@ -1,22 +1,25 @@
 //! Reading the journal back, the same way for a writer that recovers and for a reader beside one.
 
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
 use super::{
-    BLOCK, DIR, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD, SegmentHeader,
-    segment_of, segment_path, u32_at, u64_at,
+    BLOCK, DIR, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD,
+    SegmentHeader, segment_of, segment_path, u32_at, u64_at,
 };
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
+
+/// How often a segment is read again that a writer cuts at the same time.
+const READ_TRIES: usize = 100;
 
 /// One valid group.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) first_seq: u64,
     pub(crate) items: u32,
-    pub(crate) durable_seq: u64,
     crc: u32,
     previous_crc: u32,
     end: u64,
@@ -37,9 +40,12 @@ pub(crate) struct Replay {
 
 /// Hands every group from segment `floor` on to `take`, oldest first.
 ///
+/// A reader beside a writer ends with the segment that was the last when it began: everything
+/// acknowledged before is in it or in an earlier one, and a fast writer cannot be chased for ever.
+///
 /// # Errors
-/// [`Error::Corrupt`] when anything but the tail of the last segment is damaged, or when a group
-/// after the damage says that what is missing had been synced.
+/// [`Error::Corrupt`] when anything but the tail of the last segment is damaged or missing, or when
+/// a group after the damage says that what is missing had been synced.
 pub(crate) fn replay(
     fs: &dyn Fs,
     data: &Path,
@@ -47,85 +53,97 @@ pub(crate) fn replay(
     floor: u64,
     mut take: impl FnMut(Group) -> Result<()>,
 ) -> Result<Replay> {
-    let mut found = Replay { last: Previous::default(), next_seq: 0, torn_bytes: 0 };
-    let mut segment = first_segment(fs, data, floor)?;
-    while let Some(number) = segment {
+    let mut found = Replay {
+        last: Previous::default(),
+        next_seq: 0,
+        torn_bytes: 0,
+    };
+    let Some((first, last)) = segments(fs, data, floor)? else {
+        return Ok(found);
+    };
+    for number in first..=last {
         let path = segment_path(data, number);
-        let read_on = |from: u64| -> Result<Option<Bytes>> {
-            match fs.read(&path) {
-                Ok(bytes) if bytes.len() as u64 > from => Ok(Some(bytes.into())),
-                Ok(_) => Ok(None),
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(source) => Err(Error::Io { op: "read", path: path.clone(), source }),
-            }
+        let corrupt = |offset: u64, what: String| Error::Corrupt {
+            path: path.clone(),
+            offset,
+            what,
         };
-        let Some(mut bytes) = read_on(0)? else {
-            // Removed by a writer that has sealed past it.
-            break;
-        };
-        let corrupt = |offset: u64, what: &str| Error::Corrupt { path: path.clone(), offset, what: what.into() };
-        let (header, header_crc) = match SegmentHeader::decode(&bytes) {
-            Ok(decoded) => decoded,
-            Err(what) => return Err(corrupt(0, &what)),
-        };
-        check_header(&header, number, store_id, &found).map_err(|what| corrupt(0, &what))?;
-        let mut at = HEADER_LEN;
-        let mut crc = header_crc;
+        let bytes = read_segment(fs, &path)?;
+        let (header, header_crc) =
+            SegmentHeader::decode(&bytes).map_err(|what| corrupt(0, what))?;
+        check_header(&header, number, store_id, &found).map_err(|what| corrupt(0, what))?;
+        let (mut at, mut crc) = (HEADER_LEN, header_crc);
         found.next_seq = found.next_seq.max(header.first_seq);
-        loop {
-            match next_group(&bytes, at, crc) {
-                Some(group) => {
-                    if group.first_seq < found.next_seq {
-                        return Err(corrupt(at, "sequence numbers are used twice"));
-                    }
-                    at = group.end;
-                    crc = group.crc;
-                    found.next_seq = group.first_seq + u64::from(group.items);
-                    take(group)?;
-                }
-                None => {
-                    let successor = fs.exists(&segment_path(data, number + 1));
-                    if successor && sealed_end(fs, data, number + 1)? == Some((at, crc)) {
-                        break;
-                    }
-                    // A writer may have gone on meanwhile: look again before judging.
-                    match read_on(bytes.len() as u64)? {
-                        Some(longer) => {
-                            bytes = longer;
-                            continue;
-                        }
-                        None if successor => return Err(corrupt(at, "a group is damaged and another segment follows")),
-                        None => {}
-                    }
-                    found.torn_bytes = torn_tail(&bytes, at, found.next_seq).map_err(|what| corrupt(at, &what))?;
-                    break;
-                }
+        while let Some(group) = next_group(&bytes, at, crc) {
+            if group.first_seq < found.next_seq {
+                return Err(corrupt(at, "sequence numbers are used twice".into()));
             }
+            let next_seq = group.first_seq.checked_add(u64::from(group.items));
+            found.next_seq =
+                next_seq.ok_or_else(|| corrupt(at, "sequence numbers overflow".into()))?;
+            at = group.end;
+            crc = group.crc;
+            take(group)?;
         }
-        found.last = Previous { segment: number, end: at, crc };
-        segment = fs.exists(&segment_path(data, number + 1)).then_some(number + 1);
+        if number == last {
+            let torn = torn_tail(&bytes, at, found.next_seq, header.writer_epoch);
+            found.torn_bytes = torn.map_err(|what| corrupt(at, what))?;
+        } else if sealed_end(fs, data, number + 1)? != (at, crc) {
+            let what = "a group is damaged and another segment follows";
+            return Err(corrupt(at, what.into()));
+        }
+        found.last = Previous {
+            segment: number,
+            end: at,
+            crc,
+        };
     }
     Ok(found)
 }
 
-fn first_segment(fs: &dyn Fs, data: &Path, floor: u64) -> Result<Option<u64>> {
+/// The first and the last segment from `floor` on. A store that has never sealed has its floor at 0
+/// and its first segment at 1.
+fn segments(fs: &dyn Fs, data: &Path, floor: u64) -> Result<Option<(u64, u64)>> {
     let dir = data.join(DIR);
     let names = fs.list(&dir).at("list", &dir)?;
-    let first = names.iter().filter_map(|n| segment_of(n)).filter(|s| *s >= floor).min();
-    match first {
-        Some(first) if floor > 0 && first != floor => Err(Error::Corrupt {
-            path: segment_path(data, floor),
-            offset: 0,
-            what: format!("the segment is missing, the next one there is {first:x}"),
-        }),
-        None if floor > 0 => {
-            Err(Error::Corrupt { path: segment_path(data, floor), offset: 0, what: "the segment is missing".into() })
-        }
-        first => Ok(first),
+    let numbers = names.iter().filter_map(|n| segment_of(n));
+    let numbers: Vec<u64> = numbers.filter(|s| *s >= floor).collect();
+    let wanted = floor.max(1);
+    match (numbers.iter().min(), numbers.iter().max()) {
+        (Some(first), Some(last)) if *first == wanted => Ok(Some((*first, *last))),
+        (None, _) if floor == 0 => Ok(None),
+        _ => Err(missing(segment_path(data, wanted))),
     }
 }
 
-fn check_header(header: &SegmentHeader, number: u64, store_id: &str, found: &Replay) -> Result<(), String> {
+fn missing(path: PathBuf) -> Error {
+    Error::Corrupt {
+        path,
+        offset: 0,
+        what: "the segment is missing".into(),
+    }
+}
+
+fn read_segment(fs: &dyn Fs, path: &Path) -> Result<Bytes> {
+    let mut tries = 0;
+    loop {
+        match fs.read(path) {
+            Ok(bytes) => return Ok(bytes.into()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing(path.into())),
+            // A writer has cut off what it could not write whole, between our look at the length
+            // and our read.
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof && tries < READ_TRIES => tries += 1,
+            other => return other.map(Bytes::from).at("read", path),
+        }
+    }
+}
+
+fn check_header(
+    header: &SegmentHeader,
+    number: u64,
+    store_id: &str,
+    found: &Replay,
+) -> Result<(), String> {
     if header.store_id != store_id {
         return Err(format!("it belongs to store {}", header.store_id));
     }
@@ -142,14 +160,25 @@ fn check_header(header: &SegmentHeader, number: u64, store_id: &str, found: &Rep
 }
 
 /// What segment `number` says of the end of the one before.
-fn sealed_end(fs: &dyn Fs, data: &Path, number: u64) -> Result<Option<(u64, u32)>> {
+fn sealed_end(fs: &dyn Fs, data: &Path, number: u64) -> Result<(u64, u32)> {
     let path = segment_path(data, number);
-    let file = fs.open_read(&path).at("open", &path)?;
+    let file = match fs.open_read(&path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing(path)),
+        other => other.at("open", &path)?,
+    };
     let mut bytes = vec![0; HEADER_LEN as usize];
-    if file.read_exact_at(&mut bytes, 0).is_err() {
-        return Ok(None);
+    let decoded = match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => SegmentHeader::decode(&bytes),
+        Err(e) => Err(format!("its header cannot be read: {e}")),
+    };
+    match decoded {
+        Ok((header, _)) => Ok((header.previous.end, header.previous.crc)),
+        Err(what) => Err(Error::Corrupt {
+            path,
+            offset: 0,
+            what,
+        }),
     }
-    Ok(SegmentHeader::decode(&bytes).ok().map(|(h, _)| (h.previous.end, h.previous.crc)))
 }
 
 /// The group after `end`, at the next multiple of 8 or of 4096, when it continues the chain.
@@ -190,7 +219,6 @@ fn group_at(bytes: &Bytes, at: usize) -> Option<Group> {
     Some(Group {
         first_seq: u64_at(head, 16),
         items: u32_at(head, 24),
-        durable_seq: u64_at(head, 32),
         crc,
         previous_crc: u32_at(head, 12),
         end: end as u64,
@@ -202,17 +230,25 @@ fn group_at(bytes: &Bytes, at: usize) -> Option<Group> {
 ///
 /// # Errors
 /// When a whole group further on says that something from `next_seq` on had been synced.
-fn torn_tail(bytes: &Bytes, at: u64, next_seq: u64) -> Result<u64, String> {
-    let start = usize::try_from(at).map_err(|e| e.to_string())?.min(bytes.len());
-    let Some(last) = bytes[start..].iter().rposition(|b| *b != 0) else { return Ok(0) };
+fn torn_tail(bytes: &Bytes, at: u64, next_seq: u64, writer_epoch: u64) -> Result<u64, String> {
+    let start = usize::try_from(at)
+        .map_err(|e| e.to_string())?
+        .min(bytes.len());
+    let Some(last) = bytes[start..].iter().rposition(|b| *b != 0) else {
+        return Ok(0);
+    };
     let mut probe = start.next_multiple_of(8);
-    while probe + GROUP_HEAD <= bytes.len() {
-        if let Some(later) = group_at(bytes, probe)
-            && later.durable_seq > next_seq
-        {
+    while let Some(head) = bytes.get(probe..probe + GROUP_HEAD) {
+        // What the group would say is looked at before its checksum is computed: the tail may hold
+        // any bytes that a sender chose.
+        let (first_seq, durable_seq) = (u64_at(head, 16), u64_at(head, 32));
+        let tells = u32_at(head, 0) == GROUP_MAGIC
+            && u64_at(head, 40) == writer_epoch
+            && durable_seq > next_seq
+            && durable_seq <= first_seq;
+        if tells && group_at(bytes, probe).is_some() {
             return Err(format!(
-                "a group is damaged here, and the one at byte {probe} says that everything below sequence {} had been synced",
-                later.durable_seq
+                "a group is damaged here, and the one at byte {probe} says that everything below sequence {durable_seq} had been synced"
             ));
         }
         probe += 8;

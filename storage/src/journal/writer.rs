@@ -1,16 +1,17 @@
 //! Appending: one writer places and writes groups; a syncer makes them durable meanwhile.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    BLOCK, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD, SEGMENT_BYTES_MAX,
-    SegmentHeader, segment_path,
+    BLOCK, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD,
+    SEGMENT_BYTES_MAX, SegmentHeader, segment_path,
 };
 use crate::env::{Fs, FsFile, IoContext};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_full};
 
 /// Appends groups. Only the log thread has it.
 #[derive(Debug)]
@@ -45,6 +46,10 @@ struct SyncState {
     barrier: u64,
     written_seq: u64,
     durable_seq: u64,
+    /// Groups written and synced: a group without items moves no sequence number and has to be
+    /// synced like any other.
+    written_groups: u64,
+    durable_groups: u64,
     syncing: bool,
     poisoned: Option<String>,
 }
@@ -75,6 +80,8 @@ impl Journal {
                 barrier: HEADER_LEN,
                 written_seq: next_seq,
                 durable_seq: next_seq,
+                written_groups: 0,
+                durable_groups: 0,
                 syncing: false,
                 poisoned: None,
             }),
@@ -118,7 +125,12 @@ impl Journal {
     /// # Errors
     /// After an error the journal is poisoned and takes nothing any more, except when the disk was
     /// full and what had been written of the group could be cut off again.
-    pub(crate) fn append(&mut self, first_seq: u64, items: u64, payloads: &[Vec<u8>]) -> Result<()> {
+    pub(crate) fn append(
+        &mut self,
+        first_seq: u64,
+        items: u64,
+        payloads: &[Vec<u8>],
+    ) -> Result<()> {
         self.fill_buffer(first_seq, items, payloads);
         let mut state = self.syncer.state.lock();
         if let Some(why) = &state.poisoned {
@@ -126,17 +138,24 @@ impl Journal {
         }
         let mut at = self.end.next_multiple_of(8);
         if state.barrier > at - at % BLOCK {
-            at = at.next_multiple_of(BLOCK).max(state.barrier.next_multiple_of(BLOCK));
+            at = at
+                .next_multiple_of(BLOCK)
+                .max(state.barrier.next_multiple_of(BLOCK));
         }
         self.buffer[32..40].copy_from_slice(&state.durable_seq.to_le_bytes());
         let crc = crc32c::crc32c(&self.buffer[8..]);
         self.buffer[4..8].copy_from_slice(&crc.to_le_bytes());
         if let Err(source) = state.file.write_all_at(&self.buffer, at) {
-            let full = source.kind() == std::io::ErrorKind::StorageFull;
-            if full && state.file.set_len(self.end).is_ok() {
-                return Err(Error::DiskFull { path: state.path.clone() });
+            if is_full(&source) && state.file.set_len(self.end).is_ok() {
+                return Err(Error::DiskFull {
+                    path: state.path.clone(),
+                });
             }
-            let error = Error::Io { op: "write", path: state.path.clone(), source };
+            let error = Error::Io {
+                op: "write",
+                path: state.path.clone(),
+                source,
+            };
             state.poisoned = Some(error.to_string());
             self.syncer.changed.notify_all();
             return Err(error);
@@ -145,6 +164,7 @@ impl Journal {
         self.crc = crc;
         state.end = self.end;
         state.written_seq = first_seq + items;
+        state.written_groups += 1;
         self.syncer.changed.notify_all();
         Ok(())
     }
@@ -160,9 +180,11 @@ impl Journal {
             buffer.extend_from_slice(payload);
             buffer.resize(buffer.len().next_multiple_of(RECORD_HEAD), 0);
         }
-        let len = u32::try_from(buffer.len() - GROUP_HEAD).expect("BUG: a group is smaller than 4 GiB");
+        let len =
+            u32::try_from(buffer.len() - GROUP_HEAD).expect("BUG: a group is smaller than 4 GiB");
         let items = u32::try_from(items).expect("BUG: a group has fewer than 2^32 items");
-        let records = u32::try_from(payloads.len()).expect("BUG: a group has fewer than 2^32 records");
+        let records =
+            u32::try_from(payloads.len()).expect("BUG: a group has fewer than 2^32 records");
         buffer[..4].copy_from_slice(&GROUP_MAGIC.to_le_bytes());
         buffer[8..12].copy_from_slice(&len.to_le_bytes());
         buffer[12..16].copy_from_slice(&self.crc.to_le_bytes());
@@ -173,13 +195,22 @@ impl Journal {
     }
 
     /// Syncs the segment and begins the next, whose first group will be at `next_seq` or later.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`] when there was no room for it: the segment before is still the last.
+    /// After any other error which segment is the last is not known, and the journal must be
+    /// poisoned.
     pub(crate) fn rotate(&mut self, next_seq: u64) -> Result<()> {
         self.syncer.sync_written()?;
         let header = SegmentHeader {
             segment: self.segment + 1,
             first_seq: next_seq,
             writer_epoch: self.writer_epoch,
-            previous: Previous { segment: self.segment, end: self.end, crc: self.crc },
+            previous: Previous {
+                segment: self.segment,
+                end: self.end,
+                crc: self.crc,
+            },
             store_id: self.store_id.clone(),
         };
         let (file, path, crc) = create_segment(&*self.fs, &self.data, &header)?;
@@ -198,7 +229,11 @@ impl Journal {
     }
 }
 
-fn create_segment(fs: &dyn Fs, data: &Path, header: &SegmentHeader) -> Result<(Arc<dyn FsFile>, PathBuf, u32)> {
+fn create_segment(
+    fs: &dyn Fs,
+    data: &Path,
+    header: &SegmentHeader,
+) -> Result<(Arc<dyn FsFile>, PathBuf, u32)> {
     let path = segment_path(data, header.segment);
     let (bytes, crc) = header.encode();
     // Under a temporary name until the header is synced, so that nobody ever meets a segment that
@@ -207,10 +242,18 @@ fn create_segment(fs: &dyn Fs, data: &Path, header: &SegmentHeader) -> Result<(A
     if fs.exists(&temporary) {
         fs.remove(&temporary).at("remove", &temporary)?;
     }
-    let file = fs.create_new(&temporary).at("create", &temporary)?;
-    file.write_all_at(&bytes, 0).at("write", &temporary)?;
-    file.sync_data().at("sync", &temporary)?;
-    fs.rename(&temporary, &path).at("rename", &temporary)?;
+    let create = || -> io::Result<Box<dyn FsFile>> {
+        let file = fs.create_new(&temporary)?;
+        file.write_all_at(&bytes, 0)?;
+        file.sync_data()?;
+        fs.rename(&temporary, &path)?;
+        Ok(file)
+    };
+    let file = match create() {
+        // Nothing has changed yet: the segment before can be written on.
+        Err(e) if is_full(&e) => return Err(Error::DiskFull { path: temporary }),
+        other => other.at("create", &temporary)?,
+    };
     let dir = path.parent().expect("BUG: a segment lies in a directory");
     fs.sync_dir(dir).at("sync", dir)?;
     Ok((file.into(), path, crc))
@@ -229,7 +272,10 @@ impl Syncer {
 
     /// Takes nothing any more: something was lost of which the journal cannot know.
     pub(crate) fn poison(&self, why: &str) {
-        self.state.lock().poisoned.get_or_insert_with(|| why.to_owned());
+        self.state
+            .lock()
+            .poisoned
+            .get_or_insert_with(|| why.to_owned());
         self.changed.notify_all();
     }
 
@@ -240,12 +286,12 @@ impl Syncer {
     /// success. The journal is poisoned and every waiter learns that its outcome is unknown.
     pub(crate) fn sync_written(&self) -> Result<u64> {
         let mut state = self.state.lock();
-        let wanted = state.written_seq;
+        let wanted = state.written_groups;
         loop {
             if let Some(why) = &state.poisoned {
                 return Err(Error::Unknown { what: why.clone() });
             }
-            if state.durable_seq >= wanted {
+            if state.durable_groups >= wanted {
                 return Ok(state.durable_seq);
             }
             if !state.syncing {
@@ -255,7 +301,8 @@ impl Syncer {
         }
         state.syncing = true;
         state.barrier = state.end;
-        let (file, path, target) = (Arc::clone(&state.file), state.path.clone(), state.written_seq);
+        let (file, path) = (Arc::clone(&state.file), state.path.clone());
+        let (target, groups) = (state.written_seq, state.written_groups);
         drop(state);
         let outcome = file.sync_data();
         let mut state = self.state.lock();
@@ -263,10 +310,15 @@ impl Syncer {
         let result = match outcome {
             Ok(()) => {
                 state.durable_seq = state.durable_seq.max(target);
+                state.durable_groups = state.durable_groups.max(groups);
                 Ok(state.durable_seq)
             }
             Err(source) => {
-                let error = Error::Io { op: "sync", path, source };
+                let error = Error::Io {
+                    op: "sync",
+                    path,
+                    source,
+                };
                 state.poisoned = Some(error.to_string());
                 Err(error)
             }

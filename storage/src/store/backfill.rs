@@ -21,8 +21,15 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
         if meta.kind == StreamKind::Quarantine {
             continue;
         }
-        let failed = |source| Error::Rollup { rollup: stream.to_string(), source };
-        let new = shared.options.roller.rollups_for(stream, meta.kind, &rollups).map_err(failed)?;
+        let failed = |source| Error::Rollup {
+            rollup: stream.to_string(),
+            source,
+        };
+        let new = shared
+            .options
+            .roller
+            .rollups_for(stream, meta.kind, &rollups)
+            .map_err(failed)?;
         for rollup in new {
             if meta.dropped_events > 0 {
                 return Err(Error::invalid(format!(
@@ -57,24 +64,40 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
     })
 }
 
-fn backfill(shared: &Shared, rollup: &RollupMeta, cutoff: u64, next_file: &mut u64) -> Result<Option<TileMeta>> {
+fn backfill(
+    shared: &Shared,
+    rollup: &RollupMeta,
+    cutoff: u64,
+    next_file: &mut u64,
+) -> Result<Option<TileMeta>> {
     if cutoff == 0 {
         return Ok(None);
     }
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
-    let mut tile = TileMeta { rollup: rollup.id, first_seq: 0, cutoff, events: 0, files: Vec::new() };
+    let mut tile = TileMeta {
+        rollup: rollup.id,
+        first_seq: 0,
+        cutoff,
+        events: 0,
+        files: Vec::new(),
+    };
     for part in manifest.parts_of(&rollup.stream) {
         let bytes = part.file.read(shared.fs(), &shared.data)?;
         let path = shared.data.join(&part.file.path);
-        let events = part::read_part(bytes, None).map_err(|source| Error::Parquet { path, source })?;
+        let events =
+            part::read_part(bytes, None).map_err(|source| Error::Parquet { path, source })?;
         let images = shared
             .options
             .roller
             .tiles(&[rollup], &events)
-            .map_err(|source| Error::Rollup { rollup: rollup.name.to_string(), source })?;
+            .map_err(|source| Error::Rollup {
+                rollup: rollup.name.to_string(),
+                source,
+            })?;
         for image in images.into_iter().filter(|i| i.events > 0) {
             tile.events += image.events;
-            tile.files.push(seal::write_backfill(shared, rollup, *next_file, image)?);
+            tile.files
+                .push(seal::write_backfill(shared, rollup, *next_file, image)?);
             *next_file += 1;
         }
     }

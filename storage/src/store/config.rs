@@ -98,7 +98,8 @@ impl Default for Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Options")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
     }
 }
-

@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 
-use super::{Shared, State, wait_for};
-use crate::error::{Error, Result};
+use super::{Arrived, Shared, State, wait_for};
+use crate::error::{Error, Kind, Result};
 use crate::journal::Journal;
-use crate::model::{Ack, Name, QUARANTINE, StreamKind, WriteConcern};
+use crate::memtable::Chunk;
+use crate::model::{Ack, Identity, Name, QUARANTINE, StreamKind, WriteConcern};
 use crate::record::Record;
 use crate::recover::apply;
 use crate::shape;
@@ -38,7 +39,9 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(reply) = self.0.take() {
-            reply(Err(Error::Unknown { what: "the store stopped before it could answer".into() }));
+            reply(Err(Error::Unknown {
+                what: "the store stopped before it could answer".into(),
+            }));
         }
     }
 }
@@ -94,12 +97,16 @@ pub(super) fn log_loop(
         let mut bytes = first.payload.len();
         let mut group = vec![*first];
         while bytes < GROUP_BYTES_MAX && group.len() < GROUP_BATCHES_MAX {
-            let Ok(Command::Write(next)) = inbox.try_recv() else { break };
+            let Ok(Command::Write(next)) = inbox.try_recv() else {
+                break;
+            };
             bytes += next.payload.len();
             group.push(*next);
         }
-        wait_for_room(shared);
-        write_group(shared, &mut journal, group, waiters);
+        match wait_for_room(shared) {
+            Ok(()) => write_group(shared, &mut journal, group, waiters),
+            Err(error) => refuse_all(shared, group, &error),
+        }
     }
     // The store is closing: after its last seal nothing before this segment is needed.
     let next_seq = shared.state.lock().next_seq;
@@ -109,19 +116,59 @@ pub(super) fn log_loop(
 }
 
 /// Back-pressure: while a seal is running and the memtable has grown to its slack, senders wait.
-fn wait_for_room(shared: &Shared) {
+///
+/// # Errors
+/// When the memtable is that full because it cannot be sealed: senders are told, and not kept
+/// waiting for somebody to make room on the disk. Writes resume by themselves once a seal succeeds.
+fn wait_for_room(shared: &Shared) -> Result<()> {
     let limit = shared.options.config.memtable_bytes_max;
     let mut state = shared.state.lock();
     if state.memtable.active_bytes() >= limit {
         shared.sealing.notify_all();
     }
-    while state.memtable.bytes() >= limit * MEMTABLE_SLACK && shared.syncer.poisoned().is_none() && !state.closing {
-        shared.sealing.notify_all();
+    while state.memtable.bytes() >= limit.saturating_mul(MEMTABLE_SLACK) && !state.closing {
+        match &state.seal_error {
+            Some((Kind::DiskFull, _)) => {
+                return Err(Error::DiskFull {
+                    path: shared.data.clone(),
+                });
+            }
+            Some((_, why)) => {
+                return Err(Error::Overloaded {
+                    what: format!("the memtable is full and cannot be sealed: {why}"),
+                });
+            }
+            None => {}
+        }
         wait_for(&shared.sealing, &mut state, 100_000);
+        shared.sealing.notify_all();
+        if shared.syncer.poisoned().is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The same refusal for every batch of a group.
+fn refuse_all(shared: &Shared, group: impl IntoIterator<Item = Request>, error: &Error) {
+    for request in group {
+        let copy = match error {
+            Error::DiskFull { path } => Error::DiskFull { path: path.clone() },
+            Error::Overloaded { what } => Error::Overloaded { what: what.clone() },
+            other => Error::Unknown {
+                what: other.to_string(),
+            },
+        };
+        refuse(shared, request, copy);
     }
 }
 
-fn write_group(shared: &Shared, journal: &mut Journal, group: Vec<Request>, waiters: &Sender<Waiter>) {
+fn write_group(
+    shared: &Shared,
+    journal: &mut Journal,
+    group: Vec<Request>,
+    waiters: &Sender<Waiter>,
+) {
     let mut placed = Vec::with_capacity(group.len());
     let (first_seq, rotate) = {
         let mut state = shared.state.lock();
@@ -146,16 +193,12 @@ fn write_group(shared: &Shared, journal: &mut Journal, group: Vec<Request>, wait
         let written = cut_segment(shared, journal, rotate, first_seq)
             .and_then(|()| journal.append(first_seq, next_seq - first_seq, &payloads));
         if let Err(error) = written {
-            if !matches!(error, Error::DiskFull { .. }) {
+            if matches!(error, Error::DiskFull { .. }) {
+                shared.state.lock().rotate |= rotate;
+            } else {
                 shared.poison(&error);
             }
-            for p in placed {
-                let outcome = match &error {
-                    Error::DiskFull { path } => Error::DiskFull { path: path.clone() },
-                    other => Error::Unknown { what: other.to_string() },
-                };
-                refuse(shared, p.request, outcome);
-            }
+            refuse_all(shared, placed.into_iter().map(|p| p.request), &error);
             return;
         }
     } else if rotate {
@@ -172,19 +215,10 @@ fn place(
     in_group: &[usize],
     next_seq: &mut u64,
 ) -> Outcome {
-    if let Some(identity) = &request.record.identity {
-        let same = |i: &&usize| placed[**i].request.record.identity.as_ref() == Some(identity);
-        if let Some(first) = in_group.iter().find(same) {
-            let first = &placed[*first];
-            let Outcome::First(seq) = first.outcome else { unreachable!("BUG: only first copies are listed") };
-            return Outcome::Duplicate(ack_of(&first.request.record, seq, true));
-        }
-        let known = shared.state.lock().identities.known(identity, request.record.received_us);
-        match in_group_conflict(identity, placed, in_group).map_or(known, Err) {
-            Err(error) => return Outcome::Refused(error),
-            Ok(Some(ack)) => return Outcome::Duplicate(ack),
-            Ok(None) => {}
-        }
+    match known(shared, &request.record, placed, in_group) {
+        Err(error) => return Outcome::Refused(error),
+        Ok(Some(ack)) => return Outcome::Duplicate(ack),
+        Ok(None) => {}
     }
     if let Err(error) = prepare(shared, request, *next_seq) {
         return Outcome::Refused(error);
@@ -194,19 +228,44 @@ fn place(
     Outcome::First(first_seq)
 }
 
-/// What a batch of this group that is not yet in the identities makes of this one: a key with
-/// another body, or a range of the same producer (which has to wait its turn in the next group).
-fn in_group_conflict(identity: &crate::model::Identity, placed: &[Placed], in_group: &[usize]) -> Option<Error> {
-    use crate::model::Identity::{Key, Range};
-    in_group.iter().find_map(|i| match (placed[*i].request.record.identity.as_ref()?, identity) {
-        (Key { key: a, .. }, Key { key: b, .. }) if a == b => {
-            Some(Error::KeyReused { key: b.rsplit('\0').next().unwrap_or(b).to_owned() })
+/// What an earlier copy of a batch was answered. The batches before it in its group count as well as
+/// those that the state remembers: a source that does not wait sends its ranges one after the other.
+fn known(
+    shared: &Shared,
+    record: &Record,
+    placed: &[Placed],
+    in_group: &[usize],
+) -> Result<Option<Ack>> {
+    let Some(identity) = &record.identity else {
+        return Ok(None);
+    };
+    let mut pending_to = None;
+    for earlier in in_group.iter().rev().map(|i| &placed[*i]) {
+        let Outcome::First(seq) = earlier.outcome else {
+            unreachable!("BUG: only first copies are listed")
+        };
+        match (earlier.request.record.identity.as_ref(), identity) {
+            (Some(same), _) if same == identity => {
+                return Ok(Some(ack_of(&earlier.request.record, seq, true)));
+            }
+            (Some(Identity::Key { key: a, .. }), Identity::Key { key: b, .. }) if a == b => {
+                return Err(Error::KeyReused {
+                    key: b.rsplit('\0').next().unwrap_or(b).to_owned(),
+                });
+            }
+            (
+                Some(Identity::Range {
+                    producer: a, to, ..
+                }),
+                Identity::Range { producer: b, .. },
+            ) if a == b => pending_to = pending_to.or(Some(*to)),
+            _ => {}
         }
-        (Range { producer: a, to, .. }, Range { producer: b, from, .. }) if a == b && to != from => {
-            Some(Error::Gap { producer: b.clone(), from: *from, known: *to })
-        }
-        _ => None,
-    })
+    }
+    let state = shared.state.lock();
+    state
+        .identities
+        .known(identity, record.received_us, pending_to)
 }
 
 /// Creates the streams that the batch needs and fits its columns to them.
@@ -224,7 +283,9 @@ fn prepare(shared: &Shared, request: &mut Request, next_seq: u64) -> Result<()> 
     }
     let mut state = shared.state.lock();
     let streams = Arc::make_mut(&mut state.streams);
-    let meta = streams.get_mut(&stream).expect("BUG: the stream was created above");
+    let meta = streams
+        .get_mut(&stream)
+        .expect("BUG: the stream was created above");
     if let Some(fitted) = shape::reconcile(meta, &request.record.events)? {
         request.record.events = fitted;
         request.payload = request.record.encode();
@@ -235,7 +296,11 @@ fn prepare(shared: &Shared, request: &mut Request, next_seq: u64) -> Result<()> 
 fn cut_segment(shared: &Shared, journal: &mut Journal, wanted: bool, next_seq: u64) -> Result<()> {
     if journal.is_full() || (wanted && !journal.is_empty()) {
         journal.rotate(next_seq)?;
-        shared.state.lock().segments.push((journal.segment(), next_seq));
+        shared
+            .state
+            .lock()
+            .segments
+            .push((journal.segment(), next_seq));
     }
     Ok(())
 }
@@ -281,7 +346,11 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
             Ok(ack) if request.concern.j => {
                 let until = ack.last_seq.map_or(0, |last| last + 1);
                 // The sync thread outlives the log thread; were it gone, the drop answers.
-                let _ignored = waiters.send(Waiter { ack, until, reply: request.reply });
+                let _ignored = waiters.send(Waiter {
+                    ack,
+                    until,
+                    reply: request.reply,
+                });
             }
             Ok(ack) => request.reply.send(Ok(ack)),
         }
@@ -291,7 +360,10 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
 fn refuse(shared: &Shared, request: Request, error: Error) {
     let items = request.record.items();
     let mut state = shared.state.lock();
-    let counters = state.counters.entry(request.record.stream.clone()).or_default();
+    let counters = state
+        .counters
+        .entry(request.record.stream.clone())
+        .or_default();
     counters.received += items;
     counters.refused += items;
     drop(state);
@@ -301,11 +373,31 @@ fn refuse(shared: &Shared, request: Request, error: Error) {
 impl State {
     fn apply(&mut self, record: &Record, first_seq: u64) -> Result<Ack> {
         let streams = Arc::make_mut(&mut self.streams);
-        let ack = apply(&mut self.memtable, streams, &mut self.identities, record, first_seq)?;
+        let ack = apply(
+            &mut self.memtable,
+            streams,
+            &mut self.identities,
+            record,
+            first_seq,
+        )?;
         let counters = self.counters.entry(record.stream.clone()).or_default();
         counters.received += ack.accepted + ack.quarantined;
         counters.stored += ack.accepted;
         counters.quarantined += ack.quarantined;
+        if !self.followers.is_empty() && ack.accepted > 0 {
+            let (seqs, _) = record.sequence(first_seq);
+            let events = Chunk::new(&record.events, seqs)?.events;
+            let arrived = Arrived {
+                stream: record.stream.clone(),
+                events,
+            };
+            self.followers.retain(|f| {
+                !matches!(
+                    f.try_send(arrived.clone()),
+                    Err(TrySendError::Disconnected(_))
+                )
+            });
+        }
         Ok(ack)
     }
 }
@@ -325,14 +417,19 @@ pub(super) fn sync_loop(shared: &Arc<Shared>, waiting: &Receiver<Waiter>) {
         match shared.syncer.sync_written() {
             Ok(durable) => {
                 for waiter in gathered {
-                    debug_assert!(waiter.until <= durable, "BUG: a waiter comes after its write");
+                    debug_assert!(
+                        waiter.until <= durable,
+                        "BUG: a waiter comes after its write"
+                    );
                     waiter.reply.send(Ok(waiter.ack));
                 }
             }
             Err(error) => {
                 shared.poison(&error);
                 for waiter in gathered {
-                    waiter.reply.send(Err(Error::Unknown { what: error.to_string() }));
+                    waiter.reply.send(Err(Error::Unknown {
+                        what: error.to_string(),
+                    }));
                 }
                 // Nothing more can be promised; those who still wait are answered as they are dropped.
                 break;

@@ -14,7 +14,7 @@ use arrow::array::RecordBatch;
 use super::{Shared, State, wait_for};
 use crate::env::IoContext;
 use crate::error::{Error, Result};
-use crate::file::{FileRef, create_dir_durably, write_durably};
+use crate::file::{FileRef, write_durably};
 use crate::identity::{self, Entry};
 use crate::journal;
 use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile, TileMeta};
@@ -66,13 +66,20 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
                 if state.closing {
                     return;
                 }
-                let age = state.memtable.oldest_us.map(|since| shared.now_us() - since);
+                let age = state
+                    .memtable
+                    .oldest_us
+                    .map(|since| shared.now_us() - since);
                 let old = age.is_some_and(|age| age >= config.lag_us);
                 if old || state.memtable.active_bytes() >= config.memtable_bytes_max {
                     break;
                 }
                 // A quarter of a second at most: the clock may be moved by a test.
-                wait_for(&shared.sealing, &mut state, (config.lag_us - age.unwrap_or(0)).clamp(1_000, 250_000));
+                wait_for(
+                    &shared.sealing,
+                    &mut state,
+                    (config.lag_us - age.unwrap_or(0)).clamp(1_000, 250_000),
+                );
             }
         }
         if let Err(error) = seal(shared) {
@@ -92,7 +99,10 @@ pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
     let started = Instant::now();
     let Some(frozen) = freeze(shared) else {
         let cutoff = shared.state.lock().committed.manifest.sealed_seq;
-        return Ok(SealReport { cutoff, ..SealReport::default() });
+        return Ok(SealReport {
+            cutoff,
+            ..SealReport::default()
+        });
     };
     let outcome = shared
         .syncer
@@ -104,7 +114,7 @@ pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
         let mut state = shared.state.lock();
         state.memtable.thaw(shared.now_us());
         state.identities.restore_fresh(frozen.fresh);
-        state.seal_error = Some(error.to_string());
+        state.seal_error = Some((error.kind(), error.to_string()));
         drop(state);
         if shared.syncer.poisoned().is_some() {
             shared.poison(error);
@@ -133,14 +143,20 @@ fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
     let mut written = Written::default();
     let mut next_file = frozen.manifest.next_file;
     for (stream, chunks) in &frozen.chunks {
-        let meta = frozen.streams.get(stream).expect("BUG: a stream is created before its events");
+        let meta = frozen
+            .streams
+            .get(stream)
+            .expect("BUG: a stream is created before its events");
         let rollups: Vec<&RollupMeta> = frozen.manifest.rollups_of(stream).collect();
         // Parts and tiles of the same events need nothing of one another.
         let (parts, tiles) = std::thread::scope(|scope| {
             let tiles = scope.spawn(|| cascade(shared, &rollups, chunks));
             let parts = part::build(meta, chunks);
             let tiles = tiles.join().unwrap_or_else(|_| {
-                Err(Error::Rollup { rollup: stream.to_string(), source: "the cascade panicked".into() })
+                Err(Error::Rollup {
+                    rollup: stream.to_string(),
+                    source: "the cascade panicked".into(),
+                })
             });
             (parts, tiles)
         });
@@ -163,7 +179,14 @@ fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
         for (rollup, image) in rollups.iter().zip(tiles?) {
             let mut files = Vec::new();
             if image.events > 0 {
-                files.push(write_tile(shared, &mut written, rollup, next_file, image.bytes, image.sections)?);
+                files.push(write_tile(
+                    shared,
+                    &mut written,
+                    rollup,
+                    next_file,
+                    image.bytes,
+                    image.sections,
+                )?);
                 next_file += 1;
             }
             written.tiles.insert(rollup.id, (image.events, files));
@@ -175,7 +198,11 @@ fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
     Ok(written)
 }
 
-fn cascade(shared: &Shared, rollups: &[&RollupMeta], chunks: &[Arc<Chunk>]) -> Result<Vec<TileImage>> {
+fn cascade(
+    shared: &Shared,
+    rollups: &[&RollupMeta],
+    chunks: &[Arc<Chunk>],
+) -> Result<Vec<TileImage>> {
     if rollups.is_empty() {
         return Ok(Vec::new());
     }
@@ -184,7 +211,10 @@ fn cascade(shared: &Shared, rollups: &[&RollupMeta], chunks: &[Arc<Chunk>]) -> R
         .options
         .roller
         .tiles(rollups, &events)
-        .map_err(|source| Error::Rollup { rollup: rollups[0].name.to_string(), source })
+        .map_err(|source| Error::Rollup {
+            rollup: rollups[0].name.to_string(),
+            source,
+        })
 }
 
 fn write_tile(
@@ -200,33 +230,64 @@ fn write_tile(
     Ok(TileFile { file, sections })
 }
 
-fn write_file(shared: &Shared, written: &mut Written, path: String, bytes: &[u8]) -> Result<FileRef> {
+fn write_file(
+    shared: &Shared,
+    written: &mut Written,
+    path: String,
+    bytes: &[u8],
+) -> Result<FileRef> {
     let full = shared.data.join(&path);
     let directory = full.parent().expect("BUG: a file lies in a directory");
-    create_dir_durably(shared.fs(), &shared.data, directory)?;
+    shared.create_dir(directory)?;
     let crc = write_durably(shared.fs(), &full, bytes)?;
     written.directories.insert(directory.to_path_buf());
-    Ok(FileRef { path, len: bytes.len() as u64, crc })
+    Ok(FileRef {
+        path,
+        len: bytes.len() as u64,
+        crc,
+    })
 }
 
 /// Writes one tile image of a backfill and syncs its directory.
-pub(super) fn write_backfill(shared: &Shared, rollup: &RollupMeta, id: u64, image: TileImage) -> Result<TileFile> {
+pub(super) fn write_backfill(
+    shared: &Shared,
+    rollup: &RollupMeta,
+    id: u64,
+    image: TileImage,
+) -> Result<TileFile> {
     let mut written = Written::default();
-    let file = write_tile(shared, &mut written, rollup, id, image.bytes, image.sections)?;
+    let file = write_tile(
+        shared,
+        &mut written,
+        rollup,
+        id,
+        image.bytes,
+        image.sections,
+    )?;
     for directory in &written.directories {
         shared.fs().sync_dir(directory).at("sync", directory)?;
     }
     Ok(file)
 }
 
-fn commit(shared: &Shared, frozen: &Frozen, written: Written, started: Instant) -> Result<SealReport> {
+fn commit(
+    shared: &Shared,
+    frozen: &Frozen,
+    written: Written,
+    started: Instant,
+) -> Result<SealReport> {
     let report = SealReport {
         cutoff: frozen.cutoff,
         events: written.parts.iter().map(|p| p.rows).sum(),
         parts: written.parts.len(),
         part_bytes: written.parts.iter().map(|p| p.file.len).sum(),
         tile_files: written.tiles.values().map(|t| t.1.len()).sum(),
-        tile_bytes: written.tiles.values().flat_map(|t| &t.1).map(|f| f.file.len).sum(),
+        tile_bytes: written
+            .tiles
+            .values()
+            .flat_map(|t| &t.1)
+            .map(|f| f.file.len)
+            .sum(),
     };
     let identities = checkpoint(shared, frozen, &written)?;
     let now_us = shared.now_us();
@@ -253,7 +314,6 @@ fn commit(shared: &Shared, frozen: &Frozen, written: Written, started: Instant) 
             let floor = state.committed.manifest.journal_floor;
             state.segments.retain(|(segment, _)| *segment >= floor);
             state.seal_error = None;
-            state.seals += 1;
             // What the manifest now says of a stream's totals holds for the live copy too.
             let sealed = Arc::clone(&state.committed.manifest);
             for (name, meta) in Arc::make_mut(&mut state.streams) {
@@ -269,14 +329,20 @@ fn commit(shared: &Shared, frozen: &Frozen, written: Written, started: Instant) 
 }
 
 fn file_id(path: &str) -> u64 {
-    let name = Path::new(path).file_stem().and_then(|n| n.to_str()).unwrap_or("");
+    let name = Path::new(path)
+        .file_stem()
+        .and_then(|n| n.to_str())
+        .unwrap_or("");
     u64::from_str_radix(name, 16).unwrap_or(0)
 }
 
 fn add_parts(manifest: &mut Manifest, state: &State, parts: Vec<PartMeta>) {
     for part in parts {
         let columns = state.streams.get(&part.stream).map(|s| s.columns.clone());
-        let meta = manifest.streams.get_mut(&part.stream).expect("BUG: a stream is created before its events");
+        let meta = manifest
+            .streams
+            .get_mut(&part.stream)
+            .expect("BUG: a stream is created before its events");
         meta.sealed_events += part.rows;
         if let Some(columns) = columns {
             meta.columns = columns;
@@ -290,13 +356,24 @@ fn add_parts(manifest: &mut Manifest, state: &State, parts: Vec<PartMeta>) {
 fn add_tiles(manifest: &mut Manifest, tiles: &BTreeMap<u32, (u64, Vec<TileFile>)>, cutoff: u64) {
     let mut all = Vec::new();
     for rollup in &manifest.rollups {
-        let mut own: Vec<TileMeta> = manifest.tiles.iter().filter(|t| t.rollup == rollup.id).cloned().collect();
+        let mut own: Vec<TileMeta> = manifest
+            .tiles
+            .iter()
+            .filter(|t| t.rollup == rollup.id)
+            .cloned()
+            .collect();
         let first_seq = own.last().map_or(rollup.first_seq, |t| t.cutoff);
         let (events, files) = tiles.get(&rollup.id).cloned().unwrap_or_default();
         if cutoff > first_seq {
             match own.last_mut() {
                 Some(last) if events == 0 && last.events == 0 => last.cutoff = cutoff,
-                _ => own.push(TileMeta { rollup: rollup.id, first_seq, cutoff, events, files }),
+                _ => own.push(TileMeta {
+                    rollup: rollup.id,
+                    first_seq,
+                    cutoff,
+                    events,
+                    files,
+                }),
             }
         }
         all.append(&mut own);
@@ -330,15 +407,30 @@ fn checkpoint(shared: &Shared, frozen: &Frozen, written: &Written) -> Result<Che
     }
     let bytes = identity::encode(&entries);
     let directory = shared.data.join("identities");
-    create_dir_durably(shared.fs(), &shared.data, &directory)?;
+    shared.create_dir(&directory)?;
     let parts = written.parts.iter().map(|p| p.id);
-    let tiles = written.tiles.values().flat_map(|t| &t.1).map(|f| file_id(&f.file.path));
-    let last = parts.chain(tiles).max().unwrap_or(frozen.manifest.next_file);
+    let tiles = written
+        .tiles
+        .values()
+        .flat_map(|t| &t.1)
+        .map(|f| file_id(&f.file.path));
+    let last = parts
+        .chain(tiles)
+        .max()
+        .unwrap_or(frozen.manifest.next_file);
     let path = format!("identities/{:016x}.json.zst", last + 1);
     let crc = write_durably(shared.fs(), &shared.data.join(&path), &bytes)?;
     shared.fs().sync_dir(&directory).at("sync", &directory)?;
-    let file = FileRef { path, len: bytes.len() as u64, crc };
-    Ok(if merge { Checkpoint::Replace(file) } else { Checkpoint::Add(file) })
+    let file = FileRef {
+        path,
+        len: bytes.len() as u64,
+        crc,
+    };
+    Ok(if merge {
+        Checkpoint::Replace(file)
+    } else {
+        Checkpoint::Add(file)
+    })
 }
 
 fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
@@ -348,7 +440,10 @@ fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
         Checkpoint::Add(file) => file,
         Checkpoint::Replace(file) => {
             let old = manifest.identities.drain(..);
-            manifest.pending.extend(old.map(|f| Pending { path: f.path, since }));
+            manifest.pending.extend(old.map(|f| Pending {
+                path: f.path,
+                since,
+            }));
             file
         }
     };
@@ -358,14 +453,27 @@ fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
 }
 
 /// Raises the journal's floor to the last segment that begins at or below what is sealed.
-fn drop_journal(manifest: &mut Manifest, state: &State) {
+pub(super) fn drop_journal(manifest: &mut Manifest, state: &State) {
     let sealed = manifest.sealed_seq;
-    let floor = state.segments.iter().rev().find(|(_, first)| *first <= sealed).map(|(segment, _)| *segment);
-    let floor = floor.unwrap_or(manifest.journal_floor).max(manifest.journal_floor);
-    let oldest = state.segments.first().map_or(floor, |(segment, _)| *segment);
+    let floor = state
+        .segments
+        .iter()
+        .rev()
+        .find(|(_, first)| *first <= sealed)
+        .map(|(segment, _)| *segment);
+    let floor = floor
+        .unwrap_or(manifest.journal_floor)
+        .max(manifest.journal_floor);
+    let oldest = state
+        .segments
+        .first()
+        .map_or(floor, |(segment, _)| *segment);
     let since = manifest.version + 1;
     for segment in oldest..floor {
-        manifest.pending.push(Pending { path: journal::relative_path(segment), since });
+        manifest.pending.push(Pending {
+            path: journal::relative_path(segment),
+            since,
+        });
     }
     manifest.journal_floor = floor;
 }

@@ -6,7 +6,9 @@ use arrow::array::{Int64Array, RecordBatch, StringArray, TimestampMicrosecondArr
 
 use super::{Options, Store};
 use crate::env::RealFs;
-use crate::model::{Batch, Column, ColumnType, Identity, Name, Quarantined, StreamKind, WriteConcern, arrow_schema};
+use crate::model::{
+    Batch, Column, ColumnType, Identity, Name, Quarantined, StreamKind, WriteConcern, arrow_schema,
+};
 use crate::reader::Reader;
 use crate::snapshot::Snapshot;
 
@@ -22,7 +24,11 @@ fn batch(times: &[i64], bad: &[u32], identity: Option<Identity>) -> Batch {
         arrow_schema(&columns),
         vec![
             Arc::new(TimestampMicrosecondArray::from(times.to_vec()).with_timezone("UTC")),
-            Arc::new(StringArray::from_iter(times.iter().map(|t| (t % 3 != 0).then(|| format!("host{}", t % 7))))),
+            Arc::new(StringArray::from_iter(
+                times
+                    .iter()
+                    .map(|t| (t % 3 != 0).then(|| format!("host{}", t % 7))),
+            )),
             Arc::new(Int64Array::from_iter_values(times.iter().copied())),
         ],
     )
@@ -53,27 +59,42 @@ fn batch(times: &[i64], bad: &[u32], identity: Option<Identity>) -> Batch {
 fn rows(snapshot: &Snapshot, stream: &str) -> u64 {
     let name = Name::new(stream).expect("a name");
     let sealed: u64 = snapshot.manifest().parts_of(&name).map(|p| p.rows).sum();
-    sealed + snapshot.chunks(stream).iter().map(|c| c.events.num_rows() as u64).sum::<u64>()
+    sealed
+        + snapshot
+            .chunks(stream)
+            .iter()
+            .map(|c| c.events.num_rows() as u64)
+            .sum::<u64>()
 }
 
 #[test]
 fn what_is_acknowledged_is_there_after_seal_close_and_reopen() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path(), Options::default()).expect("opens");
-    let ack = store.write(batch(&[1, 2, DAY_US], &[1], None), WriteConcern::JOURNALED).expect("acknowledged");
-    assert_eq!((ack.accepted, ack.quarantined, ack.first_seq, ack.last_seq), (3, 1, Some(0), Some(3)));
+    let ack = store
+        .write(batch(&[1, 2, DAY_US], &[1], None), WriteConcern::JOURNALED)
+        .expect("acknowledged");
+    assert_eq!(
+        (ack.accepted, ack.quarantined, ack.first_seq, ack.last_seq),
+        (3, 1, Some(0), Some(3))
+    );
     assert_eq!(rows(&store.snapshot(), "events"), 3);
-    let beside = Reader::open(Arc::new(RealFs), dir.path()).expect("a reader opens beside the writer");
+    let beside =
+        Reader::open(Arc::new(RealFs), dir.path()).expect("a reader opens beside the writer");
     assert_eq!(rows(&beside.snapshot(), "events"), 3);
     assert_eq!(rows(&beside.snapshot(), "_quarantine"), 1);
     let report = store.seal().expect("seals");
     assert_eq!((report.events, report.parts), (4, 3));
     assert_eq!(rows(&store.snapshot(), "events"), 3);
-    store.write(batch(&[5], &[], None), WriteConcern::ACKNOWLEDGED).expect("acknowledged");
+    store
+        .write(batch(&[5], &[], None), WriteConcern::ACKNOWLEDGED)
+        .expect("acknowledged");
     store.close().expect("closes");
     let store = Store::open(dir.path(), Options::default()).expect("opens again");
     assert_eq!(store.status().replayed, 0);
-    let ack = store.write(batch(&[6], &[], None), WriteConcern::ACKNOWLEDGED).expect("acknowledged");
+    let ack = store
+        .write(batch(&[6], &[], None), WriteConcern::ACKNOWLEDGED)
+        .expect("acknowledged");
     assert_eq!(ack.first_seq, Some(5), "a clean close leaves no hole");
     assert_eq!(rows(&store.snapshot(), "events"), 5);
 }
@@ -82,12 +103,16 @@ fn what_is_acknowledged_is_there_after_seal_close_and_reopen() {
 fn an_unclean_stop_loses_nothing_and_skips_ahead() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path(), Options::default()).expect("opens");
-    store.write(batch(&[1, 2], &[], None), WriteConcern::ACKNOWLEDGED).expect("acknowledged");
+    store
+        .write(batch(&[1, 2], &[], None), WriteConcern::ACKNOWLEDGED)
+        .expect("acknowledged");
     drop(store);
     let store = Store::open(dir.path(), Options::default()).expect("opens again");
     assert_eq!(store.status().replayed, 2);
     assert_eq!(rows(&store.snapshot(), "events"), 2);
-    let ack = store.write(batch(&[3], &[], None), WriteConcern::ACKNOWLEDGED).expect("acknowledged");
+    let ack = store
+        .write(batch(&[3], &[], None), WriteConcern::ACKNOWLEDGED)
+        .expect("acknowledged");
     assert!(ack.first_seq >= Some(2 + super::SKIP));
     store.close().expect("closes");
     let beside = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
@@ -97,26 +122,80 @@ fn an_unclean_stop_loses_nothing_and_skips_ahead() {
 #[test]
 fn a_second_copy_is_answered_like_the_first_before_and_after_a_restart() {
     let dir = tempfile::tempdir().expect("a directory");
-    let key = Identity::Key { key: "events\0k".into(), body_hash: 7 };
-    let range = |from, to| Identity::Range { producer: "p".into(), from, to, content: to };
+    let key = Identity::Key {
+        key: "events\0k".into(),
+        body_hash: 7,
+    };
+    let range = |from, to| Identity::Range {
+        producer: "p".into(),
+        from,
+        to,
+        content: to,
+    };
     let store = Store::open(dir.path(), Options::default()).expect("opens");
-    let first = store.write(batch(&[1, 2], &[], Some(key.clone())), WriteConcern::ACKNOWLEDGED).expect("stored");
-    store.write(batch(&[3], &[], Some(range(0, 10))), WriteConcern::ACKNOWLEDGED).expect("stored");
+    let first = store
+        .write(
+            batch(&[1, 2], &[], Some(key.clone())),
+            WriteConcern::ACKNOWLEDGED,
+        )
+        .expect("stored");
+    store
+        .write(
+            batch(&[3], &[], Some(range(0, 10))),
+            WriteConcern::ACKNOWLEDGED,
+        )
+        .expect("stored");
     for round in 0..3 {
-        let again = store.write(batch(&[1, 2], &[], Some(key.clone())), WriteConcern::JOURNALED).expect("known");
+        let again = store
+            .write(
+                batch(&[1, 2], &[], Some(key.clone())),
+                WriteConcern::JOURNALED,
+            )
+            .expect("known");
         assert!(again.duplicate, "round {round}");
-        assert_eq!((again.first_seq, again.accepted), (first.first_seq, first.accepted));
-        let other = Identity::Key { key: "events\0k".into(), body_hash: 8 };
-        assert!(store.write(batch(&[1], &[], Some(other)), WriteConcern::ACKNOWLEDGED).is_err());
-        assert!(store.write(batch(&[3], &[], Some(range(0, 10))), WriteConcern::ACKNOWLEDGED).expect("known").duplicate);
-        assert!(store.write(batch(&[3], &[], Some(range(11, 12))), WriteConcern::ACKNOWLEDGED).is_err(), "a gap");
+        assert_eq!(
+            (again.first_seq, again.accepted),
+            (first.first_seq, first.accepted)
+        );
+        let other = Identity::Key {
+            key: "events\0k".into(),
+            body_hash: 8,
+        };
+        assert!(
+            store
+                .write(batch(&[1], &[], Some(other)), WriteConcern::ACKNOWLEDGED)
+                .is_err()
+        );
+        assert!(
+            store
+                .write(
+                    batch(&[3], &[], Some(range(0, 10))),
+                    WriteConcern::ACKNOWLEDGED
+                )
+                .expect("known")
+                .duplicate
+        );
+        assert!(
+            store
+                .write(
+                    batch(&[3], &[], Some(range(11, 12))),
+                    WriteConcern::ACKNOWLEDGED
+                )
+                .is_err(),
+            "a gap"
+        );
         if round == 0 {
             store.seal().expect("seals");
         }
     }
     store.close().expect("closes");
     let store = Store::open(dir.path(), Options::default()).expect("opens again");
-    assert!(store.write(batch(&[1, 2], &[], Some(key)), WriteConcern::ACKNOWLEDGED).expect("known").duplicate);
+    assert!(
+        store
+            .write(batch(&[1, 2], &[], Some(key)), WriteConcern::ACKNOWLEDGED)
+            .expect("known")
+            .duplicate
+    );
     assert_eq!(store.position("p").map(|p| p.to), Some(10));
     assert_eq!(rows(&store.snapshot(), "events"), 3);
 }
@@ -126,6 +205,8 @@ fn a_store_has_one_writer() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path(), Options::default()).expect("opens");
     store.announce("127.0.0.1:7070").expect("written");
-    let refused = Store::open(dir.path(), Options::default()).expect_err("locked").to_string();
+    let refused = Store::open(dir.path(), Options::default())
+        .expect_err("locked")
+        .to_string();
     assert!(refused.contains("127.0.0.1:7070"), "{refused}");
 }

@@ -1,0 +1,186 @@
+use super::*;
+use crate::table::RollupTable;
+use crate::testing::default_definitions;
+
+fn resolve(table: Value, kind: StreamKind) -> Result<Definition> {
+    let table: RollupTable =
+        serde_json::from_value(table).map_err(|e| Error::definition("test", e.to_string()))?;
+    table.resolve(&Name::new("test").expect("a name"), kind)
+}
+
+fn refuse(change: impl Fn(&mut Value), reason: &str) {
+    let mut table = json!({ "stream": "events", "by": ["path"], "measures": { "hits": "count" } });
+    resolve(table.clone(), StreamKind::Access).expect("right before the change");
+    change(&mut table);
+    let error = resolve(table, StreamKind::Access)
+        .expect_err(reason)
+        .to_string();
+    assert!(error.contains(reason), "{error:?} does not say {reason:?}");
+}
+
+#[test]
+fn the_table_of_the_manual_is_the_default_stats() {
+    let table = json!({
+        "stream": "events", "by": ["site", "path"],
+        "levels": ["minute", "hour", "day", "week", "month", "year"], "timezone": "UTC", "week": "sunday",
+        "measures": {
+            "visitors": { "distinct": "host", "from": "hour" },
+            "size": { "histogram": "response_size", "from": "hour", "digits": 2, "max": "1TiB" },
+            "hits": "count",
+            "bytes": "sum(response_size)",
+        },
+    });
+    let written = resolve(table, StreamKind::Access).expect("a definition");
+    assert_eq!(written.to_value(), default_definitions()[0].to_value());
+}
+
+#[test]
+fn the_canonical_form_is_read_back() {
+    for definition in default_definitions() {
+        let value = definition.to_value();
+        let text = value.to_string();
+        let again: Value = serde_json::from_str(&text).expect("JSON");
+        let read = Definition::from_value(definition.name(), definition.stream(), &again)
+            .expect("a definition");
+        assert_eq!(read, definition);
+        assert_eq!(read.to_value().to_string(), text);
+    }
+}
+
+#[test]
+fn a_newer_or_unknown_form_is_refused() {
+    let definition = &default_definitions()[0];
+    for change in [
+        json!({ "version": 2 }),
+        json!({ "colour": "red" }),
+        json!({ "timezone": "Mars/Base" }),
+    ] {
+        let mut value = definition.to_value();
+        for (member, new) in change.as_object().expect("an object") {
+            value[member] = new.clone();
+        }
+        assert!(Definition::from_value(definition.name(), definition.stream(), &value).is_err());
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    refuse(|t| t["by"] = json!(["time"]), "time cannot be a key");
+    refuse(
+        |t| t["by"] = json!([{ "name": "class", "expr": "status / 100" }]),
+        "not supported yet",
+    );
+    refuse(
+        |t| t["by"] = json!(["path", "path"]),
+        "two columns would be named path",
+    );
+    refuse(
+        |t| t["by"] = json!(["hits"]),
+        "two columns would be named hits",
+    );
+    refuse(|t| t["levels"] = json!([]), "levels is empty");
+    refuse(|t| t["levels"] = json!(["decade"]), "decade");
+    refuse(|t| t["timezone"] = json!("Berlin"), "Europe/Berlin");
+    refuse(
+        |t| t["retention"] = json!({ "minute": "7d" }),
+        "retention is not supported yet",
+    );
+    refuse(
+        |t| t["max_keys"] = json!(5),
+        "max_keys is not supported yet",
+    );
+    refuse(|t| t["measure"] = json!({}), "unknown field `measure`");
+    refuse(|t| t["measures"] = json!({}), "needs a measure");
+    let measures = [
+        (
+            json!("variance(response_size)"),
+            "variance is not supported yet",
+        ),
+        (json!("median(response_size)"), "not a function"),
+        (json!("sum(path)"), "path is not a number"),
+        (json!("hits"), "not a measure"),
+        (
+            json!({ "of": "count", "filter": "status >= 500" }),
+            "filter is not supported yet",
+        ),
+        (
+            json!({ "histogram": "response_size", "digits": 4 }),
+            "digits is 4",
+        ),
+        (
+            json!({ "histogram": "response_size", "max": "1 furlong" }),
+            "not a size",
+        ),
+        (
+            json!({ "distinct": "host", "digits": 2 }),
+            "belong to a histogram",
+        ),
+        (
+            json!({ "distinct": "host", "histogram": "response_size" }),
+            "one of",
+        ),
+        (
+            json!({ "distinct": "host", "since": "hour" }),
+            "unknown field `since`",
+        ),
+    ];
+    for (measure, reason) in measures {
+        refuse(|t| t["measures"]["m"] = measure.clone(), reason);
+    }
+    refuse(
+        |t| {
+            t["levels"] = json!(["minute", "hour"]);
+            t["measures"]["m"] = json!({ "distinct": "host", "from": "day" });
+        },
+        "enters at day",
+    );
+}
+
+#[test]
+fn sum_mean_and_histogram_of_a_field_share_their_numbers() {
+    let table = json!({ "stream": "events", "measures": {
+        "total": "sum(response_size)", "average": "mean(response_size)", "largest": { "of": "max(response_size)", "from": "day" },
+        "size": { "histogram": "response_size", "from": "hour" }, "coarse": { "histogram": "response_size", "digits": 1 },
+    }});
+    let definition = resolve(table, StreamKind::Access).expect("a definition");
+    assert_eq!(definition.components().len(), 3);
+    let Component::Numeric {
+        from, range_from, ..
+    } = &definition.components()[0]
+    else {
+        panic!("numbers first")
+    };
+    // The histogram from the minute needs extremes there.
+    assert_eq!((*from, *range_from), (Level::Minute, Some(Level::Minute)));
+}
+
+#[test]
+fn each_level_is_built_from_the_nearest_finer_one() {
+    let table = json!({ "stream": "events", "levels": ["year", "hour", "week", "day"], "measures": { "hits": "count" } });
+    let definition = resolve(table, StreamKind::Access).expect("a definition");
+    assert_eq!(
+        definition.levels(),
+        [Level::Hour, Level::Day, Level::Week, Level::Year]
+    );
+    let sources = definition
+        .levels()
+        .iter()
+        .map(|l| definition.source(*l))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        sources,
+        [None, Some(Level::Hour), Some(Level::Day), Some(Level::Day)]
+    );
+}
+
+#[test]
+fn types_follow_the_kind_of_the_stream() {
+    let table = json!({ "stream": "events", "by": ["status"], "measures": { "total": "sum(response_size)" } });
+    let access = resolve(table.clone(), StreamKind::Access).expect("a definition");
+    let documents = resolve(table, StreamKind::Documents).expect("a definition");
+    assert_eq!(
+        (access.by()[0].key_type, documents.by()[0].key_type),
+        (KeyType::Int16, KeyType::Text)
+    );
+    assert_ne!(access.to_value(), documents.to_value());
+}

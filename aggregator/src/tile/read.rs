@@ -1,0 +1,377 @@
+//! Reads the payload of a section: see the layout in `tile.rs`. The inverse of `write.rs`; nothing
+//! that is read is trusted.
+
+use super::stream::Unpacker;
+use super::write::{DENSE, LISTED_MAX};
+use crate::bytes_io::{Reader, unzigzag};
+use crate::calendar::Level;
+use crate::column::{Buckets, Column, Numeric, Sets};
+use crate::definition::{Component, Definition};
+use crate::error::{Error, Result};
+use crate::state::{Layout, REGISTERS, RHO_MAX};
+
+/// Which buckets (as ranks) and keys the cells of a section have, and how many events.
+pub(super) struct Shape {
+    pub(super) ranks: Vec<u32>,
+    pub(super) keys: Vec<u32>,
+    pub(super) counts: Vec<u64>,
+}
+
+/// Reads a payload, block by block.
+pub(super) struct Payload<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) level: Level,
+    pub(super) unpacker: &'a mut Unpacker,
+    pub(super) reader: Reader<'a>,
+}
+
+impl Payload<'_> {
+    /// The shape of `cells` cells over `buckets` buckets and a dictionary of `keys` keys.
+    pub(super) fn shape(
+        &mut self,
+        by_key: bool,
+        cells: usize,
+        buckets: usize,
+        keys: usize,
+    ) -> Result<Shape> {
+        let at = self.reader.offset();
+        let wrong = || Error::corrupt(at, "its buckets and keys are not in order");
+        let first = self
+            .unpacker
+            .integers(&mut self.reader, if by_key { cells } else { buckets })?;
+        let second = self.unpacker.integers(&mut self.reader, cells)?;
+        let (mut ranks, mut ids) = (Vec::with_capacity(cells), Vec::with_capacity(cells));
+        if by_key {
+            let (mut rank, mut key) = (0_u64, 0_u64);
+            for (nth, (step, place)) in first.iter().zip(&second).enumerate() {
+                rank = if *step == 0 && nth > 0 {
+                    rank.checked_add(1)
+                } else {
+                    Some(0)
+                }
+                .and_then(|base| base.checked_add(*place))
+                .filter(|r| *r < buckets as u64)
+                .ok_or_else(wrong)?;
+                key = key
+                    .checked_add(*step)
+                    .filter(|k| *k < keys as u64)
+                    .ok_or_else(wrong)?;
+                ranks.push(rank as u32);
+                ids.push(key as u32);
+            }
+        } else {
+            let mut rest = second.iter();
+            for (rank, len) in first.iter().enumerate() {
+                let mut next = 0_u64;
+                if *len > rest.len() as u64 {
+                    return Err(wrong());
+                }
+                for distance in rest.by_ref().take(*len as usize) {
+                    let key = next
+                        .checked_add(*distance)
+                        .filter(|k| *k < keys as u64)
+                        .ok_or_else(wrong)?;
+                    ranks.push(rank as u32);
+                    ids.push(key as u32);
+                    next = key + 1;
+                }
+            }
+            if ids.len() != cells {
+                return Err(wrong());
+            }
+        }
+        let mut counts = self.unpacker.integers(&mut self.reader, cells)?;
+        for count in &mut counts {
+            *count = count.checked_add(1).ok_or_else(wrong)?;
+        }
+        Ok(Shape {
+            ranks,
+            keys: ids,
+            counts,
+        })
+    }
+
+    /// The columns that are wanted; a histogram needs its numbers read too.
+    pub(super) fn columns(
+        &mut self,
+        wanted: &[bool],
+        counts: &[u64],
+        coupons: usize,
+    ) -> Result<Vec<Option<Column>>> {
+        let components = self.definition.components();
+        let mut columns: Vec<Option<Column>> = vec![None; components.len()];
+        for (nth, component) in components.iter().enumerate() {
+            if !component.at(self.level) {
+                continue;
+            }
+            let len = self.reader.varint_len()?;
+            let base = self.reader.offset();
+            let block = self.reader.take(len)?;
+            if !wanted[nth] {
+                continue;
+            }
+            let mut block = Reader::new(block, base);
+            columns[nth] = Some(match component {
+                Component::Numeric { .. } => Column::Numeric(self.numeric(
+                    &mut block,
+                    counts,
+                    component.range_at(self.level),
+                )?),
+                Component::Histogram {
+                    layout, numeric, ..
+                } => {
+                    let scaled = crate::read::is_scaled(self.definition, component);
+                    let numeric = columns[*numeric]
+                        .as_ref()
+                        .expect("BUG: wanted with its histogram")
+                        .numeric();
+                    Column::Buckets(self.buckets(&mut block, numeric, *layout, scaled)?)
+                }
+                Component::Distinct { .. } => Column::Sets(self.sets(&mut block, counts, coupons)?),
+            });
+            block.finish()?;
+        }
+        self.reader.finish()?;
+        Ok(columns)
+    }
+
+    fn numeric(&mut self, block: &mut Reader<'_>, counts: &[u64], range: bool) -> Result<Numeric> {
+        let at = block.offset();
+        let missing = self.unpacker.integers(block, counts.len())?;
+        let n = counts
+            .iter()
+            .zip(&missing)
+            .map(|(count, missing)| count.checked_sub(*missing))
+            .collect::<Option<Vec<u64>>>()
+            .ok_or_else(|| Error::corrupt(at, "there are fewer values than none"))?;
+        let mut unfit = self.unpacker.integers(block, counts.len())?;
+        if unfit.iter().all(|u| *u == 0) {
+            unfit = Vec::new();
+        }
+        let above = |least: u64| n.iter().filter(|n| **n > least).count();
+        let mut sums = self.signed(block, above(0))?.into_iter();
+        let mut next = |n: u64, least: u64| {
+            if n > least {
+                sums.next().unwrap_or(0)
+            } else {
+                0
+            }
+        };
+        let sum: Vec<i128> = n.iter().map(|n| next(*n, 0)).collect();
+        let range = if range {
+            let mut mins = self.signed(block, above(1))?.into_iter();
+            let mut spreads = self.unpacker.wide(block, above(2))?.into_iter();
+            let (mut min, mut max) = (Vec::with_capacity(n.len()), Vec::with_capacity(n.len()));
+            for (n, sum) in n.iter().zip(&sum) {
+                let low = if *n > 1 {
+                    mins.next().unwrap_or(0)
+                } else {
+                    *sum
+                };
+                min.push(low);
+                max.push(match n {
+                    0 | 1 => low,
+                    2 => sum.wrapping_sub(low),
+                    _ => low.wrapping_add(spreads.next().unwrap_or(0) as i128),
+                });
+            }
+            Some((min, max))
+        } else {
+            None
+        };
+        Ok(Numeric {
+            n,
+            unfit,
+            sum,
+            range,
+        })
+    }
+
+    fn signed(&mut self, block: &mut Reader<'_>, len: usize) -> Result<Vec<i128>> {
+        let negative = block.u8()? != 0;
+        let values = self.unpacker.wide(block, len)?;
+        Ok(values
+            .into_iter()
+            .map(|v| if negative { unzigzag(v) } else { v as i128 })
+            .collect())
+    }
+
+    fn buckets(
+        &mut self,
+        block: &mut Reader<'_>,
+        numeric: &Numeric,
+        layout: Layout,
+        scaled: bool,
+    ) -> Result<Buckets> {
+        let at = block.offset();
+        let wrong = || Error::corrupt(at, "its histograms do not add up");
+        let (mins, maxs) = numeric
+            .range
+            .as_ref()
+            .expect("BUG: a histogram has its extremes");
+        let bounds: Vec<Option<(u32, u32)>> = mins
+            .iter()
+            .zip(maxs)
+            .map(|(min, max)| {
+                layout
+                    .index_of(*min, scaled)
+                    .zip(layout.index_of(*max, scaled))
+            })
+            .collect();
+        let written = |cell: usize| {
+            numeric.n[cell] > 2 && bounds[cell].is_some_and(|(low, high)| low != high)
+        };
+        let plain = |cell: usize| numeric.n[cell] > 0 && bounds[cell].is_none();
+        let cells = 0..numeric.n.len();
+        let lens_len = cells.clone().filter(|c| written(*c) || plain(*c)).count();
+        let lens = self.unpacker.integers(block, lens_len)?;
+        let total = lens.iter().try_fold(0_usize, |sum, len| {
+            sum.checked_add(usize::try_from(*len).ok()?)
+        });
+        let total = total.ok_or_else(wrong)?;
+        let firsts = cells.clone().filter(|c| written(*c)).count();
+        let mut overflows = self
+            .unpacker
+            .integers(block, lens_len - firsts)?
+            .into_iter();
+        let mut index = self.unpacker.integers(block, total)?.into_iter();
+        let mut amounts = self
+            .unpacker
+            .integers(block, total.checked_add(firsts).ok_or_else(wrong)?)?
+            .into_iter();
+        let mut lens = lens.into_iter();
+        let mut out = Buckets::new(layout);
+        let mut overflow = vec![0; cells.len()];
+        for cell in cells {
+            let n = numeric.n[cell];
+            match bounds[cell] {
+                _ if n == 0 => {}
+                Some((low, high)) if low == high => out.push(low, n),
+                Some((low, high)) if n == 2 => {
+                    out.push(low, 1);
+                    out.push(high, 1);
+                }
+                Some(_) if n == 1 => return Err(wrong()),
+                Some((low, high)) => {
+                    let mut left = n;
+                    let mut amount = || {
+                        let amount = amounts
+                            .next()
+                            .and_then(|a| a.checked_add(1))
+                            .filter(|a| *a < left)?;
+                        left -= amount;
+                        Some(amount)
+                    };
+                    out.push(low, amount().ok_or_else(wrong)?);
+                    let mut next = u64::from(low) + 1;
+                    for _ in 0..lens.next().ok_or_else(wrong)? {
+                        let place = index
+                            .next()
+                            .and_then(|d| next.checked_add(d))
+                            .filter(|i| *i < u64::from(high));
+                        let place = place.ok_or_else(wrong)?;
+                        out.push(place as u32, amount().ok_or_else(wrong)?);
+                        next = place + 1;
+                    }
+                    out.push(high, left);
+                }
+                None => {
+                    overflow[cell] = overflows.next().ok_or_else(wrong)?;
+                    let mut left = n.checked_sub(overflow[cell]).ok_or_else(wrong)?;
+                    let mut next = 0_u64;
+                    for _ in 0..lens.next().ok_or_else(wrong)? {
+                        let place = index.next().and_then(|d| next.checked_add(d));
+                        let place = place
+                            .filter(|i| *i < u64::from(layout.len()))
+                            .ok_or_else(wrong)?;
+                        let amount = amounts
+                            .next()
+                            .and_then(|a| a.checked_add(1))
+                            .ok_or_else(wrong)?;
+                        left = left.checked_sub(amount).ok_or_else(wrong)?;
+                        out.push(place as u32, amount);
+                        next = place + 1;
+                    }
+                }
+            }
+            out.offsets.push(out.index.len());
+        }
+        if overflow.iter().any(|o| *o > 0) {
+            out.overflow = overflow;
+        }
+        Ok(out)
+    }
+
+    fn sets(&mut self, block: &mut Reader<'_>, counts: &[u64], coupons: usize) -> Result<Sets> {
+        let at = block.offset();
+        let wrong = || Error::corrupt(at, "its sets are not in order");
+        let lacking = self.unpacker.integers(block, counts.len())?;
+        let lens = counts
+            .iter()
+            .zip(&lacking)
+            .map(|(count, lacking)| (*count).min(DENSE).checked_sub(*lacking))
+            .collect::<Option<Vec<u64>>>()
+            .ok_or_else(wrong)?;
+        let total: u64 = lens.iter().filter(|len| **len != DENSE).sum();
+        let mut ids = self
+            .unpacker
+            .integers(block, usize::try_from(total).map_err(|_| wrong())?)?
+            .into_iter();
+        let raised = self
+            .unpacker
+            .integers(block, lens.iter().filter(|len| **len == DENSE).count())?;
+        if raised.iter().any(|r| *r > REGISTERS as u64) {
+            return Err(wrong());
+        }
+        let listed: u64 = raised.iter().filter(|r| **r < LISTED_MAX as u64).sum();
+        let mut places = self
+            .unpacker
+            .integers(block, usize::try_from(listed).map_err(|_| wrong())?)?
+            .into_iter();
+        let rhos = self.unpacker.bytes(block)?;
+        let dense = self.unpacker.bytes(block)?;
+        let (mut rhos, mut dense) = (rhos.iter(), dense.chunks_exact(REGISTERS));
+        let mut raised = raised.into_iter();
+        let mut out = Sets::new();
+        let mut registers = Box::new([0; REGISTERS]);
+        for len in lens {
+            if len != DENSE {
+                let mut next = 0_u64;
+                for _ in 0..len {
+                    let id = ids
+                        .next()
+                        .and_then(|d| next.checked_add(d))
+                        .filter(|id| *id < coupons as u64);
+                    let id = id.ok_or_else(wrong)?;
+                    out.ids.push(id as u32);
+                    next = id + 1;
+                }
+                out.offsets.push(out.ids.len());
+                continue;
+            }
+            let here = raised.next().ok_or_else(wrong)? as usize;
+            if here < LISTED_MAX {
+                registers.fill(0);
+                let mut next = 0_u64;
+                for _ in 0..here {
+                    let place = places
+                        .next()
+                        .and_then(|d| next.checked_add(d))
+                        .filter(|p| *p < REGISTERS as u64);
+                    let place = place.ok_or_else(wrong)?;
+                    registers[place as usize] = *rhos.next().ok_or_else(wrong)?;
+                    next = place + 1;
+                }
+            } else {
+                registers.copy_from_slice(dense.next().ok_or_else(wrong)?);
+            }
+            if registers.iter().filter(|r| **r > 0).count() != here
+                || registers.iter().any(|r| *r > RHO_MAX)
+            {
+                return Err(wrong());
+            }
+            out.push_registers(&registers);
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,239 @@
+//! Writes the payload of a section: see the layout in `tile.rs`.
+
+use super::stream::Packer;
+use crate::bytes_io::{put_varint, zigzag};
+use crate::calendar::Level;
+use crate::cells::Cells;
+use crate::column::{Buckets, Column, Numeric, Sets, or_zero};
+use crate::definition::{Component, Definition};
+use crate::state::{COUPONS_MAX, REGISTERS, decode_registers};
+
+/// Registers raised in fewer places than this are listed, else written one byte each: with ten bits
+/// for a listed one and three for any of 4096, that is where the two cost the same.
+pub(super) const LISTED_MAX: usize = 900;
+/// Stands for registers where the number of coupons stands.
+pub(super) const DENSE: u64 = COUPONS_MAX as u64 + 1;
+
+/// Some cells of one level, in the order of their section.
+pub(super) struct Slice<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) level: Level,
+    pub(super) cells: &'a Cells,
+    /// Cells by key and bucket when `by_key`, else by bucket and key.
+    pub(super) order: &'a [u32],
+    pub(super) by_key: bool,
+    /// Starts of the section's buckets, rising.
+    pub(super) starts: &'a [i64],
+    /// The id in the file of each coupon.
+    pub(super) coupon_ids: &'a [u32],
+}
+
+impl Slice<'_> {
+    fn cells(&self) -> impl Iterator<Item = usize> + '_ {
+        self.order.iter().map(|c| *c as usize)
+    }
+
+    /// Appends everything.
+    pub(super) fn write(&self, packer: &mut Packer, out: &mut Vec<u8>) {
+        self.shape(packer, out);
+        let counts: Vec<u64> = self.cells().map(|c| self.cells.count[c] - 1).collect();
+        packer.integers(&counts, out);
+        for (component, column) in self.definition.components().iter().zip(&self.cells.columns) {
+            if !component.at(self.level) {
+                continue;
+            }
+            let mut block = Vec::new();
+            match column
+                .as_ref()
+                .expect("BUG: a tile is written from whole cells")
+            {
+                Column::Numeric(numeric) => self.numeric(numeric, packer, &mut block),
+                Column::Buckets(buckets) => self.buckets(component, buckets, packer, &mut block),
+                Column::Sets(sets) => self.sets(sets, packer, &mut block),
+            }
+            put_varint(out, block.len() as u128);
+            out.extend_from_slice(&block);
+        }
+    }
+
+    /// Which buckets and keys.
+    fn shape(&self, packer: &mut Packer, out: &mut Vec<u8>) {
+        let mut rank = 0;
+        let ranks = self.cells().map(|c| {
+            let bucket = self.cells.bucket[c];
+            if self.starts[rank] != bucket {
+                rank = self
+                    .starts
+                    .binary_search(&bucket)
+                    .expect("BUG: every bucket is listed");
+            }
+            rank as u64
+        });
+        let keys = self.cells().map(|c| u64::from(self.cells.key[c]));
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let mut before: Option<(u64, u64)> = None;
+        if self.by_key {
+            for (rank, key) in ranks.zip(keys) {
+                let same = before.filter(|b| b.1 == key);
+                first.push(key - before.map_or(0, |b| b.1));
+                second.push(same.map_or(rank, |b| rank - b.0 - 1));
+                before = Some((rank, key));
+            }
+        } else {
+            first.resize(self.starts.len(), 0);
+            for (rank, key) in ranks.zip(keys) {
+                let same = before.filter(|b| b.0 == rank);
+                first[rank as usize] += 1;
+                second.push(same.map_or(key, |b| key - b.1 - 1));
+                before = Some((rank, key));
+            }
+        }
+        packer.integers(&first, out);
+        packer.integers(&second, out);
+    }
+
+    fn numeric(&self, numeric: &Numeric, packer: &mut Packer, out: &mut Vec<u8>) {
+        let missing: Vec<u64> = self
+            .cells()
+            .map(|c| self.cells.count[c] - numeric.n[c])
+            .collect();
+        packer.integers(&missing, out);
+        let unfit: Vec<u64> = self.cells().map(|c| or_zero(&numeric.unfit, c)).collect();
+        packer.integers(&unfit, out);
+        signed(
+            packer,
+            self.cells()
+                .filter(|c| numeric.n[*c] > 0)
+                .map(|c| numeric.sum[c]),
+            out,
+        );
+        if let Some((min, max)) = &numeric.range {
+            signed(
+                packer,
+                self.cells().filter(|c| numeric.n[*c] > 1).map(|c| min[c]),
+                out,
+            );
+            let spread: Vec<u128> = self
+                .cells()
+                .filter(|c| numeric.n[*c] > 2)
+                .map(|c| max[c].wrapping_sub(min[c]) as u128)
+                .collect();
+            packer.wide(&spread, out);
+        }
+    }
+
+    fn buckets(
+        &self,
+        component: &Component,
+        buckets: &Buckets,
+        packer: &mut Packer,
+        out: &mut Vec<u8>,
+    ) {
+        let Component::Histogram {
+            numeric, layout, ..
+        } = component
+        else {
+            unreachable!("BUG: buckets belong to a histogram")
+        };
+        let scaled = crate::read::is_scaled(self.definition, component);
+        let numeric = self.cells.columns[*numeric]
+            .as_ref()
+            .expect("BUG: a histogram has its numbers")
+            .numeric();
+        let (mins, maxs) = numeric
+            .range
+            .as_ref()
+            .expect("BUG: a histogram has its extremes");
+        let (mut lens, mut index, mut counts, mut overflow) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for cell in self.cells() {
+            let (entries, amounts) = buckets.entries(cell);
+            let bounds = layout
+                .index_of(mins[cell], scaled)
+                .zip(layout.index_of(maxs[cell], scaled));
+            match (numeric.n[cell], bounds) {
+                // The extremes say it all.
+                (0 | 1, Some(_)) | (2, Some(_)) | (0, None) => {}
+                (_, Some((low, high))) if low == high => {}
+                (_, Some((low, _))) => {
+                    let inner = &entries[1..entries.len() - 1];
+                    lens.push(inner.len() as u64);
+                    distances(u64::from(low) + 1, inner, &mut index);
+                    counts.extend(amounts[..amounts.len() - 1].iter().map(|a| a - 1));
+                }
+                (_, None) => {
+                    lens.push(entries.len() as u64);
+                    overflow.push(or_zero(&buckets.overflow, cell));
+                    distances(0, entries, &mut index);
+                    counts.extend(amounts.iter().map(|a| a - 1));
+                }
+            }
+        }
+        packer.integers(&lens, out);
+        packer.integers(&overflow, out);
+        packer.integers(&index, out);
+        packer.integers(&counts, out);
+    }
+
+    fn sets(&self, sets: &Sets, packer: &mut Packer, out: &mut Vec<u8>) {
+        let (mut lacking, mut ids) = (Vec::new(), Vec::new());
+        let (mut raised, mut places, mut rhos, mut dense) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut registers = Box::new([0; REGISTERS]);
+        let mut mapped = Vec::new();
+        for cell in self.cells() {
+            let body = sets.body(cell);
+            let coupons = sets.coupons(cell);
+            let len = if body.is_some() {
+                DENSE
+            } else {
+                coupons.len() as u64
+            };
+            lacking.push(self.cells.count[cell].min(DENSE) - len);
+            mapped.clear();
+            mapped.extend(coupons.iter().map(|id| self.coupon_ids[*id as usize]));
+            distances(0, &mapped, &mut ids);
+            let Some(body) = body else { continue };
+            registers.fill(0);
+            decode_registers(body, &mut registers)
+                .expect("BUG: bodies are checked when they are read");
+            let listed: Vec<u32> = (0..REGISTERS as u32)
+                .filter(|r| registers[*r as usize] > 0)
+                .collect();
+            raised.push(listed.len() as u64);
+            if listed.len() < LISTED_MAX {
+                distances(0, &listed, &mut places);
+                rhos.extend(listed.iter().map(|r| registers[*r as usize]));
+            } else {
+                dense.extend_from_slice(&registers[..]);
+            }
+        }
+        packer.integers(&lacking, out);
+        packer.integers(&ids, out);
+        packer.integers(&raised, out);
+        packer.integers(&places, out);
+        packer.bytes(&rhos, out);
+        packer.bytes(&dense, out);
+    }
+}
+
+/// Appends rising numbers as distances from the least that each could be, the first from `next`.
+fn distances(mut next: u64, rising: &[u32], out: &mut Vec<u64>) {
+    for value in rising {
+        out.push(u64::from(*value) - next);
+        next = u64::from(*value) + 1;
+    }
+}
+
+/// Appends integers of either sign: a byte that says whether there are negative ones, then the
+/// values, zigzag only if so.
+fn signed(packer: &mut Packer, values: impl Iterator<Item = i128>, out: &mut Vec<u8>) {
+    let values: Vec<i128> = values.collect();
+    let negative = values.iter().any(|v| *v < 0);
+    out.push(u8::from(negative));
+    let plain: Vec<u128> = values
+        .iter()
+        .map(|v| if negative { zigzag(*v) } else { *v as u128 })
+        .collect();
+    packer.wide(&plain, out);
+}

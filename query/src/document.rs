@@ -1,0 +1,163 @@
+//! Rows as BSON documents, as a MongoDB client sees them.
+//!
+//! The fields come in the order of the columns, which for an access log is that of `SELECT *`: `_id`
+//! ObjectId, `time` UTC datetime (milliseconds), `status` int32, `response_size` int64, text as
+//! strings. A column that is null is null, but `site` and `extra`, which are left out. The fields of
+//! the overflow column `_rest` follow in their own types, and `_seq` is left out.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use bson::oid::ObjectId;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, DateTime, Document, RawDocument};
+use storage::{ID, REST, SEQ};
+
+use crate::error::{Error, Result};
+
+/// Columns that have no field where they are null: most access logs have neither.
+const LEFT_OUT: [&str; 2] = ["site", "extra"];
+
+/// The documents of the rows of a batch.
+///
+/// # Errors
+/// [`Error::Invalid`] when a column has a type that BSON cannot carry.
+pub fn documents(batch: &RecordBatch) -> Result<Vec<Document>> {
+    let batch = plain(batch)?;
+    (0..batch.num_rows())
+        .map(|row| row_document(&batch, row))
+        .collect()
+}
+
+/// The document of one row of a batch.
+///
+/// # Errors
+/// As [`documents`].
+pub fn document(batch: &RecordBatch, row: usize) -> Result<Document> {
+    row_document(&plain(&batch.slice(row, 1))?, 0)
+}
+
+/// The batch with one text type and one timestamp type.
+fn plain(batch: &RecordBatch) -> Result<RecordBatch> {
+    let simple = |array: &ArrayRef| -> Result<ArrayRef, arrow::error::ArrowError> {
+        match array.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => cast(array, &DataType::Utf8View),
+            DataType::Dictionary(_, _) => simple_dictionary(array),
+            DataType::LargeBinary | DataType::BinaryView => cast(array, &DataType::Binary),
+            DataType::Timestamp(..) | DataType::Date32 => cast(
+                array,
+                &DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            ),
+            _ => Ok(array.clone()),
+        }
+    };
+    let arrow = |e: arrow::error::ArrowError| Error::invalid(e.to_string());
+    let mut columns = Vec::with_capacity(batch.num_columns());
+    let mut fields = Vec::with_capacity(batch.num_columns());
+    for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
+        let array = simple(array).map_err(arrow)?;
+        fields.push(
+            field
+                .as_ref()
+                .clone()
+                .with_data_type(array.data_type().clone()),
+        );
+        columns.push(array);
+    }
+    RecordBatch::try_new(
+        std::sync::Arc::new(arrow::datatypes::Schema::new(fields)),
+        columns,
+    )
+    .map_err(arrow)
+}
+
+fn simple_dictionary(array: &ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
+    cast(array, &DataType::Utf8View)
+}
+
+fn row_document(batch: &RecordBatch, row: usize) -> Result<Document> {
+    let mut document = Document::new();
+    let mut rest = None;
+    for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
+        let name = field.name().as_str();
+        match name {
+            SEQ => {}
+            REST if *field.data_type() == DataType::Binary => {
+                rest = array.is_valid(row).then_some(array)
+            }
+            _ if array.is_null(row) && LEFT_OUT.contains(&name) => {}
+            ID => {
+                document.insert(name, id(array, row)?);
+            }
+            _ => {
+                document.insert(name, value(name, array, row)?);
+            }
+        }
+    }
+    if let Some(rest) = rest {
+        let wrong =
+            |e: &dyn std::fmt::Display| Error::invalid(format!("{REST} is not a document: {e}"));
+        let raw =
+            RawDocument::from_bytes(rest.as_binary::<i32>().value(row)).map_err(|e| wrong(&e))?;
+        for entry in raw {
+            let (name, value) = entry.map_err(|e| wrong(&e))?;
+            let value: Bson = value
+                .try_into()
+                .map_err(|e: bson::error::Error| wrong(&e))?;
+            document.insert(name.as_str(), value);
+        }
+    }
+    Ok(document)
+}
+
+/// An `_id` of 24 hex digits is an ObjectId; a client's own of another form stays as it is.
+fn id(array: &ArrayRef, row: usize) -> Result<Bson> {
+    let value = value(ID, array, row)?;
+    Ok(match &value {
+        Bson::String(text) => ObjectId::parse_str(text).map_or(value, Bson::ObjectId),
+        _ => value,
+    })
+}
+
+fn value(name: &str, array: &ArrayRef, row: usize) -> Result<Bson> {
+    if array.is_null(row) {
+        return Ok(Bson::Null);
+    }
+    Ok(match array.data_type() {
+        DataType::Null => Bson::Null,
+        DataType::Boolean => Bson::Boolean(array.as_boolean().value(row)),
+        DataType::Int8 => Bson::Int32(array.as_primitive::<Int8Type>().value(row).into()),
+        DataType::Int16 => Bson::Int32(array.as_primitive::<Int16Type>().value(row).into()),
+        DataType::Int32 => Bson::Int32(array.as_primitive::<Int32Type>().value(row)),
+        DataType::Int64 => Bson::Int64(array.as_primitive::<Int64Type>().value(row)),
+        DataType::UInt8 => Bson::Int32(array.as_primitive::<UInt8Type>().value(row).into()),
+        DataType::UInt16 => Bson::Int32(array.as_primitive::<UInt16Type>().value(row).into()),
+        DataType::UInt32 => Bson::Int64(array.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::UInt64 => {
+            let value = array.as_primitive::<UInt64Type>().value(row);
+            i64::try_from(value).map_or(Bson::Double(value as f64), Bson::Int64)
+        }
+        DataType::Float32 => Bson::Double(array.as_primitive::<Float32Type>().value(row).into()),
+        DataType::Float64 => Bson::Double(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Utf8View => Bson::String(array.as_string_view().value(row).to_owned()),
+        DataType::Binary => Bson::Binary(Binary {
+            subtype: BinarySubtype::Generic,
+            bytes: array.as_binary::<i32>().value(row).to_vec(),
+        }),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            let micros = array.as_primitive::<TimestampMicrosecondType>().value(row);
+            Bson::DateTime(DateTime::from_millis(micros.div_euclid(1_000)))
+        }
+        other => {
+            return Err(Error::invalid(format!(
+                "column {name} is {other}, which BSON cannot carry"
+            )));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

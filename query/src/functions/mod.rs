@@ -1,0 +1,32 @@
+//! SQL functions beyond DataFusion's own: `time_bucket`, `attr`, `hist_*`, `distinct_*`.
+
+mod attr;
+mod states;
+mod time_bucket;
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+
+/// Makes the functions known to a session.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    let mut scalars = vec![
+        ScalarUDF::new_from_impl(time_bucket::TimeBucket::new()),
+        ScalarUDF::new_from_impl(attr::Attr::new()),
+    ];
+    scalars.extend(states::scalars());
+    for function in scalars {
+        state.register_udf(Arc::new(function))?;
+    }
+    for function in states::aggregates() {
+        let function: AggregateUDF = function;
+        state.register_udaf(Arc::new(function))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! Values as JSON and CSV text.
+
+use std::io::Write as _;
+
+use arrow::array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch,
+    StringArray, StringViewArray, StructArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+    UInt64Array,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, TimeUnit};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use crate::error::{Error, Result};
+
+/// A column ready to be written: its type is looked at once, not for every value.
+pub(super) enum Column {
+    Null,
+    Bool(BooleanArray),
+    Int(Int64Array),
+    Uint(UInt64Array),
+    Float(Float64Array),
+    Text(StringArray),
+    View(StringViewArray),
+    Bytes(BinaryArray),
+    Micros(TimestampMicrosecondArray),
+    Nanos(TimestampNanosecondArray),
+    List(ListArray, Box<Column>),
+    Struct(StructArray, Vec<(String, Column)>),
+    /// A number written by Arrow's own display: decimals.
+    Number(StringArray),
+}
+
+impl Column {
+    /// Prepares a column.
+    pub(super) fn new(array: &ArrayRef) -> Result<Self> {
+        let failed = |e: arrow::error::ArrowError| Error::Output(std::io::Error::other(e));
+        let to = |wanted: &DataType| cast(array, wanted).map_err(failed);
+        macro_rules! of {
+            ($kind:ident, $array:ty, $array_ref:expr) => {
+                Self::$kind(downcast::<$array>(&$array_ref))
+            };
+        }
+        Ok(match array.data_type() {
+            DataType::Null => Self::Null,
+            DataType::Boolean => of!(Bool, BooleanArray, array),
+            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
+                of!(Int, Int64Array, to(&DataType::Int64)?)
+            }
+            DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => {
+                of!(Uint, UInt64Array, to(&DataType::UInt64)?)
+            }
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => {
+                of!(Float, Float64Array, to(&DataType::Float64)?)
+            }
+            DataType::Utf8 | DataType::LargeUtf8 => of!(Text, StringArray, to(&DataType::Utf8)?),
+            DataType::Utf8View => of!(View, StringViewArray, array),
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => {
+                of!(Bytes, BinaryArray, to(&DataType::Binary)?)
+            }
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                of!(
+                    Nanos,
+                    TimestampNanosecondArray,
+                    to(&DataType::Timestamp(TimeUnit::Nanosecond, None))?
+                )
+            }
+            DataType::Timestamp(..) => {
+                of!(
+                    Micros,
+                    TimestampMicrosecondArray,
+                    to(&DataType::Timestamp(TimeUnit::Microsecond, None))?
+                )
+            }
+            DataType::Dictionary(_, values) => Self::new(&to(values)?)?,
+            DataType::List(_) => {
+                let list: ListArray = downcast(array);
+                let values = Self::new(list.values())?;
+                Self::List(list, Box::new(values))
+            }
+            DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+                Self::new(&to(&DataType::List(field.clone()))?)?
+            }
+            DataType::Struct(fields) => {
+                let values: StructArray = downcast(array);
+                let named = fields.iter().zip(values.columns());
+                let inner = named
+                    .map(|(f, c)| Ok((f.name().clone(), Self::new(c)?)))
+                    .collect::<Result<Vec<_>>>()?;
+                Self::Struct(values, inner)
+            }
+            other => {
+                let format = FormatOptions::default();
+                let formatter = ArrayFormatter::try_new(array, &format).map_err(failed)?;
+                let shown = (0..array.len())
+                    .map(|i| array.is_valid(i).then(|| formatter.value(i).to_string()));
+                let shown: StringArray = shown.collect();
+                if other.is_decimal() {
+                    Self::Number(shown)
+                } else {
+                    Self::Text(shown)
+                }
+            }
+        })
+    }
+
+    fn array(&self) -> Option<&dyn Array> {
+        Some(match self {
+            Self::Null => return None,
+            Self::Bool(a) => a,
+            Self::Int(a) => a,
+            Self::Uint(a) => a,
+            Self::Float(a) => a,
+            Self::Text(a) | Self::Number(a) => a,
+            Self::View(a) => a,
+            Self::Bytes(a) => a,
+            Self::Micros(a) => a,
+            Self::Nanos(a) => a,
+            Self::List(a, _) => a,
+            Self::Struct(a, _) => a,
+        })
+    }
+
+    /// Whether a value is null.
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        self.array().is_none_or(|a| a.is_null(row))
+    }
+
+    /// Whether values are numbers, which a table puts to the right.
+    pub(super) fn is_number(&self) -> bool {
+        matches!(
+            self,
+            Self::Int(_) | Self::Uint(_) | Self::Float(_) | Self::Number(_)
+        )
+    }
+
+    /// Appends a value as JSON.
+    pub(super) fn json(&self, row: usize, out: &mut Vec<u8>) {
+        if self.is_null(row) {
+            out.extend_from_slice(b"null");
+            return;
+        }
+        match self {
+            Self::Float(a) if !a.value(row).is_finite() => out.extend_from_slice(b"null"),
+            Self::Text(a) => json_text(a.value(row), out),
+            Self::View(a) => json_text(a.value(row), out),
+            Self::Bytes(_) | Self::Micros(_) | Self::Nanos(_) => {
+                out.push(b'"');
+                self.plain(row, out);
+                out.push(b'"');
+            }
+            _ => self.plain(row, out),
+        }
+    }
+
+    /// Appends a value that is not null as text without quotes.
+    pub(super) fn plain(&self, row: usize, out: &mut Vec<u8>) {
+        match self {
+            Self::Null => {}
+            Self::Bool(a) => out.extend_from_slice(if a.value(row) { b"true" } else { b"false" }),
+            Self::Int(a) => put(out, format_args!("{}", a.value(row))),
+            Self::Uint(a) => put(out, format_args!("{}", a.value(row))),
+            // Debug writes the shortest digits that read back the same, and always a point or an exponent.
+            Self::Float(a) => put(out, format_args!("{:?}", a.value(row))),
+            Self::Text(a) | Self::Number(a) => out.extend_from_slice(a.value(row).as_bytes()),
+            Self::View(a) => out.extend_from_slice(a.value(row).as_bytes()),
+            Self::Bytes(a) => base64(a.value(row), out),
+            Self::Micros(a) => stamp(
+                DateTime::from_timestamp_micros(a.value(row)),
+                a.value(row),
+                out,
+            ),
+            Self::Nanos(a) => stamp(
+                Some(DateTime::from_timestamp_nanos(a.value(row))),
+                a.value(row),
+                out,
+            ),
+            Self::List(a, values) => {
+                out.push(b'[');
+                let offsets = a.value_offsets();
+                for (n, i) in (offsets[row]..offsets[row + 1]).enumerate() {
+                    if n > 0 {
+                        out.push(b',');
+                    }
+                    values.json(
+                        usize::try_from(i).expect("BUG: offsets of a list are not negative"),
+                        out,
+                    );
+                }
+                out.push(b']');
+            }
+            Self::Struct(_, fields) => {
+                out.push(b'{');
+                for (n, (name, column)) in fields.iter().enumerate() {
+                    if n > 0 {
+                        out.push(b',');
+                    }
+                    json_text(name, out);
+                    out.push(b':');
+                    column.json(row, out);
+                }
+                out.push(b'}');
+            }
+        }
+    }
+}
+
+fn downcast<T: Clone + 'static>(array: &ArrayRef) -> T {
+    array
+        .as_any()
+        .downcast_ref::<T>()
+        .expect("BUG: an array has the type it says")
+        .clone()
+}
+
+fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text)
+        .expect("BUG: memory takes what is written");
+}
+
+/// RFC 3339 with as many digits as the fraction needs in threes; beyond the calendar, the number.
+fn stamp(at: Option<DateTime<Utc>>, raw: i64, out: &mut Vec<u8>) {
+    match at {
+        Some(at) => {
+            out.extend_from_slice(at.to_rfc3339_opts(SecondsFormat::AutoSi, true).as_bytes())
+        }
+        None => put(out, format_args!("{raw}")),
+    }
+}
+
+/// Appends text as a JSON string.
+pub(super) fn json_text(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    for (i, byte) in bytes.iter().enumerate() {
+        let escaped: &[u8] = match byte {
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            b'\n' => b"\\n",
+            b'\r' => b"\\r",
+            b'\t' => b"\\t",
+            0..=0x1f | 0x7f => {
+                out.extend_from_slice(&bytes[from..i]);
+                put(out, format_args!("\\u{byte:04x}"));
+                from = i + 1;
+                continue;
+            }
+            _ => continue,
+        };
+        out.extend_from_slice(&bytes[from..i]);
+        out.extend_from_slice(escaped);
+        from = i + 1;
+    }
+    out.extend_from_slice(&bytes[from..]);
+    out.push(b'"');
+}
+
+/// Appends bytes as base64 (RFC 4648, padded).
+fn base64(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for group in bytes.chunks(3) {
+        let mut bits = [0; 4];
+        bits[1..=group.len()].copy_from_slice(group);
+        let bits = u32::from_be_bytes(bits);
+        for i in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * i) & 63) as usize];
+            out.push(if i <= group.len() { digit } else { b'=' });
+        }
+    }
+}
+
+/// A CSV field, quoted where it must be.
+pub(super) fn csv_quoted(text: &str) -> String {
+    if text.is_empty()
+        || text.contains([',', '"', '\n', '\r'])
+        || text.starts_with(' ')
+        || text.ends_with(' ')
+    {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Appends the rows of a batch as CSV.
+pub(super) fn csv_rows(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
+    let columns = batch
+        .columns()
+        .iter()
+        .map(Column::new)
+        .collect::<Result<Vec<_>>>()?;
+    let mut field = Vec::new();
+    for row in 0..batch.num_rows() {
+        for (i, column) in columns.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            if column.is_null(row) {
+                continue;
+            }
+            field.clear();
+            column.plain(row, &mut field);
+            out.extend_from_slice(csv_quoted(&String::from_utf8_lossy(&field)).as_bytes());
+        }
+        out.push(b'\n');
+    }
+    Ok(())
+}

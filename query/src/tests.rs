@@ -1,0 +1,6 @@
+//! Queries over stores on a real disk.
+
+mod levels;
+mod streams;
+mod support;
+mod zz_measure;

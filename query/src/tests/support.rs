@@ -1,0 +1,225 @@
+//! A store in a temporary directory, an engine, and access-log events.
+
+use std::sync::Arc;
+
+use aggregator::Cascade;
+use arrow::array::{
+    ArrayRef, Int16Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
+use serde_json::Value;
+use storage::{
+    Batch, ColumnType, Name, NewRollup, Roller, RollupMeta, Store, StreamKind, WriteConcern,
+    access_fields, arrow_schema,
+};
+
+use crate::{Engine, EngineOptions, Figures, Result, SystemInfo};
+
+pub(super) const DAY_US: i64 = 86_400_000_000;
+
+/// Stands for the server: it knows which rollups a new stream will get.
+#[derive(Debug)]
+pub(super) struct Info(pub(super) Arc<dyn Roller>);
+
+impl SystemInfo for Info {
+    fn new_rollups(
+        &self,
+        stream: &Name,
+        kind: StreamKind,
+        existing: &[RollupMeta],
+    ) -> Vec<NewRollup> {
+        self.0
+            .rollups_for(stream, kind, existing)
+            .expect("the definitions agree")
+    }
+}
+
+pub(super) struct Fixture {
+    _dir: tempfile::TempDir,
+    pub(super) store: Store,
+    pub(super) engine: Engine,
+    roller: Arc<dyn Roller>,
+}
+
+impl Fixture {
+    pub(super) fn new(roller: Arc<dyn Roller>) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let options = storage::Options {
+            roller: roller.clone(),
+            ..storage::Options::default()
+        };
+        let store = Store::open(dir.path(), options).expect("opens");
+        let engine = Engine::new(EngineOptions {
+            target_partitions: 2,
+            ..EngineOptions::default()
+        })
+        .expect("starts");
+        Self {
+            _dir: dir,
+            store,
+            engine,
+            roller,
+        }
+    }
+
+    pub(super) fn without_rollups() -> Self {
+        Self::new(Arc::new(storage::NoRollups))
+    }
+
+    pub(super) fn with_defaults() -> Self {
+        let config = aggregator::Config::default();
+        Self::new(Arc::new(
+            Cascade::new(config).expect("the defaults are right"),
+        ))
+    }
+
+    pub(super) fn write(&self, stream: &str, kind: StreamKind, events: RecordBatch) {
+        let batch = Batch {
+            stream: Name::new(stream).expect("a name"),
+            kind,
+            received_us: 1_000_000,
+            source: "test".into(),
+            events,
+            quarantine: Vec::new(),
+            identity: None,
+        };
+        self.store
+            .write(batch, WriteConcern::ACKNOWLEDGED)
+            .expect("acknowledged");
+    }
+
+    pub(super) async fn try_query(&self, sql: &str) -> Result<(Vec<Value>, Figures)> {
+        self.query_with(sql, None).await
+    }
+
+    pub(super) async fn query_with(
+        &self,
+        sql: &str,
+        params: Option<Value>,
+    ) -> Result<(Vec<Value>, Figures)> {
+        let system = Arc::new(Info(self.roller.clone()));
+        let answer = self
+            .engine
+            .sql(self.store.snapshot(), system, sql, params)
+            .await?;
+        let (schema, batches, figures) = answer.collect().await?;
+        let mut out = Vec::new();
+        crate::output::write(crate::output::Output::Json, &schema, &batches, &mut out)?;
+        let Value::Array(rows) = serde_json::from_slice(&out).expect("JSON") else {
+            panic!("an array")
+        };
+        Ok((rows, figures))
+    }
+
+    pub(super) async fn rows(&self, sql: &str) -> Vec<Value> {
+        self.try_query(sql)
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {e}"))
+            .0
+    }
+
+    pub(super) async fn figures(&self, sql: &str) -> Figures {
+        self.try_query(sql)
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {e}"))
+            .1
+    }
+
+    /// The one value of a query with one row of one column.
+    pub(super) async fn value(&self, sql: &str) -> Value {
+        let rows = self.rows(sql).await;
+        assert_eq!(rows.len(), 1, "{sql}");
+        rows[0]
+            .as_object()
+            .expect("a row")
+            .values()
+            .next()
+            .expect("a column")
+            .clone()
+    }
+}
+
+/// An access-log event; what is `None` is null.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Event {
+    pub(super) time: i64,
+    pub(super) host: &'static str,
+    pub(super) user: Option<&'static str>,
+    pub(super) method: Option<&'static str>,
+    pub(super) path: Option<String>,
+    pub(super) query: Option<&'static str>,
+    pub(super) protocol: Option<&'static str>,
+    pub(super) request: Option<&'static str>,
+    pub(super) status: Option<i16>,
+    pub(super) size: Option<i64>,
+    pub(super) referrer: Option<&'static str>,
+    pub(super) agent: Option<&'static str>,
+}
+
+/// The worked example of the specification.
+pub(super) fn example() -> Event {
+    Event {
+        // 2000-10-10T20:55:36Z
+        time: 971_211_336_000_000,
+        host: "127.0.0.1",
+        user: Some("frank"),
+        method: Some("GET"),
+        path: Some("/apache_pb.gif".into()),
+        protocol: Some("HTTP/1.0"),
+        status: Some(200),
+        size: Some(2326),
+        referrer: Some("http://www.example.com/start.html"),
+        agent: Some("Mozilla/4.08 [en] (Win98; I ;Nav)"),
+        ..Event::default()
+    }
+}
+
+/// A repeatable mixture: hosts, paths with and without query, statuses, sizes, some nulls.
+pub(super) fn mixture(n: usize, from: i64, step: i64) -> Vec<Event> {
+    const HOSTS: [&str; 7] = ["alpha", "beta", "gamma", "delta", "10.0.0.1", "::1", "host"];
+    (0..n)
+        .map(|i| Event {
+            time: from + step * i as i64,
+            host: HOSTS[i * 31 % 7],
+            method: (i % 11 != 0).then_some("GET"),
+            path: (i % 11 != 0).then(|| format!("/p{}", i * 17 % 13)),
+            query: (i % 5 == 1).then_some("a=1"),
+            protocol: (i % 3 != 0).then_some("HTTP/1.1"),
+            request: (i % 11 == 0).then_some("garbage"),
+            status: Some([200, 304, 404, 500][i % 4]),
+            size: (i % 4 != 1).then_some((i as i64 * 7919) % 100_000),
+            ..Event::default()
+        })
+        .collect()
+}
+
+/// Events as a batch of an access log.
+pub(super) fn batch(events: &[Event]) -> RecordBatch {
+    let text = |value: &dyn Fn(&Event) -> Option<String>| -> ArrayRef {
+        Arc::new(events.iter().map(value).collect::<StringArray>())
+    };
+    let of = |value: Option<&'static str>| value.map(str::to_owned);
+    let columns: Vec<ArrayRef> = access_fields()
+        .iter()
+        .map(|column| match (&*column.name, column.column_type) {
+            ("time", _) => {
+                let times =
+                    TimestampMicrosecondArray::from_iter_values(events.iter().map(|e| e.time));
+                Arc::new(times.with_timezone("UTC")) as ArrayRef
+            }
+            ("status", _) => Arc::new(events.iter().map(|e| e.status).collect::<Int16Array>()),
+            ("response_size", _) => Arc::new(events.iter().map(|e| e.size).collect::<Int64Array>()),
+            ("host", _) => text(&|e| Some(e.host.to_owned())),
+            ("user", _) => text(&|e| of(e.user)),
+            ("method", _) => text(&|e| of(e.method)),
+            ("path", _) => text(&|e| e.path.clone()),
+            ("query", _) => text(&|e| of(e.query)),
+            ("protocol", _) => text(&|e| of(e.protocol)),
+            ("request", _) => text(&|e| of(e.request)),
+            ("referrer", _) => text(&|e| of(e.referrer)),
+            ("user_agent", _) => text(&|e| of(e.agent)),
+            (_, ColumnType::Text) => text(&|_| None),
+            (name, _) => panic!("an access log has a column {name} that this test does not know"),
+        })
+        .collect();
+    RecordBatch::try_new(arrow_schema(&access_fields()), columns).expect("columns fit")
+}

@@ -1,0 +1,256 @@
+//! The command line, as `--help` prints it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Logs in, boards out: log lines become typed events, exact rollups and SQL.
+#[derive(Debug, Parser)]
+#[command(name = "logmill", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// The configuration; ./logmill.toml when it is there.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The store's directory.
+    #[arg(long, global = true, value_name = "DIR", conflicts_with = "server")]
+    pub(crate) data: Option<PathBuf>,
+    /// A running server instead of a directory.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// How answers are written.
+    #[arg(long, global = true, value_enum, value_name = "FORM")]
+    pub(crate) output: Option<Output>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Table,
+    Json,
+    Ndjson,
+    Csv,
+    /// Arrow IPC stream (sql only).
+    Arrow,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Live sample traffic into a temporary store; prints the page's address.
+    Demo(DemoArgs),
+    /// Serve a store: the page, SQL and ingest over HTTP.
+    Serve(ServeArgs),
+    /// Import log files; resumes after a crash and adds nothing twice.
+    Import(ImportArgs),
+    /// What the parser makes of a file.
+    Parse(ParseArgs),
+    /// Ask in SQL.
+    Sql(SqlArgs),
+    /// What did this host do on that date?
+    Slice(SliceArgs),
+    /// Events as they come.
+    Tail(TailArgs),
+    /// Rollups: status, run, verify.
+    #[command(subcommand)]
+    Rollup(RollupCommand),
+    /// Streams and their columns.
+    #[command(subcommand)]
+    Stream(StreamCommand),
+    /// Time partitions.
+    #[command(subcommand)]
+    Partition(PartitionCommand),
+    /// What could not be parsed.
+    #[command(subcommand)]
+    Quarantine(QuarantineCommand),
+    /// The configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Where to answer HTTP.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+    /// Events per second.
+    #[arg(long, default_value_t = 40)]
+    pub(crate) rate: u32,
+    /// Stop after this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: Option<u64>,
+    /// Write generated lines of fixed days to this file (or -) instead of serving.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Lines to write.
+    #[arg(long, requires = "out", default_value_t = 1_000_000)]
+    pub(crate) lines: u64,
+    /// Days that they cover, from Monday 2026-11-02.
+    #[arg(long, requires = "out", default_value_t = 14)]
+    pub(crate) days: u32,
+    /// Clients among which they are drawn.
+    #[arg(long, requires = "out", default_value_t = 100_000)]
+    pub(crate) hosts: u32,
+    /// Pages among which they are drawn.
+    #[arg(long, requires = "out", default_value_t = 50_000)]
+    pub(crate) paths: u32,
+    /// Share of lines that are late by up to two hours.
+    #[arg(long, requires = "out", default_value_t = 0.0005)]
+    pub(crate) late: f64,
+    /// The same seed gives the same bytes.
+    #[arg(long, requires = "out", default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// First day, seconds since 1970.
+    #[arg(long, requires = "out", value_name = "SECONDS")]
+    pub(crate) start: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The store's directory.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Where to answer HTTP.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The stream that gets the events.
+    #[arg(long)]
+    pub(crate) stream: String,
+    /// auto, common, combined, vhost_combined, json or plain.
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// The column `site` of events whose format has none.
+    #[arg(long)]
+    pub(crate) site: Option<String>,
+    /// 0, 1 or majority.
+    #[arg(long)]
+    pub(crate) w: Option<String>,
+    /// Wait until each batch is synced in the journal.
+    #[arg(long)]
+    pub(crate) journal: bool,
+    /// The zone of stamps without one.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) tz: Option<String>,
+    /// The year of stamps without one (for formats that have none; those here all do).
+    #[arg(long, hide = true)]
+    pub(crate) year: Option<i32>,
+    /// Whole lines only; ends with 3 when something was quarantined.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Import anew what was imported before.
+    #[arg(long)]
+    pub(crate) again: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ParseArgs {
+    /// The file, or - for standard input.
+    pub(crate) file: PathBuf,
+    /// Say which format was found and why, fields and types, and the first bad line.
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// auto, common, combined, vhost_combined, json or plain.
+    #[arg(long, default_value = "auto")]
+    pub(crate) format: String,
+    /// The zone of stamps without one.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) tz: Option<String>,
+    /// Whole lines only.
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SqlArgs {
+    /// The query.
+    pub(crate) query: String,
+    /// Say what answered it and what was looked at instead of the rows.
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SliceArgs {
+    /// The host as logged.
+    #[arg(long)]
+    pub(crate) host: String,
+    /// The day, as 2000-10-10.
+    #[arg(long)]
+    pub(crate) date: String,
+    /// The path as logged.
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// 404, 5xx or 500..599.
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// The stream; not needed while there is one access log.
+    #[arg(long)]
+    pub(crate) stream: Option<String>,
+    /// The zone of the day.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) tz: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TailArgs {
+    /// The stream; not needed while there is one.
+    #[arg(long)]
+    pub(crate) stream: Option<String>,
+    /// Only events for which this holds, as in `status >= 500`.
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(crate) condition: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RollupCommand {
+    /// `last_run`, events waiting, rows and bytes of every level.
+    Status,
+    /// Seal now, which feeds every rollup.
+    Run,
+    /// Recompute from the raw events and compare.
+    Verify {
+        /// The rollup; all of them without it.
+        name: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StreamCommand {
+    /// Streams with their events and bytes.
+    List,
+    /// The columns of a stream.
+    Schema {
+        /// The stream.
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PartitionCommand {
+    /// The partitions of a stream, or of all.
+    List {
+        /// The stream.
+        name: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuarantineCommand {
+    /// Counts by stream and reason, with the newest example.
+    List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// What is in force.
+    Show {
+        /// Say where each value came from.
+        #[arg(long)]
+        origin: bool,
+    },
+}

@@ -1,0 +1,180 @@
+//! Calls to a running server.
+
+use std::io::Read;
+use std::time::Duration;
+
+use serde::Deserialize;
+use storage::{Identity, SourcePosition, WriteConcern};
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+use crate::failure::{FAILED, Failure, Result, USAGE};
+
+/// A server by its URL.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    base: String,
+    agent: Agent,
+}
+
+/// One batch of lines.
+#[derive(Debug)]
+pub(crate) struct IngestRequest<'a> {
+    pub(crate) stream: &'a str,
+    pub(crate) format: ingest::Format,
+    pub(crate) strict: bool,
+    pub(crate) site: Option<&'a str>,
+    pub(crate) tz: Option<&'a str>,
+    pub(crate) concern: WriteConcern,
+    pub(crate) source: &'a str,
+    pub(crate) line: u64,
+    pub(crate) identity: Option<&'a Identity>,
+    pub(crate) body: &'a [u8],
+}
+
+/// The answer to a batch.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct IngestAnswer {
+    pub(crate) accepted: u64,
+    pub(crate) quarantined: u64,
+    pub(crate) empty: u64,
+    pub(crate) errors: Vec<ItemError>,
+    pub(crate) first_seq: Option<u64>,
+    pub(crate) last_seq: Option<u64>,
+    pub(crate) duplicate: bool,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ItemError {
+    pub(crate) reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct ErrorBody {
+    error: ErrorText,
+}
+
+#[derive(Debug, Deserialize)]
+struct ErrorText {
+    message: String,
+    #[serde(default)]
+    hint: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamAnswer {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct PositionAnswer {
+    to: u64,
+    content: u64,
+}
+
+impl Client {
+    /// A client of `http://host:port`.
+    pub(crate) fn new(url: &str) -> Result<Self> {
+        if !url.starts_with("http://") {
+            return Err(Failure::new(USAGE, format!("--server {url}: write it as http://127.0.0.1:7070")));
+        }
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(Duration::from_secs(5)))
+            .build()
+            .into();
+        Ok(Self { base: url.trim_end_matches('/').to_owned(), agent })
+    }
+
+    fn fail(&self, error: impl std::fmt::Display) -> Failure {
+        Failure::new(FAILED, format!("{}: {error}", self.base))
+    }
+
+    fn checked(&self, answer: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>> {
+        let mut answer = answer.map_err(|e| self.fail(e))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let status = answer.status();
+        let text = answer.body_mut().read_to_string().unwrap_or_default();
+        Err(match serde_json::from_str::<ErrorBody>(&text) {
+            Ok(ErrorBody { error: ErrorText { message, hint } }) => {
+                self.fail(hint.map_or(message.clone(), |hint| format!("{message}; {hint}")))
+            }
+            Err(_) => self.fail(format!("answered {status}")),
+        })
+    }
+
+    fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Response<Body>> {
+        let request = self.agent.get(format!("{}{path}", self.base));
+        self.checked(request.query_pairs(query.iter().copied()).call())
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(&self, mut answer: Response<Body>) -> Result<T> {
+        answer.body_mut().with_config().limit(u64::MAX).read_json().map_err(|e| self.fail(e))
+    }
+
+    pub(crate) fn stream_names(&self) -> Result<Vec<String>> {
+        let answer = self.get("/api/v1/streams", &[])?;
+        Ok(self.json::<Vec<StreamAnswer>>(answer)?.into_iter().map(|s| s.name).collect())
+    }
+
+    /// The names of all rollups.
+    pub(crate) fn rollups(&self) -> Result<Vec<String>> {
+        let answer = self.get("/api/v1/rollups", &[])?;
+        let mut names: Vec<String> =
+            self.json::<Vec<StreamAnswer>>(answer)?.into_iter().map(|r| r.name).collect();
+        names.dedup();
+        Ok(names)
+    }
+
+    pub(crate) fn position(&self, producer: &str) -> Result<Option<SourcePosition>> {
+        let answer = self.get("/api/v1/sources", &[("producer", producer)])?;
+        let position: Option<PositionAnswer> = self.json(answer)?;
+        Ok(position.map(|p| SourcePosition { to: p.to, content: p.content }))
+    }
+
+    /// A query; the answer's body in the form of `accept`.
+    pub(crate) fn sql(&self, sql: &str, accept: &str) -> Result<impl Read + use<>> {
+        let request = self.agent.post(format!("{}/api/v1/sql", self.base));
+        let answer = self.checked(request.header("Accept", accept).send(sql))?;
+        Ok(answer.into_body().into_reader())
+    }
+
+    /// Calls a path that needs no body and gives JSON.
+    pub(crate) fn post(&self, path: &str) -> Result<serde_json::Value> {
+        let answer = self.checked(self.agent.post(format!("{}{path}", self.base)).send_empty())?;
+        self.json(answer)
+    }
+
+    pub(crate) fn tail(&self, stream: &str, condition: Option<&str>) -> Result<impl Read + use<>> {
+        let mut query = vec![("stream", stream)];
+        query.extend(condition.map(|c| ("where", c)));
+        Ok(self.get("/api/v1/tail", &query)?.into_body().into_reader())
+    }
+
+    pub(crate) fn ingest(&self, request: &IngestRequest<'_>) -> Result<IngestAnswer> {
+        let mut query: Vec<(&str, String)> = vec![
+            ("format", request.format.to_string()),
+            ("strict", request.strict.to_string()),
+            ("w", request.concern.w.to_string()),
+            ("j", request.concern.j.to_string()),
+            ("source", request.source.to_owned()),
+            ("line", request.line.to_string()),
+        ];
+        query.extend(request.site.map(|s| ("site", s.to_owned())));
+        query.extend(request.tz.map(|tz| ("tz", tz.to_owned())));
+        if let Some(Identity::Range { producer, from, to, content }) = request.identity {
+            query.push(("producer", producer.clone()));
+            query.push(("from", from.to_string()));
+            query.push(("to", to.to_string()));
+            query.push(("content", content.to_string()));
+        }
+        let call = self.agent.post(format!("{}/api/v1/ingest/{}", self.base, request.stream));
+        let call = call.query_pairs(query.iter().map(|(k, v)| (*k, v.as_str())));
+        let answer = self.checked(call.content_type("text/plain").send(request.body))?;
+        self.json(answer)
+    }
+}

@@ -1,0 +1,162 @@
+//! One module per command; here is which, and where the store is that it works on.
+
+mod import;
+mod parse;
+pub(crate) mod rollup;
+mod sql;
+mod tail;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use storage::{Reader, Snapshot};
+
+use crate::cli::{Cli, Command, ConfigCommand, Output, PartitionCommand, QuarantineCommand, StreamCommand};
+use crate::client::Client;
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::{demo, server, wiring};
+
+const DATA_DEFAULT: &str = "./logmill-data";
+
+/// Where a command finds its store.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// A directory on this machine.
+    Data(PathBuf),
+    /// A running server.
+    Server(Client),
+}
+
+/// What every command gets.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) place: Place,
+    pub(crate) output: Option<Output>,
+}
+
+impl Context {
+    /// Opens the store for reading, beside whoever writes to it.
+    fn reader(&self) -> Result<Reader> {
+        match &self.place {
+            Place::Data(data) => Ok(Reader::open(wiring::disk(), data)?),
+            Place::Server(_) => Err(Failure::usage("this command reads a directory; use --data")),
+        }
+    }
+
+    /// The one access log of the store, when no stream was named.
+    fn only_stream(&self, named: Option<&str>) -> Result<String> {
+        if let Some(name) = named {
+            return Ok(name.to_owned());
+        }
+        let names = match &self.place {
+            Place::Server(client) => client.stream_names()?,
+            Place::Data(_) => stream_names(&self.reader()?.snapshot()),
+        };
+        match names.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => Err(Failure::usage("the store holds no stream yet; import something first")),
+            several => Err(Failure::usage(format!("name one with --stream: {}", several.join(", ")))),
+        }
+    }
+}
+
+/// The streams that a user knows of.
+pub(crate) fn stream_names(snapshot: &Arc<Snapshot>) -> Vec<String> {
+    let known = snapshot.streams().iter().filter(|(_, meta)| meta.kind != storage::StreamKind::Quarantine);
+    known.map(|(name, _)| name.to_string()).collect()
+}
+
+/// Runs the command.
+pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
+    let config = Config::load(cli.config.as_deref())?;
+    let place = match (&cli.server, &cli.data) {
+        (Some(url), _) => Place::Server(Client::new(url)?),
+        (None, data) => Place::Data(data.clone().unwrap_or_else(|| DATA_DEFAULT.into())),
+    };
+    let context = Context { config, place, output: cli.output };
+    match cli.command {
+        Command::Demo(args) => demo::run(context.config, args),
+        Command::Serve(args) => serve(context, args),
+        Command::Import(args) => import::run(&context, &args),
+        Command::Parse(args) => parse::run(&context, &args),
+        Command::Sql(args) => sql::run(&context, &args.query, args.explain),
+        Command::Slice(args) => sql::slice(&context, args),
+        Command::Tail(args) => tail::run(&context, &args),
+        Command::Rollup(command) => rollup::run(&context, &command),
+        Command::Stream(StreamCommand::List) => {
+            sql::run(&context, "SELECT * FROM system.streams ORDER BY name", false)
+        }
+        Command::Stream(StreamCommand::Schema { name }) => sql::run(&context, &schema_sql(&name)?, false),
+        Command::Partition(PartitionCommand::List { name }) => {
+            sql::run(&context, &partitions_sql(name.as_deref())?, false)
+        }
+        Command::Quarantine(QuarantineCommand::List) => sql::run(&context, QUARANTINE_SQL, false),
+        Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
+    }
+}
+
+const QUARANTINE_SQL: &str = "SELECT stream, reason, count(*) AS items, max(time) AS newest, \
+     last_value(source ORDER BY _seq) AS source, last_value(line ORDER BY _seq) AS line, \
+     last_value(detail ORDER BY _seq) AS detail \
+     FROM system.quarantine GROUP BY stream, reason ORDER BY items DESC, stream, reason";
+
+fn schema_sql(name: &str) -> Result<String> {
+    let name = storage::Name::new(name)?;
+    Ok(format!(
+        "SELECT column_name, data_type, is_nullable FROM information_schema.columns \
+         WHERE table_name = '{name}' AND table_schema = 'public' ORDER BY ordinal_position"
+    ))
+}
+
+fn partitions_sql(name: Option<&str>) -> Result<String> {
+    let only = match name {
+        None => String::new(),
+        Some(name) => format!(" WHERE stream = '{}'", storage::Name::new(name)?),
+    };
+    Ok(format!("SELECT * FROM system.partitions{only} ORDER BY 1, 2"))
+}
+
+fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> {
+    if let Some(http) = args.http {
+        context.config.server.http = http;
+    }
+    let data = match (args.data_dir, context.place) {
+        (Some(dir), _) | (None, Place::Data(dir)) => dir,
+        (None, Place::Server(_)) => return Err(Failure::usage("serve works on a directory, not on a server")),
+    };
+    server::run(&context.config, &data, |address| {
+        println!("logmill serves {} at http://{address}/", data.display());
+    })
+}
+
+fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {
+    if config.origins.is_empty() {
+        println!("# no logmill.toml and no LOGMILL_ variable: every value is the default");
+    }
+    for value in &config.origins {
+        if origin {
+            println!("{} = {}    # {}", value.key, value.value, value.origin);
+        } else {
+            println!("{} = {}", value.key, value.value);
+        }
+    }
+    for (key, value) in [
+        ("server.http", config.server.http.clone()),
+        ("server.batch_bytes_max", config.server.batch_bytes_max.0.to_string()),
+        ("server.connections_max", config.server.connections_max.to_string()),
+        ("storage.lag", humantime::format_duration(config.storage.lag.0).to_string()),
+        ("storage.memtable_bytes_max", config.storage.memtable_bytes_max.0.to_string()),
+        ("storage.sync_interval", humantime::format_duration(config.storage.sync_interval.0).to_string()),
+        ("ingest.max_future", humantime::format_duration(config.ingest.max_future.0).to_string()),
+        ("ingest.columns_max", config.ingest.columns_max.to_string()),
+        ("query.memory_bytes_max", config.query.memory_bytes_max.0.to_string()),
+    ] {
+        if config.origins.iter().all(|o| o.key != key) {
+            println!("{key} = {value}{}", if origin { "    # default" } else { "" });
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

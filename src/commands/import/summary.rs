@@ -1,0 +1,161 @@
+//! What an import did: a progress bar on a terminal, a line every few seconds elsewhere, and the
+//! figures at the end: lines = accepted + quarantined + empty + skipped.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use storage::Ack;
+
+use crate::cli::Output;
+use crate::failure::Result;
+use crate::units::{grouped, human_bytes};
+
+const LINE_EVERY: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Clone, Default, Serialize)]
+struct Figures {
+    lines: u64,
+    accepted: u64,
+    quarantined: u64,
+    quarantined_by_reason: BTreeMap<String, u64>,
+    empty: u64,
+    skipped: u64,
+    bytes: u64,
+    seconds: f64,
+    events_per_second: f64,
+}
+
+/// Counts while an import runs.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    figures: Figures,
+    file_start: Figures,
+    started: Instant,
+    told: Instant,
+    bar: Option<ProgressBar>,
+    /// Files that were known to their end, and files in all.
+    files: u64,
+    files_known: u64,
+}
+
+impl Summary {
+    pub(super) fn start() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template(
+                "{spinner} {msg} {decimal_bytes} at {decimal_bytes_per_sec}, {elapsed_precise}",
+            );
+            let bar = ProgressBar::new_spinner();
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar
+        });
+        let now = Instant::now();
+        Self {
+            figures: Figures::default(),
+            file_start: Figures::default(),
+            started: now,
+            told: now,
+            bar,
+            files: 0,
+            files_known: 0,
+        }
+    }
+
+    pub(super) fn begin_file(&mut self, name: &str, _bytes_on_disk: Option<u64>) {
+        self.end_file();
+        self.files += 1;
+        self.file_start = self.figures.clone();
+        if let Some(bar) = &self.bar {
+            bar.set_message(name.to_owned());
+        }
+    }
+
+    fn end_file(&mut self) {
+        let new = self.figures.lines - self.file_start.lines;
+        let skipped = self.figures.skipped - self.file_start.skipped;
+        if self.files > 0 && new > 0 && new == skipped {
+            self.files_known += 1;
+        }
+    }
+
+    /// Lines that an earlier import had taken.
+    pub(super) fn skip(&mut self, lines: u64, bytes: u64) {
+        self.figures.lines += lines;
+        self.figures.skipped += lines;
+        self.figures.bytes += bytes;
+    }
+
+    pub(super) fn add(&mut self, ack: &Ack, lines: u64, empty: u64, bytes: u64, reasons: &[&str]) {
+        self.figures.lines += lines;
+        self.figures.bytes += bytes;
+        if ack.duplicate {
+            self.figures.skipped += lines;
+        } else {
+            self.figures.accepted += ack.accepted;
+            self.figures.quarantined += ack.quarantined;
+            self.figures.empty += empty;
+            for reason in reasons {
+                *self.figures.quarantined_by_reason.entry((*reason).to_owned()).or_default() += 1;
+            }
+        }
+        match &self.bar {
+            Some(bar) => bar.set_position(self.figures.bytes),
+            None if self.told.elapsed() >= LINE_EVERY => {
+                self.told = Instant::now();
+                eprintln!(
+                    "{} lines, {}, {} events/s",
+                    grouped(self.figures.lines),
+                    human_bytes(self.figures.bytes),
+                    grouped(self.rate() as u64)
+                );
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn quarantined(&self) -> u64 {
+        self.figures.quarantined
+    }
+
+    pub(super) fn file_lines(&self) -> u64 {
+        self.figures.lines - self.file_start.lines
+    }
+
+    pub(super) fn file_empty_and_skipped(&self) -> u64 {
+        self.figures.empty + self.figures.skipped - self.file_start.empty - self.file_start.skipped
+    }
+
+    fn rate(&self) -> f64 {
+        self.figures.accepted as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
+    }
+
+    pub(super) fn finish(&mut self, output: Option<Output>) -> Result<()> {
+        self.end_file();
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        self.figures.seconds = self.started.elapsed().as_secs_f64();
+        self.figures.events_per_second = self.rate();
+        let f = &self.figures;
+        if matches!(output, Some(Output::Json | Output::Ndjson)) {
+            println!("{}", serde_json::to_string(f).map_err(anyhow::Error::from)?);
+            return Ok(());
+        }
+        println!("lines        {:>14}", grouped(f.lines));
+        println!("accepted     {:>14}", grouped(f.accepted));
+        println!("quarantined  {:>14}", grouped(f.quarantined));
+        for (reason, count) in &f.quarantined_by_reason {
+            println!("  {reason:<24} {}", grouped(*count));
+        }
+        println!("empty        {:>14}", grouped(f.empty));
+        println!("skipped      {:>14}", grouped(f.skipped));
+        println!("bytes        {:>14}", grouped(f.bytes));
+        println!("events/s     {:>14}", grouped(f.events_per_second as u64));
+        if self.files > 0 && self.files_known == self.files && f.accepted + f.quarantined == 0 {
+            println!("nothing new: what is in {} was imported before", if self.files == 1 { "this file" } else { "these files" });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+use super::*;
+
+fn parse(text: &str) -> Result<Config> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("logmill.toml");
+    std::fs::write(&path, text).expect("written");
+    Config::load(Some(&path))
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+    let error = parse("[storage]\nlagg = \"5s\"").expect_err("refused");
+    assert_eq!(error.code, crate::failure::CONFIG);
+    assert!(error.to_string().contains("did you mean `lag`?"), "{error}");
+}
+
+#[test]
+fn sizes_durations_streams_and_rollups_are_read() {
+    let config = parse(
+        r#"
+        [storage]
+        lag = "5s"
+        memtable_bytes_max = "64MiB"
+        [stream.web]
+        format = "combined"
+        order_by = ["host", "time"]
+        write_concern = { w = "majority" }
+        [rollup.by_user]
+        stream = "web"
+        by = ["user"]
+        timezone = "Europe/Berlin"
+        measures = { hits = "count" }
+        "#,
+    )
+    .expect("reads");
+    assert_eq!(config.store().lag_us, 5_000_000);
+    assert_eq!(config.store().memtable_bytes_max, 64 << 20);
+    assert_eq!(config.concern("web").expect("a concern"), storage::WriteConcern::JOURNALED);
+    assert_eq!(config.format("web"), ingest::Format::Combined);
+    assert!(config.origins.iter().any(|o| o.key == "storage.lag" && o.origin.ends_with("logmill.toml")));
+}
+
+#[test]
+fn all_problems_are_named_at_once() {
+    let error = parse("[stream.Bad]\n[stream.web]\nformat = \"combind\"\nwrite_concern = { w = 2 }").expect_err("refused");
+    for part in ["[stream.Bad]", "combind", "w=2 needs 2 nodes"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn the_environment_goes_over_the_file() {
+    let mut table: toml::Table = "[storage]\nlag = \"5s\"".parse().expect("toml");
+    let mut origins = Vec::new();
+    let variables = [
+        ("LOGMILL_STORAGE__LAG", "7s"),
+        ("LOGMILL_SERVER__CONNECTIONS_MAX", "3"),
+        ("LOGMILL_TEST_DATA", "not ours"),
+    ];
+    let variables = variables.map(|(k, v)| (k.to_owned(), v.to_owned()));
+    overlay_environment(&mut table, &mut origins, variables.into_iter()).expect("overlaid");
+    let config: Config = table.try_into().expect("fits");
+    assert_eq!(config.storage.lag.micros(), 7_000_000);
+    assert_eq!(config.server.connections_max, 3);
+}

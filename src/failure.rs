@@ -1,0 +1,110 @@
+//! How a command ends when it fails: a sentence and an exit code, from one table.
+
+use std::fmt;
+
+/// The work failed, or differences or damage were found.
+pub(crate) const FAILED: u8 = 1;
+/// Wrong usage.
+pub(crate) const USAGE: u8 = 2;
+/// Some input was quarantined and `--strict` was given.
+pub(crate) const QUARANTINED: u8 = 3;
+/// The store is corrupt and refused.
+pub(crate) const CORRUPT: u8 = 65;
+/// Disk error.
+pub(crate) const DISK: u8 = 74;
+/// Bad configuration.
+pub(crate) const CONFIG: u8 = 78;
+
+/// A command's failure.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    error: anyhow::Error,
+}
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    pub(crate) fn new(code: u8, what: impl fmt::Display) -> Self {
+        Self { code, error: anyhow::anyhow!("{what}") }
+    }
+
+    pub(crate) fn usage(what: impl fmt::Display) -> Self {
+        Self::new(USAGE, what)
+    }
+
+    pub(crate) fn config(what: impl fmt::Display) -> Self {
+        Self::new(CONFIG, what)
+    }
+
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        self.error
+            .chain()
+            .filter_map(|e| e.downcast_ref::<std::io::Error>())
+            .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Messages of storage and query already carry their causes; others are chained here.
+        let mut shown = self.error.to_string();
+        f.write_str(&shown)?;
+        for cause in self.error.chain().skip(1) {
+            let cause = cause.to_string();
+            if !shown.contains(&cause) {
+                write!(f, ": {cause}")?;
+                shown = cause;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The exit code for what can be done about an error of the store.
+pub(crate) fn code_of(kind: storage::Kind) -> u8 {
+    match kind {
+        storage::Kind::Corrupt => CORRUPT,
+        storage::Kind::Disk | storage::Kind::DiskFull => DISK,
+        _ => FAILED,
+    }
+}
+
+impl From<storage::Error> for Failure {
+    fn from(error: storage::Error) -> Self {
+        // A rollup that differs from the store's is the configuration's fault.
+        let code = match &error {
+            storage::Error::Rollup { source, .. } if source.is::<aggregator::Error>() => CONFIG,
+            other => code_of(other.kind()),
+        };
+        Self { code, error: error.into() }
+    }
+}
+
+impl From<query::Error> for Failure {
+    fn from(error: query::Error) -> Self {
+        let code = match error.kind() {
+            query::Kind::Corrupt => CORRUPT,
+            _ => FAILED,
+        };
+        Self { code, error: error.into() }
+    }
+}
+
+impl From<ingest::Error> for Failure {
+    fn from(error: ingest::Error) -> Self {
+        Self { code: FAILED, error: error.into() }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self { code: FAILED, error: error.into() }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self { code: FAILED, error }
+    }
+}

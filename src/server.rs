@@ -1,0 +1,273 @@
+//! The HTTP listener: accept loop, routes, start and stop.
+//!
+//! # Invariants
+//! * An answer to an ingest request is sent only after the store has answered; a connection that
+//!   breaks before leaves the outcome unknown, never wrong.
+//! * The first signal stops accepting, finishes what is under way, seals and exits 0; the second
+//!   stops at once.
+
+mod answer;
+mod ingest;
+mod metrics;
+mod sql;
+mod status;
+mod tail;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderName, HeaderValue, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use parking_lot::{Condvar, Mutex};
+use query::Engine;
+use storage::Store;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::wiring;
+
+/// A client that sends its headers more slowly than this is cut off.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// What is under way when the server is told to stop may take this long.
+const FINISH_WITHIN: Duration = Duration::from_secs(10);
+
+/// What every handler gets.
+#[derive(Debug)]
+pub(crate) struct App {
+    store: Arc<Store>,
+    engine: Engine,
+    config: Config,
+    started: Instant,
+    stop: Stop,
+    /// Differences that `verify` has found since the start.
+    mismatches: AtomicU64,
+    requests: AtomicU64,
+}
+
+/// Told once, heard by everyone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar, tokio::sync::Notify)>);
+
+impl Stop {
+    /// Says that it is time.
+    pub(crate) fn set(&self) {
+        *self.0.0.lock() = true;
+        self.0.1.notify_all();
+        self.0.2.notify_waiters();
+    }
+
+    /// Whether it is time.
+    pub(crate) fn is_set(&self) -> bool {
+        *self.0.0.lock()
+    }
+
+    /// Waits for at most `time`; whether it is time.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        let mut set = self.0.0.lock();
+        if !*set {
+            self.0.1.wait_for(&mut set, time);
+        }
+        *set
+    }
+
+    async fn heard(&self) {
+        let notified = self.0.2.notified();
+        if !self.is_set() {
+            notified.await;
+        }
+    }
+}
+
+/// Serves `data` until told to stop; `ready` gets the address.
+pub(crate) fn run(config: &Config, data: &Path, ready: impl FnOnce(SocketAddr)) -> Result<ExitCode> {
+    run_with(config, data, ready, |_, stop| {
+        while !stop.wait(Duration::from_secs(3600)) {}
+        Ok(())
+    })
+}
+
+/// As [`run`], with something that goes on beside; the server stops when told to, `beside` with it.
+pub(crate) fn run_with(
+    config: &Config,
+    data: &Path,
+    ready: impl FnOnce(SocketAddr),
+    beside: impl FnOnce(Arc<Store>, Stop) -> Result<()> + Send,
+) -> Result<ExitCode> {
+    let address = loopback(&config.server.http)?;
+    let store = Arc::new(wiring::open_store(data, config)?);
+    let stop = Stop::default();
+    listen_for_signals(&stop)?;
+    let app = Arc::new(App {
+        store: Arc::clone(&store),
+        engine: wiring::engine(config)?,
+        config: config.clone(),
+        started: Instant::now(),
+        stop: stop.clone(),
+        mismatches: AtomicU64::new(0),
+        requests: AtomicU64::new(0),
+    });
+    let runtime = wiring::runtime()?;
+    let listener = runtime
+        .block_on(TcpListener::bind(address))
+        .map_err(|e| Failure::new(crate::failure::FAILED, format!("cannot listen at {address}: {e}")))?;
+    let address = listener.local_addr()?;
+    store.announce(&address.to_string())?;
+    ready(address);
+    let outcome = std::thread::scope(|scope| {
+        let beside_store = Arc::clone(&store);
+        let beside_stop = stop.clone();
+        let side = scope.spawn(move || {
+            let outcome = beside(beside_store, beside_stop.clone());
+            if outcome.is_err() {
+                beside_stop.set();
+            }
+            outcome
+        });
+        runtime.block_on(accept(&listener, app));
+        stop.set();
+        side.join().unwrap_or_else(|_| Err(Failure::new(crate::failure::FAILED, "a thread panicked")))
+    });
+    runtime.shutdown_timeout(FINISH_WITHIN);
+    match Arc::into_inner(store) {
+        Some(store) => store.close()?,
+        // A query that ignores its end still holds the store: what is acknowledged is in the journal.
+        None => tracing::warn!("a request did not end in time; the store is left to recover at its next start"),
+    }
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Without authentication only this machine may ask.
+fn loopback(address: &str) -> Result<SocketAddr> {
+    let with_default_port = |host: &str| format!("{host}:7070").parse().ok();
+    let parsed: SocketAddr = address
+        .replace("localhost", "127.0.0.1")
+        .parse()
+        .ok()
+        .or_else(|| with_default_port(address))
+        .ok_or_else(|| Failure::usage(format!("--http {address}: write it as 127.0.0.1:7070")))?;
+    if parsed.ip().is_loopback() {
+        return Ok(parsed);
+    }
+    Err(Failure::config(format!(
+        "--http {address}: an address beyond this machine needs [auth], which this version does not have; listen on 127.0.0.1 and put a proxy with authentication in front"
+    )))
+}
+
+fn listen_for_signals(stop: &Stop) -> Result<()> {
+    let stop = stop.clone();
+    let heard = AtomicUsize::new(0);
+    ctrlc::set_handler(move || {
+        if heard.fetch_add(1, Ordering::SeqCst) > 0 {
+            std::process::exit(130);
+        }
+        stop.set();
+    })
+    .map_err(|e| Failure::new(crate::failure::FAILED, format!("cannot listen for signals: {e}")))
+}
+
+/// Accepts until told to stop, then waits for what is under way.
+///
+/// Our own loop, since `axum::serve` installs no timer: a client that never finishes its headers
+/// would hold its connection for ever.
+async fn accept(listener: &TcpListener, app: Arc<App>) {
+    let connections = Arc::new(Semaphore::new(app.config.server.connections_max));
+    let router = router(Arc::clone(&app));
+    loop {
+        let accepted = tokio::select! {
+            () = app.stop.heard() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let (socket, _) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, mostly: others may close theirs.
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&connections).acquire_owned().await else { break };
+        // Small answers must not wait for the acknowledgement of the packet before.
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY");
+        }
+        let service = TowerToHyperService::new(router.clone());
+        let stop = app.stop.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            let mut http = hyper::server::conn::http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(64);
+            let connection = http.serve_connection(TokioIo::new(socket), service);
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                ended = connection.as_mut() => log_end(ended),
+                () = stop.heard() => {
+                    connection.as_mut().graceful_shutdown();
+                    log_end(connection.await);
+                }
+            }
+        });
+    }
+    let all = u32::try_from(app.config.server.connections_max).unwrap_or(u32::MAX);
+    // Those that do not end in time are cut off with the runtime.
+    let _ignored = tokio::time::timeout(FINISH_WITHIN, connections.acquire_many(all)).await;
+}
+
+fn log_end(ended: std::result::Result<(), hyper::Error>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/health", get(status::health))
+        .route("/ready", get(status::ready))
+        .route("/metrics", get(metrics::metrics))
+        .route("/api/v1/ingest/{stream}", post(ingest::ingest))
+        .route("/api/v1/sql", post(sql::sql))
+        .route("/api/v1/tail", get(tail::tail))
+        .route("/api/v1/streams", get(status::streams))
+        .route("/api/v1/partitions", get(status::partitions))
+        .route("/api/v1/rollups", get(status::rollups))
+        .route("/api/v1/rollups/run", post(status::run))
+        .route("/api/v1/rollups/{name}/verify", post(status::verify))
+        .route("/api/v1/sources", get(status::source))
+        .route("/api/v1/queries", get(status::queries))
+        .route("/api/v1/queries/{id}", delete(status::cancel))
+        .fallback(get(page))
+        // Bodies are limited where they are read, after decompression too.
+        .layer(DefaultBodyLimit::disable())
+        .with_state(app)
+}
+
+/// The page and its assets; anything else is not here.
+async fn page(uri: Uri) -> Response {
+    let Some(asset) = dashboards::asset(uri.path()) else {
+        return answer::error(
+            axum::http::StatusCode::NOT_FOUND,
+            "not_found",
+            &format!("there is nothing at {}", uri.path()),
+            Some("the page is at /, the API under /api/v1/"),
+        );
+    };
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(asset.content_type)),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(dashboards::CONTENT_SECURITY_POLICY)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (HeaderName::from_static("referrer-policy"), HeaderValue::from_static("no-referrer")),
+    ];
+    (headers, asset.body).into_response()
+}

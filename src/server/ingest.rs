@@ -1,0 +1,274 @@
+//! `POST /api/v1/ingest/{stream}`: lines or NDJSON in one body are one batch, one journal record.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use ingest::{ParseOptions, Parsed, Parser};
+use serde_json::json;
+use storage::{Ack, Batch, Clock, Identity, Name, StreamKind, SystemClock, WriteConcern};
+use tokio::sync::oneshot;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{App, answer};
+
+/// Failed items that an answer lists; the others are counted.
+const ERRORS_MAX: usize = 1000;
+const PARAMETERS: [&str; 14] = [
+    "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer", "from", "to",
+    "content",
+];
+
+/// What a request asks for.
+struct Asked {
+    stream: Name,
+    concern: WriteConcern,
+    options: ParseOptions,
+    identity: Option<Identity>,
+    source: Arc<str>,
+    debug: bool,
+}
+
+/// An item that was not taken.
+struct Failed {
+    index: u64,
+    reason: String,
+}
+
+/// What is told of a parse, apart from what the store says.
+struct Told {
+    empty: u64,
+    errors: Vec<Failed>,
+    omitted: u64,
+}
+
+pub(super) async fn ingest(
+    State(app): State<Arc<App>>,
+    Path(stream): Path<String>,
+    Query(parameters): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    app.requests.fetch_add(1, Ordering::Relaxed);
+    let mut asked = match ask(&app, &stream, &parameters, &headers) {
+        Ok(asked) => asked,
+        Err(why) => return answer::bad_request(why),
+    };
+    let limit = usize::try_from(app.config.server.batch_bytes_max.0).unwrap_or(usize::MAX);
+    let body = match axum::body::to_bytes(body, limit).await {
+        Ok(body) => body,
+        Err(_) => {
+            app.store.count_refused(&asked.stream, 1);
+            return too_large(limit);
+        }
+    };
+    let encoding = headers.get(header::CONTENT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("identity");
+    let encoding = encoding.to_ascii_lowercase();
+    if let Some(Identity::Key { body_hash, .. }) = &mut asked.identity {
+        *body_hash = xxh3_64(&body);
+    }
+    let unacknowledged = asked.concern == WriteConcern::UNACKNOWLEDGED && !asked.debug;
+    let work = Arc::clone(&app);
+    let task = tokio::task::spawn_blocking(move || take(&work, asked, &body, &encoding, limit));
+    if unacknowledged {
+        // Not acknowledged: answered before anything is known of its fate.
+        return answer::json(StatusCode::ACCEPTED, &json!({}));
+    }
+    let Ok(taken) = task.await else {
+        return answer::error(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the request's task failed", None);
+    };
+    match taken {
+        Err(refused) => *refused,
+        Ok(Taken::Told(ack, told, concern)) => success(&ack, &told, concern),
+        Ok(Taken::Waiting(waiting, told, concern)) => match waiting.await {
+            Ok(Ok(ack)) => success(&ack, &told, concern),
+            Ok(Err(error)) => answer::of_storage(&error),
+            Err(_) => answer::of_storage(&storage::Error::Closed),
+        },
+    }
+}
+
+enum Taken {
+    /// Nothing to wait for.
+    Told(Ack, Told, WriteConcern),
+    Waiting(oneshot::Receiver<storage::Result<Ack>>, Told, WriteConcern),
+}
+
+/// Parses and hands the batch to the store: on a thread that may wait.
+fn take(app: &App, mut asked: Asked, body: &Bytes, encoding: &str, limit: usize) -> Result<Taken, Box<Response>> {
+    let lines = decode(body, encoding, limit)?;
+    let snapshot = app.store.snapshot();
+    if let Some(meta) = snapshot.streams().get(&asked.stream) {
+        asked.options.schema.clone_from(&meta.columns);
+    }
+    let received_us = asked.options.received_us;
+    let parsed = Parser::new(asked.options)
+        .parse(&lines)
+        .map_err(|e| Box::new(answer::bad_request(e)))?;
+    let kind = kind_of(&parsed, &snapshot, &asked.stream);
+    let told = tell(&parsed);
+    let nothing = parsed.events.num_rows() == 0 && parsed.quarantine.is_empty() && asked.identity.is_none();
+    if asked.debug || nothing {
+        let ack = Ack {
+            accepted: parsed.events.num_rows() as u64,
+            quarantined: parsed.quarantine.len() as u64,
+            first_seq: None,
+            last_seq: None,
+            duplicate: false,
+        };
+        return Ok(Taken::Told(ack, told, asked.concern));
+    }
+    let batch = Batch {
+        stream: asked.stream,
+        kind,
+        received_us,
+        source: asked.source,
+        events: parsed.events,
+        quarantine: parsed.quarantine,
+        identity: asked.identity,
+    };
+    let (send, receive) = oneshot::channel();
+    app.store
+        .submit(batch, asked.concern, move |outcome| {
+            // A client that has gone does not learn it; a retry with its key will.
+            let _ignored = send.send(outcome);
+        })
+        .map_err(|e| Box::new(answer::of_storage(&e)))?;
+    Ok(Taken::Waiting(receive, told, asked.concern))
+}
+
+/// A batch without a format goes to quarantine and makes no stream what it is not.
+fn kind_of(parsed: &Parsed, snapshot: &storage::Snapshot, stream: &Name) -> StreamKind {
+    snapshot.streams().get(stream).map_or(parsed.kind, |meta| meta.kind)
+}
+
+fn ask(
+    app: &App,
+    stream: &str,
+    parameters: &HashMap<String, String>,
+    headers: &HeaderMap,
+) -> Result<Asked, String> {
+    if let Some(unknown) = parameters.keys().find(|k| !PARAMETERS.contains(&k.as_str())) {
+        return Err(format!("unknown parameter {unknown:?}; there are {}", PARAMETERS.join(", ")));
+    }
+    let stream = Name::new(stream).map_err(|e| e.to_string())?;
+    if stream.as_str().starts_with('_') {
+        return Err(format!("{stream}: names that begin with _ belong to the store itself"));
+    }
+    let text = |name: &str| parameters.get(name).map(String::as_str);
+    let flag = |name: &str| match text(name) {
+        None | Some("false" | "0" | "") => Ok(false),
+        Some("true" | "1") => Ok(true),
+        Some(other) => Err(format!("{name}={other}: write true or false")),
+    };
+    let number = |name: &str| text(name).map(|t| t.parse::<u64>().map_err(|_| format!("{name}={t}: write a number"))).transpose();
+    let j = text("j").map(|_| flag("j")).transpose()?;
+    let concern = if text("w").is_none() && j.is_none() {
+        app.config.concern(stream.as_str()).map_err(|e| e.to_string())?
+    } else {
+        WriteConcern::parse(text("w"), j).map_err(|e| e.to_string())?
+    };
+    let format = match text("format") {
+        Some(format) => format.parse().map_err(|e: ingest::Error| e.to_string())?,
+        None => app.config.format(stream.as_str()),
+    };
+    let tz = text("tz").map(|z| z.parse().map_err(|_| format!("tz={z}: write an IANA zone such as Europe/Berlin"))).transpose()?;
+    let key = headers.get("idempotency-key").map(|v| v.to_str().map_err(|_| "Idempotency-Key is not ASCII text"));
+    let identity = match (key.transpose()?, text("producer")) {
+        (Some(_), Some(_)) => return Err("send an Idempotency-Key or a producer's range, not both".into()),
+        (Some(key), None) => Some(Identity::Key { key: format!("{stream}\0{key}"), body_hash: 0 }),
+        (None, None) => None,
+        (None, Some(producer)) => {
+            let (Some(from), Some(to)) = (number("from")?, number("to")?) else {
+                return Err("a producer sends its range: from and to".into());
+            };
+            if to < from {
+                return Err(format!("the range {from}..{to} runs backwards"));
+            }
+            Some(Identity::Range { producer: producer.to_owned(), from, to, content: number("content")?.unwrap_or(0) })
+        }
+    };
+    let options = ParseOptions {
+        format,
+        strict: flag("strict")?,
+        ordered: flag("ordered")?,
+        site: text("site").map(str::to_owned),
+        tz,
+        received_us: SystemClock.now_us(),
+        max_future_us: app.config.ingest.max_future.micros(),
+        columns_max: app.config.ingest.columns_max,
+        first_line: number("line")?.unwrap_or(1),
+        ..ParseOptions::default()
+    };
+    let source = text("source").unwrap_or("http").into();
+    Ok(Asked { stream, concern, options, identity, source, debug: flag("debug")? })
+}
+
+fn too_large(limit: usize) -> Response {
+    answer::error(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        &format!("a request holds at most {limit} bytes, decompressed"),
+        Some("send it in pieces, or raise server.batch_bytes_max"),
+    )
+}
+
+/// The body's lines. The limit holds for what comes out, so that a small bomb is no large one.
+fn decode(body: &Bytes, encoding: &str, limit: usize) -> Result<Bytes, Box<Response>> {
+    let reader: Box<dyn Read> = match encoding {
+        "identity" | "" => return Ok(body.clone()),
+        "gzip" | "x-gzip" => Box::new(flate2::read::MultiGzDecoder::new(body.as_ref())),
+        "zstd" => match zstd::stream::read::Decoder::new(body.as_ref()) {
+            Ok(decoder) => Box::new(decoder),
+            Err(e) => return Err(Box::new(answer::bad_request(format!("the body is not zstd: {e}")))),
+        },
+        other => {
+            return Err(Box::new(answer::error(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unknown_encoding",
+                &format!("Content-Encoding {other:?} is not known"),
+                Some("send gzip, zstd or no encoding"),
+            )));
+        }
+    };
+    let mut lines = Vec::new();
+    reader
+        .take(limit as u64 + 1)
+        .read_to_end(&mut lines)
+        .map_err(|e| Box::new(answer::bad_request(format!("the body is not {encoding}: {e}"))))?;
+    if lines.len() > limit {
+        return Err(Box::new(too_large(limit)));
+    }
+    Ok(lines.into())
+}
+
+fn tell(parsed: &Parsed) -> Told {
+    let errors = parsed.quarantine.iter().take(ERRORS_MAX);
+    let errors: Vec<Failed> =
+        errors.map(|q| Failed { index: q.index, reason: format!("{}: {}", q.reason, q.detail) }).collect();
+    let omitted = (parsed.quarantine.len() - errors.len()) as u64;
+    Told { empty: parsed.empty, errors, omitted }
+}
+
+fn success(ack: &Ack, told: &Told, concern: WriteConcern) -> Response {
+    let errors: Vec<_> = told.errors.iter().map(|e| json!({ "index": e.index, "reason": e.reason })).collect();
+    answer::json(
+        StatusCode::OK,
+        &json!({
+            "accepted": ack.accepted,
+            "quarantined": ack.quarantined,
+            "empty": told.empty,
+            "errors": errors,
+            "errors_omitted": told.omitted,
+            "first_seq": ack.first_seq,
+            "last_seq": ack.last_seq,
+            "duplicate": ack.duplicate,
+            "concern": concern,
+        }),
+    )
+}

@@ -1,0 +1,165 @@
+//! `POST /api/v1/sql`. Dropping the connection cancels the query: the answer's stream goes with it.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use query::Answer;
+use query::output::{Output, Writer};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{App, answer};
+use crate::wiring::StoreInfo;
+
+/// The longest request body: the engine refuses longer texts itself.
+const BODY_BYTES_MAX: usize = 2 << 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    sql: String,
+    #[serde(default)]
+    params: Option<serde_json::Value>,
+}
+
+pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    app.requests.fetch_add(1, Ordering::Relaxed);
+    let Ok(body) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
+        return answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the query text is too long", None);
+    };
+    let asked = match read(&body) {
+        Ok(asked) => asked,
+        Err(why) => return answer::bad_request(why),
+    };
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
+    let result = start(&app, &asked.sql, asked.params).await;
+    let answer = match result {
+        Ok(answer) => answer,
+        Err(error) => return answer::of_query(&error),
+    };
+    match form(accept) {
+        None => answer::error(
+            StatusCode::NOT_ACCEPTABLE,
+            "not_acceptable",
+            &format!("Accept: {accept} is not known"),
+            Some("application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream"),
+        ),
+        Some((Output::Json, _)) => whole(answer).await,
+        Some((form, content_type)) => streamed(answer, form, content_type),
+    }
+}
+
+/// Runs a query over the store as it is now.
+pub(super) async fn start(app: &App, sql: &str, params: Option<serde_json::Value>) -> query::Result<Answer> {
+    let system = Arc::new(StoreInfo::of_store(&app.store));
+    app.engine.sql(app.store.snapshot(), system, sql, params).await
+}
+
+fn read(body: &[u8]) -> Result<Asked, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "the query is not UTF-8".to_owned())?;
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text).map_err(|e| format!("the body is neither SQL nor {{\"sql\",\"params\"}}: {e}"));
+    }
+    Ok(Asked { sql: text.to_owned(), params: None })
+}
+
+fn form(accept: &str) -> Option<(Output, &'static str)> {
+    accept.split(',').find_map(|one| match one.split(';').next().unwrap_or("").trim() {
+        "application/json" | "*/*" | "application/*" | "" => Some((Output::Json, "application/json")),
+        "application/x-ndjson" | "application/ndjson" => Some((Output::Ndjson, "application/x-ndjson")),
+        "text/csv" => Some((Output::Csv, "text/csv; charset=utf-8")),
+        "application/vnd.apache.arrow.stream" => Some((Output::Arrow, "application/vnd.apache.arrow.stream")),
+        _ => None,
+    })
+}
+
+/// Columns, rows and what was looked at, in one JSON object.
+async fn whole(answer: Answer) -> Response {
+    let schema = Arc::clone(&answer.schema);
+    let batches = match answer.collect().await {
+        Ok((_, batches, figures)) => (batches, figures),
+        Err(error) => return answer::of_query(&error),
+    };
+    let (batches, figures) = batches;
+    let columns: Vec<_> = schema
+        .fields()
+        .iter()
+        .map(|f| json!({ "name": f.name(), "type": query::type_name(f.data_type()) }))
+        .collect();
+    let mut out = Vec::new();
+    let written = (|| -> query::Result<()> {
+        write!(out, "{{\"columns\":{},\"rows\":", json!(columns))?;
+        query::output::write(Output::Json, &schema, &batches, &mut out)?;
+        write!(out, ",\"stats\":{}}}", json!(figures))?;
+        Ok(())
+    })();
+    match written {
+        Ok(()) => answer::json_bytes(StatusCode::OK, out),
+        Err(error) => answer::of_query(&error),
+    }
+}
+
+/// A buffer that the writer fills and the body empties.
+#[derive(Debug, Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn take(&self) -> Bytes {
+        std::mem::take(&mut *self.0.lock()).into()
+    }
+}
+
+/// Rows as they come. An error after the first rows breaks the connection: the client sees that the
+/// answer is not whole.
+fn streamed(answer: Answer, form: Output, content_type: &'static str) -> Response {
+    let buffer = Shared::default();
+    let writer = match Writer::new(form, &answer.schema, buffer.clone()) {
+        Ok(writer) => writer,
+        Err(error) => return answer::of_query(&error),
+    };
+    let pieces = stream::unfold(Some((answer, writer)), move |state| {
+        let buffer = buffer.clone();
+        async move {
+            let (mut answer, mut writer) = state?;
+            loop {
+                let written = match answer.stream.next().await {
+                    Some(Ok(batch)) => writer.batch(&batch),
+                    Some(Err(error)) => Err(error),
+                    None => {
+                        let ended = writer.finish().map(|_| buffer.take());
+                        return Some((ended.map_err(std::io::Error::other), None));
+                    }
+                };
+                if let Err(error) = written {
+                    return Some((Err(std::io::Error::other(error)), None));
+                }
+                let bytes = buffer.take();
+                if !bytes.is_empty() {
+                    return Some((Ok(bytes), Some((answer, writer))));
+                }
+            }
+        }
+    });
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ];
+    (headers, Body::from_stream(pieces)).into_response()
+}

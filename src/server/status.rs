@@ -1,0 +1,129 @@
+//! What the server says of itself and its store, and the small commands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use query::output::Output;
+use serde_json::json;
+use storage::StreamKind;
+
+use super::{App, answer, sql};
+use crate::commands::rollup::verify_snapshot;
+
+pub(super) async fn health() -> &'static str {
+    "ok\n"
+}
+
+pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
+    match app.store.status().poisoned {
+        None if !app.stop.is_set() => "ready\n".into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
+}
+
+pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
+    let snapshot = app.store.snapshot();
+    let known = snapshot.streams().iter().filter(|(_, meta)| meta.kind != StreamKind::Quarantine);
+    let streams: Vec<_> = known
+        .map(|(name, meta)| {
+            let waiting: u64 = snapshot.chunks(name.as_str()).iter().map(|c| c.events.num_rows() as u64).sum();
+            let rollups: Vec<&str> = snapshot.manifest().rollups_of(name).map(|r| r.name.as_str()).collect();
+            json!({
+                "name": name.as_str(),
+                "kind": meta.kind,
+                "events": meta.sealed_events - meta.dropped_events + waiting,
+                "columns": meta.columns.len(),
+                "rollups": rollups,
+            })
+        })
+        .collect();
+    answer::json(StatusCode::OK, &streams)
+}
+
+pub(super) async fn partitions(State(app): State<Arc<App>>) -> Response {
+    rows(&app, "SELECT * FROM system.partitions").await
+}
+
+pub(super) async fn rollups(State(app): State<Arc<App>>) -> Response {
+    rows(&app, "SELECT * FROM system.rollups").await
+}
+
+/// The rows of a query of ours as a JSON array.
+async fn rows(app: &App, query: &str) -> Response {
+    let collected = match sql::start(app, query, None).await {
+        Ok(answer) => answer.collect().await,
+        Err(error) => Err(error),
+    };
+    let mut out = Vec::new();
+    match collected.and_then(|(schema, batches, _)| query::output::write(Output::Json, &schema, &batches, &mut out)) {
+        Ok(()) => answer::json_bytes(StatusCode::OK, out),
+        Err(error) => answer::of_query(&error),
+    }
+}
+
+/// All rollups at once: one seal.
+pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
+    let store = Arc::clone(&app.store);
+    match tokio::task::spawn_blocking(move || store.seal()).await {
+        Ok(Ok(report)) => answer::json(
+            StatusCode::OK,
+            &json!({
+                "last_run": report.cutoff,
+                "events": report.events,
+                "parts": report.parts,
+                "part_bytes": report.part_bytes,
+                "tile_files": report.tile_files,
+                "tile_bytes": report.tile_bytes,
+            }),
+        ),
+        Ok(Err(error)) => answer::of_storage(&error),
+        Err(_) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the seal failed", None),
+    }
+}
+
+pub(super) async fn verify(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
+    let snapshot = app.store.snapshot();
+    let known = snapshot.manifest().rollups.iter().any(|r| r.name.as_str() == name);
+    if !known {
+        return answer::error(StatusCode::NOT_FOUND, "no_rollup", &format!("there is no rollup {name:?}"), None);
+    }
+    let verified = tokio::task::spawn_blocking(move || verify_snapshot(&snapshot, Some(&name))).await;
+    match verified {
+        Ok(Ok(found)) => {
+            let Some(one) = found.first() else {
+                return answer::error(StatusCode::NOT_FOUND, "no_rollup", "the rollup is gone", None);
+            };
+            app.mismatches.fetch_add(one.differences(), Ordering::Relaxed);
+            answer::json(StatusCode::OK, one)
+        }
+        Ok(Err(error)) => {
+            answer::error(StatusCode::INTERNAL_SERVER_ERROR, "verify_failed", &error.to_string(), None)
+        }
+        Err(_) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the verification failed", None),
+    }
+}
+
+/// How far a producer has been taken; `null` when it is not known.
+pub(super) async fn source(State(app): State<Arc<App>>, Query(asked): Query<HashMap<String, String>>) -> Response {
+    let Some(producer) = asked.get("producer") else {
+        return answer::bad_request("name a producer: /api/v1/sources?producer=…");
+    };
+    let position = app.store.position(producer).map(|p| json!({ "to": p.to, "content": p.content }));
+    answer::json(StatusCode::OK, &position)
+}
+
+pub(super) async fn queries(State(app): State<Arc<App>>) -> Response {
+    answer::json(StatusCode::OK, &app.engine.queries())
+}
+
+pub(super) async fn cancel(State(app): State<Arc<App>>, Path(id): Path<u64>) -> Response {
+    if app.engine.cancel(id) {
+        return answer::json(StatusCode::OK, &json!({ "cancelled": id }));
+    }
+    answer::error(StatusCode::NOT_FOUND, "no_query", &format!("query {id} is not running"), None)
+}

@@ -1,0 +1,77 @@
+//! Putting the rooms together: a store with its cascade, an engine, and what `system.*` asks.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use query::{Engine, EngineOptions, SourceInfo, SystemInfo};
+use storage::{Options, RealFs, Store};
+
+use crate::config::Config;
+use crate::failure::{DISK, Failure, Result};
+
+/// Opens a store for writing. A disk error that poisons it ends the process.
+pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
+    let cascade = config.cascade().map_err(Failure::config)?;
+    let options = Options {
+        roller: Arc::new(cascade),
+        config: config.store(),
+        on_poison: Some(Arc::new(|error| {
+            // Nothing that is under way can be promised any more; the next start recovers.
+            eprintln!("logmill: {error}; stopping, the store recovers at its next start");
+            std::process::exit(i32::from(DISK));
+        })),
+        ..Options::default()
+    };
+    Ok(Store::open(data, options)?)
+}
+
+/// The real disk.
+pub(crate) fn disk() -> Arc<RealFs> {
+    Arc::new(RealFs)
+}
+
+/// An engine within the configured limits.
+pub(crate) fn engine(config: &Config) -> Result<Engine> {
+    let memory_bytes = usize::try_from(config.query.memory_bytes_max.0).unwrap_or(usize::MAX);
+    Ok(Engine::new(EngineOptions { memory_bytes, ..EngineOptions::default() })?)
+}
+
+/// What `system.*` learns from a store or a reader.
+#[derive(Debug, Default)]
+pub(crate) struct StoreInfo {
+    pub(crate) sources: Vec<SourceInfo>,
+    pub(crate) last_error: Option<String>,
+}
+
+impl StoreInfo {
+    pub(crate) fn of_store(store: &Store) -> Self {
+        let status = store.status();
+        Self { sources: sources(store.positions()), last_error: status.poisoned.or(status.seal_error) }
+    }
+
+    pub(crate) fn of_reader(reader: &storage::Reader) -> Self {
+        Self { sources: sources(reader.positions()), last_error: None }
+    }
+}
+
+fn sources(positions: Vec<(String, storage::SourcePosition)>) -> Vec<SourceInfo> {
+    positions.into_iter().map(|(producer, at)| SourceInfo { producer, position: at.to }).collect()
+}
+
+impl SystemInfo for StoreInfo {
+    fn sources(&self) -> Vec<SourceInfo> {
+        self.sources.clone()
+    }
+    fn last_error(&self) -> Option<String> {
+        self.last_error.clone()
+    }
+}
+
+/// A runtime for queries and connections. The planner recurses deeply, hence the stacks.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(8 << 20)
+        .build()
+        .map_err(Failure::from)
+}
