@@ -72,8 +72,8 @@ pub(crate) struct DemoArgs {
     /// Where to answer HTTP.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
-    /// Events per second.
-    #[arg(long, default_value_t = 40)]
+    /// Events per second, on average over the day.
+    #[arg(long, default_value_t = 4)]
     pub(crate) rate: u32,
     /// Stop after this many seconds.
     #[arg(long, value_name = "SECONDS")]

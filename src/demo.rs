@@ -17,9 +17,17 @@ use crate::server;
 use generator::{Generator, Settings};
 
 const STREAM: &str = "access";
-/// So that the charts by hour and day have something to show at once: a week at a thin rate, a day
-/// at a thicker one, the last hours at the live rate's order.
-const PAST: [(i64, i64, usize); 3] = [(7 * 86_400, 86_400, 12_000), (86_400, 7_200, 16_000), (7_200, 0, 24_000)];
+/// How much past the demo makes up before it goes on live: enough for the charts by hour and day.
+const PAST_S: i64 = 3 * 86_400;
+/// Lines of one batch of that past.
+const BATCH_LINES: usize = 16 * 1024;
+
+/// Events per second at a moment: a wave over the day that is highest in the afternoon, and a smaller
+/// one over the hour, so that every chart has a shape.
+fn rate_at(mean: f64, epoch_s: f64) -> f64 {
+    let wave = |period: f64, peak: f64| ((epoch_s - peak) / period * std::f64::consts::TAU).cos();
+    mean * (1.0 + 0.55 * wave(86_400.0, 15.0 * 3600.0) + 0.15 * wave(3_600.0, 1_200.0) + 0.1 * wave(660.0, 0.0))
+}
 
 /// Runs the demo until Ctrl-C, or for `--seconds`.
 pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
@@ -51,28 +59,39 @@ fn traffic(store: &Arc<Store>, rate: u32, seconds: Option<u64>, stop: &server::S
     let mut generator = Generator::new(settings);
     let mut parser = Parser::new(ParseOptions { format: Format::Auto, site: Some("www.example.org".into()), ..ParseOptions::default() });
     let mut lines = Vec::new();
+    let mean = f64::from(rate);
     let now_s = SystemClock.now_us().div_euclid(1_000_000);
-    for (from, to, count) in PAST {
-        for i in 0..count {
-            let at = now_s - from + (from - to) * i as i64 / count as i64;
+    let mut due = 0.0;
+    let mut waiting = 0;
+    for at in now_s - PAST_S..now_s {
+        due += rate_at(mean, at as f64);
+        while due >= 1.0 {
             generator.line_at(at, &mut lines);
+            due -= 1.0;
+            waiting += 1;
         }
-        write(store, &mut parser, &mut lines)?;
+        if waiting >= BATCH_LINES {
+            waiting = 0;
+            write(store, &mut parser, &mut lines)?;
+        }
+        if stop.is_set() {
+            return Ok(());
+        }
     }
+    write(store, &mut parser, &mut lines)?;
     let started = Instant::now();
-    let mut sent = 0_u64;
+    let mut last = started;
     while !stop.wait(Duration::from_millis(200)) {
-        let elapsed = started.elapsed();
-        if seconds.is_some_and(|s| elapsed.as_secs() >= s) {
+        if seconds.is_some_and(|s| started.elapsed().as_secs() >= s) {
             stop.set();
             break;
         }
-        // A slow wave, so that the chart of the last hour has a shape.
-        let due = (elapsed.as_secs_f64() * f64::from(rate)) as u64;
         let at = SystemClock.now_us().div_euclid(1_000_000);
-        while sent < due {
+        due += rate_at(mean, at as f64) * last.elapsed().as_secs_f64();
+        last = Instant::now();
+        while due >= 1.0 {
             generator.line_at(at, &mut lines);
-            sent += 1;
+            due -= 1.0;
         }
         write(store, &mut parser, &mut lines)?;
     }

@@ -42,14 +42,17 @@ fn lookup<'a, K: PartialEq<Q>, Q: ?Sized, V>(assoc: &'a Assoc<K, V>, key: &Q) ->
         .1
 }
 
+/// A dictionary of coupons, and per field the coupon of each event.
+type Coupons = (Arc<Vec<u64>>, Vec<Vec<u32>>);
+
 /// What the definitions need of the events, each thing once.
 struct Shared {
     rows: usize,
     numbers: Assoc<Number, Numbers>,
     buckets: Assoc<(Number, Layout), Vec<u32>>,
     key_values: Assoc<(String, KeyType), KeyValues>,
-    /// By list of fields: the dictionary, and per field the coupon of each event.
-    coupons: Assoc<Vec<String>, (Arc<Vec<u64>>, Vec<Vec<u32>>)>,
+    /// By list of fields.
+    coupons: Assoc<Vec<String>, Coupons>,
     /// By calendar and level: the bucket of each event.
     ranks: Assoc<(Calendar, Level), (Vec<u32>, Vec<i64>)>,
 }
@@ -169,7 +172,7 @@ struct Run<'a> {
     shared: &'a Shared,
     key_ids: Vec<u32>,
     keys: Arc<crate::cells::Keys>,
-    coupons: &'a (Arc<Vec<u64>>, Vec<Vec<u32>>),
+    coupons: &'a Coupons,
     fields: Vec<String>,
     made: Vec<Made>,
 }
@@ -200,8 +203,8 @@ impl<'a> Run<'a> {
             let source = self.definition.source(*level);
             let source = source.and_then(|s| self.made.iter().position(|m| m.level == s));
             let made = match source {
-                None => self.from_events(*level),
-                Some(source) => self.from_cells(*level, source),
+                None => self.level_of_events(*level),
+                Some(source) => self.level_of_cells(*level, source),
             };
             self.made.push(made);
         }
@@ -213,7 +216,7 @@ impl<'a> Run<'a> {
     }
 
     /// A level that nothing finer is kept for.
-    fn from_events(&self, level: Level) -> Made {
+    fn level_of_events(&self, level: Level) -> Made {
         let (ranks, starts) = lookup(&self.shared.ranks, &(self.definition.calendar(), level));
         let groups = group(ranks, &self.key_ids, starts.len(), self.keys.len);
         let bucket = groups.firsts().map(|e| starts[ranks[e] as usize]).collect();
@@ -244,7 +247,7 @@ impl<'a> Run<'a> {
     }
 
     /// A level from a finer one.
-    fn from_cells(&mut self, level: Level, source: usize) -> Made {
+    fn level_of_cells(&mut self, level: Level, source: usize) -> Made {
         let finer = &self.made[source];
         let mut cursor = Cursor::new(self.definition.calendar());
         let mut starts: Vec<i64> = Vec::new();

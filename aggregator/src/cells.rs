@@ -16,7 +16,7 @@ use crate::calendar::Level;
 use crate::column::Column;
 use crate::definition::{Definition, KeyType, MeasureKind};
 use crate::error::{Error, Result};
-use crate::read::columns_of;
+use crate::read::{column_entry_level, columns_of};
 
 /// The value of one key column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,9 +104,10 @@ impl Projection {
                 )));
             };
             if level < measure.from {
-                let (name_of, from) = (definition.name(), measure.from.table());
+                let entry = column_entry_level(definition, name).unwrap_or(measure.from);
+                let (rollup, table) = (definition.name(), entry.table());
                 return Err(Error::invalid(format!(
-                    "{name} enters {name_of} at a coarser level; ask {name_of}.{from} or above"
+                    "{name} enters {rollup} at a coarser level; ask {rollup}.{table} or above"
                 )));
             }
             let needed = definition.components_for(measure);

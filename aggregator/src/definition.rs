@@ -7,6 +7,13 @@
 //! Measures are made of *components*, which is what cells hold: `sum(f)`, `mean(f)` and the sum of
 //! `f`'s histogram are one component, stored once.
 
+mod component;
+mod defaults;
+mod form;
+
+pub(crate) use component::Component;
+pub use defaults::defaults;
+
 use std::collections::HashSet;
 
 use chrono_tz::Tz;
@@ -17,6 +24,8 @@ use storage::{ColumnType, Name, RollupMeta, StreamKind, access_fields};
 use crate::calendar::{Calendar, Level, WeekStart};
 use crate::error::{Error, Result};
 use crate::state::Layout;
+use component::components_of;
+use form::{Form, measure_value};
 
 /// The version of the canonical form; a reader refuses a newer one.
 const FORM: u64 = 1;
@@ -154,46 +163,6 @@ pub struct Measure {
     pub kind: MeasureKind,
     /// The finest level that has it.
     pub from: Level,
-}
-
-/// One kind of state that cells hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Component {
-    /// Number of values, exact sum and, from `range_from`, the extremes.
-    Numeric {
-        field: Number,
-        from: Level,
-        range_from: Option<Level>,
-    },
-    /// Counts by bucket of values; `numeric` is the component with the field's sum and extremes.
-    Histogram {
-        layout: Layout,
-        from: Level,
-        numeric: usize,
-    },
-    /// A set of hashes.
-    Distinct { field: String, from: Level },
-}
-
-impl Component {
-    /// The finest level that has it.
-    pub(crate) fn from(&self) -> Level {
-        match self {
-            Self::Numeric { from, .. }
-            | Self::Histogram { from, .. }
-            | Self::Distinct { from, .. } => *from,
-        }
-    }
-
-    /// Whether cells of `level` hold it.
-    pub(crate) fn at(&self, level: Level) -> bool {
-        level >= self.from()
-    }
-
-    /// Whether cells of `level` hold extremes in it.
-    pub(crate) fn range_at(&self, level: Level) -> bool {
-        matches!(self, Self::Numeric { range_from: Some(from), .. } if level >= *from)
-    }
 }
 
 /// A rollup's definition, resolved and checked.
@@ -439,286 +408,6 @@ impl Definition {
             }
         }
     }
-}
-
-/// The components of some measures, each once, entering where the first measure needs it.
-fn components_of(measures: &[Measure]) -> Vec<Component> {
-    let mut components: Vec<Component> = Vec::new();
-    let numbers = measures.iter().filter_map(|m| match &m.kind {
-        MeasureKind::Sum(f) | MeasureKind::Mean(f) => Some((f, m.from, None)),
-        MeasureKind::Min(f) | MeasureKind::Max(f) | MeasureKind::Histogram { field: f, .. } => {
-            Some((f, m.from, Some(m.from)))
-        }
-        MeasureKind::Count | MeasureKind::Distinct { .. } => None,
-    });
-    for (number, level, range) in numbers {
-        let known = components.iter_mut().find_map(|c| match c {
-            Component::Numeric {
-                field,
-                from,
-                range_from,
-            } if field == number => Some((from, range_from)),
-            _ => None,
-        });
-        match known {
-            Some((from, range_from)) => {
-                *from = level.min(*from);
-                *range_from = match (*range_from, range) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
-            }
-            None => components.push(Component::Numeric {
-                field: number.clone(),
-                from: level,
-                range_from: range,
-            }),
-        }
-    }
-    for measure in measures {
-        let level = measure.from;
-        match &measure.kind {
-            MeasureKind::Histogram {
-                field: number,
-                layout: wanted,
-            } => {
-                let base = components
-                    .iter()
-                    .position(|c| matches!(c, Component::Numeric { field, .. } if field == number))
-                    .expect("BUG: numbers come first");
-                let known = components.iter_mut().find_map(|c| match c {
-                    Component::Histogram {
-                        layout,
-                        from,
-                        numeric,
-                    } if layout == wanted && *numeric == base => Some(from),
-                    _ => None,
-                });
-                match known {
-                    Some(from) => *from = level.min(*from),
-                    None => components.push(Component::Histogram {
-                        layout: *wanted,
-                        from: level,
-                        numeric: base,
-                    }),
-                }
-            }
-            MeasureKind::Distinct { field: wanted } => {
-                let known = components.iter_mut().find_map(|c| match c {
-                    Component::Distinct { field, from } if field == wanted => Some(from),
-                    _ => None,
-                });
-                match known {
-                    Some(from) => *from = level.min(*from),
-                    None => components.push(Component::Distinct {
-                        field: wanted.clone(),
-                        from: level,
-                    }),
-                }
-            }
-            _ => {}
-        }
-    }
-    components
-}
-
-/// The canonical form as serde reads it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Form {
-    version: u64,
-    by: Vec<Key>,
-    levels: Vec<Level>,
-    timezone: String,
-    week: WeekStart,
-    measures: Vec<MeasureForm>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MeasureForm {
-    name: String,
-    kind: String,
-    field: Option<String>,
-    scaled: Option<bool>,
-    digits: Option<u8>,
-    max: Option<u64>,
-    from: Level,
-}
-
-impl MeasureForm {
-    fn measure(self) -> Result<Measure, String> {
-        let Self {
-            name,
-            kind,
-            field,
-            scaled,
-            digits,
-            max,
-            from,
-        } = self;
-        let incomplete =
-            || format!("its stored form: measure {name} of kind {kind} is incomplete or unknown");
-        let number = || {
-            Some(Number {
-                field: field.clone()?,
-                scaled: scaled?,
-            })
-        };
-        let kind = match &*kind {
-            "count" => Some(MeasureKind::Count),
-            "sum" => number().map(MeasureKind::Sum),
-            "min" => number().map(MeasureKind::Min),
-            "max" => number().map(MeasureKind::Max),
-            "mean" => number().map(MeasureKind::Mean),
-            "histogram" => match (number(), digits, max) {
-                (Some(field), Some(digits), Some(max)) => {
-                    let layout = Layout::new(digits, max).map_err(|e| e.to_string())?;
-                    Some(MeasureKind::Histogram { field, layout })
-                }
-                _ => None,
-            },
-            "distinct" => field.clone().map(|field| MeasureKind::Distinct { field }),
-            _ => None,
-        };
-        let kind = kind.ok_or_else(incomplete)?;
-        Ok(Measure { name, kind, from })
-    }
-}
-
-fn measure_value(measure: &Measure) -> Value {
-    let (name, kind, from) = (&measure.name, measure.kind.label().0, measure.from);
-    match &measure.kind {
-        MeasureKind::Count => json!({ "name": name, "kind": kind, "from": from }),
-        MeasureKind::Sum(f) | MeasureKind::Min(f) | MeasureKind::Max(f) | MeasureKind::Mean(f) => {
-            json!({ "name": name, "kind": kind, "field": f.field, "scaled": f.scaled, "from": from })
-        }
-        MeasureKind::Histogram { field: f, layout } => json!({
-            "name": name, "kind": kind, "field": f.field, "scaled": f.scaled,
-            "digits": layout.digits(), "max": layout.max(), "from": from,
-        }),
-        MeasureKind::Distinct { field } => {
-            json!({ "name": name, "kind": kind, "field": field, "from": from })
-        }
-    }
-}
-
-/// The rollups that a stream gets when nothing else is configured, without those that `existing`
-/// (every rollup of the store) already has.
-///
-/// The store's first access-log stream has `stats` and `traffic`; the rollups of any other stream
-/// carry its name in front.
-///
-/// # Errors
-/// [`Error::Definition`] when such a name would be too long.
-pub fn defaults(
-    stream: &Name,
-    kind: StreamKind,
-    existing: &[RollupMeta],
-) -> Result<Vec<Definition>> {
-    let short = ["stats", "traffic"];
-    let plain = kind == StreamKind::Access
-        && !existing
-            .iter()
-            .any(|r| short.contains(&r.name.as_str()) && r.stream != *stream)
-        && !existing.iter().any(|r| {
-            r.stream == *stream
-                && short
-                    .iter()
-                    .any(|s| r.name.as_str() == format!("{stream}_{s}"))
-        });
-    let named = |short: &str| {
-        let name = if plain {
-            short.to_owned()
-        } else {
-            format!("{stream}_{short}")
-        };
-        Name::new(&name).map_err(|e| {
-            Error::definition(&name, format!("{e}; define a rollup for {stream} yourself"))
-        })
-    };
-    let bytes = Number {
-        field: "response_size".to_owned(),
-        scaled: false,
-    };
-    let measures = |histogram_from: Level| {
-        let count = Measure {
-            name: "hits".to_owned(),
-            kind: MeasureKind::Count,
-            from: Level::Minute,
-        };
-        let sum = Measure {
-            name: "bytes".to_owned(),
-            kind: MeasureKind::Sum(bytes.clone()),
-            from: Level::Minute,
-        };
-        let size = MeasureKind::Histogram {
-            field: bytes.clone(),
-            layout: Layout::DEFAULT,
-        };
-        let visitors = MeasureKind::Distinct {
-            field: "host".to_owned(),
-        };
-        vec![
-            count,
-            sum,
-            Measure {
-                name: "size".to_owned(),
-                kind: size,
-                from: histogram_from,
-            },
-            Measure {
-                name: "visitors".to_owned(),
-                kind: visitors,
-                from: Level::Hour,
-            },
-        ]
-    };
-    let make = |short: &str, by: &[&str], measures: Vec<Measure>| -> Result<Definition> {
-        let name = named(short)?;
-        let keys = by
-            .iter()
-            .map(|field| {
-                KeyType::of(field, kind).map(|key_type| Key {
-                    name: (*field).to_owned(),
-                    key_type,
-                })
-            })
-            .collect::<Result<Vec<_>, String>>()
-            .map_err(|what| Error::definition(name.as_str(), what))?;
-        Definition::new(
-            name,
-            stream.clone(),
-            keys,
-            Level::ALL.to_vec(),
-            Tz::UTC,
-            WeekStart::Sunday,
-            measures,
-        )
-    };
-    let all = match kind {
-        StreamKind::Access => vec![
-            make("stats", &["site", "path"], measures(Level::Hour))?,
-            make(
-                "traffic",
-                &["site", "status", "method"],
-                measures(Level::Minute),
-            )?,
-        ],
-        StreamKind::Quarantine => Vec::new(),
-        _ => {
-            let hits = Measure {
-                name: "hits".to_owned(),
-                kind: MeasureKind::Count,
-                from: Level::Minute,
-            };
-            vec![make("traffic", &[], vec![hits])?]
-        }
-    };
-    Ok(all
-        .into_iter()
-        .filter(|d| !existing.iter().any(|r| r.name == *d.name()))
-        .collect())
 }
 
 #[cfg(test)]

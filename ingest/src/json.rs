@@ -285,6 +285,10 @@ impl Documents {
     /// The events taken since the last time.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         let rows = self.time.len();
+        if self.plain {
+            // A plain batch has its line column also when all its lines are empty.
+            self.columns[0].begin();
+        }
         let time = std::mem::replace(&mut self.time, Vec::with_capacity(rows));
         self.rest_bytes = 0;
         let mut columns = vec![Column::new(TIME, ColumnType::Time)];

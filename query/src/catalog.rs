@@ -14,8 +14,8 @@ use datafusion::datasource::empty::EmptyTable;
 use parking_lot::Mutex;
 use storage::{Name, QUARANTINE, Snapshot, TIME};
 
-use crate::engine::QueryInfo;
 use crate::level::{LevelTable, Rollup, TileCache, rollups};
+use crate::registry::QueryInfo;
 use crate::stream::{self, Files};
 use crate::system::{self, SystemInfo};
 

@@ -3,19 +3,11 @@
 //! # Invariants
 //! * A query sees one snapshot from its first table to its last row.
 //! * Only reading statements run; everything else is refused before it is planned.
-//! * A query leaves the registry when its answer ends, fails or is dropped.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
-use std::time::Instant;
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError};
@@ -27,21 +19,19 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::future::{BoxFuture, Either, select};
-use futures::{FutureExt, Stream, StreamExt};
-use parking_lot::Mutex;
-use serde::Serialize;
-use storage::{Clock, Snapshot, SystemClock};
+use futures::FutureExt;
+use storage::Snapshot;
 use tokio::sync::watch;
 
+use crate::answer::{Answer, AnswerStream, FiguresHandle};
 use crate::catalog::{CATALOG, Catalog, PUBLIC};
 use crate::error::{Error, Result};
-use crate::figures::Figures;
 use crate::level::TileCache;
+use crate::registry::{QueryInfo, Registry};
 use crate::stream::Files;
 use crate::system::SystemInfo;
 use crate::{functions, rewrite};
@@ -52,8 +42,6 @@ const MEMORY_BYTES: usize = 4 << 30;
 const TILE_CACHE_BYTES: u64 = 256 << 20;
 /// The longest query text, bytes: beyond it the parser is not asked.
 const SQL_BYTES_MAX: usize = 1 << 20;
-/// Text kept in the registry, bytes.
-const SQL_SHOWN: usize = 4096;
 
 /// What an engine may use.
 #[derive(Debug, Clone)]
@@ -89,67 +77,6 @@ pub struct Engine {
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").finish_non_exhaustive()
-    }
-}
-
-/// A query that is running.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct QueryInfo {
-    /// Its number, given by this engine.
-    pub id: u64,
-    /// Its text, cut when it is long.
-    pub sql: String,
-    /// When it was accepted, microseconds since 1970.
-    pub started_us: i64,
-    /// Since then, milliseconds.
-    pub elapsed_ms: u64,
-    /// Rows given out so far.
-    pub rows_returned: u64,
-    /// Whether someone cancelled it.
-    pub cancelled: bool,
-}
-
-#[derive(Debug, Default)]
-struct Registry {
-    next: AtomicU64,
-    running: Mutex<BTreeMap<u64, Running>>,
-}
-
-#[derive(Debug)]
-struct Running {
-    sql: String,
-    started_us: i64,
-    progress: Arc<Progress>,
-    cancel: watch::Sender<bool>,
-}
-
-#[derive(Debug)]
-struct Progress {
-    started: Instant,
-    ended_ms: OnceLock<u64>,
-    rows: AtomicU64,
-}
-
-impl Progress {
-    fn elapsed_ms(&self) -> u64 {
-        let now = || u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.ended_ms.get().copied().unwrap_or_else(now)
-    }
-}
-
-/// Takes a query out of the registry when dropped.
-#[derive(Debug)]
-struct Registered {
-    id: u64,
-    registry: Arc<Registry>,
-    progress: Arc<Progress>,
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        let elapsed = self.progress.elapsed_ms();
-        self.progress.ended_ms.get_or_init(|| elapsed);
-        self.registry.running.lock().remove(&self.id);
     }
 }
 
@@ -212,7 +139,7 @@ impl Engine {
         params: Option<serde_json::Value>,
     ) -> Result<Answer> {
         let (cancel, cancelled) = watch::channel(false);
-        let registered = self.register(sql, cancel);
+        let registered = self.registry.register(sql, cancel);
         let id = registered.id;
         let cancelled = wait_for(cancelled);
         // Boxed: the planner's futures are large.
@@ -251,54 +178,17 @@ impl Engine {
 
     /// The queries that are running, oldest first.
     pub fn queries(&self) -> Vec<QueryInfo> {
-        let running = self.registry.running.lock();
-        running
-            .iter()
-            .map(|(id, query)| QueryInfo {
-                id: *id,
-                sql: query.sql.clone(),
-                started_us: query.started_us,
-                elapsed_ms: query.progress.elapsed_ms(),
-                rows_returned: query.progress.rows.load(Ordering::Relaxed),
-                cancelled: *query.cancel.borrow(),
-            })
-            .collect()
+        self.registry.queries()
     }
 
     /// Cancels a query. Whether there was one of that number.
     pub fn cancel(&self, id: u64) -> bool {
-        let running = self.registry.running.lock();
-        running.get(&id).is_some_and(|query| {
-            query.cancel.send_replace(true);
-            true
-        })
+        self.registry.cancel(id)
     }
 
     /// The session from which that of every query is made.
     pub(crate) fn session(&self) -> &SessionState {
         &self.state
-    }
-
-    fn register(&self, sql: &str, cancel: watch::Sender<bool>) -> Registered {
-        let id = self.registry.next.fetch_add(1, Ordering::Relaxed) + 1;
-        let progress = Arc::new(Progress {
-            started: Instant::now(),
-            ended_ms: OnceLock::new(),
-            rows: AtomicU64::new(0),
-        });
-        let shown = sql[..sql.floor_char_boundary(SQL_SHOWN)].to_owned();
-        let running = Running {
-            sql: shown,
-            started_us: SystemClock.now_us(),
-            progress: progress.clone(),
-            cancel,
-        };
-        self.registry.running.lock().insert(id, running);
-        Registered {
-            id,
-            registry: self.registry.clone(),
-            progress,
-        }
     }
 
     async fn start(
@@ -457,133 +347,5 @@ fn param_values(params: serde_json::Value) -> datafusion::error::Result<ParamVal
         _ => Err(DataFusionError::Plan(
             "params are a JSON array for $1, $2, … or an object for $name".into(),
         )),
-    }
-}
-
-/// The answer to a query: its columns and a stream of rows.
-#[derive(Debug)]
-pub struct Answer {
-    /// Its number in the registry.
-    pub id: u64,
-    /// Its columns.
-    pub schema: SchemaRef,
-    /// Its rows. Dropping it cancels the query.
-    pub stream: AnswerStream,
-    handle: FiguresHandle,
-}
-
-impl Answer {
-    /// What was looked at so far; complete once the stream has ended.
-    pub fn figures(&self) -> Figures {
-        self.handle.figures()
-    }
-
-    /// A handle on the figures that outlives the answer.
-    pub fn figures_handle(&self) -> FiguresHandle {
-        self.handle.clone()
-    }
-
-    /// The physical plan that runs.
-    pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.handle.plan
-    }
-
-    /// Takes the whole answer.
-    ///
-    /// # Errors
-    /// As the stream's items.
-    pub async fn collect(mut self) -> Result<(SchemaRef, Vec<RecordBatch>, Figures)> {
-        let mut batches = Vec::new();
-        while let Some(batch) = self.stream.next().await {
-            batches.push(batch?);
-        }
-        let figures = self.figures();
-        Ok((self.schema, batches, figures))
-    }
-}
-
-/// Gives the figures of one query.
-#[derive(Debug, Clone)]
-pub struct FiguresHandle {
-    plan: Arc<dyn ExecutionPlan>,
-    progress: Arc<Progress>,
-    reads_tables: bool,
-}
-
-impl FiguresHandle {
-    /// The physical plan with its metrics, as text of several lines.
-    pub fn plan_text(&self) -> String {
-        DisplayableExecutionPlan::with_metrics(&*self.plan)
-            .indent(true)
-            .to_string()
-    }
-
-    /// What was looked at so far; complete once the stream has ended.
-    pub fn figures(&self) -> Figures {
-        let mut figures = Figures::gather(&self.plan, self.reads_tables);
-        figures.rows_returned = self.progress.rows.load(Ordering::Relaxed);
-        figures.elapsed_ms = self.progress.elapsed_ms();
-        figures
-    }
-}
-
-/// The rows of an answer.
-pub struct AnswerStream {
-    inner: Option<SendableRecordBatchStream>,
-    cancelled: BoxFuture<'static, ()>,
-    tables: Vec<String>,
-    registered: Option<Registered>,
-    id: u64,
-}
-
-impl fmt::Debug for AnswerStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerStream")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
-    }
-}
-
-impl AnswerStream {
-    /// Stops the plan and leaves the registry.
-    fn end(&mut self) {
-        self.inner = None;
-        self.registered = None;
-    }
-}
-
-impl Stream for AnswerStream {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        let Some(inner) = &mut this.inner else {
-            return Poll::Ready(None);
-        };
-        if this.cancelled.poll_unpin(context).is_ready() {
-            this.end();
-            return Poll::Ready(Some(Err(Error::Cancelled { id: this.id })));
-        }
-        match inner.poll_next_unpin(context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Ok(batch))) => {
-                if let Some(registered) = &this.registered {
-                    registered
-                        .progress
-                        .rows
-                        .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-                }
-                Poll::Ready(Some(Ok(batch)))
-            }
-            Poll::Ready(Some(Err(e))) => {
-                let error = Error::of(e, &this.tables);
-                this.end();
-                Poll::Ready(Some(Err(error)))
-            }
-            Poll::Ready(None) => {
-                this.end();
-                Poll::Ready(None)
-            }
-        }
     }
 }

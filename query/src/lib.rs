@@ -9,6 +9,7 @@
 //! * Each query reads one snapshot: every acknowledged event once, in tables and in levels alike.
 //! * A filter that leaves out parts, pages or cells never leaves out a row that passes it.
 
+mod answer;
 mod catalog;
 mod document;
 mod engine;
@@ -17,17 +18,20 @@ mod figures;
 mod functions;
 mod level;
 pub mod output;
+mod registry;
 mod rewrite;
 mod slice;
 mod stream;
 mod system;
 mod tail;
 
+pub use answer::{Answer, AnswerStream, FiguresHandle};
 pub use document::{document, documents};
-pub use engine::{Answer, AnswerStream, Engine, EngineOptions, FiguresHandle, QueryInfo};
+pub use engine::{Engine, EngineOptions};
 pub use error::{Error, Kind, Result};
 pub use figures::{Count, Figures};
 pub use output::type_name;
+pub use registry::QueryInfo;
 pub use slice::{SliceArgs, slice_sql};
 pub use system::{NoSystemInfo, SourceInfo, SystemInfo};
 pub use tail::TailFilter;

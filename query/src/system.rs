@@ -17,8 +17,8 @@ use datafusion::datasource::{MemTable, TableProvider};
 use serde::Serialize;
 use storage::{Name, NewRollup, QUARANTINE, RollupMeta, Snapshot, StreamKind};
 
-use crate::engine::QueryInfo;
 use crate::level::Rollup;
+use crate::registry::QueryInfo;
 
 /// How far the store has taken an ordered source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -3,4 +3,3 @@
 mod levels;
 mod streams;
 mod support;
-mod zz_measure;

@@ -76,7 +76,7 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     if !fits {
         return Err(Failure::new(
             FAILED,
-            "no format fits; everything is kept in quarantine. `logmill parse --explain FILE` shows why, `--format plain` takes each line as it is",
+            "no format fits; everything is kept in quarantine. `logmill parse --explain FILE` shows why; the same import with `--format plain --again` takes each line as it is",
         ));
     }
     if args.strict && summary.quarantined() > 0 {
@@ -122,7 +122,8 @@ fn import_file(
 ) -> Result<bool> {
     let from_stdin = file.as_os_str() == "-";
     let shown = file.display().to_string();
-    summary.begin_file(&shown, (!from_stdin).then(|| std::fs::metadata(file).map_or(0, |m| m.len())));
+    let plain = !from_stdin && ingest::Compression::of(file) == ingest::Compression::None;
+    summary.begin_file(&shown, std::fs::metadata(file).ok().filter(|_| plain).map(|m| m.len()));
     let known = if from_stdin {
         Known { producer: None, skip: 0, hasher: Xxh3Default::new() }
     } else {

@@ -502,3 +502,6 @@ pub(crate) fn commit(
         crc,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -447,3 +447,6 @@ fn properties() -> WriterProperties {
     }
     builder.build()
 }
+
+#[cfg(test)]
+mod tests;

@@ -458,3 +458,6 @@ fn column_type_of(code: u8) -> Result<ColumnType, String> {
         .find(|t| *t as u8 == code)
         .ok_or_else(|| format!("column type {code} is not known here"))
 }
+
+#[cfg(test)]
+mod tests;

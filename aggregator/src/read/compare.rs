@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::finalise::{count_distinct, encode_distinct, is_scaled, parts};
 use super::merge::{key_ranks, unify_keys};
 use crate::bytes_io::put_varint;
@@ -204,20 +206,19 @@ impl Report<'_> {
                 let c = column.buckets();
                 let counted: u64 = c.entries(cell).1.iter().sum();
                 let median = cells.columns[*numeric].as_ref().and_then(|n| {
-                    crate::state::quantile(&parts(n.numeric(), c, unit != "", cell), 0.5)
+                    crate::state::quantile(&parts(n.numeric(), c, !unit.is_empty(), cell), 0.5)
                 });
                 let median = median.map_or_else(|| "none".to_owned(), |m| format!("{m}{unit}"));
+                let bytes = self.canonical(nth, (cells, cell)).unwrap_or_default();
                 format!(
-                    "{counted} in {} buckets, median {median}",
-                    c.entries(cell).0.len()
+                    "{counted} in {} buckets, median {median}, state {:016x}",
+                    c.entries(cell).0.len(),
+                    xxh3_64(&bytes)
                 )
             }
             Component::Distinct { .. } => {
                 let bytes = self.canonical(nth, (cells, cell)).unwrap_or_default();
-                let (count, hash) = (
-                    count_distinct(column.sets(), cell),
-                    xxhash_rust::xxh3::xxh3_64(&bytes),
-                );
+                let (count, hash) = (count_distinct(column.sets(), cell), xxh3_64(&bytes));
                 format!("{count} different, state {hash:016x}")
             }
         }

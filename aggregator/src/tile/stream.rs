@@ -17,7 +17,8 @@ const COMPRESS_MIN_BYTES: usize = 48;
 /// No zstd frame unpacks to more than this many times its length (a run of a 128 KiB block takes
 /// four bytes); so a length that claims more is damage, and memory stays in proportion to the file.
 pub(super) const UNPACK_MAX: usize = 32_768;
-/// Level 1 is within 2 % of level 3 on these planes at half the time: what is left is entropy.
+/// On these planes level 3 found nothing more (10.80 bytes an event of two million, level 1: 10.72)
+/// and took a fifth longer: what is left is entropy.
 const ZSTD_LEVEL: i32 = 1;
 
 /// Writes streams.

@@ -1,9 +1,13 @@
 use super::*;
 use crate::cascade;
 use crate::cells::KeyValue;
+use crate::cells::{Filter, Projection};
+use crate::error::Result;
 use crate::read::{compare, merge};
 use crate::testing::{Event, Random, batch, default_definitions, events, recompute, rows, zoned};
+use bytes::Bytes;
 use chrono_tz::Tz;
+use std::sync::Arc;
 
 fn tile(definition: &Definition, all: &[Event]) -> (TileImage, TileFile) {
     let set = cascade(&[definition], &[batch(all)])

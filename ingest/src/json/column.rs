@@ -138,6 +138,11 @@ impl Values {
         }
     }
 
+    /// Makes the column part of the batch even if no row has a value.
+    pub(super) fn begin(&mut self) {
+        self.builder_after(0);
+    }
+
     fn builder_after(&mut self, nulls: usize) -> Option<&mut Builder> {
         if self.builder.is_none() {
             self.builder = Builder::new(self.column.column_type);

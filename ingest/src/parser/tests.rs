@@ -414,6 +414,9 @@ fn nothing_in_nothing_out() {
     for format in [Format::Auto, Format::Common, Format::Json, Format::Plain] {
         let parsed = parse(format, b"");
         assert_eq!((parsed.lines, parsed.events.num_rows()), (0, 0));
+        if format == Format::Plain {
+            assert!(parsed.events.column_by_name("line").is_some());
+        }
         let parsed = parse(format, b"\n\r\n");
         assert_eq!((parsed.lines, parsed.empty), (2, 2));
     }

@@ -57,8 +57,10 @@ use prune::{Bounds, TimeRange};
 
 /// Bytes that usually hold a part's footer and page index: one read instead of three.
 const FOOTER_BYTES: usize = 256 * 1024;
-/// Below this many bytes a scan is not split.
-const SPLIT_BYTES: usize = 4 << 20;
+/// Below this many bytes a scan is not split: a thread more costs more than it saves.
+const SPLIT_BYTES: u64 = 1 << 20;
+/// Rows of a row group as parts are written.
+const ROW_GROUP_ROWS: u64 = 1 << 20;
 
 /// The Arrow type in which queries see a column.
 pub(crate) fn query_type(column: ColumnType) -> DataType {
@@ -320,16 +322,7 @@ impl StreamTable {
         if let Some(predicate) = self.predicate(range, seq)? {
             source = source.with_predicate(predicate).with_pushdown_filters(true);
         }
-        let files = parts
-            .iter()
-            .map(|p| self.file(p))
-            .collect::<Result<Vec<_>>>()?;
-        let all = [FileGroup::new(files)];
-        let groups = FileGroupPartitioner::new()
-            .with_target_partitions(partitions)
-            .with_repartition_file_min_size(SPLIT_BYTES)
-            .repartition_file_groups(&all)
-            .unwrap_or_else(|| all.to_vec());
+        let groups = self.groups(parts, partitions)?;
         let rows = parts.iter().map(|p| p.rows).sum();
         let time = parts.iter().fold((i64::MAX, i64::MIN), |t, p| {
             (t.0.min(p.time.0), t.1.max(p.time.1))
@@ -342,6 +335,47 @@ impl StreamTable {
                 .with_projection_indices(projection.cloned())?
                 .build();
         Ok(DataSourceExec::from_data_source(config))
+    }
+
+    /// Files for each partition of the scan, about as many bytes in each. A part of one row group is
+    /// read by one thread; larger ones are split.
+    fn groups(&self, parts: &[&PartMeta], partitions: usize) -> Result<Vec<FileGroup>> {
+        let files = parts
+            .iter()
+            .map(|p| self.file(p))
+            .collect::<Result<Vec<_>>>()?;
+        let bytes: u64 = parts.iter().map(|p| p.file.len).sum();
+        if bytes < SPLIT_BYTES {
+            return Ok(vec![FileGroup::new(files)]);
+        }
+        if parts.iter().any(|p| p.rows > ROW_GROUP_ROWS) {
+            let whole = [FileGroup::new(files)];
+            let split = FileGroupPartitioner::new()
+                .with_target_partitions(partitions)
+                .with_repartition_file_min_size(0)
+                .repartition_file_groups(&whole);
+            return Ok(split.unwrap_or_else(|| whole.to_vec()));
+        }
+        // The largest first, each to the group with the least so far.
+        let mut order: Vec<usize> = (0..files.len()).collect();
+        order.sort_by_key(|i| std::cmp::Reverse(parts[*i].file.len));
+        let mut groups: Vec<(u64, Vec<usize>)> = vec![(0, Vec::new()); partitions.min(files.len())];
+        for i in order {
+            let least = groups
+                .iter_mut()
+                .min_by_key(|g| g.0)
+                .expect("BUG: there is a group");
+            least.0 += parts[i].file.len;
+            least.1.push(i);
+        }
+        let in_order = |mut group: Vec<usize>| {
+            group.sort_unstable();
+            FileGroup::new(group.into_iter().map(|i| files[i].clone()).collect())
+        };
+        Ok(groups
+            .into_iter()
+            .map(|(_, group)| in_order(group))
+            .collect())
     }
 
     /// The predicate that rows of a part must pass for a range of time, and the one that helps to

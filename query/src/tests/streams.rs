@@ -270,7 +270,6 @@ async fn explain_says_what_answered() {
         .find(|r| r["plan_type"] == "physical_plan")
         .expect("a physical plan")["plan"]
         .to_string();
-    println!("{}", physical.replace("\\n", "\n"));
     let filters = physical.matches("FilterExec").count();
     assert_eq!(
         filters, 1,

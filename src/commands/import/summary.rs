@@ -43,14 +43,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     pub(super) fn start() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template(
-                "{spinner} {msg} {decimal_bytes} at {decimal_bytes_per_sec}, {elapsed_precise}",
-            );
-            let bar = ProgressBar::new_spinner();
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-            bar
-        });
+        let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
         let now = Instant::now();
         Self {
             figures: Figures::default(),
@@ -63,13 +56,22 @@ impl Summary {
         }
     }
 
-    pub(super) fn begin_file(&mut self, name: &str, _bytes_on_disk: Option<u64>) {
+    /// `len` is the length of the content when that is known before it is read.
+    pub(super) fn begin_file(&mut self, name: &str, len: Option<u64>) {
         self.end_file();
         self.files += 1;
         self.file_start = self.figures.clone();
-        if let Some(bar) = &self.bar {
-            bar.set_message(name.to_owned());
-        }
+        let Some(bar) = &self.bar else { return };
+        let template = match len {
+            Some(len) => {
+                bar.set_length(len);
+                "{msg} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}, {eta} to go"
+            }
+            None => "{spinner} {msg} {decimal_bytes} {decimal_bytes_per_sec}",
+        };
+        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.set_message(name.to_owned());
+        bar.reset();
     }
 
     fn end_file(&mut self) {
@@ -101,7 +103,7 @@ impl Summary {
             }
         }
         match &self.bar {
-            Some(bar) => bar.set_position(self.figures.bytes),
+            Some(bar) => bar.set_position(self.figures.bytes - self.file_start.bytes),
             None if self.told.elapsed() >= LINE_EVERY => {
                 self.told = Instant::now();
                 eprintln!(

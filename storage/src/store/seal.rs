@@ -21,7 +21,7 @@ use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile, TileMet
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::part;
-use crate::rolling::{RollupMeta, TileImage};
+use crate::rolling::{BoxError, RollupMeta, TileImage};
 
 /// What a seal did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

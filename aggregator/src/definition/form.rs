@@ -1,0 +1,92 @@
+//! The canonical JSON form of a definition, as the manifest keeps it.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Key, Measure, MeasureKind, Number};
+use crate::calendar::{Level, WeekStart};
+use crate::state::Layout;
+
+/// The canonical form as serde reads it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Form {
+    pub(super) version: u64,
+    pub(super) by: Vec<Key>,
+    pub(super) levels: Vec<Level>,
+    pub(super) timezone: String,
+    pub(super) week: WeekStart,
+    pub(super) measures: Vec<MeasureForm>,
+}
+
+/// A measure as serde reads it; which members it has depends on its kind.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MeasureForm {
+    name: String,
+    kind: String,
+    field: Option<String>,
+    scaled: Option<bool>,
+    digits: Option<u8>,
+    max: Option<u64>,
+    from: Level,
+}
+
+impl MeasureForm {
+    /// The measure, when every member that its kind needs is there.
+    pub(super) fn measure(self) -> Result<Measure, String> {
+        let Self {
+            name,
+            kind,
+            field,
+            scaled,
+            digits,
+            max,
+            from,
+        } = self;
+        let incomplete =
+            || format!("its stored form: measure {name} of kind {kind} is incomplete or unknown");
+        let number = || {
+            Some(Number {
+                field: field.clone()?,
+                scaled: scaled?,
+            })
+        };
+        let kind = match &*kind {
+            "count" => Some(MeasureKind::Count),
+            "sum" => number().map(MeasureKind::Sum),
+            "min" => number().map(MeasureKind::Min),
+            "max" => number().map(MeasureKind::Max),
+            "mean" => number().map(MeasureKind::Mean),
+            "histogram" => match (number(), digits, max) {
+                (Some(field), Some(digits), Some(max)) => {
+                    let layout = Layout::new(digits, max).map_err(|e| e.to_string())?;
+                    Some(MeasureKind::Histogram { field, layout })
+                }
+                _ => None,
+            },
+            "distinct" => field.clone().map(|field| MeasureKind::Distinct { field }),
+            _ => None,
+        };
+        let kind = kind.ok_or_else(incomplete)?;
+        Ok(Measure { name, kind, from })
+    }
+}
+
+/// A measure's canonical form.
+pub(super) fn measure_value(measure: &Measure) -> Value {
+    let (name, kind, from) = (&measure.name, measure.kind.label().0, measure.from);
+    match &measure.kind {
+        MeasureKind::Count => json!({ "name": name, "kind": kind, "from": from }),
+        MeasureKind::Sum(f) | MeasureKind::Min(f) | MeasureKind::Max(f) | MeasureKind::Mean(f) => {
+            json!({ "name": name, "kind": kind, "field": f.field, "scaled": f.scaled, "from": from })
+        }
+        MeasureKind::Histogram { field: f, layout } => json!({
+            "name": name, "kind": kind, "field": f.field, "scaled": f.scaled,
+            "digits": layout.digits(), "max": layout.max(), "from": from,
+        }),
+        MeasureKind::Distinct { field } => {
+            json!({ "name": name, "kind": kind, "field": field, "from": from })
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Key columns as ids, and the dictionary of keys.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt32Array};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{DataType, Int64Type};
+use hashbrown::{HashMap, HashTable};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::as_text;
+use crate::cells::{Keys, int_column};
+use crate::definition::KeyType;
+use crate::error::Result;
+
+/// The values of one key column: an id per event, and the value (or null) of each id.
+#[derive(Debug)]
+pub(crate) struct KeyValues {
+    ids: Vec<u32>,
+    values: ArrayRef,
+    /// Rank of each value, null first.
+    ranks: Vec<u32>,
+}
+
+impl KeyValues {
+    pub(crate) fn of(
+        batches: &[RecordBatch],
+        rows: usize,
+        field: &str,
+        key_type: KeyType,
+    ) -> Result<Self> {
+        match key_type {
+            KeyType::Text => Self::texts(batches, rows, field),
+            KeyType::Int16 | KeyType::Int64 => Self::integers(batches, rows, field, key_type),
+        }
+    }
+
+    fn texts(batches: &[RecordBatch], rows: usize, field: &str) -> Result<Self> {
+        let arrays: Vec<Option<StringArray>> = batches
+            .iter()
+            .map(|b| b.column_by_name(field).map(as_text).transpose())
+            .collect::<Result<_>>()?;
+        let mut ids = Vec::with_capacity(rows);
+        let mut values: Vec<Option<&str>> = Vec::new();
+        let mut null = None;
+        // The hash beside the id spares a look at the value when a slot holds another one.
+        let mut table: HashTable<(u64, u32)> = HashTable::new();
+        let mut last: Option<(&str, u32)> = None;
+        for (batch, array) in batches.iter().zip(&arrays) {
+            let mut null_id = |values: &mut Vec<Option<&str>>| {
+                *null.get_or_insert_with(|| {
+                    values.push(None);
+                    values.len() as u32 - 1
+                })
+            };
+            let Some(array) = array else {
+                if batch.num_rows() > 0 {
+                    ids.resize(ids.len() + batch.num_rows(), null_id(&mut values));
+                }
+                continue;
+            };
+            for row in 0..array.len() {
+                if array.is_null(row) {
+                    ids.push(null_id(&mut values));
+                    continue;
+                }
+                let value = array.value(row);
+                if let Some((text, id)) = last
+                    && text == value
+                {
+                    ids.push(id);
+                    continue;
+                }
+                let hash = xxh3_64(value.as_bytes());
+                let found = table
+                    .entry(
+                        hash,
+                        |(h, id)| *h == hash && values[*id as usize] == Some(value),
+                        |(h, _)| *h,
+                    )
+                    .or_insert_with(|| {
+                        values.push(Some(value));
+                        (hash, values.len() as u32 - 1)
+                    });
+                let id = found.get().1;
+                last = Some((value, id));
+                ids.push(id);
+            }
+        }
+        let ranks = ranks(&values);
+        Ok(Self {
+            ids,
+            values: Arc::new(StringArray::from(values)),
+            ranks,
+        })
+    }
+
+    fn integers(
+        batches: &[RecordBatch],
+        rows: usize,
+        field: &str,
+        key_type: KeyType,
+    ) -> Result<Self> {
+        let mut ids = Vec::with_capacity(rows);
+        let mut values: Vec<Option<i64>> = Vec::new();
+        let mut table: HashMap<Option<i64>, u32> = HashMap::new();
+        let mut last: Option<(Option<i64>, u32)> = None;
+        let mut id_of = |value: Option<i64>| {
+            if let Some((known, id)) = last
+                && known == value
+            {
+                return id;
+            }
+            let id = *table.entry(value).or_insert_with(|| {
+                values.push(value);
+                values.len() as u32 - 1
+            });
+            last = Some((value, id));
+            id
+        };
+        for batch in batches {
+            let Some(array) = batch.column_by_name(field) else {
+                ids.extend((0..batch.num_rows()).map(|_| id_of(None)));
+                continue;
+            };
+            // What is no integer of this size reads as null.
+            let array = cast(&cast(array, &key_type.arrow())?, &DataType::Int64)?;
+            ids.extend(array.as_primitive::<Int64Type>().iter().map(&mut id_of));
+        }
+        let ranks = ranks(&values);
+        let values = int_column(key_type, values.into_iter()).expect("BUG: the cast made them fit");
+        Ok(Self { ids, values, ranks })
+    }
+}
+
+/// The rank of each value among all of them.
+fn ranks<T: Ord>(values: &[T]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..values.len() as u32).collect();
+    order.sort_unstable_by(|a, b| values[*a as usize].cmp(&values[*b as usize]));
+    let mut ranks = vec![0; values.len()];
+    for (rank, id) in order.iter().enumerate() {
+        ranks[*id as usize] = rank as u32;
+    }
+    ranks
+}
+
+/// The key of each event, and the dictionary of keys.
+pub(crate) fn keys(columns: &[&KeyValues], rows: usize) -> Result<(Vec<u32>, Keys)> {
+    let mut ids = vec![0_u32; rows];
+    let mut len = usize::from(rows > 0);
+    // Per column the value id of each key.
+    let mut tuples: Vec<Vec<u32>> = Vec::new();
+    for column in columns {
+        let (pairs, next) = combine(ids, &column.ids, len, column.ranks.len());
+        for earlier in &mut tuples {
+            *earlier = pairs
+                .iter()
+                .map(|(key, _)| earlier[*key as usize])
+                .collect();
+        }
+        tuples.push(pairs.iter().map(|(_, value)| *value).collect());
+        (ids, len) = (next, pairs.len());
+    }
+    let mut counts = vec![0_u64; len];
+    ids.iter().for_each(|id| counts[*id as usize] += 1);
+    let mut order: Vec<u32> = (0..len as u32).collect();
+    order.sort_unstable_by(|a, b| {
+        let (a, b) = (*a as usize, *b as usize);
+        let by_value = || {
+            let ranks = columns
+                .iter()
+                .zip(&tuples)
+                .map(|(c, t)| c.ranks[t[a] as usize].cmp(&c.ranks[t[b] as usize]));
+            ranks.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+        };
+        counts[b]
+            .ilog2()
+            .cmp(&counts[a].ilog2())
+            .then_with(by_value)
+    });
+    let mut place = vec![0_u32; len];
+    for (rank, id) in order.iter().enumerate() {
+        place[*id as usize] = rank as u32;
+    }
+    ids.iter_mut().for_each(|id| *id = place[*id as usize]);
+    let arrays = columns
+        .iter()
+        .zip(&tuples)
+        .map(|(column, values)| {
+            let indices: UInt32Array = order.iter().map(|id| Some(values[*id as usize])).collect();
+            Ok(take(&column.values, &indices, None)?)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok((
+        ids,
+        Keys {
+            columns: arrays,
+            len,
+        },
+    ))
+}
+
+/// Numbers the pairs that occur: the pairs, and the number of each event's.
+fn combine(
+    mut left: Vec<u32>,
+    right: &[u32],
+    lefts: usize,
+    rights: usize,
+) -> (Vec<(u32, u32)>, Vec<u32>) {
+    let mut pairs = Vec::new();
+    // A table of all pairs is quicker than hashing while it stays near the caches.
+    if lefts.saturating_mul(rights) <= (1 << 20).max(4 * right.len()) {
+        let mut table = vec![u32::MAX; lefts * rights];
+        for (a, b) in left.iter_mut().zip(right) {
+            let slot = &mut table[*a as usize * rights + *b as usize];
+            if *slot == u32::MAX {
+                *slot = pairs.len() as u32;
+                pairs.push((*a, *b));
+            }
+            *a = *slot;
+        }
+        return (pairs, left);
+    }
+    let mut table: HashMap<(u32, u32), u32> = HashMap::new();
+    for (a, b) in left.iter_mut().zip(right) {
+        *a = *table.entry((*a, *b)).or_insert_with(|| {
+            pairs.push((*a, *b));
+            pairs.len() as u32 - 1
+        });
+    }
+    (pairs, left)
+}

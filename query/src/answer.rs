@@ -1,0 +1,148 @@
+//! The answer to a query: its rows as a stream, and its figures.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
+
+use crate::error::{Error, Result};
+use crate::figures::Figures;
+use crate::registry::{Progress, Registered};
+
+/// The answer to a query: its columns and a stream of rows.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its number in the registry.
+    pub id: u64,
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// Its rows. Dropping it cancels the query.
+    pub stream: AnswerStream,
+    pub(crate) handle: FiguresHandle,
+}
+
+impl Answer {
+    /// What was looked at so far; complete once the stream has ended.
+    pub fn figures(&self) -> Figures {
+        self.handle.figures()
+    }
+
+    /// A handle on the figures that outlives the answer.
+    pub fn figures_handle(&self) -> FiguresHandle {
+        self.handle.clone()
+    }
+
+    /// The physical plan that runs.
+    pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.handle.plan
+    }
+
+    /// Takes the whole answer.
+    ///
+    /// # Errors
+    /// As the stream's items.
+    pub async fn collect(mut self) -> Result<(SchemaRef, Vec<RecordBatch>, Figures)> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.stream.next().await {
+            batches.push(batch?);
+        }
+        let figures = self.figures();
+        Ok((self.schema, batches, figures))
+    }
+}
+
+/// Gives the figures of one query.
+#[derive(Debug, Clone)]
+pub struct FiguresHandle {
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) reads_tables: bool,
+}
+
+impl FiguresHandle {
+    /// The physical plan with its metrics, as text of several lines.
+    pub fn plan_text(&self) -> String {
+        DisplayableExecutionPlan::with_metrics(&*self.plan)
+            .indent(true)
+            .to_string()
+    }
+
+    /// What was looked at so far; complete once the stream has ended.
+    pub fn figures(&self) -> Figures {
+        let mut figures = Figures::gather(&self.plan, self.reads_tables);
+        figures.rows_returned = self.progress.rows.load(Ordering::Relaxed);
+        figures.elapsed_ms = self.progress.elapsed_ms();
+        figures
+    }
+}
+
+/// The rows of an answer.
+pub struct AnswerStream {
+    pub(crate) inner: Option<SendableRecordBatchStream>,
+    pub(crate) cancelled: BoxFuture<'static, ()>,
+    /// Names for hints.
+    pub(crate) tables: Vec<String>,
+    pub(crate) registered: Option<Registered>,
+    pub(crate) id: u64,
+}
+
+impl fmt::Debug for AnswerStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerStream")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AnswerStream {
+    /// Stops the plan and leaves the registry.
+    fn end(&mut self) {
+        self.inner = None;
+        self.registered = None;
+    }
+}
+
+impl Stream for AnswerStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let Some(inner) = &mut this.inner else {
+            return Poll::Ready(None);
+        };
+        if this.cancelled.poll_unpin(context).is_ready() {
+            this.end();
+            return Poll::Ready(Some(Err(Error::Cancelled { id: this.id })));
+        }
+        match inner.poll_next_unpin(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(batch))) => {
+                if let Some(registered) = &this.registered {
+                    registered
+                        .progress
+                        .rows
+                        .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                }
+                Poll::Ready(Some(Ok(batch)))
+            }
+            Poll::Ready(Some(Err(e))) => {
+                let error = Error::of(e, &this.tables);
+                this.end();
+                Poll::Ready(Some(Err(error)))
+            }
+            Poll::Ready(None) => {
+                this.end();
+                Poll::Ready(None)
+            }
+        }
+    }
+}

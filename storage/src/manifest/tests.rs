@@ -1,0 +1,278 @@
+//! The manifest: every invariant broken once, every byte flipped once.
+
+use std::io::ErrorKind;
+
+use super::*;
+use crate::env::RealFs;
+use crate::testing::{FaultFs, Op};
+
+fn file(path: &str) -> FileRef {
+    FileRef {
+        path: path.into(),
+        len: 10,
+        crc: 7,
+    }
+}
+
+fn name(name: &str) -> Name {
+    Name::new(name).expect("a name")
+}
+
+fn part(id: u64, rows: u64) -> PartMeta {
+    PartMeta {
+        id,
+        stream: name("events"),
+        partition_us: 0,
+        file: file(&format!("streams/events/date=1970-01-01/{id:016x}.parquet")),
+        rows,
+        seq: (id, id + rows - 1),
+        time: (-5, 5),
+        text_range: BTreeMap::from([("host".into(), ("a".into(), "é".into()))]),
+    }
+}
+
+fn section(level: &str, events: u64) -> Section {
+    Section {
+        level: level.into(),
+        partition_us: 0,
+        bucket_min_us: 0,
+        bucket_max_us: 0,
+        cells: 1,
+        events,
+        offset: 0,
+        len: 9,
+    }
+}
+
+fn tile(rollup: u32, range: (u64, u64), events: u64) -> TileMeta {
+    let files = if events == 0 {
+        vec![]
+    } else {
+        vec![TileFile {
+            file: file(&format!("rollups/stats/{rollup}-{}.tile", range.0)),
+            sections: vec![
+                section("hour", events - 1),
+                section("hour", 1),
+                section("day", events),
+            ],
+        }]
+    };
+    TileMeta {
+        rollup,
+        first_seq: range.0,
+        cutoff: range.1,
+        events,
+        files,
+    }
+}
+
+/// A manifest of one stream with two parts of 10 and 5 events, and two rollups, one of which came
+/// when 4 sequence numbers had been given.
+fn good() -> Manifest {
+    let mut manifest = Manifest::new("0123456789abcdef0123456789abcdef".into(), 1_000_000);
+    let stream = StreamMeta {
+        kind: StreamKind::Documents,
+        partition: PartitionWidth::Day,
+        order_by: vec!["host".into(), "time".into()],
+        columns: vec![Column::new("time", ColumnType::Time), Column::new("a.b", ColumnType::Text)],
+        created_us: -1,
+        sealed_events: 18,
+        dropped_events: 3,
+    };
+    manifest.streams.insert(name("events"), stream);
+    manifest.parts = vec![part(1, 10), part(2, 5)];
+    for (id, first_seq) in [(1, 0), (2, 4)] {
+        manifest.rollups.push(RollupMeta {
+            id,
+            name: name("stats"),
+            stream: name("events"),
+            definition: serde_json::json!({"by": ["site", "path"], "x": null}),
+            first_seq,
+            created_us: 5,
+        });
+    }
+    manifest.tiles = vec![
+        tile(1, (0, 10), 10),
+        tile(1, (10, 12), 0),
+        tile(1, (12, 20), 8),
+        tile(2, (4, 20), 18),
+    ];
+    manifest.identities = vec![file("identities/1.json.zst")];
+    manifest.pending = vec![Pending {
+        path: "journal/1.log".into(),
+        since: 3,
+    }];
+    manifest.version = 7;
+    manifest.sealed_seq = 20;
+    manifest.next_seq = 25;
+    manifest.journal_floor = 2;
+    manifest.writer_epoch = 3;
+    manifest
+}
+
+fn decode(bytes: &[u8]) -> Result<(Manifest, u32)> {
+    Manifest::decode(Path::new("m"), bytes)
+}
+
+#[test]
+fn a_manifest_comes_back_as_it_was() {
+    let (bytes, crc) = good().encode();
+    let (back, back_crc) = decode(&bytes).expect("decodes");
+    assert_eq!((back, back_crc), (good(), crc));
+}
+
+#[test]
+fn any_flipped_byte_is_refused() {
+    let (bytes, _) = good().encode();
+    for at in 0..bytes.len() {
+        for flip in [0x01, 0x02, 0x10, 0x20, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= flip;
+            assert!(decode(&damaged).is_err(), "byte {at} ^ {flip:#x}");
+        }
+        assert!(decode(&bytes[..at]).is_err(), "cut at {at}");
+    }
+    // The head line is read letter for letter.
+    let text = String::from_utf8(bytes).expect("text");
+    for (from, to) in [("manifest 1 ", "manifest 0 "), ("manifest 1 ", "manifest +1 ")] {
+        assert!(decode(text.replacen(from, to, 1).as_bytes()).is_err());
+    }
+}
+
+#[test]
+fn a_newer_format_is_named() {
+    let (bytes, _) = good().encode();
+    let text = String::from_utf8(bytes).expect("text");
+    let newer = text.replacen("manifest 1 ", "manifest 2 ", 1);
+    match decode(newer.as_bytes()) {
+        Err(Error::FormatTooNew { found: 2, known: 1, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_broken_invariant_is_refused() {
+    type Break = fn(&mut Manifest);
+    let cases: [(&str, Break); 18] = [
+        ("a gap between tiles", |m| m.tiles[1].first_seq = 11),
+        ("a missing tile", |m| drop(m.tiles.remove(1))),
+        ("an overlap", |m| m.tiles[1].first_seq = 9),
+        ("a tile that ends before it begins", |m| m.tiles[1].cutoff = 10),
+        ("tiles that end early", |m| m.tiles[2].cutoff = 19),
+        ("tiles that end late", |m| m.tiles[2].cutoff = 21),
+        ("tiles that begin before their rollup", |m| m.tiles[3].first_seq = 3),
+        ("tiles in the wrong order", |m| m.tiles.swap(0, 1)),
+        ("levels that differ", |m| m.tiles[0].files[0].sections[2].events = 9),
+        ("a level with another count than the tile", |m| {
+            m.tiles[0].events = 11;
+            m.tiles[2].events = 7;
+        }),
+        ("a tile with events and no section", |m| m.tiles[0].files.clear()),
+        ("a tile without events and a section", |m| m.tiles[1].files = m.tiles[0].files.clone()),
+        ("more sealed than counted", |m| {
+            let stream = m.streams.get_mut("events").expect("there");
+            stream.sealed_events = 19;
+            stream.dropped_events = 4;
+        }),
+        ("a part with other rows than were sealed", |m| m.parts[0].rows = 9),
+        ("a part twice", |m| m.parts[1].file.path = m.parts[0].file.path.clone()),
+        ("a live file that is pending", |m| m.pending[0].path = m.parts[0].file.path.clone()),
+        ("a file pending twice", |m| m.pending.push(m.pending[0].clone())),
+        ("a store without an id", |m| m.store_id = "short".into()),
+    ];
+    assert_eq!(good().check(), Ok(()));
+    for (what, break_it) in cases {
+        let mut broken = good();
+        break_it(&mut broken);
+        assert!(broken.check().is_err(), "{what}");
+        let (bytes, _) = broken.encode();
+        assert!(matches!(decode(&bytes), Err(Error::Corrupt { .. })), "{what}");
+    }
+}
+
+#[test]
+fn each_edit_that_goes_back_is_refused() {
+    type Break = fn(&mut Manifest);
+    let next = || Manifest { version: 8, ..good() };
+    assert_eq!(good().check_edit(&next()), Ok(()));
+    let cases: [(&str, Break); 9] = [
+        ("the same version", |m| m.version = 7),
+        ("a version left out", |m| m.version = 9),
+        ("another store", |m| m.store_id = "f".repeat(32)),
+        ("sealed_seq falls", |m| {
+            m.sealed_seq = 12;
+            m.tiles.truncate(2);
+            m.rollups.truncate(1);
+        }),
+        ("next_seq falls", |m| m.next_seq = 24),
+        ("next_seq below sealed_seq", |m| m.next_seq = 19),
+        ("the journal's floor falls", |m| m.journal_floor = 1),
+        ("the epoch falls", |m| m.writer_epoch = 2),
+        ("a broken invariant", |m| m.parts[0].rows = 9),
+    ];
+    for (what, break_it) in cases {
+        let mut broken = next();
+        break_it(&mut broken);
+        assert!(good().check_edit(&broken).is_err(), "{what}");
+    }
+}
+
+#[test]
+fn a_refused_edit_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(dir.path().join(DIR)).expect("a directory");
+    let first = commit(&RealFs, dir.path(), None, good()).expect("commits");
+    let mut broken = good();
+    broken.tiles.clear();
+    commit(&RealFs, dir.path(), Some(&first), broken).expect_err("refused");
+    let newest = read_newest(&RealFs, dir.path()).expect("reads").expect("there");
+    assert_eq!(*newest.manifest, good());
+    assert_eq!(RealFs.list(&dir.path().join(DIR)).expect("listed").len(), 1);
+}
+
+#[test]
+fn only_the_newest_version_counts_and_it_must_be_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let folder = dir.path().join(DIR);
+    std::fs::create_dir(&folder).expect("a directory");
+    assert!(read_newest(&RealFs, dir.path()).expect("reads").is_none());
+    let first = commit(&RealFs, dir.path(), None, good()).expect("commits");
+    let old = std::fs::read(folder.join(file_name(7))).expect("read");
+    let second = commit(&RealFs, dir.path(), Some(&first), good()).expect("commits");
+    assert_eq!((second.manifest.version, second.manifest.previous_crc), (8, first.crc));
+    assert_eq!(RealFs.list(&folder).expect("listed"), [file_name(8)]);
+    // An older one beside it is not fallen back to.
+    std::fs::write(folder.join(file_name(7)), old).expect("written");
+    std::fs::write(folder.join("000000000000000a.manifest.tmp"), b"half").expect("written");
+    let newest = read_newest(&RealFs, dir.path()).expect("reads").expect("there");
+    assert_eq!(newest.manifest.version, 8);
+    let path = folder.join(file_name(8));
+    let mut bytes = std::fs::read(&path).expect("read");
+    bytes.pop();
+    std::fs::write(&path, &bytes).expect("cut");
+    assert!(matches!(read_newest(&RealFs, dir.path()), Err(Error::Corrupt { .. })));
+    // Nor is one believed under another's name.
+    std::fs::rename(folder.join(file_name(7)), &path).expect("renamed");
+    assert!(matches!(read_newest(&RealFs, dir.path()), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn an_edit_is_undone_unknown_or_done_and_says_which() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(dir.path().join(DIR)).expect("a directory");
+    let fs = FaultFs::default();
+    let first = commit(&fs, dir.path(), None, good()).expect("commits");
+    for op in [Op::Create, Op::Write, Op::Sync, Op::Rename] {
+        fs.fail(op, DIR, ErrorKind::StorageFull, 1);
+        let error = commit(&fs, dir.path(), Some(&first), good()).expect_err("fails");
+        assert!(matches!(error, Error::Io { .. }), "{op:?}: {error}");
+        let newest = read_newest(&fs, dir.path()).expect("reads").expect("there");
+        assert_eq!(newest.manifest.version, 7, "{op:?}");
+    }
+    fs.fail(Op::SyncDir, DIR, ErrorKind::Other, 1);
+    let error = commit(&fs, dir.path(), Some(&first), good()).expect_err("fails");
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    fs.fail(Op::Remove, DIR, ErrorKind::PermissionDenied, 1);
+    let second = commit(&fs, dir.path(), Some(&first), good()).expect("an old file is no harm");
+    assert_eq!(second.manifest.version, 8);
+}

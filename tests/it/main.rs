@@ -1,0 +1,28 @@
+//! End-to-end tests of the real binary: its command line, its server, its page, and what is left
+//! of a store after `kill -9`.
+//!
+//! Every test works in a temporary directory and on ports that the system picks, so all of them
+//! run side by side. None needs the network. Tests on real logs read the folder that
+//! `LOGMILL_TEST_DATA` names and print `skipped` without it; so do those that need a Python
+//! interpreter or a browser that is not there. These variables make the long runs:
+//!
+//! | variable | default | what |
+//! |---|---|---|
+//! | `LOGMILL_TRIALS` | 1000 | acknowledgements that `fresh` reads after |
+//! | `LOGMILL_KILLS` | 4 | kills of each kind in `kill` |
+//! | `LOGMILL_READER_SECONDS` | 10 | how long `reader` reads beside a server |
+//! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle` |
+
+mod example;
+mod fresh;
+mod http_ingest;
+mod http_server;
+mod http_sql;
+mod identity;
+mod import;
+mod injection;
+mod kill;
+mod oracle;
+mod page;
+mod reader;
+mod support;

@@ -1,0 +1,333 @@
+//! What the tests share: running the binary, temporary places, lines of logs.
+
+mod server;
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) use server::{Answer, Server};
+
+/// The binary under test.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_logmill");
+/// The tables of both default rollups.
+pub(crate) const LEVEL_TABLES: [&str; 12] = [
+    "stats.minutely",
+    "stats.hourly",
+    "stats.daily",
+    "stats.weekly",
+    "stats.monthly",
+    "stats.yearly",
+    "traffic.minutely",
+    "traffic.hourly",
+    "traffic.daily",
+    "traffic.weekly",
+    "traffic.monthly",
+    "traffic.yearly",
+];
+
+/// How a command ended and what it wrote.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// The exit code, or minus the signal that ended it.
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Output {
+    /// The same, after making sure that it ended with `code`.
+    #[track_caller]
+    pub(crate) fn code(self, code: i32) -> Self {
+        assert_eq!(
+            self.code, code,
+            "exit code; stdout:\n{}\nstderr:\n{}",
+            self.stdout, self.stderr
+        );
+        self
+    }
+
+    /// Its standard output as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| {
+            panic!(
+                "not JSON ({e}):\n{}\nstderr:\n{}",
+                self.stdout, self.stderr
+            )
+        })
+    }
+}
+
+/// The binary, about to run in a directory without a configuration.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(BINARY);
+    command
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .env_remove("LOGMILL_LOG")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs the binary to its end.
+pub(crate) fn run<S: AsRef<OsStr>>(args: &[S]) -> Output {
+    finish(command().args(args), &[])
+}
+
+/// Runs the binary to its end with something on its standard input.
+pub(crate) fn run_with_input(args: &[&str], input: &[u8]) -> Output {
+    finish(command().args(args).stdin(Stdio::piped()), input)
+}
+
+/// Runs any program to its end.
+pub(crate) fn finish(command: &mut Command, input: &[u8]) -> Output {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let stdin = child.stdin.take();
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Some(mut stdin) = stdin {
+                // A program that ends early closes its input; its exit code tells the rest.
+                let _ignored = stdin.write_all(input);
+            }
+        });
+        child.wait_with_output().expect("the program ends")
+    });
+    let status = ended.status;
+    Output {
+        code: status
+            .code()
+            .unwrap_or_else(|| -status.signal().unwrap_or(0)),
+        stdout: String::from_utf8_lossy(&ended.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&ended.stderr).into_owned(),
+    }
+}
+
+/// A temporary directory with a place for a store.
+pub(crate) struct Home {
+    dir: TempDir,
+    /// The store's directory, not made yet.
+    pub(crate) data: String,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("logmill-it-")
+            .tempdir()
+            .expect("a temporary directory");
+        let data = utf8(&dir.path().join("data"));
+        Self { dir, data }
+    }
+
+    /// The path of a file in this directory.
+    pub(crate) fn path(&self, name: &str) -> String {
+        utf8(&self.dir.path().join(name))
+    }
+
+    /// Writes a file and says its path.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, content).expect("a file in the temporary directory");
+        path
+    }
+
+    /// Imports into the stream `access` and says the figures at the end.
+    #[track_caller]
+    pub(crate) fn import(&self, file: &str, more: &[&str]) -> Value {
+        import(&["--data", &self.data], file, more)
+    }
+
+    /// The rows of a query.
+    #[track_caller]
+    pub(crate) fn sql(&self, query: &str) -> Vec<Value> {
+        sql(&["--data", &self.data], query)
+    }
+
+    /// The one number that a query gives.
+    #[track_caller]
+    pub(crate) fn number(&self, query: &str) -> u64 {
+        only_number(&self.sql(query))
+    }
+
+    /// The number of events in the stream `access`.
+    #[track_caller]
+    pub(crate) fn count(&self) -> u64 {
+        self.number("SELECT count(*) FROM access")
+    }
+}
+
+/// Imports a file into the stream `access` of the store at `place` and says the figures at the end.
+#[track_caller]
+pub(crate) fn import(place: &[&str], file: &str, more: &[&str]) -> Value {
+    let common = ["import", file, "--stream", "access", "--output", "json"];
+    let figures = run(&[&common[..], place, more].concat()).code(0).json();
+    assert_adds_up(&figures);
+    figures
+}
+
+/// lines = accepted + quarantined + empty + skipped.
+#[track_caller]
+pub(crate) fn assert_adds_up(figures: &Value) {
+    let of = |name: &str| figures[name].as_u64().expect("a figure of the import");
+    assert_eq!(
+        of("lines"),
+        of("accepted") + of("quarantined") + of("empty") + of("skipped"),
+        "{figures}"
+    );
+}
+
+/// The rows of a query.
+#[track_caller]
+pub(crate) fn sql(place: &[&str], query: &str) -> Vec<Value> {
+    let args = [&["sql", query, "--output", "json"], place].concat();
+    match run(&args).code(0).json() {
+        Value::Array(rows) => rows,
+        other => panic!("rows are not an array: {other}"),
+    }
+}
+
+/// The one number in the one row of an answer; null counts as 0.
+#[track_caller]
+pub(crate) fn only_number(rows: &[Value]) -> u64 {
+    let row = rows[0].as_object().expect("a row is an object");
+    assert_eq!((rows.len(), row.len()), (1, 1), "{rows:?}");
+    let value = row.values().next().expect("a row with a column");
+    value
+        .as_u64()
+        .or(value.is_null().then_some(0))
+        .unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+/// A query that gives `(t, n)`: the sum of hits of every level of both default rollups, and the
+/// number of events as `raw`, all of one snapshot.
+pub(crate) fn sums_query() -> String {
+    let mut query = "SELECT 'raw' AS t, count(*) AS n FROM access".to_owned();
+    for table in LEVEL_TABLES {
+        query += &format!(" UNION ALL SELECT '{table}' AS t, sum(hits) AS n FROM {table}");
+    }
+    query
+}
+
+/// Verifies both default rollups: no difference at any of their six levels, and every event of the
+/// stream recomputed.
+#[track_caller]
+pub(crate) fn assert_verified(place: &[&str], events: u64) {
+    let args = [&["rollup", "verify", "--output", "json"], place].concat();
+    let found = run(&args).code(0).json();
+    let rollups = found.as_array().expect("an array of rollups");
+    let names: Vec<&str> = rollups
+        .iter()
+        .filter_map(|r| r["rollup"].as_str())
+        .collect();
+    assert_eq!(names, ["stats", "traffic"]);
+    for rollup in rollups {
+        assert_eq!(rollup["events"], events, "{rollup}");
+        let levels = rollup["levels"].as_array().expect("levels");
+        assert_eq!(levels.len(), 6, "{rollup}");
+        for level in levels {
+            assert_eq!(level["differences"], 0, "{}: {level}", rollup["rollup"]);
+            assert!(level["cells"].as_u64() > Some(0), "{level}");
+        }
+    }
+}
+
+/// A line of an access log in the combined format, with its LF. The time is in seconds since 1970.
+pub(crate) fn line(host: &str, at_s: i64, path: &str, status: u16, size: u64) -> String {
+    let at = chrono::DateTime::from_timestamp(at_s, 0).expect("a time of the calendar");
+    let stamp = at.format("%d/%b/%Y:%H:%M:%S +0000");
+    format!(
+        "{host} - - [{stamp}] \"GET {path} HTTP/1.1\" {status} {size} \"-\" \"it/1.0 (a test)\"\n"
+    )
+}
+
+/// 1 March 2024, 00:00 UTC, in seconds since 1970: a time that is past whenever the tests run.
+pub(crate) const PAST_S: i64 = 1_709_251_200;
+
+/// A committed fixture.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
+}
+
+/// The content of a committed fixture.
+pub(crate) fn fixture_bytes(name: &str) -> Vec<u8> {
+    std::fs::read(fixture(name)).expect("a committed fixture")
+}
+
+/// The path of the sample log.
+pub(crate) fn sample() -> String {
+    utf8(&fixture("sample.log"))
+}
+
+/// The folder of real logs, when there is one.
+pub(crate) fn test_data() -> Option<PathBuf> {
+    let folder = std::env::var_os("LOGMILL_TEST_DATA").map(PathBuf::from);
+    if folder.is_none() {
+        println!("skipped: LOGMILL_TEST_DATA does not name a folder of real logs");
+    }
+    folder
+}
+
+/// A Python that can run the oracle, when there is one.
+pub(crate) fn python() -> Option<&'static str> {
+    let found = ["python3", "python"].into_iter().find(|name| {
+        let able = Command::new(name)
+            .args([
+                "-c",
+                "import sys, zoneinfo; sys.exit(sys.version_info < (3, 9))",
+            ])
+            .output();
+        able.is_ok_and(|o| o.status.success())
+    });
+    if found.is_none() {
+        println!("skipped: there is no Python 3.9 or later");
+    }
+    found
+}
+
+/// A number that a variable of the environment sets.
+pub(crate) fn knob(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Err(_) => default,
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text}: write a number")),
+    }
+}
+
+/// Decodes base64 (RFC 4648, padded), the form of bytes in JSON.
+pub(crate) fn base64(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut count) = (0_u32, 0);
+    for c in text.trim_end_matches('=').bytes() {
+        let digit = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            other => panic!("{other:?} is no digit of base64"),
+        };
+        bits = bits << 6 | u32::from(digit);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count & 0xff) as u8);
+        }
+    }
+    out
+}
+
+fn utf8(path: &Path) -> String {
+    path.to_str().expect("a path of UTF-8").to_owned()
+}

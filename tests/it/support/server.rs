@@ -1,0 +1,244 @@
+//! A server as a child process, and what it answers.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use ureq::Agent;
+
+use super::{command, only_number};
+
+/// A server must say its address, and end when told to, within this time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running `logmill serve`; killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// `http://127.0.0.1:port`
+    pub(crate) url: String,
+    /// `127.0.0.1:port`
+    pub(crate) address: String,
+    log: PathBuf,
+    agent: Agent,
+}
+
+/// An answer over HTTP.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: ureq::http::HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The same, after making sure of its status.
+    #[track_caller]
+    pub(crate) fn status(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text());
+        self
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|e| panic!("not JSON ({e}): {}", self.text()))
+    }
+
+    /// A header; empty where it is not there.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or("")
+    }
+}
+
+impl Server {
+    /// Serves a store on a port that the system picks.
+    #[track_caller]
+    pub(crate) fn start(data: &str) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// The same with variables of the environment, which carry the configuration.
+    #[track_caller]
+    pub(crate) fn start_with(data: &str, environment: &[(&str, &str)]) -> Self {
+        let log = PathBuf::from(format!("{data}.log"));
+        let stderr = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .expect("the server's log");
+        let mut child = command()
+            .args(["serve", data, "--http", "127.0.0.1:0"])
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .expect("the server starts");
+        let stdout = child.stdout.take().expect("BUG: its output is piped");
+        let (send, receive) = channel();
+        // Reads on to the end, so that the server never writes into a closed pipe.
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ignored = send.send(line);
+            }
+        });
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(120)))
+            .build()
+            .into();
+        let mut server = Self {
+            child,
+            url: String::new(),
+            address: String::new(),
+            log,
+            agent,
+        };
+        let Ok(first) = receive.recv_timeout(PATIENCE) else {
+            panic!("the server says no address; its log:\n{}", server.log())
+        };
+        let (_, url) = first
+            .split_once(" at ")
+            .unwrap_or_else(|| panic!("the first line names no address: {first:?}"));
+        server.url = url.trim_end_matches('/').to_owned();
+        server.address = server
+            .url
+            .strip_prefix("http://")
+            .unwrap_or_else(|| panic!("the first line names no URL: {first:?}"))
+            .to_owned();
+        server
+    }
+
+    /// What the server has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// A request that a server which is being killed may not answer.
+    pub(crate) fn try_post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Answer, ureq::Error> {
+        let mut request = self.agent.post(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        answer(request.send(body)?)
+    }
+
+    #[track_caller]
+    pub(crate) fn post(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        match self.try_post(path, headers, body) {
+            Ok(answer) => answer,
+            Err(e) => panic!("POST {path}: {e}; the server's log:\n{}", self.log()),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        match self.agent.get(format!("{}{path}", self.url)).call() {
+            Ok(response) => answer(response).expect("a body"),
+            Err(e) => panic!("GET {path}: {e}; the server's log:\n{}", self.log()),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn delete(&self, path: &str) -> Answer {
+        let response = self.agent.delete(format!("{}{path}", self.url)).call();
+        answer(response.expect("an answer")).expect("a body")
+    }
+
+    /// Sends lines; `to` is a stream with perhaps parameters: `access?format=json`.
+    #[track_caller]
+    pub(crate) fn ingest(&self, to: &str, lines: impl AsRef<[u8]>) -> Value {
+        let path = format!("/api/v1/ingest/{to}");
+        self.post(&path, &[], lines.as_ref()).status(200).json()
+    }
+
+    /// The rows of a query.
+    #[track_caller]
+    pub(crate) fn sql(&self, query: &str) -> Vec<Value> {
+        let answer = self.post("/api/v1/sql", &[], query.as_bytes()).status(200);
+        match answer.json()["rows"].take() {
+            Value::Array(rows) => rows,
+            other => panic!("rows are not an array: {other}"),
+        }
+    }
+
+    /// The one number that a query gives.
+    #[track_caller]
+    pub(crate) fn number(&self, query: &str) -> u64 {
+        only_number(&self.sql(query))
+    }
+
+    /// Seals.
+    #[track_caller]
+    pub(crate) fn seal(&self) -> Value {
+        self.post("/api/v1/rollups/run", &[], b"")
+            .status(200)
+            .json()
+    }
+
+    /// Ends it with SIGKILL, as the out-of-memory killer would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("a signal to our own child");
+        self.child.wait().expect("the killed server ends");
+    }
+
+    /// The server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it with SIGTERM; its exit code.
+    #[track_caller]
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)
+            .expect("a signal to our own child");
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the state of our own child") {
+                return status.code();
+            }
+            assert!(
+                Instant::now() < until,
+                "the server does not stop; its log:\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ignored = self.child.kill();
+        let _ignored = self.child.wait();
+    }
+}
+
+fn answer(mut response: ureq::http::Response<ureq::Body>) -> Result<Answer, ureq::Error> {
+    let body = response
+        .body_mut()
+        .with_config()
+        .limit(u64::MAX)
+        .read_to_vec()?;
+    Ok(Answer {
+        status: response.status().as_u16(),
+        headers: response.headers().clone(),
+        body,
+    })
+}
