@@ -24,7 +24,13 @@ struct Settings {
 }
 
 fn settings() -> Settings {
-    let mut s = Settings { lines: 10_000_000, days: 14, dir: "target/bench".into(), runs: 1, keep: false };
+    let mut s = Settings {
+        lines: 10_000_000,
+        days: 14,
+        dir: "target/bench".into(),
+        runs: 1,
+        keep: false,
+    };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
@@ -49,13 +55,25 @@ fn main() {
     if !log.exists() {
         let (lines, days) = (s.lines.to_string(), s.days.to_string());
         let args = ["demo", "--lines", &lines, "--days", &days, "--out"];
-        let status = Command::new(LOGMILL).args(args).arg(&log).status().expect("runs");
+        let status = Command::new(LOGMILL)
+            .args(args)
+            .arg(&log)
+            .status()
+            .expect("runs");
         assert!(status.success(), "generating failed");
     }
     let raw = std::fs::metadata(&log).expect("the log").len();
-    println!("{} lines over {} days, {raw} bytes, {:.1} B/line", s.lines, s.days, raw as f64 / s.lines as f64);
+    println!(
+        "{} lines over {} days, {raw} bytes, {:.1} B/line",
+        s.lines,
+        s.days,
+        raw as f64 / s.lines as f64
+    );
     if let Some(compressed) = zstd_bytes(&log) {
-        println!("zstd -3 of the log: {:.1} B/line", compressed as f64 / s.lines as f64);
+        println!(
+            "zstd -3 of the log: {:.1} B/line",
+            compressed as f64 / s.lines as f64
+        );
     }
     for run in 1..=s.runs {
         let data = s.dir.join(format!("store-{}-{}", s.lines, s.days));
@@ -137,14 +155,31 @@ fn look(child: &Child, threads: &mut BTreeMap<u64, (String, f64)>, peak_kib: &mu
         let peak = peak.and_then(|l| l.split_whitespace().next()?.parse().ok());
         *peak_kib = (*peak_kib).max(peak.unwrap_or(0));
     }
-    let Ok(tasks) = std::fs::read_dir(format!("{root}/task")) else { return };
+    let Ok(tasks) = std::fs::read_dir(format!("{root}/task")) else {
+        return;
+    };
     for task in tasks.flatten() {
-        let Ok(stat) = std::fs::read_to_string(task.path().join("stat")) else { continue };
-        let (Some(open), Some(close)) = (stat.find('('), stat.rfind(')')) else { continue };
+        let Ok(stat) = std::fs::read_to_string(task.path().join("stat")) else {
+            continue;
+        };
+        let (Some(open), Some(close)) = (stat.find('('), stat.rfind(')')) else {
+            continue;
+        };
         let fields: Vec<&str> = stat[close + 2..].split(' ').collect();
-        let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+        let ticks = |i: usize| {
+            fields
+                .get(i)
+                .and_then(|f| f.parse::<f64>().ok())
+                .unwrap_or(0.0)
+        };
         let id = task.file_name().to_string_lossy().parse().unwrap_or(0);
-        threads.insert(id, (stat[open + 1..close].to_owned(), (ticks(11) + ticks(12)) / TICKS_PER_SECOND));
+        threads.insert(
+            id,
+            (
+                stat[open + 1..close].to_owned(),
+                (ticks(11) + ticks(12)) / TICKS_PER_SECOND,
+            ),
+        );
     }
 }
 
@@ -153,12 +188,19 @@ fn children_cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let close = stat.rfind(')').map_or(0, |at| at + 2);
     let fields: Vec<&str> = stat[close..].split(' ').collect();
-    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+    let ticks = |i: usize| {
+        fields
+            .get(i)
+            .and_then(|f| f.parse::<f64>().ok())
+            .unwrap_or(0.0)
+    };
     (ticks(13) + ticks(14)) / TICKS_PER_SECOND
 }
 
 fn bytes_below(dir: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return 0;
+    };
     entries
         .flatten()
         .map(|e| match e.metadata() {
@@ -172,8 +214,16 @@ fn bytes_below(dir: &Path) -> u64 {
 fn report(run: usize, m: &Measured, lines: u64, data: &Path) {
     let per_line = |seconds: f64| seconds * 1e6 / lines as f64;
     println!("\nrun {run}: {}", m.summary.trim());
-    println!("  {:.2} s wall, {:.0} lines/s", m.seconds, lines as f64 / m.seconds);
-    println!("  {:.2} s CPU, {:.2} CPU-us per line", m.cpu_seconds, per_line(m.cpu_seconds));
+    println!(
+        "  {:.2} s wall, {:.0} lines/s",
+        m.seconds,
+        lines as f64 / m.seconds
+    );
+    println!(
+        "  {:.2} s CPU, {:.2} CPU-us per line",
+        m.cpu_seconds,
+        per_line(m.cpu_seconds)
+    );
     let mut threads: Vec<_> = m.by_thread.iter().collect();
     threads.sort_by(|a, b| b.1.total_cmp(a.1));
     for (name, cpu) in threads.into_iter().filter(|t| *t.1 > 0.0) {
@@ -181,9 +231,19 @@ fn report(run: usize, m: &Measured, lines: u64, data: &Path) {
     }
     println!("  {:.0} MiB peak resident", m.peak_kib as f64 / 1024.0);
     let per_event = |bytes: u64| bytes as f64 / lines as f64;
-    println!("  parts {:.2} B/line", per_event(bytes_below(&data.join("streams"))));
+    println!(
+        "  parts {:.2} B/line",
+        per_event(bytes_below(&data.join("streams")))
+    );
     for rollup in ["stats", "traffic"] {
-        println!("  tiles of {rollup} {:.2} B/line", per_event(bytes_below(&data.join("rollups").join(rollup))));
+        println!(
+            "  tiles of {rollup} {:.2} B/line",
+            per_event(bytes_below(&data.join("rollups").join(rollup)))
+        );
     }
-    println!("  journal left {} B, manifest {} B", bytes_below(&data.join("journal")), bytes_below(&data.join("manifest")));
+    println!(
+        "  journal left {} B, manifest {} B",
+        bytes_below(&data.join("journal")),
+        bytes_below(&data.join("manifest"))
+    );
 }

@@ -32,7 +32,8 @@ fn main() {
             other => panic!("unknown argument {other}"),
         }
     }
-    let reader = Reader::open(Arc::new(RealFs), &data).expect("a store: run --bench import -- --keep first");
+    let reader =
+        Reader::open(Arc::new(RealFs), &data).expect("a store: run --bench import -- --keep first");
     let bench = Bench {
         engine: Engine::new(EngineOptions::default()).expect("an engine"),
         snapshot: reader.snapshot(),
@@ -45,9 +46,13 @@ fn main() {
     };
     let host = bench.text("SELECT host FROM access WHERE time >= '2026-11-09' AND time < '2026-11-10' GROUP BY host ORDER BY count(*) DESC, host LIMIT 1 OFFSET 150");
     let path = bench.text("SELECT path FROM stats.monthly GROUP BY path ORDER BY sum(hits) DESC, path LIMIT 1 OFFSET 100");
-    let hot = bench.text("SELECT path FROM stats.monthly GROUP BY path ORDER BY sum(hits) DESC, path LIMIT 1");
+    let hot = bench
+        .text("SELECT path FROM stats.monthly GROUP BY path ORDER BY sum(hits) DESC, path LIMIT 1");
     println!("host {host}, path {path}, hot path {hot}");
-    println!("{:<4} {:<42} {:>9} {:>9} {:>10} {:>11}  answered by", "", "", "first ms", "median ms", "rows", "examined");
+    println!(
+        "{:<4} {:<42} {:>9} {:>9} {:>10} {:>11}  answered by",
+        "", "", "first ms", "median ms", "rows", "examined"
+    );
     let day = "time >= '2026-11-09' AND time < '2026-11-10'";
     let raw = [
         ("Q1", "host and date", format!("SELECT * FROM access WHERE host = '{host}' AND {day}")),
@@ -82,7 +87,10 @@ fn main() {
     for (name, what, sql) in &raw {
         product *= bench.measure(name, what, sql).powf(1.0 / raw.len() as f64);
     }
-    println!("geometric mean of {} queries over raw events: {product:.1} ms", raw.len());
+    println!(
+        "geometric mean of {} queries over raw events: {product:.1} ms",
+        raw.len()
+    );
     for (name, what, sql) in &rollups {
         bench.measure(name, what, sql);
     }
@@ -94,11 +102,23 @@ impl Bench {
         let (_, batches, figures) = self
             .runtime
             .block_on(async {
-                self.engine.sql(self.snapshot.clone(), Arc::new(NoSystemInfo), sql, None).await?.collect().await
+                self.engine
+                    .sql(self.snapshot.clone(), Arc::new(NoSystemInfo), sql, None)
+                    .await?
+                    .collect()
+                    .await
             })
             .unwrap_or_else(|e| panic!("{sql}: {e}"));
-        let rows = batches.iter().map(arrow::array::RecordBatch::num_rows).sum();
-        (started.elapsed().as_secs_f64() * 1e3, rows, figures, batches)
+        let rows = batches
+            .iter()
+            .map(arrow::array::RecordBatch::num_rows)
+            .sum();
+        (
+            started.elapsed().as_secs_f64() * 1e3,
+            rows,
+            figures,
+            batches,
+        )
     }
 
     fn text(&self, sql: &str) -> String {

@@ -78,14 +78,20 @@ impl Client {
     /// A client of `http://host:port`.
     pub(crate) fn new(url: &str) -> Result<Self> {
         if !url.starts_with("http://") {
-            return Err(Failure::new(USAGE, format!("--server {url}: write it as http://127.0.0.1:7070")));
+            return Err(Failure::new(
+                USAGE,
+                format!("--server {url}: write it as http://127.0.0.1:7070"),
+            ));
         }
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(5)))
             .build()
             .into();
-        Ok(Self { base: url.trim_end_matches('/').to_owned(), agent })
+        Ok(Self {
+            base: url.trim_end_matches('/').to_owned(),
+            agent,
+        })
     }
 
     fn fail(&self, error: impl std::fmt::Display) -> Failure {
@@ -100,9 +106,9 @@ impl Client {
         let status = answer.status();
         let text = answer.body_mut().read_to_string().unwrap_or_default();
         Err(match serde_json::from_str::<ErrorBody>(&text) {
-            Ok(ErrorBody { error: ErrorText { message, hint } }) => {
-                self.fail(hint.map_or(message.clone(), |hint| format!("{message}; {hint}")))
-            }
+            Ok(ErrorBody {
+                error: ErrorText { message, hint },
+            }) => self.fail(hint.map_or(message.clone(), |hint| format!("{message}; {hint}"))),
             Err(_) => self.fail(format!("answered {status}")),
         })
     }
@@ -113,19 +119,31 @@ impl Client {
     }
 
     fn json<T: serde::de::DeserializeOwned>(&self, mut answer: Response<Body>) -> Result<T> {
-        answer.body_mut().with_config().limit(u64::MAX).read_json().map_err(|e| self.fail(e))
+        answer
+            .body_mut()
+            .with_config()
+            .limit(u64::MAX)
+            .read_json()
+            .map_err(|e| self.fail(e))
     }
 
     pub(crate) fn stream_names(&self) -> Result<Vec<String>> {
         let answer = self.get("/api/v1/streams", &[])?;
-        Ok(self.json::<Vec<StreamAnswer>>(answer)?.into_iter().map(|s| s.name).collect())
+        Ok(self
+            .json::<Vec<StreamAnswer>>(answer)?
+            .into_iter()
+            .map(|s| s.name)
+            .collect())
     }
 
     /// The names of all rollups.
     pub(crate) fn rollups(&self) -> Result<Vec<String>> {
         let answer = self.get("/api/v1/rollups", &[])?;
-        let mut names: Vec<String> =
-            self.json::<Vec<StreamAnswer>>(answer)?.into_iter().map(|r| r.name).collect();
+        let mut names: Vec<String> = self
+            .json::<Vec<StreamAnswer>>(answer)?
+            .into_iter()
+            .map(|r| r.name)
+            .collect();
         names.dedup();
         Ok(names)
     }
@@ -133,7 +151,10 @@ impl Client {
     pub(crate) fn position(&self, producer: &str) -> Result<Option<SourcePosition>> {
         let answer = self.get("/api/v1/sources", &[("producer", producer)])?;
         let position: Option<PositionAnswer> = self.json(answer)?;
-        Ok(position.map(|p| SourcePosition { to: p.to, content: p.content }))
+        Ok(position.map(|p| SourcePosition {
+            to: p.to,
+            content: p.content,
+        }))
     }
 
     /// A query; the answer's body in the form of `accept`.
@@ -166,13 +187,21 @@ impl Client {
         ];
         query.extend(request.site.map(|s| ("site", s.to_owned())));
         query.extend(request.tz.map(|tz| ("tz", tz.to_owned())));
-        if let Some(Identity::Range { producer, from, to, content }) = request.identity {
+        if let Some(Identity::Range {
+            producer,
+            from,
+            to,
+            content,
+        }) = request.identity
+        {
             query.push(("producer", producer.clone()));
             query.push(("from", from.to_string()));
             query.push(("to", to.to_string()));
             query.push(("content", content.to_string()));
         }
-        let call = self.agent.post(format!("{}/api/v1/ingest/{}", self.base, request.stream));
+        let call = self
+            .agent
+            .post(format!("{}/api/v1/ingest/{}", self.base, request.stream));
         let call = call.query_pairs(query.iter().map(|(k, v)| (*k, v.as_str())));
         let answer = self.checked(call.content_type("text/plain").send(request.body))?;
         self.json(answer)

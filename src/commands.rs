@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use storage::{Reader, Snapshot};
 
-use crate::cli::{Cli, Command, ConfigCommand, Output, PartitionCommand, QuarantineCommand, StreamCommand};
+use crate::cli::{
+    Cli, Command, ConfigCommand, Output, PartitionCommand, QuarantineCommand, StreamCommand,
+};
 use crate::client::Client;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -57,15 +59,23 @@ impl Context {
         };
         match names.as_slice() {
             [only] => Ok(only.clone()),
-            [] => Err(Failure::usage("the store holds no stream yet; import something first")),
-            several => Err(Failure::usage(format!("name one with --stream: {}", several.join(", ")))),
+            [] => Err(Failure::usage(
+                "the store holds no stream yet; import something first",
+            )),
+            several => Err(Failure::usage(format!(
+                "name one with --stream: {}",
+                several.join(", ")
+            ))),
         }
     }
 }
 
 /// The streams that a user knows of.
 pub(crate) fn stream_names(snapshot: &Arc<Snapshot>) -> Vec<String> {
-    let known = snapshot.streams().iter().filter(|(_, meta)| meta.kind != storage::StreamKind::Quarantine);
+    let known = snapshot
+        .streams()
+        .iter()
+        .filter(|(_, meta)| meta.kind != storage::StreamKind::Quarantine);
     known.map(|(name, _)| name.to_string()).collect()
 }
 
@@ -76,7 +86,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         (Some(url), _) => Place::Server(Client::new(url)?),
         (None, data) => Place::Data(data.clone().unwrap_or_else(|| DATA_DEFAULT.into())),
     };
-    let context = Context { config, place, output: cli.output };
+    let context = Context {
+        config,
+        place,
+        output: cli.output,
+    };
     match cli.command {
         Command::Demo(args) => demo::run(context.config, args),
         Command::Serve(args) => serve(context, args),
@@ -86,10 +100,14 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Slice(args) => sql::slice(&context, args),
         Command::Tail(args) => tail::run(&context, &args),
         Command::Rollup(command) => rollup::run(&context, &command),
-        Command::Stream(StreamCommand::List) => {
-            sql::run(&context, "SELECT * FROM system.streams ORDER BY name", false)
+        Command::Stream(StreamCommand::List) => sql::run(
+            &context,
+            "SELECT * FROM system.streams ORDER BY name",
+            false,
+        ),
+        Command::Stream(StreamCommand::Schema { name }) => {
+            sql::run(&context, &schema_sql(&name)?, false)
         }
-        Command::Stream(StreamCommand::Schema { name }) => sql::run(&context, &schema_sql(&name)?, false),
         Command::Partition(PartitionCommand::List { name }) => {
             sql::run(&context, &partitions_sql(name.as_deref())?, false)
         }
@@ -116,7 +134,9 @@ fn partitions_sql(name: Option<&str>) -> Result<String> {
         None => String::new(),
         Some(name) => format!(" WHERE stream = '{}'", storage::Name::new(name)?),
     };
-    Ok(format!("SELECT * FROM system.partitions{only} ORDER BY 1, 2"))
+    Ok(format!(
+        "SELECT * FROM system.partitions{only} ORDER BY 1, 2"
+    ))
 }
 
 fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> {
@@ -125,7 +145,11 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     }
     let data = match (args.data_dir, context.place) {
         (Some(dir), _) | (None, Place::Data(dir)) => dir,
-        (None, Place::Server(_)) => return Err(Failure::usage("serve works on a directory, not on a server")),
+        (None, Place::Server(_)) => {
+            return Err(Failure::usage(
+                "serve works on a directory, not on a server",
+            ));
+        }
     };
     server::run(&context.config, &data, |address| {
         println!("logmill serves {} at http://{address}/", data.display());
@@ -145,17 +169,41 @@ fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {
     }
     for (key, value) in [
         ("server.http", config.server.http.clone()),
-        ("server.batch_bytes_max", config.server.batch_bytes_max.0.to_string()),
-        ("server.connections_max", config.server.connections_max.to_string()),
-        ("storage.lag", humantime::format_duration(config.storage.lag.0).to_string()),
-        ("storage.memtable_bytes_max", config.storage.memtable_bytes_max.0.to_string()),
-        ("storage.sync_interval", humantime::format_duration(config.storage.sync_interval.0).to_string()),
-        ("ingest.max_future", humantime::format_duration(config.ingest.max_future.0).to_string()),
+        (
+            "server.batch_bytes_max",
+            config.server.batch_bytes_max.0.to_string(),
+        ),
+        (
+            "server.connections_max",
+            config.server.connections_max.to_string(),
+        ),
+        (
+            "storage.lag",
+            humantime::format_duration(config.storage.lag.0).to_string(),
+        ),
+        (
+            "storage.memtable_bytes_max",
+            config.storage.memtable_bytes_max.0.to_string(),
+        ),
+        (
+            "storage.sync_interval",
+            humantime::format_duration(config.storage.sync_interval.0).to_string(),
+        ),
+        (
+            "ingest.max_future",
+            humantime::format_duration(config.ingest.max_future.0).to_string(),
+        ),
         ("ingest.columns_max", config.ingest.columns_max.to_string()),
-        ("query.memory_bytes_max", config.query.memory_bytes_max.0.to_string()),
+        (
+            "query.memory_bytes_max",
+            config.query.memory_bytes_max.0.to_string(),
+        ),
     ] {
         if config.origins.iter().all(|o| o.key != key) {
-            println!("{key} = {value}{}", if origin { "    # default" } else { "" });
+            println!(
+                "{key} = {value}{}",
+                if origin { "    # default" } else { "" }
+            );
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -50,7 +50,11 @@ pub(crate) struct Server {
 
 impl Default for Server {
     fn default() -> Self {
-        Self { http: "127.0.0.1:7070".into(), batch_bytes_max: Bytes(32 << 20), connections_max: 1000 }
+        Self {
+            http: "127.0.0.1:7070".into(),
+            batch_bytes_max: Bytes(32 << 20),
+            connections_max: 1000,
+        }
     }
 }
 
@@ -90,7 +94,9 @@ pub(crate) struct Ingest {
 impl Default for Ingest {
     fn default() -> Self {
         Self {
-            max_future: Span(std::time::Duration::from_micros(ingest::MAX_FUTURE_US.cast_unsigned())),
+            max_future: Span(std::time::Duration::from_micros(
+                ingest::MAX_FUTURE_US.cast_unsigned(),
+            )),
             columns_max: ingest::COLUMNS_MAX,
         }
     }
@@ -106,7 +112,9 @@ pub(crate) struct Query {
 
 impl Default for Query {
     fn default() -> Self {
-        Self { memory_bytes_max: Bytes(query::EngineOptions::default().memory_bytes as u64) }
+        Self {
+            memory_bytes_max: Bytes(query::EngineOptions::default().memory_bytes as u64),
+        }
     }
 }
 
@@ -134,24 +142,27 @@ pub(crate) struct Concern {
 impl Config {
     /// Reads `explicit`, or `logmill.toml` here when there is one, and the environment.
     pub(crate) fn load(explicit: Option<&Path>) -> Result<Self> {
-        let file = explicit.map(Path::to_path_buf).or_else(|| Some(PathBuf::from(FILE)).filter(|p| p.exists()));
+        let file = explicit
+            .map(Path::to_path_buf)
+            .or_else(|| Some(PathBuf::from(FILE)).filter(|p| p.exists()));
         let mut origins = Vec::new();
         let mut table = match &file {
             None => toml::Table::new(),
             Some(path) => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|e| Failure::config(format!("{}: {e}", path.display())))?;
-                let table: toml::Table =
-                    text.parse().map_err(|e| Failure::config(format!("{}: {e}", path.display())))?;
+                let table: toml::Table = text
+                    .parse()
+                    .map_err(|e| Failure::config(format!("{}: {e}", path.display())))?;
                 note(&mut origins, "", &table, &path.display().to_string());
                 table
             }
         };
         overlay_environment(&mut table, &mut origins, std::env::vars())?;
         let source = file.map_or_else(|| "the environment".to_owned(), |p| p.display().to_string());
-        let mut config: Self = table
-            .try_into()
-            .map_err(|e: toml::de::Error| Failure::config(format!("{source}: {}", with_suggestion(e.message()))))?;
+        let mut config: Self = table.try_into().map_err(|e: toml::de::Error| {
+            Failure::config(format!("{source}: {}", with_suggestion(e.message())))
+        })?;
         config.origins = origins;
         config.validate(&source)?;
         Ok(config)
@@ -173,40 +184,68 @@ impl Config {
         if let Err(e) = self.cascade() {
             problems.push(e.to_string());
         }
-        if problems.is_empty() { Ok(()) } else { Err(Failure::config(format!("{source}: {}", problems.join("; ")))) }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::config(format!(
+                "{source}: {}",
+                problems.join("; ")
+            )))
+        }
     }
 
     /// The write concern of a stream where a request names none.
     pub(crate) fn concern(&self, stream: &str) -> storage::Result<storage::WriteConcern> {
-        let Some(concern) = self.stream.get(stream).and_then(|s| s.write_concern.as_ref()) else {
+        let Some(concern) = self
+            .stream
+            .get(stream)
+            .and_then(|s| s.write_concern.as_ref())
+        else {
             return Ok(storage::WriteConcern::default());
         };
-        let w = concern.w.as_ref().map(|w| w.as_str().map_or_else(|| w.to_string(), str::to_owned));
+        let w = concern
+            .w
+            .as_ref()
+            .map(|w| w.as_str().map_or_else(|| w.to_string(), str::to_owned));
         storage::WriteConcern::parse(w.as_deref(), Some(concern.journal))
     }
 
     /// The format of a stream where a request names none.
     pub(crate) fn format(&self, stream: &str) -> ingest::Format {
         let named = self.stream.get(stream).and_then(|s| s.format.as_ref());
-        named.and_then(|f| f.parse().ok()).unwrap_or(ingest::Format::Auto)
+        named
+            .and_then(|f| f.parse().ok())
+            .unwrap_or(ingest::Format::Auto)
     }
 
     /// The aggregator's part.
     pub(crate) fn cascade(&self) -> aggregator::Result<aggregator::Cascade> {
-        let streams = self.stream.iter().filter_map(|(name, s)| Some((name.clone(), s.rollups.clone()?))).collect();
-        aggregator::Cascade::new(aggregator::Config { rollups: self.rollup.clone(), streams })
+        let streams = self
+            .stream
+            .iter()
+            .filter_map(|(name, s)| Some((name.clone(), s.rollups.clone()?)))
+            .collect();
+        aggregator::Cascade::new(aggregator::Config {
+            rollups: self.rollup.clone(),
+            streams,
+        })
     }
 
     /// Storage's part.
     pub(crate) fn store(&self) -> storage::Config {
         let streams = self.stream.iter().filter_map(|(name, stream)| {
-            let config = storage::StreamConfig { partition: stream.partition, order_by: stream.order_by.clone() };
+            let config = storage::StreamConfig {
+                partition: stream.partition,
+                order_by: stream.order_by.clone(),
+            };
             Some((storage::Name::new(name).ok()?, config))
         });
         storage::Config {
             lag_us: self.storage.lag.micros(),
-            memtable_bytes_max: usize::try_from(self.storage.memtable_bytes_max.0).unwrap_or(usize::MAX),
-            sync_interval_ms: u64::try_from(self.storage.sync_interval.0.as_millis()).unwrap_or(u64::MAX),
+            memtable_bytes_max: usize::try_from(self.storage.memtable_bytes_max.0)
+                .unwrap_or(usize::MAX),
+            sync_interval_ms: u64::try_from(self.storage.sync_interval.0.as_millis())
+                .unwrap_or(u64::MAX),
             streams: streams.collect(),
         }
     }
@@ -219,7 +258,9 @@ fn overlay_environment(
     variables: impl Iterator<Item = (String, String)>,
 ) -> Result<()> {
     for (name, text) in variables {
-        let Some(path) = name.strip_prefix(ENVIRONMENT).filter(|p| p.contains("__")) else { continue };
+        let Some(path) = name.strip_prefix(ENVIRONMENT).filter(|p| p.contains("__")) else {
+            continue;
+        };
         let keys: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
         // Numbers, booleans and lists as TOML spells them; anything else is text.
         let value = format!("v = {text}")
@@ -227,7 +268,9 @@ fn overlay_environment(
             .ok()
             .and_then(|mut t| t.remove("v"))
             .unwrap_or_else(|| toml::Value::String(text.clone()));
-        let (last, sections) = keys.split_last().expect("BUG: a split gives at least one piece");
+        let (last, sections) = keys
+            .split_last()
+            .expect("BUG: a split gives at least one piece");
         let mut at = &mut *table;
         for section in sections {
             at = at
@@ -239,17 +282,29 @@ fn overlay_environment(
         at.insert(last.clone(), value);
         let key = keys.join(".");
         origins.retain(|o| o.key != key);
-        origins.push(Origin { key, value: text, origin: name });
+        origins.push(Origin {
+            key,
+            value: text,
+            origin: name,
+        });
     }
     Ok(())
 }
 
 fn note(origins: &mut Vec<Origin>, prefix: &str, table: &toml::Table, origin: &str) {
     for (key, value) in table {
-        let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        let key = if prefix.is_empty() {
+            key.clone()
+        } else {
+            format!("{prefix}.{key}")
+        };
         match value {
             toml::Value::Table(inner) => note(origins, &key, inner, origin),
-            other => origins.push(Origin { key, value: other.to_string(), origin: origin.to_owned() }),
+            other => origins.push(Origin {
+                key,
+                value: other.to_string(),
+                origin: origin.to_owned(),
+            }),
         }
     }
 }
@@ -257,20 +312,31 @@ fn note(origins: &mut Vec<Origin>, prefix: &str, table: &toml::Table, origin: &s
 /// serde says ``unknown field `lagg`, expected one of `lag`, …``: adds the nearest of them.
 fn with_suggestion(message: &str) -> String {
     let mut names = message.split('`').skip(1).step_by(2);
-    let Some(unknown) = names.next().filter(|_| message.starts_with("unknown field")) else {
+    let Some(unknown) = names
+        .next()
+        .filter(|_| message.starts_with("unknown field"))
+    else {
         return message.to_owned();
     };
     let near = names
         .map(|known| (common_letters(unknown, known), known))
         .filter(|(common, known)| common * 2 > known.len())
         .max_by_key(|(common, _)| *common);
-    near.map_or_else(|| message.to_owned(), |(_, known)| format!("{message}; did you mean `{known}`?"))
+    near.map_or_else(
+        || message.to_owned(),
+        |(_, known)| format!("{message}; did you mean `{known}`?"),
+    )
 }
 
 /// Length of the common prefix and suffix: enough to catch a slip of the finger.
 fn common_letters(a: &str, b: &str) -> usize {
     let prefix = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
-    let suffix = a.bytes().rev().zip(b.bytes().rev()).take_while(|(x, y)| x == y).count();
+    let suffix = a
+        .bytes()
+        .rev()
+        .zip(b.bytes().rev())
+        .take_while(|(x, y)| x == y)
+        .count();
     (prefix + suffix).min(a.len()).min(b.len())
 }
 

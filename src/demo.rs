@@ -26,7 +26,10 @@ const BATCH_LINES: usize = 16 * 1024;
 /// one over the hour, so that every chart has a shape.
 fn rate_at(mean: f64, epoch_s: f64) -> f64 {
     let wave = |period: f64, peak: f64| ((epoch_s - peak) / period * std::f64::consts::TAU).cos();
-    mean * (1.0 + 0.55 * wave(86_400.0, 15.0 * 3600.0) + 0.15 * wave(3_600.0, 1_200.0) + 0.1 * wave(660.0, 0.0))
+    mean * (1.0
+        + 0.55 * wave(86_400.0, 15.0 * 3600.0)
+        + 0.15 * wave(3_600.0, 1_200.0)
+        + 0.1 * wave(660.0, 0.0))
 }
 
 /// Runs the demo until Ctrl-C, or for `--seconds`.
@@ -44,8 +47,12 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
         directory.path(),
         |address| {
             println!("The page:   http://{address}/");
-            println!("Ask:        logmill sql --server http://{address} 'SELECT path, sum(hits) AS hits FROM stats.hourly GROUP BY path ORDER BY hits DESC LIMIT 5'");
-            println!("Send lines: curl --data-binary @access.log 'http://{address}/api/v1/ingest/access'");
+            println!(
+                "Ask:        logmill sql --server http://{address} 'SELECT path, sum(hits) AS hits FROM stats.hourly GROUP BY path ORDER BY hits DESC LIMIT 5'"
+            );
+            println!(
+                "Send lines: curl --data-binary @access.log 'http://{address}/api/v1/ingest/access'"
+            );
             println!("Follow:     logmill tail --server http://{address} --where 'status >= 500'");
             println!("A temporary store with sample traffic; Ctrl-C ends it and removes it.");
         },
@@ -55,9 +62,16 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
 
 /// A past first, then a line every so often with stamps of now, until told to stop.
 fn traffic(store: &Arc<Store>, rate: u32, seconds: Option<u64>, stop: &server::Stop) -> Result<()> {
-    let settings = Settings { seed: SystemClock.now_us().cast_unsigned(), ..Settings::demo() };
+    let settings = Settings {
+        seed: SystemClock.now_us().cast_unsigned(),
+        ..Settings::demo()
+    };
     let mut generator = Generator::new(settings);
-    let mut parser = Parser::new(ParseOptions { format: Format::Auto, site: Some("www.example.org".into()), ..ParseOptions::default() });
+    let mut parser = Parser::new(ParseOptions {
+        format: Format::Auto,
+        site: Some("www.example.org".into()),
+        ..ParseOptions::default()
+    });
     let mut lines = Vec::new();
     let mean = f64::from(rate);
     let now_s = SystemClock.now_us().div_euclid(1_000_000);
@@ -131,12 +145,15 @@ fn write_lines(args: &DemoArgs, out: &std::path::Path) -> Result<ExitCode> {
         start: args.start.unwrap_or(defaults.start),
         ..defaults
     });
-    let sink: Box<dyn Write> = if out.as_os_str() == "-" {
-        Box::new(std::io::stdout().lock())
-    } else {
-        let file = std::fs::File::create(out);
-        Box::new(file.map_err(|e| Failure::new(crate::failure::FAILED, format!("{}: {e}", out.display())))?)
-    };
+    let sink: Box<dyn Write> =
+        if out.as_os_str() == "-" {
+            Box::new(std::io::stdout().lock())
+        } else {
+            let file = std::fs::File::create(out);
+            Box::new(file.map_err(|e| {
+                Failure::new(crate::failure::FAILED, format!("{}: {e}", out.display()))
+            })?)
+        };
     let mut sink = std::io::BufWriter::with_capacity(1 << 20, sink);
     let mut line = Vec::new();
     while generator.next_line(&mut line) {

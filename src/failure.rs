@@ -26,7 +26,10 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     pub(crate) fn new(code: u8, what: impl fmt::Display) -> Self {
-        Self { code, error: anyhow::anyhow!("{what}") }
+        Self {
+            code,
+            error: anyhow::anyhow!("{what}"),
+        }
     }
 
     pub(crate) fn usage(what: impl fmt::Display) -> Self {
@@ -77,7 +80,10 @@ impl From<storage::Error> for Failure {
             storage::Error::Rollup { source, .. } if source.is::<aggregator::Error>() => CONFIG,
             other => code_of(other.kind()),
         };
-        Self { code, error: error.into() }
+        Self {
+            code,
+            error: error.into(),
+        }
     }
 }
 
@@ -87,24 +93,36 @@ impl From<query::Error> for Failure {
             query::Kind::Corrupt => CORRUPT,
             _ => FAILED,
         };
-        Self { code, error: error.into() }
+        Self {
+            code,
+            error: error.into(),
+        }
     }
 }
 
 impl From<ingest::Error> for Failure {
     fn from(error: ingest::Error) -> Self {
-        Self { code: FAILED, error: error.into() }
+        Self {
+            code: FAILED,
+            error: error.into(),
+        }
     }
 }
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Self { code: FAILED, error: error.into() }
+        Self {
+            code: FAILED,
+            error: error.into(),
+        }
     }
 }
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        Self { code: FAILED, error }
+        Self {
+            code: FAILED,
+            error,
+        }
     }
 }

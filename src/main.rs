@@ -17,8 +17,13 @@ use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    let filter = EnvFilter::try_from_env("LOGMILL_LOG").unwrap_or_else(|_| EnvFilter::new("logmill=info,warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let filter = EnvFilter::try_from_env("LOGMILL_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("logmill=info,warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
     match commands::run(cli) {
         Ok(code) => code,
         Err(failure) => {

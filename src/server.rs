@@ -16,8 +16,8 @@ mod tail;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -90,7 +90,11 @@ impl Stop {
 }
 
 /// Serves `data` until told to stop; `ready` gets the address.
-pub(crate) fn run(config: &Config, data: &Path, ready: impl FnOnce(SocketAddr)) -> Result<ExitCode> {
+pub(crate) fn run(
+    config: &Config,
+    data: &Path,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<ExitCode> {
     run_with(config, data, ready, |_, stop| {
         while !stop.wait(Duration::from_secs(3600)) {}
         Ok(())
@@ -118,9 +122,12 @@ pub(crate) fn run_with(
         requests: AtomicU64::new(0),
     });
     let runtime = wiring::runtime()?;
-    let listener = runtime
-        .block_on(TcpListener::bind(address))
-        .map_err(|e| Failure::new(crate::failure::FAILED, format!("cannot listen at {address}: {e}")))?;
+    let listener = runtime.block_on(TcpListener::bind(address)).map_err(|e| {
+        Failure::new(
+            crate::failure::FAILED,
+            format!("cannot listen at {address}: {e}"),
+        )
+    })?;
     let address = listener.local_addr()?;
     store.announce(&address.to_string())?;
     ready(address);
@@ -136,13 +143,16 @@ pub(crate) fn run_with(
         });
         runtime.block_on(accept(&listener, app));
         stop.set();
-        side.join().unwrap_or_else(|_| Err(Failure::new(crate::failure::FAILED, "a thread panicked")))
+        side.join()
+            .unwrap_or_else(|_| Err(Failure::new(crate::failure::FAILED, "a thread panicked")))
     });
     runtime.shutdown_timeout(FINISH_WITHIN);
     match Arc::into_inner(store) {
         Some(store) => store.close()?,
         // A query that ignores its end still holds the store: what is acknowledged is in the journal.
-        None => tracing::warn!("a request did not end in time; the store is left to recover at its next start"),
+        None => tracing::warn!(
+            "a request did not end in time; the store is left to recover at its next start"
+        ),
     }
     outcome.map(|()| ExitCode::SUCCESS)
 }
@@ -173,7 +183,12 @@ fn listen_for_signals(stop: &Stop) -> Result<()> {
         }
         stop.set();
     })
-    .map_err(|e| Failure::new(crate::failure::FAILED, format!("cannot listen for signals: {e}")))
+    .map_err(|e| {
+        Failure::new(
+            crate::failure::FAILED,
+            format!("cannot listen for signals: {e}"),
+        )
+    })
 }
 
 /// Accepts until told to stop, then waits for what is under way.
@@ -197,7 +212,9 @@ async fn accept(listener: &TcpListener, app: Arc<App>) {
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&connections).acquire_owned().await else { break };
+        let Ok(place) = Arc::clone(&connections).acquire_owned().await else {
+            break;
+        };
         // Small answers must not wait for the acknowledgement of the packet before.
         if let Err(error) = socket.set_nodelay(true) {
             tracing::debug!(%error, "no TCP_NODELAY");
@@ -207,7 +224,9 @@ async fn accept(listener: &TcpListener, app: Arc<App>) {
         tokio::spawn(async move {
             let _place = place;
             let mut http = hyper::server::conn::http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(64);
+            http.timer(TokioTimer::new())
+                .header_read_timeout(HEADERS_WITHIN)
+                .max_headers(64);
             let connection = http.serve_connection(TokioIo::new(socket), service);
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
@@ -263,11 +282,23 @@ async fn page(uri: Uri) -> Response {
         );
     };
     let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(asset.content_type)),
-        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(dashboards::CONTENT_SECURITY_POLICY)),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(asset.content_type),
+        ),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(dashboards::CONTENT_SECURITY_POLICY),
+        ),
+        (
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (HeaderName::from_static("referrer-policy"), HeaderValue::from_static("no-referrer")),
+        (
+            HeaderName::from_static("referrer-policy"),
+            HeaderValue::from_static("no-referrer"),
+        ),
     ];
     (headers, asset.body).into_response()
 }

@@ -5,7 +5,9 @@ use serde::de::{Deserializer, Error};
 
 /// Reads `512MiB`, `200GB`, `4096`: bytes.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -17,9 +19,15 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         "mib" | "m" => 1 << 20,
         "gib" | "g" => 1 << 30,
         "tib" | "t" => 1 << 40,
-        _ => return Err(format!("{text:?} is not a size; write it as 512MiB or 200GB")),
+        _ => {
+            return Err(format!(
+                "{text:?} is not a size; write it as 512MiB or 200GB"
+            ));
+        }
     };
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a size; write it as 512MiB or 200GB"))?;
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is not a size; write it as 512MiB or 200GB"))?;
     Ok((number * factor as f64) as u64)
 }
 
@@ -55,9 +63,11 @@ impl Span {
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        humantime::parse_duration(&text)
-            .map(Self)
-            .map_err(|e| D::Error::custom(format!("{text:?} is not a duration such as 60s or 100ms: {e}")))
+        humantime::parse_duration(&text).map(Self).map_err(|e| {
+            D::Error::custom(format!(
+                "{text:?} is not a duration such as 60s or 100ms: {e}"
+            ))
+        })
     }
 }
 

@@ -33,7 +33,10 @@ pub(crate) fn disk() -> Arc<RealFs> {
 /// An engine within the configured limits.
 pub(crate) fn engine(config: &Config) -> Result<Engine> {
     let memory_bytes = usize::try_from(config.query.memory_bytes_max.0).unwrap_or(usize::MAX);
-    Ok(Engine::new(EngineOptions { memory_bytes, ..EngineOptions::default() })?)
+    Ok(Engine::new(EngineOptions {
+        memory_bytes,
+        ..EngineOptions::default()
+    })?)
 }
 
 /// What `system.*` learns from a store or a reader.
@@ -46,16 +49,28 @@ pub(crate) struct StoreInfo {
 impl StoreInfo {
     pub(crate) fn of_store(store: &Store) -> Self {
         let status = store.status();
-        Self { sources: sources(store.positions()), last_error: status.poisoned.or(status.seal_error) }
+        Self {
+            sources: sources(store.positions()),
+            last_error: status.poisoned.or(status.seal_error),
+        }
     }
 
     pub(crate) fn of_reader(reader: &storage::Reader) -> Self {
-        Self { sources: sources(reader.positions()), last_error: None }
+        Self {
+            sources: sources(reader.positions()),
+            last_error: None,
+        }
     }
 }
 
 fn sources(positions: Vec<(String, storage::SourcePosition)>) -> Vec<SourceInfo> {
-    positions.into_iter().map(|(producer, at)| SourceInfo { producer, position: at.to }).collect()
+    positions
+        .into_iter()
+        .map(|(producer, at)| SourceInfo {
+            producer,
+            position: at.to,
+        })
+        .collect()
 }
 
 impl SystemInfo for StoreInfo {

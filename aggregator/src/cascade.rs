@@ -31,6 +31,22 @@ pub fn cascade(definitions: &[&Definition], events: &[RecordBatch]) -> Result<Ve
         .collect()
 }
 
+/// The cells of a memtable chunk, made once for each rollup (by its generation) and kept with the
+/// chunk: what every reader of the chunk adds to the tiles.
+pub fn chunk_cells(
+    definition: &Definition,
+    generation: u32,
+    chunk: &storage::Chunk,
+) -> Arc<Result<CellSet>> {
+    chunk.derived(generation, |events| {
+        let sets = cascade(&[definition], std::slice::from_ref(events));
+        sets.map(|mut sets| {
+            sets.pop()
+                .expect("BUG: one definition gives one set of cells")
+        })
+    })
+}
+
 /// A small map by equality: there are a handful of columns.
 type Assoc<K, V> = Vec<(K, V)>;
 

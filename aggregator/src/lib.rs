@@ -31,7 +31,7 @@ mod tile;
 mod verify;
 
 pub use calendar::{Bucket, Calendar, Cursor, Level, WeekStart};
-pub use cascade::cascade;
+pub use cascade::{cascade, chunk_cells};
 pub use cells::{CellSet, Cells, Filter, KeyValue, Projection};
 pub use definition::{Definition, Key, KeyType, Measure, MeasureKind, Number, defaults};
 pub use error::{Error, Result};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use storage::{RollupMeta, SEQ, Snapshot, TIME, read_part};
 
 use crate::calendar::Level;
-use crate::cascade::cascade;
+use crate::cascade::{cascade, chunk_cells};
 use crate::cells::{CellSet, Cells, Filter, Projection};
 use crate::definition::Definition;
 use crate::error::{Error, Result};
@@ -66,15 +66,19 @@ pub fn verify(snapshot: &Snapshot, meta: &RollupMeta) -> Result<Verification> {
         )));
     }
     let raw = recompute(snapshot, meta, &definition)?;
-    let chunks: Vec<Arc<CellSet>> = snapshot
+    let chunks: Vec<Arc<Result<CellSet>>> = snapshot
         .chunks(meta.stream.as_str())
         .iter()
-        .map(|chunk| {
-            let mut sets = cascade(&[&definition], std::slice::from_ref(&chunk.events))?;
-            // The cells that readers of this chunk use, made by one of them or here.
-            Ok(chunk.derived(meta.id, move |_| sets.swap_remove(0)))
-        })
-        .collect::<Result<_>>()?;
+        .map(|chunk| chunk_cells(&definition, meta.id, chunk))
+        .collect();
+    let mut unsealed = Vec::new();
+    for made in &chunks {
+        unsealed.push(
+            (**made)
+                .as_ref()
+                .map_err(|e| Error::invalid(e.to_string()))?,
+        );
+    }
     let mut levels = Vec::new();
     for level in definition.levels() {
         let left: Vec<&Cells> = raw.iter().filter_map(|set| set.level(*level)).collect();
@@ -82,7 +86,7 @@ pub fn verify(snapshot: &Snapshot, meta: &RollupMeta) -> Result<Verification> {
         let tiles = read_tiles(snapshot, meta, &definition, *level)?;
         let right: Vec<&Cells> = tiles
             .iter()
-            .chain(chunks.iter().filter_map(|set| set.level(*level)))
+            .chain(unsealed.iter().filter_map(|set| set.level(*level)))
             .collect();
         let right = merge(&definition, *level, &right);
         levels.push(describe(

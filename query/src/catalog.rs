@@ -58,7 +58,7 @@ impl Catalog {
         tiles: Arc<TileCache>,
         with_seq: bool,
     ) -> Result<Self> {
-        let rollups = rollups(&snapshot, &*system)?;
+        let rollups = rollups(&snapshot)?;
         let asked = Mutex::default();
         Ok(Self {
             inner: Arc::new(Inner {

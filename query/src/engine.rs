@@ -22,8 +22,8 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
-use futures::future::{BoxFuture, Either, select};
 use futures::FutureExt;
+use futures::future::{BoxFuture, Either, select};
 use storage::Snapshot;
 use tokio::sync::watch;
 

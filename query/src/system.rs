@@ -15,7 +15,7 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::common::Result;
 use datafusion::datasource::{MemTable, TableProvider};
 use serde::Serialize;
-use storage::{Name, NewRollup, QUARANTINE, RollupMeta, Snapshot, StreamKind};
+use storage::{Name, QUARANTINE, Snapshot};
 
 use crate::level::Rollup;
 use crate::registry::QueryInfo;
@@ -31,17 +31,6 @@ pub struct SourceInfo {
 
 /// What a snapshot cannot say. Every method has an empty answer to start from.
 pub trait SystemInfo: Send + Sync + Debug {
-    /// The rollups that `stream` gets with its next seal and that `existing` lacks, in a stable order.
-    fn new_rollups(
-        &self,
-        stream: &Name,
-        kind: StreamKind,
-        existing: &[RollupMeta],
-    ) -> Vec<NewRollup> {
-        let _ = (stream, kind, existing);
-        Vec::new()
-    }
-
     /// Ordered sources and how far each was taken.
     fn sources(&self) -> Vec<SourceInfo> {
         Vec::new()
@@ -318,7 +307,7 @@ fn rollups(view: &View<'_>) -> Vec<Column> {
             .filter(|p| p.seq.0 < rollup.meta.first_seq);
         let complete_from = older.map(|p| p.time.1.saturating_add(1)).max();
         for level in rollup.definition.levels() {
-            let tiles = manifest.tiles_of(rollup.meta.id).filter(|_| rollup.sealed);
+            let tiles = manifest.tiles_of(rollup.meta.id);
             let sections = tiles.flat_map(|t| &t.files).flat_map(|f| &f.sections);
             let (mut cells, mut bytes) = (0, 0);
             for section in sections.filter(|s| s.level == level.as_str()) {
@@ -335,19 +324,13 @@ fn rollups(view: &View<'_>) -> Vec<Column> {
             "last_run",
             of(&rows, |r| Some(manifest.sealed_seq.max(r.0.meta.first_seq))),
         ),
-        stamp(
-            "last_run_at",
-            of(&rows, |r| r.0.sealed.then_some(manifest.sealed_at_us)),
-        ),
+        stamp("last_run_at", of(&rows, |_| Some(manifest.sealed_at_us))),
         int("waiting", of(&rows, |r| Some(r.2))),
         int("rows", of(&rows, |r| Some(r.3))),
         int("bytes", of(&rows, |r| Some(r.4))),
         stamp("complete_from", of(&rows, |r| r.5)),
         text("last_error", of(&rows, |_| last_error.clone())),
-        int(
-            "last_ms",
-            of(&rows, |r| r.0.sealed.then_some(manifest.sealed_ms)),
-        ),
+        int("last_ms", of(&rows, |_| Some(manifest.sealed_ms))),
         text("stream", of(&rows, |r| Some(r.0.meta.stream.to_string()))),
         text(
             "by",
@@ -366,10 +349,7 @@ fn rollups(view: &View<'_>) -> Vec<Column> {
             "timezone",
             of(&rows, |r| Some(r.0.definition.timezone().name().to_owned())),
         ),
-        int(
-            "generation",
-            of(&rows, |r| r.0.sealed.then_some(u64::from(r.0.meta.id))),
-        ),
+        int("generation", of(&rows, |r| Some(u64::from(r.0.meta.id)))),
     ]
 }
 

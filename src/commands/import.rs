@@ -31,13 +31,19 @@ const READ_AHEAD: usize = 3;
 const GENERATIONS_MAX: u32 = 1000;
 
 pub(super) fn zone(name: &str) -> Result<chrono_tz::Tz> {
-    name.parse().map_err(|_| Failure::usage(format!("{name:?} is not an IANA time zone such as Europe/Berlin")))
+    name.parse().map_err(|_| {
+        Failure::usage(format!(
+            "{name:?} is not an IANA time zone such as Europe/Berlin"
+        ))
+    })
 }
 
 pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     let stream = Name::new(&args.stream).map_err(|e| Failure::usage(format!("--stream: {e}")))?;
     if stream.as_str().starts_with('_') {
-        return Err(Failure::usage("--stream: names that begin with _ belong to the store itself"));
+        return Err(Failure::usage(
+            "--stream: names that begin with _ belong to the store itself",
+        ));
     }
     let options = ParseOptions {
         format: match &args.format {
@@ -55,7 +61,8 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     let concern = concern(context, args, &stream)?;
     // A file that is not there is told before anything is taken.
     for file in args.files.iter().filter(|f| f.as_os_str() != "-") {
-        std::fs::metadata(file).map_err(|e| Failure::new(FAILED, format!("{}: {e}", file.display())))?;
+        std::fs::metadata(file)
+            .map_err(|e| Failure::new(FAILED, format!("{}: {e}", file.display())))?;
     }
     let mut summary = Summary::start();
     let outcome = match &context.place {
@@ -87,7 +94,10 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
 
 fn concern(context: &Context, args: &ImportArgs, stream: &Name) -> Result<WriteConcern> {
     if args.w.is_none() && !args.journal {
-        return context.config.concern(stream.as_str()).map_err(Failure::config);
+        return context
+            .config
+            .concern(stream.as_str())
+            .map_err(Failure::config);
     }
     WriteConcern::parse(args.w.as_deref(), Some(args.journal)).map_err(Failure::usage)
 }
@@ -123,14 +133,27 @@ fn import_file(
     let from_stdin = file.as_os_str() == "-";
     let shown = file.display().to_string();
     let plain = !from_stdin && ingest::Compression::of(file) == ingest::Compression::None;
-    summary.begin_file(&shown, std::fs::metadata(file).ok().filter(|_| plain).map(|m| m.len()));
+    summary.begin_file(
+        &shown,
+        std::fs::metadata(file)
+            .ok()
+            .filter(|_| plain)
+            .map(|m| m.len()),
+    );
     let known = if from_stdin {
-        Known { producer: None, skip: 0, hasher: Xxh3Default::new() }
+        Known {
+            producer: None,
+            skip: 0,
+            hasher: Xxh3Default::new(),
+        }
     } else {
         know(sink, file, args, options)?
     };
-    let source: Box<dyn Read + Send> =
-        if from_stdin { Box::new(std::io::stdin()) } else { ingest::open(file)? };
+    let source: Box<dyn Read + Send> = if from_stdin {
+        Box::new(std::io::stdin())
+    } else {
+        ingest::open(file)?
+    };
     let (mut source, skipped_lines, skip) = skip_known(source, known.skip, &shown)?;
     if skip > 0 {
         summary.skip(skipped_lines, skip);
@@ -151,7 +174,10 @@ fn import_file(
             }
         });
         while let Ok(block) = read.recv() {
-            let Some(block) = block.map_err(|e| Failure::new(FAILED, format!("{shown}: {e}")))? else { break };
+            let Some(block) = block.map_err(|e| Failure::new(FAILED, format!("{shown}: {e}")))?
+            else {
+                break;
+            };
             hasher.update(&block.bytes);
             let identity = known.producer.as_ref().map(|producer| Identity::Range {
                 producer: producer.clone(),
@@ -159,7 +185,14 @@ fn import_file(
                 to: block.end_byte,
                 content: hasher.digest(),
             });
-            format = sink.take(Piece { source: &shown, block, identity }, summary)?;
+            format = sink.take(
+                Piece {
+                    source: &shown,
+                    block,
+                    identity,
+                },
+                summary,
+            )?;
         }
         Ok(())
     });
@@ -172,7 +205,10 @@ fn import_file(
 
 type Blocks = ingest::Result<Option<Block>>;
 
-fn block_channel() -> (std::sync::mpsc::SyncSender<Blocks>, std::sync::mpsc::Receiver<Blocks>) {
+fn block_channel() -> (
+    std::sync::mpsc::SyncSender<Blocks>,
+    std::sync::mpsc::Receiver<Blocks>,
+) {
     std::sync::mpsc::sync_channel(READ_AHEAD)
 }
 
@@ -184,7 +220,11 @@ fn know(sink: &dyn Sink, file: &Path, args: &ImportArgs, options: &ParseOptions)
     let mut positions: Vec<(String, SourcePosition)> = Vec::new();
     let mut free = None;
     for generation in 1..=GENERATIONS_MAX {
-        let name = if generation == 1 { base.clone() } else { format!("{base}#{generation}") };
+        let name = if generation == 1 {
+            base.clone()
+        } else {
+            format!("{base}#{generation}")
+        };
         match sink.position(&name)? {
             Some(position) => positions.push((name, position)),
             None => {
@@ -193,8 +233,20 @@ fn know(sink: &dyn Sink, file: &Path, args: &ImportArgs, options: &ParseOptions)
             }
         }
     }
-    let free = free.ok_or_else(|| Failure::new(FAILED, format!("{}: {GENERATIONS_MAX} contents are known under this path", file.display())))?;
-    let new = Known { producer: Some(free), skip: 0, hasher: Xxh3Default::new() };
+    let free = free.ok_or_else(|| {
+        Failure::new(
+            FAILED,
+            format!(
+                "{}: {GENERATIONS_MAX} contents are known under this path",
+                file.display()
+            ),
+        )
+    })?;
+    let new = Known {
+        producer: Some(free),
+        skip: 0,
+        hasher: Xxh3Default::new(),
+    };
     if args.again || positions.is_empty() {
         return Ok(new);
     }
@@ -213,7 +265,11 @@ fn know(sink: &dyn Sink, file: &Path, args: &ImportArgs, options: &ParseOptions)
         if at < position.to {
             break;
         }
-        if hasher.digest() == position.content && found.as_ref().is_none_or(|(best, _)| positions[*best].1.to <= position.to) {
+        if hasher.digest() == position.content
+            && found
+                .as_ref()
+                .is_none_or(|(best, _)| positions[*best].1.to <= position.to)
+        {
             found = Some((i, hasher.clone()));
         }
     }
@@ -221,16 +277,26 @@ fn know(sink: &dyn Sink, file: &Path, args: &ImportArgs, options: &ParseOptions)
         None => new,
         Some((i, hasher)) => {
             let (name, position) = positions.swap_remove(i);
-            Known { producer: Some(name), skip: position.to, hasher }
+            Known {
+                producer: Some(name),
+                skip: position.to,
+                hasher,
+            }
         }
     })
 }
 
-fn hash_up_to(source: &mut dyn Read, hasher: &mut Xxh3Default, wanted: u64) -> std::io::Result<u64> {
+fn hash_up_to(
+    source: &mut dyn Read,
+    hasher: &mut Xxh3Default,
+    wanted: u64,
+) -> std::io::Result<u64> {
     let mut buffer = vec![0; 1 << 20];
     let mut read = 0;
     while read < wanted {
-        let most = usize::try_from(wanted - read).unwrap_or(usize::MAX).min(buffer.len());
+        let most = usize::try_from(wanted - read)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
         match source.read(&mut buffer[..most])? {
             0 => break,
             n => {
@@ -243,12 +309,20 @@ fn hash_up_to(source: &mut dyn Read, hasher: &mut Xxh3Default, wanted: u64) -> s
 }
 
 /// Passes over what is known and counts its lines.
-fn skip_known(mut source: Box<dyn Read + Send>, skip: u64, shown: &str) -> Result<(Box<dyn Read + Send>, u64, u64)> {
+fn skip_known(
+    mut source: Box<dyn Read + Send>,
+    skip: u64,
+    shown: &str,
+) -> Result<(Box<dyn Read + Send>, u64, u64)> {
     let mut buffer = vec![0; 1 << 20];
     let (mut read, mut lines, mut last) = (0, 0, b'\n');
     while read < skip {
-        let most = usize::try_from(skip - read).unwrap_or(usize::MAX).min(buffer.len());
-        let n = source.read(&mut buffer[..most]).map_err(|e| Failure::new(FAILED, format!("{shown}: {e}")))?;
+        let most = usize::try_from(skip - read)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        let n = source
+            .read(&mut buffer[..most])
+            .map_err(|e| Failure::new(FAILED, format!("{shown}: {e}")))?;
         if n == 0 {
             break;
         }

@@ -23,7 +23,10 @@ fn seal(context: &Context) -> Result<ExitCode> {
     let (cutoff, events) = match &context.place {
         Place::Server(client) => {
             let answer = client.post("/api/v1/rollups/run")?;
-            (answer["last_run"].as_u64().unwrap_or(0), answer["events"].as_u64().unwrap_or(0))
+            (
+                answer["last_run"].as_u64().unwrap_or(0),
+                answer["events"].as_u64().unwrap_or(0),
+            )
         }
         Place::Data(data) => {
             let store = wiring::open_store(data, &context.config)?;
@@ -37,14 +40,26 @@ fn seal(context: &Context) -> Result<ExitCode> {
 }
 
 /// Verifies the named rollup, or all, over one snapshot.
-pub(crate) fn verify_snapshot(snapshot: &Snapshot, name: Option<&str>) -> Result<Vec<Verification>> {
+pub(crate) fn verify_snapshot(
+    snapshot: &Snapshot,
+    name: Option<&str>,
+) -> Result<Vec<Verification>> {
     let rollups = &snapshot.manifest().rollups;
-    let wanted: Vec<_> = rollups.iter().filter(|r| name.is_none_or(|n| n == r.name.as_str())).collect();
+    let wanted: Vec<_> = rollups
+        .iter()
+        .filter(|r| name.is_none_or(|n| n == r.name.as_str()))
+        .collect();
     if let Some(name) = name.filter(|_| wanted.is_empty()) {
         let known: Vec<&str> = rollups.iter().map(|r| r.name.as_str()).collect();
-        return Err(Failure::usage(format!("there is no rollup {name:?}; there are {}", known.join(", "))));
+        return Err(Failure::usage(format!(
+            "there is no rollup {name:?}; there are {}",
+            known.join(", ")
+        )));
     }
-    wanted.into_iter().map(|r| aggregator::verify(snapshot, r).map_err(|e| Failure::new(FAILED, e))).collect()
+    wanted
+        .into_iter()
+        .map(|r| aggregator::verify(snapshot, r).map_err(|e| Failure::new(FAILED, e)))
+        .collect()
 }
 
 fn verify(context: &Context, name: Option<&str>) -> Result<ExitCode> {
@@ -67,17 +82,28 @@ fn verify(context: &Context, name: Option<&str>) -> Result<ExitCode> {
         }
     };
     if matches!(context.output, Some(Output::Json | Output::Ndjson)) {
-        println!("{}", serde_json::to_string(&found).map_err(anyhow::Error::from)?);
+        println!(
+            "{}",
+            serde_json::to_string(&found).map_err(anyhow::Error::from)?
+        );
     } else {
         show(&found);
     }
     let differences: u64 = found.iter().map(Verification::differences).sum();
-    Ok(if differences == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if differences == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    })
 }
 
 fn show(found: &[Verification]) {
     for rollup in found {
-        println!("{}: {} events recomputed from raw", rollup.rollup, grouped(rollup.events));
+        println!(
+            "{}: {} events recomputed from raw",
+            rollup.rollup,
+            grouped(rollup.events)
+        );
         for level in &rollup.levels {
             println!(
                 "  {:<7} {:>14} cells  {} differences",

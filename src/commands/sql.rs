@@ -32,9 +32,13 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
     match &context.place {
         Place::Server(client) if explain => {
             let mut text = String::new();
-            client.sql(sql, "application/json")?.read_to_string(&mut text)?;
-            let answer: serde_json::Value = serde_json::from_str(&text).map_err(anyhow::Error::from)?;
-            let figures: Figures = serde_json::from_value(answer["stats"].clone()).map_err(anyhow::Error::from)?;
+            client
+                .sql(sql, "application/json")?
+                .read_to_string(&mut text)?;
+            let answer: serde_json::Value =
+                serde_json::from_str(&text).map_err(anyhow::Error::from)?;
+            let figures: Figures =
+                serde_json::from_value(answer["stats"].clone()).map_err(anyhow::Error::from)?;
             show(&figures, context.output)?;
         }
         Place::Server(client) => relay(client, sql, form)?,
@@ -50,7 +54,8 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
                         batch?;
                     }
                 } else {
-                    let mut writer = Writer::new(form, &answer.schema, std::io::BufWriter::new(out))?;
+                    let mut writer =
+                        Writer::new(form, &answer.schema, std::io::BufWriter::new(out))?;
                     while let Some(batch) = answer.stream.next().await {
                         writer.batch(&batch?)?;
                     }
@@ -91,7 +96,10 @@ fn relay(client: &Client, sql: &str, form: Form) -> Result<()> {
 
 fn show(figures: &Figures, output: Option<Output>) -> Result<()> {
     if matches!(output, Some(Output::Json | Output::Ndjson)) {
-        println!("{}", serde_json::to_string(figures).map_err(anyhow::Error::from)?);
+        println!(
+            "{}",
+            serde_json::to_string(figures).map_err(anyhow::Error::from)?
+        );
         return Ok(());
     }
     println!("answered by    {}", figures.answered_by.join(", "));

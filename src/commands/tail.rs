@@ -35,11 +35,21 @@ pub(super) fn run(context: &Context, args: &TailArgs) -> Result<ExitCode> {
                 let reader = Reader::open(wiring::disk(), data)?;
                 let next = reader.snapshot().next_seq();
                 if next > from {
-                    let condition = args.condition.as_ref().map(|c| format!(" AND ({c})")).unwrap_or_default();
-                    let sql = format!("SELECT * FROM \"{stream}\" WHERE _seq >= {from}{condition} ORDER BY _seq");
+                    let condition = args
+                        .condition
+                        .as_ref()
+                        .map(|c| format!(" AND ({c})"))
+                        .unwrap_or_default();
+                    let sql = format!(
+                        "SELECT * FROM \"{stream}\" WHERE _seq >= {from}{condition} ORDER BY _seq"
+                    );
                     let system = Arc::new(StoreInfo::of_reader(&reader));
                     let (schema, batches, _) = runtime.block_on(async {
-                        engine.sql(reader.snapshot(), system, &sql, None).await?.collect().await
+                        engine
+                            .sql(reader.snapshot(), system, &sql, None)
+                            .await?
+                            .collect()
+                            .await
                     })?;
                     let mut writer = Writer::new(Form::Ndjson, &schema, &mut out)?;
                     for batch in &batches {

@@ -35,14 +35,24 @@ fn sizes_durations_streams_and_rollups_are_read() {
     .expect("reads");
     assert_eq!(config.store().lag_us, 5_000_000);
     assert_eq!(config.store().memtable_bytes_max, 64 << 20);
-    assert_eq!(config.concern("web").expect("a concern"), storage::WriteConcern::JOURNALED);
+    assert_eq!(
+        config.concern("web").expect("a concern"),
+        storage::WriteConcern::JOURNALED
+    );
     assert_eq!(config.format("web"), ingest::Format::Combined);
-    assert!(config.origins.iter().any(|o| o.key == "storage.lag" && o.origin.ends_with("logmill.toml")));
+    assert!(
+        config
+            .origins
+            .iter()
+            .any(|o| o.key == "storage.lag" && o.origin.ends_with("logmill.toml"))
+    );
 }
 
 #[test]
 fn all_problems_are_named_at_once() {
-    let error = parse("[stream.Bad]\n[stream.web]\nformat = \"combind\"\nwrite_concern = { w = 2 }").expect_err("refused");
+    let error =
+        parse("[stream.Bad]\n[stream.web]\nformat = \"combind\"\nwrite_concern = { w = 2 }")
+            .expect_err("refused");
     for part in ["[stream.Bad]", "combind", "w=2 needs 2 nodes"] {
         assert!(error.to_string().contains(part), "{error}");
     }

@@ -9,27 +9,46 @@ use serde_json::json;
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
         Ok(bytes) => json_bytes(status, bytes),
-        Err(e) => error(StatusCode::INTERNAL_SERVER_ERROR, "internal", &e.to_string(), None),
+        Err(e) => error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            &e.to_string(),
+            None,
+        ),
     }
 }
 
 /// A JSON answer that is written already.
 pub(super) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response {
     let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        ),
+        (
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
     ];
     (status, headers, bytes).into_response()
 }
 
 /// An error answer.
 pub(super) fn error(status: StatusCode, code: &str, message: &str, hint: Option<&str>) -> Response {
-    json(status, &json!({ "error": { "code": code, "message": message, "hint": hint } }))
+    json(
+        status,
+        &json!({ "error": { "code": code, "message": message, "hint": hint } }),
+    )
 }
 
 /// The answer to a request that is wrong in itself.
 pub(super) fn bad_request(message: impl std::fmt::Display) -> Response {
-    error(StatusCode::BAD_REQUEST, "invalid", &message.to_string(), None)
+    error(
+        StatusCode::BAD_REQUEST,
+        "invalid",
+        &message.to_string(),
+        None,
+    )
 }
 
 /// What the store's errors are in HTTP.
@@ -38,10 +57,22 @@ pub(super) fn of_storage(e: &storage::Error) -> Response {
     let (status, code, hint) = match e.kind() {
         Kind::Invalid => (StatusCode::BAD_REQUEST, "invalid", None),
         Kind::Conflict => (StatusCode::UNPROCESSABLE_ENTITY, "key_reused", None),
-        Kind::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded", Some("send it again shortly")),
-        Kind::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "disk_full", Some("free some space; writes resume by themselves")),
+        Kind::Overloaded => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "overloaded",
+            Some("send it again shortly"),
+        ),
+        Kind::DiskFull => (
+            StatusCode::INSUFFICIENT_STORAGE,
+            "disk_full",
+            Some("free some space; writes resume by themselves"),
+        ),
         Kind::Unavailable | Kind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", None),
-        Kind::Disk => (StatusCode::SERVICE_UNAVAILABLE, "unknown", Some("the outcome is unknown; send it again with the same key")),
+        Kind::Disk => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unknown",
+            Some("the outcome is unknown; send it again with the same key"),
+        ),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal", None),
     };
     error(status, code, &e.to_string(), hint)

@@ -20,8 +20,8 @@ use super::{App, answer};
 /// Failed items that an answer lists; the others are counted.
 const ERRORS_MAX: usize = 1000;
 const PARAMETERS: [&str; 14] = [
-    "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer", "from", "to",
-    "content",
+    "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer",
+    "from", "to", "content",
 ];
 
 /// What a request asks for.
@@ -67,7 +67,10 @@ pub(super) async fn ingest(
             return too_large(limit);
         }
     };
-    let encoding = headers.get(header::CONTENT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("identity");
+    let encoding = headers
+        .get(header::CONTENT_ENCODING)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or("identity");
     let encoding = encoding.to_ascii_lowercase();
     if let Some(Identity::Key { body_hash, .. }) = &mut asked.identity {
         *body_hash = xxh3_64(&body);
@@ -80,7 +83,12 @@ pub(super) async fn ingest(
         return answer::json(StatusCode::ACCEPTED, &json!({}));
     }
     let Ok(taken) = task.await else {
-        return answer::error(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the request's task failed", None);
+        return answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the request's task failed",
+            None,
+        );
     };
     match taken {
         Err(refused) => *refused,
@@ -100,7 +108,13 @@ enum Taken {
 }
 
 /// Parses and hands the batch to the store: on a thread that may wait.
-fn take(app: &App, mut asked: Asked, body: &Bytes, encoding: &str, limit: usize) -> Result<Taken, Box<Response>> {
+fn take(
+    app: &App,
+    mut asked: Asked,
+    body: &Bytes,
+    encoding: &str,
+    limit: usize,
+) -> Result<Taken, Box<Response>> {
     let lines = decode(body, encoding, limit)?;
     let snapshot = app.store.snapshot();
     if let Some(meta) = snapshot.streams().get(&asked.stream) {
@@ -112,7 +126,8 @@ fn take(app: &App, mut asked: Asked, body: &Bytes, encoding: &str, limit: usize)
         .map_err(|e| Box::new(answer::bad_request(e)))?;
     let kind = kind_of(&parsed, &snapshot, &asked.stream);
     let told = tell(&parsed);
-    let nothing = parsed.events.num_rows() == 0 && parsed.quarantine.is_empty() && asked.identity.is_none();
+    let nothing =
+        parsed.events.num_rows() == 0 && parsed.quarantine.is_empty() && asked.identity.is_none();
     if asked.debug || nothing {
         let ack = Ack {
             accepted: parsed.events.num_rows() as u64,
@@ -144,7 +159,10 @@ fn take(app: &App, mut asked: Asked, body: &Bytes, encoding: &str, limit: usize)
 
 /// A batch without a format goes to quarantine and makes no stream what it is not.
 fn kind_of(parsed: &Parsed, snapshot: &storage::Snapshot, stream: &Name) -> StreamKind {
-    snapshot.streams().get(stream).map_or(parsed.kind, |meta| meta.kind)
+    snapshot
+        .streams()
+        .get(stream)
+        .map_or(parsed.kind, |meta| meta.kind)
 }
 
 fn ask(
@@ -153,12 +171,20 @@ fn ask(
     parameters: &HashMap<String, String>,
     headers: &HeaderMap,
 ) -> Result<Asked, String> {
-    if let Some(unknown) = parameters.keys().find(|k| !PARAMETERS.contains(&k.as_str())) {
-        return Err(format!("unknown parameter {unknown:?}; there are {}", PARAMETERS.join(", ")));
+    if let Some(unknown) = parameters
+        .keys()
+        .find(|k| !PARAMETERS.contains(&k.as_str()))
+    {
+        return Err(format!(
+            "unknown parameter {unknown:?}; there are {}",
+            PARAMETERS.join(", ")
+        ));
     }
     let stream = Name::new(stream).map_err(|e| e.to_string())?;
     if stream.as_str().starts_with('_') {
-        return Err(format!("{stream}: names that begin with _ belong to the store itself"));
+        return Err(format!(
+            "{stream}: names that begin with _ belong to the store itself"
+        ));
     }
     let text = |name: &str| parameters.get(name).map(String::as_str);
     let flag = |name: &str| match text(name) {
@@ -166,10 +192,19 @@ fn ask(
         Some("true" | "1") => Ok(true),
         Some(other) => Err(format!("{name}={other}: write true or false")),
     };
-    let number = |name: &str| text(name).map(|t| t.parse::<u64>().map_err(|_| format!("{name}={t}: write a number"))).transpose();
+    let number = |name: &str| {
+        text(name)
+            .map(|t| {
+                t.parse::<u64>()
+                    .map_err(|_| format!("{name}={t}: write a number"))
+            })
+            .transpose()
+    };
     let j = text("j").map(|_| flag("j")).transpose()?;
     let concern = if text("w").is_none() && j.is_none() {
-        app.config.concern(stream.as_str()).map_err(|e| e.to_string())?
+        app.config
+            .concern(stream.as_str())
+            .map_err(|e| e.to_string())?
     } else {
         WriteConcern::parse(text("w"), j).map_err(|e| e.to_string())?
     };
@@ -177,11 +212,23 @@ fn ask(
         Some(format) => format.parse().map_err(|e: ingest::Error| e.to_string())?,
         None => app.config.format(stream.as_str()),
     };
-    let tz = text("tz").map(|z| z.parse().map_err(|_| format!("tz={z}: write an IANA zone such as Europe/Berlin"))).transpose()?;
-    let key = headers.get("idempotency-key").map(|v| v.to_str().map_err(|_| "Idempotency-Key is not ASCII text"));
+    let tz = text("tz")
+        .map(|z| {
+            z.parse()
+                .map_err(|_| format!("tz={z}: write an IANA zone such as Europe/Berlin"))
+        })
+        .transpose()?;
+    let key = headers
+        .get("idempotency-key")
+        .map(|v| v.to_str().map_err(|_| "Idempotency-Key is not ASCII text"));
     let identity = match (key.transpose()?, text("producer")) {
-        (Some(_), Some(_)) => return Err("send an Idempotency-Key or a producer's range, not both".into()),
-        (Some(key), None) => Some(Identity::Key { key: format!("{stream}\0{key}"), body_hash: 0 }),
+        (Some(_), Some(_)) => {
+            return Err("send an Idempotency-Key or a producer's range, not both".into());
+        }
+        (Some(key), None) => Some(Identity::Key {
+            key: format!("{stream}\0{key}"),
+            body_hash: 0,
+        }),
         (None, None) => None,
         (None, Some(producer)) => {
             let (Some(from), Some(to)) = (number("from")?, number("to")?) else {
@@ -190,7 +237,12 @@ fn ask(
             if to < from {
                 return Err(format!("the range {from}..{to} runs backwards"));
             }
-            Some(Identity::Range { producer: producer.to_owned(), from, to, content: number("content")?.unwrap_or(0) })
+            Some(Identity::Range {
+                producer: producer.to_owned(),
+                from,
+                to,
+                content: number("content")?.unwrap_or(0),
+            })
         }
     };
     let options = ParseOptions {
@@ -206,7 +258,14 @@ fn ask(
         ..ParseOptions::default()
     };
     let source = text("source").unwrap_or("http").into();
-    Ok(Asked { stream, concern, options, identity, source, debug: flag("debug")? })
+    Ok(Asked {
+        stream,
+        concern,
+        options,
+        identity,
+        source,
+        debug: flag("debug")?,
+    })
 }
 
 fn too_large(limit: usize) -> Response {
@@ -225,7 +284,11 @@ fn decode(body: &Bytes, encoding: &str, limit: usize) -> Result<Bytes, Box<Respo
         "gzip" | "x-gzip" => Box::new(flate2::read::MultiGzDecoder::new(body.as_ref())),
         "zstd" => match zstd::stream::read::Decoder::new(body.as_ref()) {
             Ok(decoder) => Box::new(decoder),
-            Err(e) => return Err(Box::new(answer::bad_request(format!("the body is not zstd: {e}")))),
+            Err(e) => {
+                return Err(Box::new(answer::bad_request(format!(
+                    "the body is not zstd: {e}"
+                ))));
+            }
         },
         other => {
             return Err(Box::new(answer::error(
@@ -240,7 +303,11 @@ fn decode(body: &Bytes, encoding: &str, limit: usize) -> Result<Bytes, Box<Respo
     reader
         .take(limit as u64 + 1)
         .read_to_end(&mut lines)
-        .map_err(|e| Box::new(answer::bad_request(format!("the body is not {encoding}: {e}"))))?;
+        .map_err(|e| {
+            Box::new(answer::bad_request(format!(
+                "the body is not {encoding}: {e}"
+            )))
+        })?;
     if lines.len() > limit {
         return Err(Box::new(too_large(limit)));
     }
@@ -249,14 +316,26 @@ fn decode(body: &Bytes, encoding: &str, limit: usize) -> Result<Bytes, Box<Respo
 
 fn tell(parsed: &Parsed) -> Told {
     let errors = parsed.quarantine.iter().take(ERRORS_MAX);
-    let errors: Vec<Failed> =
-        errors.map(|q| Failed { index: q.index, reason: format!("{}: {}", q.reason, q.detail) }).collect();
+    let errors: Vec<Failed> = errors
+        .map(|q| Failed {
+            index: q.index,
+            reason: format!("{}: {}", q.reason, q.detail),
+        })
+        .collect();
     let omitted = (parsed.quarantine.len() - errors.len()) as u64;
-    Told { empty: parsed.empty, errors, omitted }
+    Told {
+        empty: parsed.empty,
+        errors,
+        omitted,
+    }
 }
 
 fn success(ack: &Ack, told: &Told, concern: WriteConcern) -> Response {
-    let errors: Vec<_> = told.errors.iter().map(|e| json!({ "index": e.index, "reason": e.reason })).collect();
+    let errors: Vec<_> = told
+        .errors
+        .iter()
+        .map(|e| json!({ "index": e.index, "reason": e.reason }))
+        .collect();
     answer::json(
         StatusCode::OK,
         &json!({

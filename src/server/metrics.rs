@@ -11,7 +11,8 @@ use axum::response::{IntoResponse, Response};
 use super::App;
 
 /// The text format of exposition, version 0.0.4.
-const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const CONTENT_TYPE: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 struct Text(String);
 
@@ -36,23 +37,64 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     events(&mut text, &app);
     rollups(&mut text, &app);
     let status = app.store.status();
-    text.single("logmill_memtable_bytes", "gauge", "Memory held by events not yet in parts.", status.memtable_bytes);
-    text.single("logmill_durable_seq", "gauge", "End of the sequence numbers synced in the journal.", status.durable_seq);
-    text.single("logmill_poisoned", "gauge", "1 after a disk error that stopped writes.", u8::from(status.poisoned.is_some()));
-    text.single("logmill_seal_failing", "gauge", "1 while the last seal has failed.", u8::from(status.seal_error.is_some()));
+    text.single(
+        "logmill_memtable_bytes",
+        "gauge",
+        "Memory held by events not yet in parts.",
+        status.memtable_bytes,
+    );
+    text.single(
+        "logmill_durable_seq",
+        "gauge",
+        "End of the sequence numbers synced in the journal.",
+        status.durable_seq,
+    );
+    text.single(
+        "logmill_poisoned",
+        "gauge",
+        "1 after a disk error that stopped writes.",
+        u8::from(status.poisoned.is_some()),
+    );
+    text.single(
+        "logmill_seal_failing",
+        "gauge",
+        "1 while the last seal has failed.",
+        u8::from(status.seal_error.is_some()),
+    );
     let requests = app.requests.load(Ordering::Relaxed);
-    text.single("logmill_http_requests_total", "counter", "Ingest and SQL requests.", requests);
-    text.single("logmill_queries_running", "gauge", "Queries that are running.", app.engine.queries().len());
-    text.single("logmill_uptime_seconds", "gauge", "Time since the start.", app.started.elapsed().as_secs());
+    text.single(
+        "logmill_http_requests_total",
+        "counter",
+        "Ingest and SQL requests.",
+        requests,
+    );
+    text.single(
+        "logmill_queries_running",
+        "gauge",
+        "Queries that are running.",
+        app.engine.queries().len(),
+    );
+    text.single(
+        "logmill_uptime_seconds",
+        "gauge",
+        "Time since the start.",
+        app.started.elapsed().as_secs(),
+    );
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text.0).into_response()
 }
 
 fn events(text: &mut Text, app: &App) {
     let counters = app.store.counters();
     for (what, help) in [
-        ("received", "Items that came: stored, quarantined, refused and duplicate."),
+        (
+            "received",
+            "Items that came: stored, quarantined, refused and duplicate.",
+        ),
         ("stored", "Events stored."),
-        ("quarantined", "Items that could not be parsed and are kept."),
+        (
+            "quarantined",
+            "Items that could not be parsed and are kept.",
+        ),
         ("refused", "Items of batches that were refused."),
         ("duplicate", "Items of batches that had been stored before."),
     ] {
@@ -75,22 +117,55 @@ fn events(text: &mut Text, app: &App) {
 fn rollups(text: &mut Text, app: &App) {
     let snapshot = app.store.snapshot();
     let manifest = snapshot.manifest();
-    text.family("logmill_rollup_waiting", "gauge", "Events that are in no tile yet; reads count them all the same.");
+    text.family(
+        "logmill_rollup_waiting",
+        "gauge",
+        "Events that are in no tile yet; reads count them all the same.",
+    );
     for rollup in &manifest.rollups {
-        let waiting: usize = snapshot.chunks(rollup.stream.as_str()).iter().map(|c| c.events.num_rows()).sum();
-        let levels = rollup.definition.get("levels").and_then(|l| l.as_array()).cloned().unwrap_or_default();
+        let waiting: usize = snapshot
+            .chunks(rollup.stream.as_str())
+            .iter()
+            .map(|c| c.events.num_rows())
+            .sum();
+        let levels = rollup
+            .definition
+            .get("levels")
+            .and_then(|l| l.as_array())
+            .cloned()
+            .unwrap_or_default();
         for level in levels.iter().filter_map(|l| l.as_str()) {
             let labels = format!("{{rollup=\"{}\",level=\"{level}\"}}", rollup.name);
             text.sample("logmill_rollup_waiting", &labels, waiting);
         }
     }
     let mismatches = app.mismatches.load(Ordering::Relaxed);
-    text.single("logmill_rollup_mismatch_total", "counter", "Differences that verify has found.", mismatches);
+    text.single(
+        "logmill_rollup_mismatch_total",
+        "counter",
+        "Differences that verify has found.",
+        mismatches,
+    );
     text.single("logmill_parts", "gauge", "Parts.", manifest.parts.len());
     let part_bytes: u64 = manifest.parts.iter().map(|p| p.file.len).sum();
     text.single("logmill_part_bytes", "gauge", "Bytes of parts.", part_bytes);
     let files = || manifest.tiles.iter().flat_map(|t| &t.files);
-    text.single("logmill_tile_files", "gauge", "Tile files.", files().count());
-    text.single("logmill_tile_bytes", "gauge", "Bytes of tile files.", files().map(|f| f.file.len).sum::<u64>());
-    text.single("logmill_last_run", "gauge", "End of the sequence numbers in tiles.", manifest.sealed_seq);
+    text.single(
+        "logmill_tile_files",
+        "gauge",
+        "Tile files.",
+        files().count(),
+    );
+    text.single(
+        "logmill_tile_bytes",
+        "gauge",
+        "Bytes of tile files.",
+        files().map(|f| f.file.len).sum::<u64>(),
+    );
+    text.single(
+        "logmill_last_run",
+        "gauge",
+        "End of the sequence numbers in tiles.",
+        manifest.sealed_seq,
+    );
 }

@@ -32,13 +32,21 @@ struct Asked {
 pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
     app.requests.fetch_add(1, Ordering::Relaxed);
     let Ok(body) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
-        return answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the query text is too long", None);
+        return answer::error(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            "the query text is too long",
+            None,
+        );
     };
     let asked = match read(&body) {
         Ok(asked) => asked,
         Err(why) => return answer::bad_request(why),
     };
-    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or("*/*");
     let result = start(&app, &asked.sql, asked.params).await;
     let answer = match result {
         Ok(answer) => answer,
@@ -49,7 +57,9 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
             StatusCode::NOT_ACCEPTABLE,
             "not_acceptable",
             &format!("Accept: {accept} is not known"),
-            Some("application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream"),
+            Some(
+                "application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream",
+            ),
         ),
         Some((Output::Json, _)) => whole(answer).await,
         Some((form, content_type)) => streamed(answer, form, content_type),
@@ -57,27 +67,45 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
 }
 
 /// Runs a query over the store as it is now.
-pub(super) async fn start(app: &App, sql: &str, params: Option<serde_json::Value>) -> query::Result<Answer> {
+pub(super) async fn start(
+    app: &App,
+    sql: &str,
+    params: Option<serde_json::Value>,
+) -> query::Result<Answer> {
     let system = Arc::new(StoreInfo::of_store(&app.store));
-    app.engine.sql(app.store.snapshot(), system, sql, params).await
+    app.engine
+        .sql(app.store.snapshot(), system, sql, params)
+        .await
 }
 
 fn read(body: &[u8]) -> Result<Asked, String> {
     let text = std::str::from_utf8(body).map_err(|_| "the query is not UTF-8".to_owned())?;
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(text).map_err(|e| format!("the body is neither SQL nor {{\"sql\",\"params\"}}: {e}"));
+        return serde_json::from_str(text)
+            .map_err(|e| format!("the body is neither SQL nor {{\"sql\",\"params\"}}: {e}"));
     }
-    Ok(Asked { sql: text.to_owned(), params: None })
+    Ok(Asked {
+        sql: text.to_owned(),
+        params: None,
+    })
 }
 
 fn form(accept: &str) -> Option<(Output, &'static str)> {
-    accept.split(',').find_map(|one| match one.split(';').next().unwrap_or("").trim() {
-        "application/json" | "*/*" | "application/*" | "" => Some((Output::Json, "application/json")),
-        "application/x-ndjson" | "application/ndjson" => Some((Output::Ndjson, "application/x-ndjson")),
-        "text/csv" => Some((Output::Csv, "text/csv; charset=utf-8")),
-        "application/vnd.apache.arrow.stream" => Some((Output::Arrow, "application/vnd.apache.arrow.stream")),
-        _ => None,
-    })
+    accept
+        .split(',')
+        .find_map(|one| match one.split(';').next().unwrap_or("").trim() {
+            "application/json" | "*/*" | "application/*" | "" => {
+                Some((Output::Json, "application/json"))
+            }
+            "application/x-ndjson" | "application/ndjson" => {
+                Some((Output::Ndjson, "application/x-ndjson"))
+            }
+            "text/csv" => Some((Output::Csv, "text/csv; charset=utf-8")),
+            "application/vnd.apache.arrow.stream" => {
+                Some((Output::Arrow, "application/vnd.apache.arrow.stream"))
+            }
+            _ => None,
+        })
 }
 
 /// Columns, rows and what was looked at, in one JSON object.
@@ -159,7 +187,10 @@ fn streamed(answer: Answer, form: Output, content_type: &'static str) -> Respons
     });
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
     ];
     (headers, Body::from_stream(pieces)).into_response()
 }

@@ -28,11 +28,22 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
 
 pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
     let snapshot = app.store.snapshot();
-    let known = snapshot.streams().iter().filter(|(_, meta)| meta.kind != StreamKind::Quarantine);
+    let known = snapshot
+        .streams()
+        .iter()
+        .filter(|(_, meta)| meta.kind != StreamKind::Quarantine);
     let streams: Vec<_> = known
         .map(|(name, meta)| {
-            let waiting: u64 = snapshot.chunks(name.as_str()).iter().map(|c| c.events.num_rows() as u64).sum();
-            let rollups: Vec<&str> = snapshot.manifest().rollups_of(name).map(|r| r.name.as_str()).collect();
+            let waiting: u64 = snapshot
+                .chunks(name.as_str())
+                .iter()
+                .map(|c| c.events.num_rows() as u64)
+                .sum();
+            let rollups: Vec<&str> = snapshot
+                .manifest()
+                .rollups_of(name)
+                .map(|r| r.name.as_str())
+                .collect();
             json!({
                 "name": name.as_str(),
                 "kind": meta.kind,
@@ -60,7 +71,9 @@ async fn rows(app: &App, query: &str) -> Response {
         Err(error) => Err(error),
     };
     let mut out = Vec::new();
-    match collected.and_then(|(schema, batches, _)| query::output::write(Output::Json, &schema, &batches, &mut out)) {
+    match collected.and_then(|(schema, batches, _)| {
+        query::output::write(Output::Json, &schema, &batches, &mut out)
+    }) {
         Ok(()) => answer::json_bytes(StatusCode::OK, out),
         Err(error) => answer::of_query(&error),
     }
@@ -82,38 +95,73 @@ pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
             }),
         ),
         Ok(Err(error)) => answer::of_storage(&error),
-        Err(_) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the seal failed", None),
+        Err(_) => answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the seal failed",
+            None,
+        ),
     }
 }
 
 pub(super) async fn verify(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
     let snapshot = app.store.snapshot();
-    let known = snapshot.manifest().rollups.iter().any(|r| r.name.as_str() == name);
+    let known = snapshot
+        .manifest()
+        .rollups
+        .iter()
+        .any(|r| r.name.as_str() == name);
     if !known {
-        return answer::error(StatusCode::NOT_FOUND, "no_rollup", &format!("there is no rollup {name:?}"), None);
+        return answer::error(
+            StatusCode::NOT_FOUND,
+            "no_rollup",
+            &format!("there is no rollup {name:?}"),
+            None,
+        );
     }
-    let verified = tokio::task::spawn_blocking(move || verify_snapshot(&snapshot, Some(&name))).await;
+    let verified =
+        tokio::task::spawn_blocking(move || verify_snapshot(&snapshot, Some(&name))).await;
     match verified {
         Ok(Ok(found)) => {
             let Some(one) = found.first() else {
-                return answer::error(StatusCode::NOT_FOUND, "no_rollup", "the rollup is gone", None);
+                return answer::error(
+                    StatusCode::NOT_FOUND,
+                    "no_rollup",
+                    "the rollup is gone",
+                    None,
+                );
             };
-            app.mismatches.fetch_add(one.differences(), Ordering::Relaxed);
+            app.mismatches
+                .fetch_add(one.differences(), Ordering::Relaxed);
             answer::json(StatusCode::OK, one)
         }
-        Ok(Err(error)) => {
-            answer::error(StatusCode::INTERNAL_SERVER_ERROR, "verify_failed", &error.to_string(), None)
-        }
-        Err(_) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the verification failed", None),
+        Ok(Err(error)) => answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "verify_failed",
+            &error.to_string(),
+            None,
+        ),
+        Err(_) => answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the verification failed",
+            None,
+        ),
     }
 }
 
 /// How far a producer has been taken; `null` when it is not known.
-pub(super) async fn source(State(app): State<Arc<App>>, Query(asked): Query<HashMap<String, String>>) -> Response {
+pub(super) async fn source(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
     let Some(producer) = asked.get("producer") else {
         return answer::bad_request("name a producer: /api/v1/sources?producer=…");
     };
-    let position = app.store.position(producer).map(|p| json!({ "to": p.to, "content": p.content }));
+    let position = app
+        .store
+        .position(producer)
+        .map(|p| json!({ "to": p.to, "content": p.content }));
     answer::json(StatusCode::OK, &position)
 }
 
@@ -125,5 +173,10 @@ pub(super) async fn cancel(State(app): State<Arc<App>>, Path(id): Path<u64>) -> 
     if app.engine.cancel(id) {
         return answer::json(StatusCode::OK, &json!({ "cancelled": id }));
     }
-    answer::error(StatusCode::NOT_FOUND, "no_query", &format!("query {id} is not running"), None)
+    answer::error(
+        StatusCode::NOT_FOUND,
+        "no_query",
+        &format!("query {id} is not running"),
+        None,
+    )
 }

@@ -23,9 +23,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Pieces kept for a client that reads slowly; then it misses events.
 const PIECES: usize = 64;
 
-pub(super) async fn tail(State(app): State<Arc<App>>, Query(asked): Query<HashMap<String, String>>) -> Response {
-    if let Some(unknown) = asked.keys().find(|k| !["stream", "where"].contains(&k.as_str())) {
-        return answer::bad_request(format!("unknown parameter {unknown:?}; there are stream and where"));
+pub(super) async fn tail(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    if let Some(unknown) = asked
+        .keys()
+        .find(|k| !["stream", "where"].contains(&k.as_str()))
+    {
+        return answer::bad_request(format!(
+            "unknown parameter {unknown:?}; there are stream and where"
+        ));
     }
     let Some(stream) = asked.get("stream") else {
         return answer::bad_request("name a stream: /api/v1/tail?stream=access");
@@ -40,24 +48,48 @@ pub(super) async fn tail(State(app): State<Arc<App>>, Query(asked): Query<HashMa
         Err(error) => return answer::of_query(&error),
     };
     if first.is_none() {
-        return answer::error(StatusCode::NOT_FOUND, "no_stream", &format!("there is no stream {stream}"), None);
+        return answer::error(
+            StatusCode::NOT_FOUND,
+            "no_stream",
+            &format!("there is no stream {stream}"),
+            None,
+        );
     }
     let (send, receive) = mpsc::channel::<Result<Bytes, Infallible>>(PIECES);
     let arrivals = app.store.follow();
-    tokio::task::spawn_blocking(move || follow(&app, &stream, condition.as_deref(), &arrivals, &send));
+    tokio::task::spawn_blocking(move || {
+        follow(&app, &stream, condition.as_deref(), &arrivals, &send)
+    });
     let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream"),
+        ),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
     ];
     (headers, Body::from_stream(ReceiverStream::new(receive))).into_response()
 }
 
 /// A filter for the stream as it is now, with the number of its columns.
-fn filter(app: &App, stream: &Name, condition: Option<&str>) -> query::Result<Option<(usize, TailFilter)>> {
+fn filter(
+    app: &App,
+    stream: &Name,
+    condition: Option<&str>,
+) -> query::Result<Option<(usize, TailFilter)>> {
     let snapshot = app.store.snapshot();
-    let Some(meta) = snapshot.streams().get(stream) else { return Ok(None) };
-    let filter = TailFilter::new(&app.engine, meta, snapshot.manifest().id_prefix(), condition)?;
+    let Some(meta) = snapshot.streams().get(stream) else {
+        return Ok(None);
+    };
+    let filter = TailFilter::new(
+        &app.engine,
+        meta,
+        snapshot.manifest().id_prefix(),
+        condition,
+    )?;
     Ok(Some((meta.columns.len(), filter)))
 }
 
@@ -72,7 +104,10 @@ fn follow(
 ) {
     let mut known: Option<(usize, TailFilter)> = None;
     let mut quiet = Duration::ZERO;
-    if send.blocking_send(Ok(Bytes::from_static(b": following\n\n"))).is_err() {
+    if send
+        .blocking_send(Ok(Bytes::from_static(b": following\n\n")))
+        .is_err()
+    {
         return;
     }
     while !app.stop.is_set() {
@@ -83,7 +118,9 @@ fn follow(
                 if known.as_ref().is_none_or(|(seen, _)| *seen + 1 < columns) {
                     known = filter(app, stream, condition).ok().flatten();
                 }
-                known.as_ref().and_then(|(_, filter)| events(filter, &arrived))
+                known
+                    .as_ref()
+                    .and_then(|(_, filter)| events(filter, &arrived))
             }
             Ok(_) => None,
             Err(crossbeam_channel::RecvTimeoutError::Disconnected) => return,
@@ -105,7 +142,10 @@ fn follow(
 
 /// The rows that pass, each as one event.
 fn events(filter: &TailFilter, arrived: &Arrived) -> Option<Bytes> {
-    let rows = filter.filter(&arrived.events).ok().filter(|rows| rows.num_rows() > 0)?;
+    let rows = filter
+        .filter(&arrived.events)
+        .ok()
+        .filter(|rows| rows.num_rows() > 0)?;
     let mut lines = Vec::new();
     write(Output::Ndjson, &filter.schema(), &[rows], &mut lines).ok()?;
     let mut out = Vec::with_capacity(lines.len() * 11 / 10);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aggregator::{Cells, Definition, Filter, Level, Projection, cascade, finalise, merge};
+use aggregator::{Cells, Definition, Filter, Level, Projection, chunk_cells, finalise, merge};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
@@ -286,15 +286,10 @@ impl Reading {
             }
         }
         for chunk in work.snapshot.chunks(work.definition.stream().as_str()) {
-            let made = chunk.derived(work.rollup, |events| {
-                cascade(&[&work.definition], std::slice::from_ref(events))
-                    .map(|mut sets| sets.pop())
-            });
-            let set = match &*made {
-                Ok(Some(set)) => set,
-                Ok(None) => return internal_err!("BUG: one definition gives one set of cells"),
-                Err(e) => return Err(Error::invalid(e.to_string()).into()),
-            };
+            let made = chunk_cells(&work.definition, work.rollup, chunk);
+            let set = (*made)
+                .as_ref()
+                .map_err(|e| Error::invalid(e.to_string()))?;
             if let Some(found) = set.level(work.level) {
                 keep(
                     found.filter(&work.filter, &work.projection),

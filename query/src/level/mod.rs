@@ -12,7 +12,6 @@ mod cache;
 pub(crate) mod exec;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use aggregator::{Definition, Filter, KeyType, KeyValue, Level, Projection};
@@ -30,62 +29,28 @@ use exec::{LevelExec, Work};
 
 use crate::figures::Count;
 use crate::stream::prune::time_range;
-use crate::system::SystemInfo;
 
 /// A rollup that can be read, with its definition resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct Rollup {
     pub(crate) meta: RollupMeta,
     pub(crate) definition: Arc<Definition>,
-    /// Whether the manifest has it; one of a stream that no seal has met yet is not there.
-    pub(crate) sealed: bool,
 }
 
-/// The rollups of a snapshot by name: of each name the newest generation.
-///
-/// A stream that came since the last seal has rollups that no manifest knows; `system` names them.
-pub(crate) fn rollups(
-    snapshot: &Snapshot,
-    system: &dyn SystemInfo,
-) -> Result<BTreeMap<Name, Rollup>> {
-    let manifest = snapshot.manifest();
-    let external = |e: aggregator::Error| DataFusionError::External(Box::new(e));
-    let mut known = manifest.rollups.clone();
-    let sealed = known.len();
-    for (stream, meta) in snapshot.streams() {
-        for new in system.new_rollups(stream, meta.kind, &known) {
-            known.push(RollupMeta {
-                id: provisional_id(&new),
-                name: new.name,
-                stream: stream.clone(),
-                definition: new.definition,
-                first_seq: 0,
-                created_us: 0,
-            });
-        }
-    }
+/// The rollups of a snapshot by name: of each name the newest generation. A stream gets its rollups
+/// with the manifest edit that creates it, before its first event.
+pub(crate) fn rollups(snapshot: &Snapshot) -> Result<BTreeMap<Name, Rollup>> {
     let mut rollups = BTreeMap::new();
-    for (i, meta) in known.into_iter().enumerate() {
-        let definition = Arc::new(Definition::from_meta(&meta).map_err(external)?);
-        rollups.insert(
-            meta.name.clone(),
-            Rollup {
-                meta,
-                definition,
-                sealed: i < sealed,
-            },
-        );
+    for meta in &snapshot.manifest().rollups {
+        let definition =
+            Definition::from_meta(meta).map_err(|e| DataFusionError::External(Box::new(e)))?;
+        let rollup = Rollup {
+            meta: meta.clone(),
+            definition: Arc::new(definition),
+        };
+        rollups.insert(meta.name.clone(), rollup);
     }
     Ok(rollups)
-}
-
-/// A number under which chunks keep the cells of a rollup that has no generation yet: in the upper
-/// half, where generations do not reach.
-fn provisional_id(new: &storage::NewRollup) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    new.name.hash(&mut hasher);
-    new.definition.to_string().hash(&mut hasher);
-    (hasher.finish() as u32) | 1 << 31
 }
 
 /// One level of one rollup.
@@ -265,7 +230,7 @@ impl TableProvider for LevelTable {
         };
         let (mut parts, mut sections) = (Count::default(), Count::default());
         let tiles = self.snapshot.manifest().tiles_of(self.rollup.meta.id);
-        for file in tiles.flat_map(|t| &t.files).filter(|_| self.rollup.sealed) {
+        for file in tiles.flat_map(|t| &t.files) {
             let mut wanted = Vec::new();
             let level = self.level.as_str();
             let mut any = false;

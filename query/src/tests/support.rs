@@ -8,36 +8,17 @@ use arrow::array::{
 };
 use serde_json::Value;
 use storage::{
-    Batch, ColumnType, Name, NewRollup, Roller, RollupMeta, Store, StreamKind, WriteConcern,
-    access_fields, arrow_schema,
+    Batch, ColumnType, Name, Roller, Store, StreamKind, WriteConcern, access_fields, arrow_schema,
 };
 
-use crate::{Engine, EngineOptions, Figures, Result, SystemInfo};
+use crate::{Engine, EngineOptions, Figures, NoSystemInfo, Result};
 
 pub(super) const DAY_US: i64 = 86_400_000_000;
-
-/// Stands for the server: it knows which rollups a new stream will get.
-#[derive(Debug)]
-pub(super) struct Info(pub(super) Arc<dyn Roller>);
-
-impl SystemInfo for Info {
-    fn new_rollups(
-        &self,
-        stream: &Name,
-        kind: StreamKind,
-        existing: &[RollupMeta],
-    ) -> Vec<NewRollup> {
-        self.0
-            .rollups_for(stream, kind, existing)
-            .expect("the definitions agree")
-    }
-}
 
 pub(super) struct Fixture {
     _dir: tempfile::TempDir,
     pub(super) store: Store,
     pub(super) engine: Engine,
-    roller: Arc<dyn Roller>,
 }
 
 impl Fixture {
@@ -57,7 +38,6 @@ impl Fixture {
             _dir: dir,
             store,
             engine,
-            roller,
         }
     }
 
@@ -96,7 +76,7 @@ impl Fixture {
         sql: &str,
         params: Option<Value>,
     ) -> Result<(Vec<Value>, Figures)> {
-        let system = Arc::new(Info(self.roller.clone()));
+        let system = Arc::new(NoSystemInfo);
         let answer = self
             .engine
             .sql(self.store.snapshot(), system, sql, params)

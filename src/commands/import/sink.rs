@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ingest::{Block, Format, ParseOptions, Parser};
-use storage::{Ack, Batch, Clock, Identity, Name, SourcePosition, Store, SystemClock, WriteConcern};
+use storage::{
+    Ack, Batch, Clock, Identity, Name, SourcePosition, Store, SystemClock, WriteConcern,
+};
 
 use super::Summary;
 use crate::client::{Client, IngestRequest};
@@ -50,14 +52,30 @@ struct Answered {
 }
 
 impl Local {
-    pub(super) fn new(store: Arc<Store>, stream: Name, options: ParseOptions, concern: WriteConcern) -> Self {
-        Self { store, stream, options, concern, parser: None, answers: channel(), under_way: 0 }
+    pub(super) fn new(
+        store: Arc<Store>,
+        stream: Name,
+        options: ParseOptions,
+        concern: WriteConcern,
+    ) -> Self {
+        Self {
+            store,
+            stream,
+            options,
+            concern,
+            parser: None,
+            answers: channel(),
+            under_way: 0,
+        }
     }
 
     pub(super) fn close(self) -> Result<()> {
         match Arc::into_inner(self.store) {
             Some(store) => Ok(store.close()?),
-            None => Err(Failure::new(crate::failure::FAILED, "BUG: the store is still in use")),
+            None => Err(Failure::new(
+                crate::failure::FAILED,
+                "BUG: the store is still in use",
+            )),
         }
     }
 
@@ -65,12 +83,23 @@ impl Local {
         let answered = self.answers.1.recv().map_err(|_| storage::Error::Closed)?;
         self.under_way -= 1;
         let ack = answered.outcome?;
-        summary.add(&ack, answered.lines, answered.empty, answered.bytes, &answered.reasons);
+        summary.add(
+            &ack,
+            answered.lines,
+            answered.empty,
+            answered.bytes,
+            &answered.reasons,
+        );
         Ok(())
     }
 
     fn columns(&self) -> Vec<storage::Column> {
-        self.store.snapshot().streams().get(self.stream.as_str()).map(|m| m.columns.clone()).unwrap_or_default()
+        self.store
+            .snapshot()
+            .streams()
+            .get(self.stream.as_str())
+            .map(|m| m.columns.clone())
+            .unwrap_or_default()
     }
 }
 
@@ -83,7 +112,10 @@ impl Sink for Local {
         let received_us = SystemClock.now_us();
         if self.parser.is_none() {
             let schema = self.columns();
-            self.parser = Some(Parser::new(ParseOptions { schema, ..self.options.clone() }));
+            self.parser = Some(Parser::new(ParseOptions {
+                schema,
+                ..self.options.clone()
+            }));
         }
         let parser = self.parser.as_mut().expect("BUG: made above");
         parser.set_received(received_us);
@@ -104,7 +136,13 @@ impl Sink for Local {
         let answers = self.answers.0.clone();
         self.store.submit(batch, self.concern, move |outcome| {
             // When the import has given up nobody waits for this any more.
-            let _ignored = answers.send(Answered { outcome, lines, empty, bytes, reasons });
+            let _ignored = answers.send(Answered {
+                outcome,
+                lines,
+                empty,
+                bytes,
+                reasons,
+            });
         })?;
         self.under_way += 1;
         while self.under_way >= UNDER_WAY_MAX {
@@ -132,9 +170,20 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn new(client: Client, stream: Name, options: ParseOptions, concern: WriteConcern) -> Self {
+    pub(super) fn new(
+        client: Client,
+        stream: Name,
+        options: ParseOptions,
+        concern: WriteConcern,
+    ) -> Self {
         let format = options.format;
-        Self { client, stream, options, concern, format }
+        Self {
+            client,
+            stream,
+            options,
+            concern,
+            format,
+        }
     }
 }
 
@@ -153,7 +202,11 @@ impl Sink for Remote {
         }
         let answer = self.client.ingest(&IngestRequest {
             stream: self.stream.as_str(),
-            format: if self.format == Format::VhostCombined { self.format } else { self.options.format },
+            format: if self.format == Format::VhostCombined {
+                self.format
+            } else {
+                self.options.format
+            },
             strict: self.options.strict,
             site: self.options.site.as_deref(),
             tz: self.options.tz.map(|tz| tz.name()),
@@ -174,7 +227,11 @@ impl Sink for Remote {
             duplicate: answer.duplicate,
         };
         summary.add(&ack, lines, answer.empty, bytes, &reasons);
-        Ok(if answer.accepted > 0 && self.format == Format::Auto { Format::Combined } else { self.format })
+        Ok(if answer.accepted > 0 && self.format == Format::Auto {
+            Format::Combined
+        } else {
+            self.format
+        })
     }
 
     fn drain(&mut self, _: &mut Summary) -> Result<()> {

@@ -43,7 +43,9 @@ pub(crate) struct Summary {
 
 impl Summary {
     pub(super) fn start() -> Self {
-        let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
+        let bar = std::io::stderr()
+            .is_terminal()
+            .then(ProgressBar::new_spinner);
         let now = Instant::now();
         Self {
             figures: Figures::default(),
@@ -69,7 +71,10 @@ impl Summary {
             }
             None => "{spinner} {msg} {decimal_bytes} {decimal_bytes_per_sec}",
         };
-        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.set_style(
+            ProgressStyle::with_template(template)
+                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
         bar.set_message(name.to_owned());
         bar.reset();
     }
@@ -99,7 +104,11 @@ impl Summary {
             self.figures.quarantined += ack.quarantined;
             self.figures.empty += empty;
             for reason in reasons {
-                *self.figures.quarantined_by_reason.entry((*reason).to_owned()).or_default() += 1;
+                *self
+                    .figures
+                    .quarantined_by_reason
+                    .entry((*reason).to_owned())
+                    .or_default() += 1;
             }
         }
         match &self.bar {
@@ -156,7 +165,14 @@ impl Summary {
         println!("bytes        {:>14}", grouped(f.bytes));
         println!("events/s     {:>14}", grouped(f.events_per_second as u64));
         if self.files > 0 && self.files_known == self.files && f.accepted + f.quarantined == 0 {
-            println!("nothing new: what is in {} was imported before", if self.files == 1 { "this file" } else { "these files" });
+            println!(
+                "nothing new: what is in {} was imported before",
+                if self.files == 1 {
+                    "this file"
+                } else {
+                    "these files"
+                }
+            );
         }
         Ok(())
     }

@@ -74,7 +74,10 @@ fn good() -> Manifest {
         kind: StreamKind::Documents,
         partition: PartitionWidth::Day,
         order_by: vec!["host".into(), "time".into()],
-        columns: vec![Column::new("time", ColumnType::Time), Column::new("a.b", ColumnType::Text)],
+        columns: vec![
+            Column::new("time", ColumnType::Time),
+            Column::new("a.b", ColumnType::Text),
+        ],
         created_us: -1,
         sealed_events: 18,
         dropped_events: 3,
@@ -134,7 +137,10 @@ fn any_flipped_byte_is_refused() {
     }
     // The head line is read letter for letter.
     let text = String::from_utf8(bytes).expect("text");
-    for (from, to) in [("manifest 1 ", "manifest 0 "), ("manifest 1 ", "manifest +1 ")] {
+    for (from, to) in [
+        ("manifest 1 ", "manifest 0 "),
+        ("manifest 1 ", "manifest +1 "),
+    ] {
         assert!(decode(text.replacen(from, to, 1).as_bytes()).is_err());
     }
 }
@@ -145,7 +151,9 @@ fn a_newer_format_is_named() {
     let text = String::from_utf8(bytes).expect("text");
     let newer = text.replacen("manifest 1 ", "manifest 2 ", 1);
     match decode(newer.as_bytes()) {
-        Err(Error::FormatTooNew { found: 2, known: 1, .. }) => {}
+        Err(Error::FormatTooNew {
+            found: 2, known: 1, ..
+        }) => {}
         other => panic!("{other:?}"),
     }
 }
@@ -157,27 +165,45 @@ fn each_broken_invariant_is_refused() {
         ("a gap between tiles", |m| m.tiles[1].first_seq = 11),
         ("a missing tile", |m| drop(m.tiles.remove(1))),
         ("an overlap", |m| m.tiles[1].first_seq = 9),
-        ("a tile that ends before it begins", |m| m.tiles[1].cutoff = 10),
+        ("a tile that ends before it begins", |m| {
+            m.tiles[1].cutoff = 10
+        }),
         ("tiles that end early", |m| m.tiles[2].cutoff = 19),
         ("tiles that end late", |m| m.tiles[2].cutoff = 21),
-        ("tiles that begin before their rollup", |m| m.tiles[3].first_seq = 3),
+        ("tiles that begin before their rollup", |m| {
+            m.tiles[3].first_seq = 3
+        }),
         ("tiles in the wrong order", |m| m.tiles.swap(0, 1)),
-        ("levels that differ", |m| m.tiles[0].files[0].sections[2].events = 9),
+        ("levels that differ", |m| {
+            m.tiles[0].files[0].sections[2].events = 9
+        }),
         ("a level with another count than the tile", |m| {
             m.tiles[0].events = 11;
             m.tiles[2].events = 7;
         }),
-        ("a tile with events and no section", |m| m.tiles[0].files.clear()),
-        ("a tile without events and a section", |m| m.tiles[1].files = m.tiles[0].files.clone()),
+        ("a tile with events and no section", |m| {
+            m.tiles[0].files.clear()
+        }),
+        ("a tile without events and a section", |m| {
+            m.tiles[1].files = m.tiles[0].files.clone()
+        }),
         ("more sealed than counted", |m| {
             let stream = m.streams.get_mut("events").expect("there");
             stream.sealed_events = 19;
             stream.dropped_events = 4;
         }),
-        ("a part with other rows than were sealed", |m| m.parts[0].rows = 9),
-        ("a part twice", |m| m.parts[1].file.path = m.parts[0].file.path.clone()),
-        ("a live file that is pending", |m| m.pending[0].path = m.parts[0].file.path.clone()),
-        ("a file pending twice", |m| m.pending.push(m.pending[0].clone())),
+        ("a part with other rows than were sealed", |m| {
+            m.parts[0].rows = 9
+        }),
+        ("a part twice", |m| {
+            m.parts[1].file.path = m.parts[0].file.path.clone()
+        }),
+        ("a live file that is pending", |m| {
+            m.pending[0].path = m.parts[0].file.path.clone()
+        }),
+        ("a file pending twice", |m| {
+            m.pending.push(m.pending[0].clone())
+        }),
         ("a store without an id", |m| m.store_id = "short".into()),
     ];
     assert_eq!(good().check(), Ok(()));
@@ -186,14 +212,20 @@ fn each_broken_invariant_is_refused() {
         break_it(&mut broken);
         assert!(broken.check().is_err(), "{what}");
         let (bytes, _) = broken.encode();
-        assert!(matches!(decode(&bytes), Err(Error::Corrupt { .. })), "{what}");
+        assert!(
+            matches!(decode(&bytes), Err(Error::Corrupt { .. })),
+            "{what}"
+        );
     }
 }
 
 #[test]
 fn each_edit_that_goes_back_is_refused() {
     type Break = fn(&mut Manifest);
-    let next = || Manifest { version: 8, ..good() };
+    let next = || Manifest {
+        version: 8,
+        ..good()
+    };
     assert_eq!(good().check_edit(&next()), Ok(()));
     let cases: [(&str, Break); 9] = [
         ("the same version", |m| m.version = 7),
@@ -225,7 +257,9 @@ fn a_refused_edit_changes_nothing() {
     let mut broken = good();
     broken.tiles.clear();
     commit(&RealFs, dir.path(), Some(&first), broken).expect_err("refused");
-    let newest = read_newest(&RealFs, dir.path()).expect("reads").expect("there");
+    let newest = read_newest(&RealFs, dir.path())
+        .expect("reads")
+        .expect("there");
     assert_eq!(*newest.manifest, good());
     assert_eq!(RealFs.list(&dir.path().join(DIR)).expect("listed").len(), 1);
 }
@@ -239,21 +273,32 @@ fn only_the_newest_version_counts_and_it_must_be_whole() {
     let first = commit(&RealFs, dir.path(), None, good()).expect("commits");
     let old = std::fs::read(folder.join(file_name(7))).expect("read");
     let second = commit(&RealFs, dir.path(), Some(&first), good()).expect("commits");
-    assert_eq!((second.manifest.version, second.manifest.previous_crc), (8, first.crc));
+    assert_eq!(
+        (second.manifest.version, second.manifest.previous_crc),
+        (8, first.crc)
+    );
     assert_eq!(RealFs.list(&folder).expect("listed"), [file_name(8)]);
     // An older one beside it is not fallen back to.
     std::fs::write(folder.join(file_name(7)), old).expect("written");
     std::fs::write(folder.join("000000000000000a.manifest.tmp"), b"half").expect("written");
-    let newest = read_newest(&RealFs, dir.path()).expect("reads").expect("there");
+    let newest = read_newest(&RealFs, dir.path())
+        .expect("reads")
+        .expect("there");
     assert_eq!(newest.manifest.version, 8);
     let path = folder.join(file_name(8));
     let mut bytes = std::fs::read(&path).expect("read");
     bytes.pop();
     std::fs::write(&path, &bytes).expect("cut");
-    assert!(matches!(read_newest(&RealFs, dir.path()), Err(Error::Corrupt { .. })));
+    assert!(matches!(
+        read_newest(&RealFs, dir.path()),
+        Err(Error::Corrupt { .. })
+    ));
     // Nor is one believed under another's name.
     std::fs::rename(folder.join(file_name(7)), &path).expect("renamed");
-    assert!(matches!(read_newest(&RealFs, dir.path()), Err(Error::Corrupt { .. })));
+    assert!(matches!(
+        read_newest(&RealFs, dir.path()),
+        Err(Error::Corrupt { .. })
+    ));
 }
 
 #[test]

@@ -10,7 +10,13 @@ use crate::model::{REST, StreamKind};
 
 fn meta(width: PartitionWidth, order_by: &[&str]) -> StreamMeta {
     use ColumnType::{Bool, Float64, Int64, Text, Time};
-    let columns = [(TIME, Time), ("host", Text), ("n", Int64), ("f", Float64), ("b", Bool)];
+    let columns = [
+        (TIME, Time),
+        ("host", Text),
+        ("n", Int64),
+        ("f", Float64),
+        ("b", Bool),
+    ];
     StreamMeta {
         kind: StreamKind::Documents,
         partition: width,
@@ -42,11 +48,25 @@ fn chunk(rows: &[Row], has: Has) -> Arc<Chunk> {
     let hosts = StringArray::from_iter(rows.iter().map(|r| r.host.as_deref()));
     let all: [(&str, ArrayRef); 4] = [
         ("host", Arc::new(hosts)),
-        ("n", Arc::new(Int64Array::from_iter(rows.iter().map(|r| r.n)))),
-        ("f", Arc::new(Float64Array::from_iter(rows.iter().map(|r| r.f)))),
-        ("b", Arc::new(BooleanArray::from_iter(rows.iter().map(|r| r.b)))),
+        (
+            "n",
+            Arc::new(Int64Array::from_iter(rows.iter().map(|r| r.n))),
+        ),
+        (
+            "f",
+            Arc::new(Float64Array::from_iter(rows.iter().map(|r| r.f))),
+        ),
+        (
+            "b",
+            Arc::new(BooleanArray::from_iter(rows.iter().map(|r| r.b))),
+        ),
     ];
-    columns.extend(all.into_iter().zip(has).filter(|(_, has)| *has).map(|(c, _)| c));
+    columns.extend(
+        all.into_iter()
+            .zip(has)
+            .filter(|(_, has)| *has)
+            .map(|(c, _)| c),
+    );
     let fields: Vec<Field> = columns
         .iter()
         .map(|(name, a)| Field::new(*name, a.data_type().clone(), *name != TIME))
@@ -110,7 +130,8 @@ fn time() -> impl Strategy<Value = i64> {
         -3 * DAY_US..3 * DAY_US,
         Just(0),
         Just(-1),
-        (-1_000_000_000_000_000_i64..2_000_000_000_000_000).prop_map(|t| t.div_euclid(HOUR_US) * HOUR_US),
+        (-1_000_000_000_000_000_i64..2_000_000_000_000_000)
+            .prop_map(|t| t.div_euclid(HOUR_US) * HOUR_US),
         -62_000_000_000_000_000..250_000_000_000_000_000_i64,
     ]
 }
@@ -141,7 +162,10 @@ fn chunks() -> impl Strategy<Value = Vec<(Vec<Row>, Has)>> {
             };
             rows.into_iter().map(number_one).collect()
         };
-        chunks.into_iter().map(|(rows, has)| (number(rows, has), has)).collect()
+        chunks
+            .into_iter()
+            .map(|(rows, has)| (number(rows, has), has))
+            .collect()
     })
 }
 
@@ -183,7 +207,7 @@ proptest! {
             let hosts: Vec<&String> = rows.iter().filter_map(|r| r.host.as_ref()).collect();
             match image.text_range.get("host") {
                 Some((least, greatest)) => {
-                    prop_assert!(hosts.iter().all(|h| least <= h && *h <= greatest));
+                    prop_assert!(hosts.iter().all(|h| least <= *h && *h <= greatest));
                     prop_assert!(least.len() <= BOUND_BYTES);
                 }
                 None => prop_assert!(hosts.is_empty() || !order_by.contains(&"host")),
@@ -195,14 +219,20 @@ proptest! {
 /// The start of a partition by the calendar alone.
 fn slow_partition(width: PartitionWidth, time_us: i64) -> i64 {
     use chrono::Timelike;
-    let t = Utc.timestamp_micros(time_us).single().expect("within the calendar");
+    let t = Utc
+        .timestamp_micros(time_us)
+        .single()
+        .expect("within the calendar");
     let (hour, day) = match width {
         PartitionWidth::Hour => (t.hour(), t.day()),
         PartitionWidth::Day => (0, t.day()),
         PartitionWidth::Month => (0, 1),
     };
     let start = Utc.with_ymd_and_hms(t.year(), t.month(), day, hour, 0, 0);
-    start.single().expect("UTC has every hour once").timestamp_micros()
+    start
+        .single()
+        .expect("UTC has every hour once")
+        .timestamp_micros()
 }
 
 #[test]
@@ -225,7 +255,11 @@ fn partitions_have_their_names() {
     for (width, time, folder) in cases {
         let start = partition_start(width, us(time));
         assert_eq!(partition_folder(width, start), folder, "{time}");
-        assert_eq!(partition_start(width, start), start, "a start is in its own partition");
+        assert_eq!(
+            partition_start(width, start),
+            start,
+            "a start is in its own partition"
+        );
     }
 }
 
@@ -244,7 +278,14 @@ fn times_beyond_the_calendar_have_a_partition_too() {
 
 #[test]
 fn columns_that_no_row_has_are_left_out_and_read_by_their_whole_name() {
-    let row = |seq| Row { time: 1, host: None, n: Some(3), f: None, b: None, seq };
+    let row = |seq| Row {
+        time: 1,
+        host: None,
+        n: Some(3),
+        f: None,
+        b: None,
+        seq,
+    };
     let mut meta = meta(PartitionWidth::Day, &[TIME]);
     meta.columns.push(Column::new("n.b", ColumnType::Int64));
     meta.columns.push(Column::new(REST, ColumnType::Binary));
@@ -262,7 +303,12 @@ fn columns_that_no_row_has_are_left_out_and_read_by_their_whole_name() {
     let bytes = Bytes::from(images[0].bytes.clone());
     let names = |columns: Option<&[&str]>| -> Vec<String> {
         let batches = read_part(bytes.clone(), columns).expect("a part");
-        batches[0].schema().fields().iter().map(|f| f.name().clone()).collect()
+        batches[0]
+            .schema()
+            .fields()
+            .iter()
+            .map(|f| f.name().clone())
+            .collect()
     };
     assert_eq!(names(None), [TIME, "n", "n.b", SEQ]);
     assert_eq!(names(Some(&["n", "host", "nowhere"])), ["n"]);
@@ -288,5 +334,8 @@ fn a_large_part_keeps_its_order_across_writes() {
     expected.sort_by(|a, b| compare(&meta.order_by, a, b));
     assert_eq!(images.len(), 1);
     assert!(rows_of(&images[0]) == expected, "the order differs");
-    assert_eq!(images[0].text_range["host"], ("h0".to_owned(), "h99".to_owned()));
+    assert_eq!(
+        images[0].text_range["host"],
+        ("h0".to_owned(), "h99".to_owned())
+    );
 }

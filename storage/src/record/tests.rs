@@ -25,7 +25,9 @@ fn array(column_type: ColumnType, noise: &[(u64, String)], valid: &[bool]) -> Ar
     let values = || noise.iter().zip(valid.iter().cycle());
     macro_rules! of {
         ($array:ty, $value:expr) => {
-            Arc::new(<$array>::from_iter(values().map(|(n, valid)| valid.then(|| $value(n)))))
+            Arc::new(<$array>::from_iter(
+                values().map(|(n, valid)| valid.then(|| $value(n))),
+            ))
         };
     }
     type Noise = (u64, String);
@@ -47,8 +49,9 @@ fn array(column_type: ColumnType, noise: &[(u64, String)], valid: &[bool]) -> Ar
             Arc::new(BinaryArray::from_iter(bytes))
         }
         ColumnType::Time => {
-            let times: TimestampMicrosecondArray =
-                values().map(|(n, valid)| valid.then(|| n.0 as i64)).collect();
+            let times: TimestampMicrosecondArray = values()
+                .map(|(n, valid)| valid.then(|| n.0 as i64))
+                .collect();
             Arc::new(times.with_timezone("UTC"))
         }
         ColumnType::Uint64 => of!(PrimitiveArray<UInt64Type>, |n: &Noise| n.0),
@@ -83,9 +86,15 @@ prop_compose! {
 }
 
 fn identity() -> impl Strategy<Value = Option<Identity>> {
-    let range = (".{0,30}", any::<(u64, u64, u64)>()).prop_map(|(producer, (from, to, content))| {
-        Some(Identity::Range { producer, from, to, content })
-    });
+    let range =
+        (".{0,30}", any::<(u64, u64, u64)>()).prop_map(|(producer, (from, to, content))| {
+            Some(Identity::Range {
+                producer,
+                from,
+                to,
+                content,
+            })
+        });
     let key = (".{0,30}", any::<u64>())
         .prop_map(|(key, body_hash)| Some(Identity::Key { key, body_hash }));
     prop_oneof![Just(None), range, key]
@@ -231,7 +240,11 @@ fn a_huge_row_count_is_refused_before_anything_is_reserved() {
     let empty = Schema::empty();
     let none = RecordBatchOptions::new().with_row_count(Some(0));
     let events = RecordBatch::try_new_with_options(Arc::new(empty), vec![], &none).expect("empty");
-    let mut bytes = Record::of(Batch { events, ..batch(&[], &[], None) }).encode();
+    let mut bytes = Record::of(Batch {
+        events,
+        ..batch(&[], &[], None)
+    })
+    .encode();
     assert!(Record::decode(&bytes).is_ok());
     bytes[2..6].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(Record::decode(&bytes).is_err());
@@ -239,9 +252,15 @@ fn a_huge_row_count_is_refused_before_anything_is_reserved() {
 
 #[test]
 fn ranks_that_do_not_rise_are_refused() {
-    let record = Record { ranks: vec![2, 1], ..Record::of(batch(&[1, 2], &[1, 2], None)) };
+    let record = Record {
+        ranks: vec![2, 1],
+        ..Record::of(batch(&[1, 2], &[1, 2], None))
+    };
     assert!(Record::decode(&record.encode()).is_err());
-    let record = Record { ranks: vec![1, 4], ..Record::of(batch(&[1, 2], &[1, 2], None)) };
+    let record = Record {
+        ranks: vec![1, 4],
+        ..Record::of(batch(&[1, 2], &[1, 2], None))
+    };
     assert!(Record::decode(&record.encode()).is_err());
 }
 
@@ -257,7 +276,10 @@ fn a_batch_that_would_break_the_store_is_refused() {
         let mut columns = good.events.columns().to_vec();
         columns.push(column);
         let events = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("fits");
-        Batch { events, ..good.clone() }
+        Batch {
+            events,
+            ..good.clone()
+        }
     };
     good.validate().expect("good");
     with("other", DataType::Utf8).validate().expect("good");
@@ -278,8 +300,22 @@ fn a_batch_that_would_break_the_store_is_refused() {
         vec![Arc::clone(empty.column(3))],
     );
     let events = time_as_text.expect("fits");
-    let wrong = Batch { events, quarantine: vec![], ..good.clone() };
-    assert!(wrong.validate().is_err(), "the type of a time holds without rows too");
+    let wrong = Batch {
+        events,
+        quarantine: vec![],
+        ..good.clone()
+    };
+    assert!(
+        wrong.validate().is_err(),
+        "the type of a time holds without rows too"
+    );
     let quarantine = Name::new(crate::model::QUARANTINE).expect("a name");
-    assert!(Batch { stream: quarantine, ..good }.validate().is_err());
+    assert!(
+        Batch {
+            stream: quarantine,
+            ..good
+        }
+        .validate()
+        .is_err()
+    );
 }

@@ -272,7 +272,9 @@ fn known(
 fn prepare(shared: &Shared, request: &mut Request, next_seq: u64) -> Result<()> {
     let stream = request.record.stream.clone();
     let missing = |name: &Name| !shared.state.lock().streams.contains_key(name);
-    if missing(&stream) {
+    // A batch without an event does not say what its stream is to be.
+    let has_events = request.record.events.num_rows() > 0;
+    if has_events && missing(&stream) {
         shared.create_stream(&stream, request.record.kind, next_seq)?;
     }
     if !request.record.ranks.is_empty() {
@@ -280,6 +282,9 @@ fn prepare(shared: &Shared, request: &mut Request, next_seq: u64) -> Result<()> 
         if missing(&quarantine) {
             shared.create_stream(&quarantine, StreamKind::Quarantine, next_seq)?;
         }
+    }
+    if !has_events {
+        return Ok(());
     }
     let mut state = shared.state.lock();
     let streams = Arc::make_mut(&mut state.streams);

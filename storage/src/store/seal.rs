@@ -150,14 +150,19 @@ fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
         let rollups: Vec<&RollupMeta> = frozen.manifest.rollups_of(stream).collect();
         // Parts and tiles of the same events need nothing of one another.
         let (parts, tiles) = std::thread::scope(|scope| {
-            let tiles = scope.spawn(|| cascade(shared, &rollups, chunks));
+            let tiles = std::thread::Builder::new()
+                .name("logmill-tiles".into())
+                .spawn_scoped(scope, || cascade(shared, &rollups, chunks));
             let parts = part::build(meta, chunks);
-            let tiles = tiles.join().unwrap_or_else(|_| {
-                Err(Error::Rollup {
-                    rollup: stream.to_string(),
-                    source: "the cascade panicked".into(),
-                })
-            });
+            let failed = |source: BoxError| Error::Rollup {
+                rollup: stream.to_string(),
+                source,
+            };
+            let tiles = match tiles.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(tiles)) => tiles,
+                Ok(Err(_)) => Err(failed("the cascade panicked".into())),
+                Err(error) => Err(failed(error.into())),
+            };
             (parts, tiles)
         });
         for image in parts? {

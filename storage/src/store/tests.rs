@@ -2,59 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
-
-use super::{Options, Store};
+use super::Store;
 use crate::env::RealFs;
-use crate::model::{
-    Batch, Column, ColumnType, Identity, Name, Quarantined, StreamKind, WriteConcern, arrow_schema,
-};
+use crate::model::{Identity, Name, WriteConcern};
 use crate::reader::Reader;
 use crate::snapshot::Snapshot;
+use crate::testing::{FaultFs, batch, options};
 
 const DAY_US: i64 = 86_400_000_000;
-
-fn batch(times: &[i64], bad: &[u32], identity: Option<Identity>) -> Batch {
-    let columns = [
-        Column::new("time", ColumnType::Time),
-        Column::new("host", ColumnType::Text),
-        Column::new("n", ColumnType::Int64),
-    ];
-    let events = RecordBatch::try_new(
-        arrow_schema(&columns),
-        vec![
-            Arc::new(TimestampMicrosecondArray::from(times.to_vec()).with_timezone("UTC")),
-            Arc::new(StringArray::from_iter(
-                times
-                    .iter()
-                    .map(|t| (t % 3 != 0).then(|| format!("host{}", t % 7))),
-            )),
-            Arc::new(Int64Array::from_iter_values(times.iter().copied())),
-        ],
-    )
-    .expect("columns fit");
-    let quarantine = bad
-        .iter()
-        .map(|rank| Quarantined {
-            rank: *rank,
-            index: u64::from(*rank),
-            reason: "bad",
-            detail: "no".into(),
-            line: 1,
-            byte: 0,
-            raw: b"\xff\0raw".to_vec(),
-        })
-        .collect();
-    Batch {
-        stream: Name::new("events").expect("a name"),
-        kind: StreamKind::Documents,
-        received_us: 1_000_000,
-        source: "test".into(),
-        events,
-        quarantine,
-        identity,
-    }
-}
 
 fn rows(snapshot: &Snapshot, stream: &str) -> u64 {
     let name = Name::new(stream).expect("a name");
@@ -70,7 +25,7 @@ fn rows(snapshot: &Snapshot, stream: &str) -> u64 {
 #[test]
 fn what_is_acknowledged_is_there_after_seal_close_and_reopen() {
     let dir = tempfile::tempdir().expect("a directory");
-    let store = Store::open(dir.path(), Options::default()).expect("opens");
+    let store = Store::open(dir.path(), options(&FaultFs::default())).expect("opens");
     let ack = store
         .write(batch(&[1, 2, DAY_US], &[1], None), WriteConcern::JOURNALED)
         .expect("acknowledged");
@@ -90,7 +45,7 @@ fn what_is_acknowledged_is_there_after_seal_close_and_reopen() {
         .write(batch(&[5], &[], None), WriteConcern::ACKNOWLEDGED)
         .expect("acknowledged");
     store.close().expect("closes");
-    let store = Store::open(dir.path(), Options::default()).expect("opens again");
+    let store = Store::open(dir.path(), options(&FaultFs::default())).expect("opens again");
     assert_eq!(store.status().replayed, 0);
     let ack = store
         .write(batch(&[6], &[], None), WriteConcern::ACKNOWLEDGED)
@@ -102,12 +57,12 @@ fn what_is_acknowledged_is_there_after_seal_close_and_reopen() {
 #[test]
 fn an_unclean_stop_loses_nothing_and_skips_ahead() {
     let dir = tempfile::tempdir().expect("a directory");
-    let store = Store::open(dir.path(), Options::default()).expect("opens");
+    let store = Store::open(dir.path(), options(&FaultFs::default())).expect("opens");
     store
         .write(batch(&[1, 2], &[], None), WriteConcern::ACKNOWLEDGED)
         .expect("acknowledged");
     drop(store);
-    let store = Store::open(dir.path(), Options::default()).expect("opens again");
+    let store = Store::open(dir.path(), options(&FaultFs::default())).expect("opens again");
     assert_eq!(store.status().replayed, 2);
     assert_eq!(rows(&store.snapshot(), "events"), 2);
     let ack = store
@@ -132,7 +87,7 @@ fn a_second_copy_is_answered_like_the_first_before_and_after_a_restart() {
         to,
         content: to,
     };
-    let store = Store::open(dir.path(), Options::default()).expect("opens");
+    let store = Store::open(dir.path(), options(&FaultFs::default())).expect("opens");
     let first = store
         .write(
             batch(&[1, 2], &[], Some(key.clone())),
@@ -189,7 +144,7 @@ fn a_second_copy_is_answered_like_the_first_before_and_after_a_restart() {
         }
     }
     store.close().expect("closes");
-    let store = Store::open(dir.path(), Options::default()).expect("opens again");
+    let store = Store::open(dir.path(), options(&FaultFs::default())).expect("opens again");
     assert!(
         store
             .write(batch(&[1, 2], &[], Some(key)), WriteConcern::ACKNOWLEDGED)
@@ -203,9 +158,9 @@ fn a_second_copy_is_answered_like_the_first_before_and_after_a_restart() {
 #[test]
 fn a_store_has_one_writer() {
     let dir = tempfile::tempdir().expect("a directory");
-    let store = Store::open(dir.path(), Options::default()).expect("opens");
+    let store = Store::open(dir.path(), options(&FaultFs::default())).expect("opens");
     store.announce("127.0.0.1:7070").expect("written");
-    let refused = Store::open(dir.path(), Options::default())
+    let refused = Store::open(dir.path(), options(&FaultFs::default()))
         .expect_err("locked")
         .to_string();
     assert!(refused.contains("127.0.0.1:7070"), "{refused}");

@@ -1,0 +1,189 @@
+//! The server itself: health, figures, following a stream, where it listens and how it stops.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Home, PAST_S, Server, line, run};
+
+fn good(path: &str, status: u16) -> String {
+    line("203.0.113.1", PAST_S, path, status, 10)
+}
+
+/// The samples of a text in the format of Prometheus.
+fn samples(server: &Server) -> BTreeMap<String, f64> {
+    let answer = server.get("/metrics").status(200);
+    assert!(answer.header("content-type").starts_with("text/plain; version=0.0.4"));
+    let text = answer.text();
+    let lines = text.lines().filter(|l| !l.starts_with('#'));
+    lines
+        .map(|line| {
+            let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+            (name.to_owned(), value.parse().expect("a number"))
+        })
+        .collect()
+}
+
+#[test]
+fn received_is_stored_and_quarantined_and_refused_and_duplicate() {
+    let home = Home::new();
+    let limit = [("LOGMILL_SERVER__BATCH_BYTES_MAX", "64KiB")];
+    let server = Server::start_with(&home.data, &limit);
+    let mixed = good("/a", 200) + "bad\n" + &good("/b", 404) + "\n";
+    let key = [("Idempotency-Key", "one")];
+    let path = "/api/v1/ingest/access";
+    for _ in 0..3 {
+        server.post(path, &key, mixed.as_bytes()).status(200);
+    }
+    server.post(path, &key, good("/other", 200).as_bytes()).status(422);
+    server.post(path, &[], &vec![b'x'; 70_000]).status(413);
+    server.ingest("access?j=true", &mixed);
+    server.ingest("events?format=json", "{\"ts\":1709251200}\nbad\n");
+    server.seal();
+    let found = samples(&server);
+    let of = |what: &str, stream: &str| {
+        let name = format!("logmill_events_{what}_total{{stream=\"{stream}\"}}");
+        *found.get(&name).unwrap_or_else(|| panic!("{name} is not there: {found:?}"))
+    };
+    for stream in ["access", "events"] {
+        let sum = of("stored", stream) + of("quarantined", stream) + of("refused", stream) + of("duplicate", stream);
+        assert_eq!(of("received", stream), sum, "{stream}");
+    }
+    assert_eq!(of("stored", "access"), 4.0);
+    assert_eq!(of("quarantined", "access"), 2.0);
+    assert_eq!(of("duplicate", "access"), 6.0);
+    assert!(of("refused", "access") >= 2.0, "one with another body, one too large");
+    assert_eq!((of("stored", "events"), of("quarantined", "events")), (1.0, 1.0));
+    assert_eq!(server.number("SELECT count(*) FROM access"), 4);
+}
+
+#[test]
+fn the_figures_of_the_rollups_are_there() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    server.ingest("access", good("/", 200));
+    server.seal();
+    server.ingest("access", good("/", 200).repeat(3));
+    for rollup in ["stats", "traffic"] {
+        let verified = server.post(&format!("/api/v1/rollups/{rollup}/verify"), &[], b"");
+        assert_eq!(verified.status(200).json()["rollup"], rollup);
+    }
+    let found = samples(&server);
+    assert_eq!(found["logmill_rollup_mismatch_total"], 0.0);
+    for rollup in ["stats", "traffic"] {
+        for level in ["minute", "hour", "day", "week", "month", "year"] {
+            let name = format!("logmill_rollup_waiting{{rollup=\"{rollup}\",level=\"{level}\"}}");
+            assert_eq!(found.get(&name), Some(&3.0), "{name}");
+        }
+    }
+    let status = server.get("/api/v1/rollups").status(200).json();
+    let status = status.as_array().expect("an array");
+    assert_eq!(status.len(), 12);
+    for level in status {
+        assert_eq!((&level["waiting"], &level["last_run"]), (&json!(3), &json!(1)), "{level}");
+        assert_eq!((&level["rows"], &level["last_error"]), (&json!(1), &Value::Null), "{level}");
+    }
+    server.post("/api/v1/rollups/nonsense/verify", &[], b"").status(404);
+    let partitions = server.get("/api/v1/partitions").status(200).json();
+    assert_eq!(partitions.as_array().map(Vec::len), Some(1), "{partitions}");
+    let streams = server.get("/api/v1/streams").status(200).json();
+    assert_eq!((&streams[0]["name"], &streams[0]["events"]), (&json!("access"), &json!(4)));
+}
+
+#[test]
+fn health_and_ready_say_so_and_what_is_not_there_has_a_hint() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    server.get("/health").status(200);
+    server.get("/ready").status(200);
+    let nothing = server.get("/api/v2/sql").status(404).json();
+    assert!(nothing["error"]["hint"].as_str().is_some_and(|h| h.contains("/api/v1/")), "{nothing}");
+    assert!(nothing["error"]["message"].as_str().is_some_and(|m| m.contains("/api/v2/sql")));
+    assert_eq!(server.get("/api/v1/sql").status, 405);
+}
+
+/// Follows a stream; gives the events as they come.
+fn follow(server: &Server, query: &str) -> impl Iterator<Item = Value> + use<> {
+    let mut socket = TcpStream::connect(&server.address).expect("the server listens");
+    let within = Some(Duration::from_secs(20));
+    socket.set_read_timeout(within).expect("a socket that can wait");
+    write!(socket, "GET /api/v1/tail?{query} HTTP/1.1\r\nHost: x\r\n\r\n").expect("the server reads");
+    let mut lines = BufReader::new(socket).lines().map(|l| l.expect("a line in time"));
+    let status = lines.next().expect("a status");
+    assert!(status.contains(" 200 "), "{status}");
+    let followed = lines.by_ref().find(|l| l == ": following");
+    assert!(followed.is_some(), "the stream does not begin");
+    lines.filter_map(|l| {
+        l.strip_prefix("data: ")
+            .map(|data| serde_json::from_str(data).expect("an event"))
+    })
+}
+
+#[test]
+fn tail_delivers_what_passes_the_filter_as_it_comes() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    server.ingest("access", good("/before", 500));
+    let mut errors = follow(&server, "stream=access&where=status%20%3E%3D%20500");
+    let mut all = follow(&server, "stream=access");
+    for (i, status) in [200, 500, 404, 503, 200, 500].into_iter().enumerate() {
+        server.ingest("access", good(&format!("/{i}"), status));
+        // What belongs to another stream, or is bad, is not delivered.
+        server.ingest("other", good("/other", 500));
+        server.ingest("access", "bad\n");
+    }
+    for (path, status) in [("/1", 500), ("/3", 503), ("/5", 500)] {
+        let event = errors.next().expect("an event");
+        assert_eq!((&event["path"], &event["status"]), (&json!(path), &json!(status)));
+    }
+    for i in 0..6 {
+        let event = all.next().expect("an event");
+        assert_eq!(event["path"], format!("/{i}"));
+        assert_eq!(event["time"], "2024-03-01T00:00:00Z");
+        assert_eq!(event["_id"].as_str().map(str::len), Some(24));
+    }
+    server.get("/api/v1/tail?stream=nowhere").status(404);
+    server.get("/api/v1/tail?stream=access&where=nonsense").status(400);
+    server.get("/api/v1/tail?stream=access&colour=blue").status(400);
+    server.get("/api/v1/tail").status(400);
+    // Followers do not keep the server from stopping.
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn an_address_beyond_this_machine_is_refused() {
+    let home = Home::new();
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:7070"] {
+        let told = run(&["serve", &home.data, "--http", address]).code(78);
+        assert!(told.stderr.contains("[auth]"), "{}", told.stderr);
+    }
+    assert!(!std::path::Path::new(&home.data).exists());
+    run(&["serve", &home.data, "--http", "not an address"]).code(2);
+}
+
+#[test]
+fn a_signal_ends_the_server_after_it_has_sealed() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    server.ingest("access", good("/", 200).repeat(10));
+    assert_eq!(server.stop(), Some(0));
+    let status = home.sql("SELECT DISTINCT waiting, last_run FROM system.rollups");
+    assert_eq!(status, [json!({ "waiting": 0, "last_run": 10 })]);
+    assert_eq!(home.number("SELECT sum(rows) FROM system.parts"), 10);
+    assert_eq!(home.number("SELECT sum(hits) FROM stats.yearly"), 10);
+}
+
+#[test]
+fn an_unknown_key_of_the_configuration_is_an_error_with_a_suggestion() {
+    let home = Home::new();
+    let file = home.file("logmill.toml", "[storage]\nlagg = \"5s\"\n");
+    let told = run(&["config", "show", "--config", &file]).code(78);
+    assert!(told.stderr.contains("lagg") && told.stderr.contains("`lag`"), "{}", told.stderr);
+    let file = home.file("logmill.toml", "[storage]\nlag = \"5s\"\n");
+    let shown = run(&["config", "show", "--origin", "--config", &file]).code(0);
+    assert!(shown.stdout.contains("storage.lag"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("logmill.toml"), "{}", shown.stdout);
+}
