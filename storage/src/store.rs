@@ -246,7 +246,7 @@ impl Store {
             log::sync_loop(s, &waiting)
         })?);
         threads.push(spawn(&shared, "log", move |s| {
-            log::log_loop(s, journal, &inbox, &waiters);
+            log::run_log(s, journal, &inbox, &waiters);
         })?);
         threads.push(spawn(&shared, "seal", seal::seal_loop)?);
         Ok(Self {
@@ -415,9 +415,7 @@ struct Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.shared.poison(&Error::Unknown {
-                what: format!("the {} thread panicked", self.name),
-            });
+            self.shared.thread_died(self.name);
         }
     }
 }
@@ -624,6 +622,12 @@ impl Shared {
         {
             tell(error);
         }
+    }
+
+    fn thread_died(&self, name: &str) {
+        self.poison(&Error::Unknown {
+            what: format!("the {name} thread panicked"),
+        });
     }
 
     /// Creates a stream and its rollups in one edit.

@@ -41,7 +41,8 @@ struct Script {
     waiting: usize,
 }
 
-/// The machine's disk, with faults.
+/// The machine's disk, with faults. Syncs are written down and cost nothing: no test here cuts the
+/// power.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FaultFs {
     script: Arc<(Mutex<Script>, Condvar)>,
@@ -145,8 +146,7 @@ impl FsFile for FaultFile {
             changed.wait(&mut script);
             script.waiting -= 1;
         }
-        drop(script);
-        self.inner.sync_data()
+        Ok(())
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.inner.set_len(len)
@@ -182,8 +182,7 @@ impl Fs for FaultFs {
         RealFs.remove_dir(path)
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.called(Op::SyncDir, path)?;
-        RealFs.sync_dir(path)
+        self.called(Op::SyncDir, path)
     }
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         RealFs.list(path)

@@ -35,7 +35,10 @@ fn the_example_line_becomes_exactly_the_document() {
     let home = Home::new();
     let file = home.file("example.log", LINE);
     let figures = home.import(&file, &[]);
-    assert_eq!((&figures["lines"], &figures["accepted"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&figures["lines"], &figures["accepted"]),
+        (&json!(1), &json!(1))
+    );
     // Once from the part that the import sealed, once from the journal of a server that was killed.
     check(&home);
     let other = Home::new();
@@ -96,7 +99,10 @@ fn parse_explain_names_the_format_and_points_at_the_first_bad_line() {
         .code(0)
         .json();
     assert_eq!(found["format"], "combined");
-    assert_eq!((&found["events"], &found["quarantined"]), (&json!(2), &json!(1)));
+    assert_eq!(
+        (&found["events"], &found["quarantined"]),
+        (&json!(2), &json!(1))
+    );
     // The example has no site and no extra in the explanation either.
     let mut first = found["first_event"].clone();
     first["time"] = json!("2000-10-10T20:55:36Z");
@@ -104,7 +110,11 @@ fn parse_explain_names_the_format_and_points_at_the_first_bad_line() {
     assert_eq!(found["first_bad"]["line"], 3);
     assert_eq!(found["first_bad"]["byte"], 2 * LINE.len());
     let nothing = run_with_input(&["parse", "--explain", "-"], b"nothing of a log\n").code(1);
-    assert!(nothing.stdout.contains("--format plain"), "{}", nothing.stdout);
+    assert!(
+        nothing.stdout.contains("--format plain"),
+        "{}",
+        nothing.stdout
+    );
 }
 
 #[test]
@@ -115,7 +125,9 @@ fn slice_answers_what_a_host_did_on_a_date() {
     home.import(&home.file("a.log", format!("{LINE}{other}{later}")), &[]);
     let slice = |more: &[&str]| {
         let fixed = ["slice", "--host", "127.0.0.1", "--output", "json", "--data"];
-        let rows = run(&[&fixed[..], &[&home.data], more].concat()).code(0).json();
+        let rows = run(&[&fixed[..], &[&home.data], more].concat())
+            .code(0)
+            .json();
         rows.as_array().expect("an array").len()
     };
     assert_eq!(slice(&["--date", "2000-10-10"]), 1);
@@ -124,6 +136,9 @@ fn slice_answers_what_a_host_did_on_a_date() {
     assert_eq!(slice(&["--date", "2000-10-12"]), 0);
     // 20:55 UTC is the next day in Tokyo.
     assert_eq!(slice(&["--date", "2000-10-11", "--tz", "Asia/Tokyo"]), 1);
-    assert_eq!(slice(&["--date", "2000-10-10", "--path", "/apache_pb.gif"]), 1);
+    assert_eq!(
+        slice(&["--date", "2000-10-10", "--path", "/apache_pb.gif"]),
+        1
+    );
     assert_eq!(slice(&["--date", "2000-10-10", "--path", "/other"]), 0);
 }

@@ -49,10 +49,11 @@ fn one_store(trials: u64, seed: u64, seals: &Seals) {
     // A seal that is asked for while one runs is not queued: then there would be no quiet time.
     let (ask, asked) = sync_channel::<()>(0);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let sealed = &server;
+        scope.spawn(move || {
             while asked.recv().is_ok() {
                 seals.phase.fetch_add(1, Ordering::SeqCst);
-                server.seal();
+                sealed.seal();
                 seals.phase.fetch_add(1, Ordering::SeqCst);
             }
         });
@@ -81,7 +82,11 @@ fn one_store(trials: u64, seed: u64, seals: &Seals) {
                 let _busy = ask.try_send(());
             }
             let during = seals.phase.load(Ordering::SeqCst) % 2 == 1;
-            let counter = if during { &seals.reads_during } else { &seals.reads_between };
+            let counter = if during {
+                &seals.reads_during
+            } else {
+                &seals.reads_between
+            };
             counter.fetch_add(1, Ordering::SeqCst);
             let rows = server.sql(&query);
             assert_eq!(rows.len(), 13);
@@ -96,5 +101,8 @@ fn one_store(trials: u64, seed: u64, seals: &Seals) {
     });
     let waiting = server.number("SELECT max(waiting) FROM system.rollups");
     let sealed = server.number("SELECT max(last_run) FROM system.rollups");
-    assert!(sealed > 0 && waiting < sealed, "{sealed} sealed, {waiting} waiting");
+    assert!(
+        sealed > 0 && waiting < sealed,
+        "{sealed} sealed, {waiting} waiting"
+    );
 }

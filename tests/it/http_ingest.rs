@@ -43,10 +43,7 @@ fn indexes(answer: &Value) -> Vec<u64> {
         let reason = error["reason"].as_str().unwrap_or("");
         assert!(!reason.is_empty(), "{error}");
     }
-    errors
-        .iter()
-        .filter_map(|e| e["index"].as_u64())
-        .collect()
+    errors.iter().filter_map(|e| e["index"].as_u64()).collect()
 }
 
 /// How many sequence numbers an answer names.
@@ -59,8 +56,16 @@ fn span(answer: &Value) -> u64 {
 
 #[track_caller]
 fn assert_answer(answer: &Value, accepted: u64, quarantined: u64, empty: u64) {
-    let found = [&answer["accepted"], &answer["quarantined"], &answer["empty"]];
-    assert_eq!(found, [&json!(accepted), &json!(quarantined), &json!(empty)], "{answer}");
+    let found = [
+        &answer["accepted"],
+        &answer["quarantined"],
+        &answer["empty"],
+    ];
+    assert_eq!(
+        found,
+        [&json!(accepted), &json!(quarantined), &json!(empty)],
+        "{answer}"
+    );
     assert_eq!(span(answer), accepted + quarantined, "{answer}");
 }
 
@@ -77,7 +82,8 @@ fn unordered_bulk_reports_every_bad_item_and_stores_the_rest() {
         // Unordered is the default.
         let again = server.ingest(&format!("events?format={format}"), &body);
         assert_eq!(indexes(&again), [2, 5, 7]);
-        let paths = server.sql("SELECT path, count(*) AS n FROM events GROUP BY path ORDER BY path");
+        let paths =
+            server.sql("SELECT path, count(*) AS n FROM events GROUP BY path ORDER BY path");
         let wanted: Vec<Value> = ["/0", "/1", "/3", "/4", "/6", "/9"]
             .map(|path| json!({ "path": path, "n": 2 }))
             .to_vec();
@@ -129,10 +135,16 @@ fn a_thousand_errors_are_listed_and_the_others_counted() {
     assert_answer(&answer, 0, 1500, 0);
     assert_eq!(indexes(&answer), (0..1000).collect::<Vec<u64>>());
     assert_eq!(answer["errors_omitted"], 500);
-    assert_eq!(server.number("SELECT count(*) FROM system.quarantine"), 1500);
+    assert_eq!(
+        server.number("SELECT count(*) FROM system.quarantine"),
+        1500
+    );
     let nothing = server.ingest("access", "\n\n\r\n");
     assert_answer(&nothing, 0, 0, 3);
-    assert_eq!((&nothing["first_seq"], &nothing["last_seq"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&nothing["first_seq"], &nothing["last_seq"]),
+        (&Value::Null, &Value::Null)
+    );
 }
 
 #[test]
@@ -159,31 +171,53 @@ fn a_repeated_key_gives_the_first_answer_and_stores_nothing() {
         let path = format!("/api/v1/ingest/{stream}");
         server.post(&path, &[("Idempotency-Key", key)], body.as_bytes())
     };
-    let first = send(&server, "access", "key-1", &mixed_lines()).status(200).json();
+    let first = send(&server, "access", "key-1", &mixed_lines())
+        .status(200)
+        .json();
     assert_eq!(first["duplicate"], false);
     let same_as_first = |answer: Value| {
         let mut wanted = first.clone();
         wanted["duplicate"] = json!(true);
         assert_eq!(answer, wanted);
     };
-    same_as_first(send(&server, "access", "key-1", &mixed_lines()).status(200).json());
-    let refused = send(&server, "access", "key-1", &good("/other")).status(422).json();
+    same_as_first(
+        send(&server, "access", "key-1", &mixed_lines())
+            .status(200)
+            .json(),
+    );
+    let refused = send(&server, "access", "key-1", &good("/other"))
+        .status(422)
+        .json();
     for member in ["code", "message", "hint"] {
         assert!(refused["error"].get(member).is_some(), "{refused}");
     }
     assert_eq!(server.number("SELECT count(*) FROM access"), 6);
     // A key is known to its own stream only.
-    let other = send(&server, "other", "key-1", &good("/other")).status(200).json();
+    let other = send(&server, "other", "key-1", &good("/other"))
+        .status(200)
+        .json();
     assert_eq!(other["duplicate"], false);
     // After a seal, after a clean stop, and after a kill.
     server.seal();
-    same_as_first(send(&server, "access", "key-1", &mixed_lines()).status(200).json());
+    same_as_first(
+        send(&server, "access", "key-1", &mixed_lines())
+            .status(200)
+            .json(),
+    );
     assert_eq!(server.stop(), Some(0));
     let server = Server::start(&home.data);
-    same_as_first(send(&server, "access", "key-1", &mixed_lines()).status(200).json());
+    same_as_first(
+        send(&server, "access", "key-1", &mixed_lines())
+            .status(200)
+            .json(),
+    );
     server.kill();
     let server = Server::start(&home.data);
-    same_as_first(send(&server, "access", "key-1", &mixed_lines()).status(200).json());
+    same_as_first(
+        send(&server, "access", "key-1", &mixed_lines())
+            .status(200)
+            .json(),
+    );
     send(&server, "access", "key-1", &good("/other")).status(422);
     assert_eq!(server.number("SELECT count(*) FROM access"), 6);
 }
@@ -232,12 +266,17 @@ fn write_concerns_are_kept_or_refused_never_lowered() {
     }
     for asked in ["w=2", "w=3&j=true", "w=all", "j=perhaps"] {
         let path = format!("/api/v1/ingest/access?{asked}");
-        let refused = server.post(&path, &[], good("/").as_bytes()).status(400).json();
+        let refused = server
+            .post(&path, &[], good("/").as_bytes())
+            .status(400)
+            .json();
         assert!(refused["error"]["message"].is_string(), "{refused}");
     }
     assert_eq!(server.number("SELECT count(*) FROM access"), 5);
     let path = "/api/v1/ingest/access?w=0";
-    server.post(path, &[], good("/unacknowledged").as_bytes()).status(202);
+    server
+        .post(path, &[], good("/unacknowledged").as_bytes())
+        .status(202);
     let until = Instant::now() + Duration::from_secs(20);
     while server.number("SELECT count(*) FROM access") < 6 {
         assert!(Instant::now() < until, "a batch with w=0 does not arrive");
@@ -267,10 +306,18 @@ fn bodies_may_be_compressed() {
         assert_answer(&answer.status(200).json(), 6, 3, 1);
     }
     let cut = &gzip(lines.as_bytes())[..40];
-    server.post(path, &[("Content-Encoding", "gzip")], cut).status(400);
-    server.post(path, &[("Content-Encoding", "gzip")], b"no gzip").status(400);
-    server.post(path, &[("Content-Encoding", "zstd")], b"no zstd").status(400);
-    server.post(path, &[("Content-Encoding", "br")], b"what").status(415);
+    server
+        .post(path, &[("Content-Encoding", "gzip")], cut)
+        .status(400);
+    server
+        .post(path, &[("Content-Encoding", "gzip")], b"no gzip")
+        .status(400);
+    server
+        .post(path, &[("Content-Encoding", "zstd")], b"no zstd")
+        .status(400);
+    server
+        .post(path, &[("Content-Encoding", "br")], b"what")
+        .status(415);
     assert_eq!(server.number("SELECT count(*) FROM access"), 18);
 }
 
@@ -286,9 +333,13 @@ fn a_body_that_is_too_large_is_refused_before_and_after_decompression() {
     // 256 MiB in a quarter of a megabyte.
     let bomb = gzip(&vec![b'a'; 256 << 20]);
     assert!(bomb.len() < 1 << 19);
-    server.post(path, &[("Content-Encoding", "gzip")], &bomb).status(413);
+    server
+        .post(path, &[("Content-Encoding", "gzip")], &bomb)
+        .status(413);
     let bomb = zstd::encode_all(std::io::repeat(b'\n').take(256 << 20), 3).expect("memory");
-    server.post(path, &[("Content-Encoding", "zstd")], &bomb).status(413);
+    server
+        .post(path, &[("Content-Encoding", "zstd")], &bomb)
+        .status(413);
     let names = server.get("/api/v1/streams").status(200).json();
     assert_eq!(names, json!([]), "nothing was stored");
     // The server is as well as before.
@@ -310,7 +361,10 @@ fn wrong_requests_are_refused_with_a_reason() {
         ("/api/v1/ingest/a%20b", "a b"),
         ("/api/v1/ingest/_quarantine", "_quarantine"),
     ] {
-        let refused = server.post(path, &[], good("/").as_bytes()).status(400).json();
+        let refused = server
+            .post(path, &[], good("/").as_bytes())
+            .status(400)
+            .json();
         let message = refused["error"]["message"].as_str().unwrap_or("");
         assert!(message.contains(named), "{path}: {refused}");
         assert!(refused["error"]["code"].is_string(), "{path}: {refused}");
@@ -325,9 +379,15 @@ fn debug_tells_what_would_be_and_stores_nothing() {
     let home = Home::new();
     let server = Server::start(&home.data);
     let answer = server.ingest("access?debug=1", mixed_lines());
-    assert_eq!((&answer["accepted"], &answer["quarantined"]), (&json!(6), &json!(3)));
+    assert_eq!(
+        (&answer["accepted"], &answer["quarantined"]),
+        (&json!(6), &json!(3))
+    );
     assert_eq!(indexes(&answer), [2, 5, 7]);
-    assert_eq!((&answer["first_seq"], &answer["last_seq"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&answer["first_seq"], &answer["last_seq"]),
+        (&Value::Null, &Value::Null)
+    );
     assert_eq!(server.get("/api/v1/streams").json(), json!([]));
     let stored = server.ingest("access", good("/"));
     assert_eq!(stored["first_seq"], 0);
@@ -339,7 +399,10 @@ fn site_and_zone_of_a_request_reach_its_events() {
     let home = Home::new();
     let server = Server::start(&home.data);
     server.ingest("access?site=shop.example", good("/a"));
-    server.ingest("access?format=vhost_combined", format!("other.example:443 {}", good("/b")));
+    server.ingest(
+        "access?format=vhost_combined",
+        format!("other.example:443 {}", good("/b")),
+    );
     server.ingest(
         "events?format=json&tz=Asia/Tokyo",
         "{\"time\":\"2024-03-01T09:00:00\"}\n",

@@ -16,7 +16,11 @@ fn good(path: &str, status: u16) -> String {
 /// The samples of a text in the format of Prometheus.
 fn samples(server: &Server) -> BTreeMap<String, f64> {
     let answer = server.get("/metrics").status(200);
-    assert!(answer.header("content-type").starts_with("text/plain; version=0.0.4"));
+    assert!(
+        answer
+            .header("content-type")
+            .starts_with("text/plain; version=0.0.4")
+    );
     let text = answer.text();
     let lines = text.lines().filter(|l| !l.starts_with('#'));
     lines
@@ -38,7 +42,9 @@ fn received_is_stored_and_quarantined_and_refused_and_duplicate() {
     for _ in 0..3 {
         server.post(path, &key, mixed.as_bytes()).status(200);
     }
-    server.post(path, &key, good("/other", 200).as_bytes()).status(422);
+    server
+        .post(path, &key, good("/other", 200).as_bytes())
+        .status(422);
     server.post(path, &[], &vec![b'x'; 70_000]).status(413);
     server.ingest("access?j=true", &mixed);
     server.ingest("events?format=json", "{\"ts\":1709251200}\nbad\n");
@@ -46,17 +52,28 @@ fn received_is_stored_and_quarantined_and_refused_and_duplicate() {
     let found = samples(&server);
     let of = |what: &str, stream: &str| {
         let name = format!("logmill_events_{what}_total{{stream=\"{stream}\"}}");
-        *found.get(&name).unwrap_or_else(|| panic!("{name} is not there: {found:?}"))
+        *found
+            .get(&name)
+            .unwrap_or_else(|| panic!("{name} is not there: {found:?}"))
     };
     for stream in ["access", "events"] {
-        let sum = of("stored", stream) + of("quarantined", stream) + of("refused", stream) + of("duplicate", stream);
+        let sum = of("stored", stream)
+            + of("quarantined", stream)
+            + of("refused", stream)
+            + of("duplicate", stream);
         assert_eq!(of("received", stream), sum, "{stream}");
     }
     assert_eq!(of("stored", "access"), 4.0);
     assert_eq!(of("quarantined", "access"), 2.0);
     assert_eq!(of("duplicate", "access"), 6.0);
-    assert!(of("refused", "access") >= 2.0, "one with another body, one too large");
-    assert_eq!((of("stored", "events"), of("quarantined", "events")), (1.0, 1.0));
+    assert!(
+        of("refused", "access") >= 2.0,
+        "one with another body, one too large"
+    );
+    assert_eq!(
+        (of("stored", "events"), of("quarantined", "events")),
+        (1.0, 1.0)
+    );
     assert_eq!(server.number("SELECT count(*) FROM access"), 4);
 }
 
@@ -83,14 +100,27 @@ fn the_figures_of_the_rollups_are_there() {
     let status = status.as_array().expect("an array");
     assert_eq!(status.len(), 12);
     for level in status {
-        assert_eq!((&level["waiting"], &level["last_run"]), (&json!(3), &json!(1)), "{level}");
-        assert_eq!((&level["rows"], &level["last_error"]), (&json!(1), &Value::Null), "{level}");
+        assert_eq!(
+            (&level["waiting"], &level["last_run"]),
+            (&json!(3), &json!(1)),
+            "{level}"
+        );
+        assert_eq!(
+            (&level["rows"], &level["last_error"]),
+            (&json!(1), &Value::Null),
+            "{level}"
+        );
     }
-    server.post("/api/v1/rollups/nonsense/verify", &[], b"").status(404);
+    server
+        .post("/api/v1/rollups/nonsense/verify", &[], b"")
+        .status(404);
     let partitions = server.get("/api/v1/partitions").status(200).json();
     assert_eq!(partitions.as_array().map(Vec::len), Some(1), "{partitions}");
     let streams = server.get("/api/v1/streams").status(200).json();
-    assert_eq!((&streams[0]["name"], &streams[0]["events"]), (&json!("access"), &json!(4)));
+    assert_eq!(
+        (&streams[0]["name"], &streams[0]["events"]),
+        (&json!("access"), &json!(4))
+    );
 }
 
 #[test]
@@ -100,8 +130,17 @@ fn health_and_ready_say_so_and_what_is_not_there_has_a_hint() {
     server.get("/health").status(200);
     server.get("/ready").status(200);
     let nothing = server.get("/api/v2/sql").status(404).json();
-    assert!(nothing["error"]["hint"].as_str().is_some_and(|h| h.contains("/api/v1/")), "{nothing}");
-    assert!(nothing["error"]["message"].as_str().is_some_and(|m| m.contains("/api/v2/sql")));
+    assert!(
+        nothing["error"]["hint"]
+            .as_str()
+            .is_some_and(|h| h.contains("/api/v1/")),
+        "{nothing}"
+    );
+    assert!(
+        nothing["error"]["message"]
+            .as_str()
+            .is_some_and(|m| m.contains("/api/v2/sql"))
+    );
     assert_eq!(server.get("/api/v1/sql").status, 405);
 }
 
@@ -109,9 +148,17 @@ fn health_and_ready_say_so_and_what_is_not_there_has_a_hint() {
 fn follow(server: &Server, query: &str) -> impl Iterator<Item = Value> + use<> {
     let mut socket = TcpStream::connect(&server.address).expect("the server listens");
     let within = Some(Duration::from_secs(20));
-    socket.set_read_timeout(within).expect("a socket that can wait");
-    write!(socket, "GET /api/v1/tail?{query} HTTP/1.1\r\nHost: x\r\n\r\n").expect("the server reads");
-    let mut lines = BufReader::new(socket).lines().map(|l| l.expect("a line in time"));
+    socket
+        .set_read_timeout(within)
+        .expect("a socket that can wait");
+    write!(
+        socket,
+        "GET /api/v1/tail?{query} HTTP/1.1\r\nHost: x\r\n\r\n"
+    )
+    .expect("the server reads");
+    let mut lines = BufReader::new(socket)
+        .lines()
+        .map(|l| l.expect("a line in time"));
     let status = lines.next().expect("a status");
     assert!(status.contains(" 200 "), "{status}");
     let followed = lines.by_ref().find(|l| l == ": following");
@@ -137,7 +184,10 @@ fn tail_delivers_what_passes_the_filter_as_it_comes() {
     }
     for (path, status) in [("/1", 500), ("/3", 503), ("/5", 500)] {
         let event = errors.next().expect("an event");
-        assert_eq!((&event["path"], &event["status"]), (&json!(path), &json!(status)));
+        assert_eq!(
+            (&event["path"], &event["status"]),
+            (&json!(path), &json!(status))
+        );
     }
     for i in 0..6 {
         let event = all.next().expect("an event");
@@ -146,8 +196,12 @@ fn tail_delivers_what_passes_the_filter_as_it_comes() {
         assert_eq!(event["_id"].as_str().map(str::len), Some(24));
     }
     server.get("/api/v1/tail?stream=nowhere").status(404);
-    server.get("/api/v1/tail?stream=access&where=nonsense").status(400);
-    server.get("/api/v1/tail?stream=access&colour=blue").status(400);
+    server
+        .get("/api/v1/tail?stream=access&where=nonsense")
+        .status(400);
+    server
+        .get("/api/v1/tail?stream=access&colour=blue")
+        .status(400);
     server.get("/api/v1/tail").status(400);
     // Followers do not keep the server from stopping.
     assert_eq!(server.stop(), Some(0));
@@ -181,7 +235,11 @@ fn an_unknown_key_of_the_configuration_is_an_error_with_a_suggestion() {
     let home = Home::new();
     let file = home.file("logmill.toml", "[storage]\nlagg = \"5s\"\n");
     let told = run(&["config", "show", "--config", &file]).code(78);
-    assert!(told.stderr.contains("lagg") && told.stderr.contains("`lag`"), "{}", told.stderr);
+    assert!(
+        told.stderr.contains("lagg") && told.stderr.contains("`lag`"),
+        "{}",
+        told.stderr
+    );
     let file = home.file("logmill.toml", "[storage]\nlag = \"5s\"\n");
     let shown = run(&["config", "show", "--origin", "--config", &file]).code(0);
     assert!(shown.stdout.contains("storage.lag"), "{}", shown.stdout);

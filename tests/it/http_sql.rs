@@ -18,7 +18,8 @@ fn server(home: &Home) -> Server {
     server
 }
 
-const QUERY: &str = "SELECT host, time, path, query, status, response_size FROM access ORDER BY time";
+const QUERY: &str =
+    "SELECT host, time, path, query, status, response_size FROM access ORDER BY time";
 
 fn ask(server: &Server, accept: &str, query: &str) -> Answer {
     server.post("/api/v1/sql", &[("Accept", accept)], query.as_bytes())
@@ -46,8 +47,16 @@ fn an_answer_comes_in_the_form_that_is_asked_for() {
         .iter()
         .filter_map(|c| c["name"].as_str())
         .collect();
-    assert_eq!(names, ["host", "time", "path", "query", "status", "response_size"]);
-    assert!(whole["columns"][1]["type"].as_str().is_some_and(|t| t.contains("timestamp")), "{whole}");
+    assert_eq!(
+        names,
+        ["host", "time", "path", "query", "status", "response_size"]
+    );
+    assert!(
+        whole["columns"][1]["type"]
+            .as_str()
+            .is_some_and(|t| t.contains("timestamp")),
+        "{whole}"
+    );
     assert_eq!(whole["stats"]["rows_returned"], 3, "{whole}");
 
     let answer = ask(&server, "application/x-ndjson", QUERY).status(200);
@@ -115,12 +124,20 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         let error = &answer["error"];
         let told = format!("{} {}", error["message"], error["hint"]);
         assert!(told.contains(named), "{query}: {answer}");
-        assert!(error["code"].is_string() && error["message"].is_string(), "{answer}");
+        assert!(
+            error["code"].is_string() && error["message"].is_string(),
+            "{answer}"
+        );
         assert!(error.get("hint").is_some(), "{answer}");
     }
-    let answer = server.post("/api/v1/sql", &[], b"\xff\xfe").status(400).json();
+    let answer = server
+        .post("/api/v1/sql", &[], b"\xff\xfe")
+        .status(400)
+        .json();
     assert!(answer["error"]["message"].is_string());
-    server.post("/api/v1/sql", &[], b"{\"query\":\"SELECT 1\"}").status(400);
+    server
+        .post("/api/v1/sql", &[], b"{\"query\":\"SELECT 1\"}")
+        .status(400);
     let long = format!("SELECT 1 -- {}", "x".repeat(3 << 20));
     server.post("/api/v1/sql", &[], long.as_bytes()).status(413);
 }
@@ -143,11 +160,19 @@ fn nothing_can_be_written_with_sql() {
         "SELECT 1; DROP TABLE access".to_owned(),
     ] {
         let refused = ask(&server, "application/json", &query).status(400).json();
-        assert!(refused["error"]["message"].is_string(), "{query}: {refused}");
+        assert!(
+            refused["error"]["message"].is_string(),
+            "{query}: {refused}"
+        );
     }
     // Nor can a file be read that is no part of the store.
     let secret = home.file("secret.csv", "a,b\n1,2\n");
-    ask(&server, "application/json", &format!("SELECT * FROM '{secret}'")).status(400);
+    ask(
+        &server,
+        "application/json",
+        &format!("SELECT * FROM '{secret}'"),
+    )
+    .status(400);
     assert!(!std::path::Path::new(&out).exists());
     assert_eq!(server.number("SELECT count(*) FROM access"), 3);
 }
@@ -188,7 +213,12 @@ fn closing_the_connection_cancels_the_query() {
     )
     .expect("the server reads");
     let found = await_running(&server, 1);
-    assert!(found[0]["sql"].as_str().is_some_and(|s| s.contains("generate_series")), "{found:?}");
+    assert!(
+        found[0]["sql"]
+            .as_str()
+            .is_some_and(|s| s.contains("generate_series")),
+        "{found:?}"
+    );
     drop(socket);
     await_running(&server, 0);
     assert_eq!(server.number("SELECT count(*) FROM access"), 3);
@@ -215,7 +245,12 @@ fn a_reader_that_goes_away_is_no_failure() {
     let home = Home::new();
     server(&home).kill();
     let mut child = command()
-        .args(["sql", "SELECT value FROM generate_series(1, 10000000)", "--output", "csv"])
+        .args([
+            "sql",
+            "SELECT value FROM generate_series(1, 10000000)",
+            "--output",
+            "csv",
+        ])
         .args(["--data", &home.data])
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -233,17 +268,35 @@ fn explain_says_what_was_looked_at() {
     let server = server(&home);
     server.seal();
     let explain = |query: &str| {
-        let args = ["sql", query, "--explain", "--output", "json", "--data", &home.data];
+        let args = [
+            "sql",
+            query,
+            "--explain",
+            "--output",
+            "json",
+            "--data",
+            &home.data,
+        ];
         run(&args).code(0).json()
     };
     let figures = explain("SELECT * FROM access WHERE host = '203.0.113.2'");
     assert_eq!(figures["rows_returned"], 1, "{figures}");
     for member in ["partitions", "parts", "row_groups", "pages"] {
-        assert!(figures[member]["total"].is_u64() && figures[member]["examined"].is_u64(), "{figures}");
+        assert!(
+            figures[member]["total"].is_u64() && figures[member]["examined"].is_u64(),
+            "{figures}"
+        );
     }
-    assert!(figures["bytes_read"].as_u64() > Some(0) && figures["elapsed_ms"].is_u64(), "{figures}");
+    assert!(
+        figures["bytes_read"].as_u64() > Some(0) && figures["elapsed_ms"].is_u64(),
+        "{figures}"
+    );
     let none = explain("SELECT * FROM access WHERE time >= '2025-01-01' AND time < '2025-01-02'");
-    assert_eq!((&none["rows_returned"], &none["parts"]["examined"]), (&json!(0), &json!(0)), "{none}");
+    assert_eq!(
+        (&none["rows_returned"], &none["parts"]["examined"]),
+        (&json!(0), &json!(0)),
+        "{none}"
+    );
     let level = explain("SELECT sum(hits) FROM stats.daily");
     let by = level["answered_by"].to_string();
     assert!(by.contains("stats.daily"), "{level}");

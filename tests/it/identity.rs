@@ -106,8 +106,16 @@ fn a_command_that_writes_fails_on_a_store_that_a_server_holds() {
     ] {
         let told = run(writing).code(1);
         let wanted = format!("--server {}", server.url);
-        assert!(told.stderr.contains(&wanted), "{writing:?}: {}", told.stderr);
-        assert!(told.stderr.contains(&server.pid().to_string()), "{}", told.stderr);
+        assert!(
+            told.stderr.contains(&wanted),
+            "{writing:?}: {}",
+            told.stderr
+        );
+        assert!(
+            told.stderr.contains(&server.pid().to_string()),
+            "{}",
+            told.stderr
+        );
     }
     assert_eq!(server.number("SELECT count(*) FROM access"), 5);
     assert_eq!(home.count(), 5, "a reader is not in the way");
@@ -129,7 +137,10 @@ fn an_import_through_a_server_resumes_and_adds_nothing_twice() {
     assert_figures(&import(&place, &file, &[]), 0, 65);
     let figures = import(&place, &sample(), &[]);
     assert_figures(&figures, 619, 0);
-    assert_eq!((&figures["quarantined"], &figures["empty"]), (&json!(22), &json!(5)));
+    assert_eq!(
+        (&figures["quarantined"], &figures["empty"]),
+        (&json!(22), &json!(5))
+    );
     assert_figures(&import(&place, &sample(), &[]), 0, 646);
     assert_eq!(server.stop(), Some(0));
     assert_figures(&home.import(&file, &[]), 0, 65);

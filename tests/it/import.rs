@@ -32,7 +32,11 @@ fn the_sample_is_counted_as_it_was_made() {
         "SELECT count(*) FILTER (WHERE user_agent IS NULL AND referrer IS NULL AND extra IS NOT NULL) AS common, \
          count(*) FILTER (WHERE extra IS NOT NULL) AS extra FROM access",
     );
-    let of = |name: &str| wanted["forms"][name].as_u64().expect("a form of the sample");
+    let of = |name: &str| {
+        wanted["forms"][name]
+            .as_u64()
+            .expect("a form of the sample")
+    };
     assert_eq!(forms[0]["common"], of("common+extra"));
     assert_eq!(forms[0]["extra"], of("common+extra") + of("combined+extra"));
     // The sequence has no hole: accepted and quarantined lines share it.
@@ -61,7 +65,7 @@ fn the_documents_are_counted_as_they_were_made() {
         assert_eq!(row["n"], wanted["time_source"][source], "{source}");
     }
     assert_eq!(
-        home.number("SELECT sum(hits) FROM traffic.yearly"),
+        home.number("SELECT sum(hits) FROM access_traffic.yearly"),
         wanted["accepted"]
     );
     // Nested fields by dotted name, and two types under one name.
@@ -111,7 +115,10 @@ fn compressed_files_are_read_as_such() {
             assert_eq!(figures[name], wanted[name], "{ending}: {name}");
         }
     }
-    assert_eq!(home.count(), 4 * wanted["accepted"].as_u64().expect("a number"));
+    assert_eq!(
+        home.count(),
+        4 * wanted["accepted"].as_u64().expect("a number")
+    );
     let cut = home.file("cut.log.gz", &gzip(&plain)[..2000]);
     let args = ["import", &cut, "--stream", "access", "--data", &home.data];
     let told = run(&args).code(1);
@@ -123,7 +130,9 @@ fn standard_input_is_imported_each_time() {
     let home = Home::new();
     let lines = fixture_bytes("sample.log");
     for round in 1..=2_u64 {
-        let args = ["import", "-", "--stream", "access", "--data", &home.data, "--output", "json"];
+        let args = [
+            "import", "-", "--stream", "access", "--data", &home.data, "--output", "json",
+        ];
         let figures = run_with_input(&args, &lines).code(0).json();
         assert_adds_up(&figures);
         assert_eq!(figures["accepted"], 619);
@@ -155,22 +164,37 @@ fn when_no_format_fits_plain_is_named_and_works() {
     let home = Home::new();
     let text = "the first words\n\nthe second words\n";
     let file = home.file("words.txt", text);
-    let args = ["import", &file, "--stream", "notes", "--data", &home.data, "--output", "json"];
+    let args = [
+        "import", &file, "--stream", "notes", "--data", &home.data, "--output", "json",
+    ];
     let told = run(&args).code(1);
     assert!(told.stderr.contains("--format plain"), "{}", told.stderr);
     let figures = told.json();
     assert_adds_up(&figures);
-    assert_eq!((&figures["quarantined"], &figures["accepted"]), (&json!(2), &json!(0)));
+    assert_eq!(
+        (&figures["quarantined"], &figures["accepted"]),
+        (&json!(2), &json!(0))
+    );
     // Exactly what the message says to do.
-    assert!(told.stderr.contains("--format plain --again"), "{}", told.stderr);
+    assert!(
+        told.stderr.contains("--format plain --again"),
+        "{}",
+        told.stderr
+    );
     let figures = run(&[&args[..], &["--format", "plain", "--again"]].concat())
         .code(0)
         .json();
-    assert_eq!((&figures["accepted"], &figures["empty"]), (&json!(2), &json!(1)));
+    assert_eq!(
+        (&figures["accepted"], &figures["empty"]),
+        (&json!(2), &json!(1))
+    );
     let rows = home.sql("SELECT line FROM notes ORDER BY _seq");
     assert_eq!(
         rows,
-        [json!({ "line": "the first words" }), json!({ "line": "the second words" })]
+        [
+            json!({ "line": "the first words" }),
+            json!({ "line": "the second words" })
+        ]
     );
     let hits = home.sql("SELECT count(*) AS n FROM notes WHERE time IS NULL");
     assert_eq!(hits[0]["n"], 0);
@@ -180,7 +204,9 @@ fn when_no_format_fits_plain_is_named_and_works() {
 fn a_missing_file_is_named_before_anything_is_taken() {
     let home = Home::new();
     let (good, missing) = (sample(), home.path("nowhere.log"));
-    let args = ["import", &good, &missing, "--stream", "access", "--data", &home.data];
+    let args = [
+        "import", &good, &missing, "--stream", "access", "--data", &home.data,
+    ];
     let told = run(&args).code(1);
     assert!(told.stderr.contains("nowhere.log"), "{}", told.stderr);
     assert!(!std::path::Path::new(&home.data).exists());
@@ -228,16 +254,31 @@ fn quarantine_keeps_raw_bytes() {
     }
     let path = home.file("bad.log", &file);
     let figures = home.import(&path, &[]);
-    assert_eq!((&figures["accepted"], &figures["quarantined"]), (&json!(5), &json!(5)));
+    assert_eq!(
+        (&figures["accepted"], &figures["quarantined"]),
+        (&json!(5), &json!(5))
+    );
     let rows = home.sql(
         "SELECT raw, line, byte, source, stream, reason, detail FROM system.quarantine ORDER BY line",
     );
     assert_eq!(rows.len(), bad.len());
     for (i, (row, item)) in rows.iter().zip(&bad).enumerate() {
         let raw = base64(row["raw"].as_str().expect("bytes as text"));
-        assert!(raw == *item, "line {}: {} bytes kept of {}", row["line"], raw.len(), item.len());
-        assert_eq!((&row["line"], &row["byte"]), (&json!(2 * i + 2), &json!(starts[i])));
-        assert_eq!((&row["source"], &row["stream"]), (&json!(path), &json!("access")));
+        assert!(
+            raw == *item,
+            "line {}: {} bytes kept of {}",
+            row["line"],
+            raw.len(),
+            item.len()
+        );
+        assert_eq!(
+            (&row["line"], &row["byte"]),
+            (&json!(2 * i + 2), &json!(starts[i]))
+        );
+        assert_eq!(
+            (&row["source"], &row["stream"]),
+            (&json!(path), &json!("access"))
+        );
         assert!(row["reason"].as_str().is_some_and(|r| !r.is_empty()));
         assert!(row["detail"].as_str().is_some_and(|d| !d.is_empty()));
     }
@@ -252,6 +293,9 @@ fn an_event_of_the_future_is_quarantined() {
     let lines = line("203.0.113.1", now + 300, "/soon", 200, 1)
         + &line("203.0.113.1", now + 3600, "/later", 200, 1);
     let figures = home.import(&home.file("future.log", lines), &[]);
-    assert_eq!((&figures["accepted"], &figures["quarantined"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&figures["accepted"], &figures["quarantined"]),
+        (&json!(1), &json!(1))
+    );
     assert_eq!(figures["quarantined_by_reason"], json!({ "future": 1 }));
 }

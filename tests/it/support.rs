@@ -56,10 +56,7 @@ impl Output {
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| {
-            panic!(
-                "not JSON ({e}):\n{}\nstderr:\n{}",
-                self.stdout, self.stderr
-            )
+            panic!("not JSON ({e}):\n{}\nstderr:\n{}", self.stdout, self.stderr)
         })
     }
 }

@@ -32,7 +32,7 @@ fn array(column_type: ColumnType, noise: &[(u64, String)], valid: &[bool]) -> Ar
     }
     type Noise = (u64, String);
     match column_type {
-        ColumnType::Bool => of!(BooleanArray, |n: &Noise| n.0 % 2 == 0),
+        ColumnType::Bool => of!(BooleanArray, |n: &Noise| n.0.is_multiple_of(2)),
         ColumnType::Int16 => of!(PrimitiveArray<Int16Type>, |n: &Noise| n.0 as i16),
         ColumnType::Int64 => of!(Int64Array, |n: &Noise| n.0 as i64),
         // Any bits but those of a NaN, which equals nothing.
@@ -114,14 +114,12 @@ prop_compose! {
         // Up to as many quarantined items as marks, at any places among the events.
         let mut ranks: Vec<u32> = Vec::new();
         let mut left = events.num_rows();
-        let mut rank = 0;
-        for quarantined in marks {
+        for (rank, quarantined) in (0..).zip(marks) {
             if quarantined || left == 0 {
                 ranks.push(rank);
             } else {
                 left -= 1;
             }
-            rank += 1;
         }
         let quarantine = ranks
             .into_iter()

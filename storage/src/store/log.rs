@@ -1,6 +1,7 @@
 //! The log thread and the sync thread: sequence numbers, journal, visibility, acknowledgement.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,8 +88,24 @@ enum Outcome {
     Refused(Error),
 }
 
-pub(super) fn log_loop(
+/// The log thread.
+pub(super) fn run_log(
     shared: &Arc<Shared>,
+    journal: Journal,
+    inbox: &Receiver<Command>,
+    waiters: &Sender<Waiter>,
+) {
+    let run = AssertUnwindSafe(|| log_loop(shared, journal, inbox, waiters));
+    if catch_unwind(run).is_err() {
+        shared.thread_died("log");
+        // A bounded queue keeps what is in it when its receiver goes, and who sent it would wait for
+        // ever. To be dropped is an answer.
+        inbox.iter().for_each(drop);
+    }
+}
+
+fn log_loop(
+    shared: &Shared,
     mut journal: Journal,
     inbox: &Receiver<Command>,
     waiters: &Sender<Waiter>,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt64Type};
 use proptest::prelude::*;
 
@@ -512,11 +512,19 @@ proptest! {
 #[test]
 fn many_writers_seals_and_readers_get_along() {
     const WRITERS: i64 = 8;
-    const BATCHES: i64 = 60;
+    const BATCHES: i64 = 40;
+    const SEALS: u64 = 4;
     let dir = tempfile::tempdir().expect("a directory");
-    let store = open(dir.path());
+    // On the disk as it is, whose syncs take their time.
+    let options = Options {
+        roller: Arc::new(Counting),
+        fs: Arc::new(RealFs),
+        ..options(&FaultFs::default())
+    };
+    let store = Store::open(dir.path(), options).expect("opens");
     let acknowledged = AtomicU64::new(0);
     let done = AtomicBool::new(false);
+    let seals = AtomicU64::new(0);
     let count = |snapshot: &Snapshot| -> u64 {
         let name = Name::new(STREAM).expect("a name");
         let sealed: u64 = snapshot.manifest().parts_of(&name).map(|p| p.rows).sum();
@@ -545,12 +553,14 @@ fn many_writers_seals_and_readers_get_along() {
             }
         }
     };
-    let (here, beside, seals) = std::thread::scope(|scope| {
+    let (here, beside) = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let (store, acknowledged) = (&store, &acknowledged);
+                let (store, acknowledged, seals) = (&store, &acknowledged, &seals);
                 scope.spawn(move || {
-                    for i in 0..BATCHES {
+                    // On a slow disk a seal takes long: until there were some.
+                    let more = |i: &i64| *i < BATCHES || seals.load(Ordering::SeqCst) < SEALS;
+                    for i in (0..).take_while(more) {
                         let times: Vec<i64> =
                             (0..1 + i % 5).map(|e| payload(i * 8 + writer, e)).collect();
                         let range = Identity::Range {
@@ -577,31 +587,26 @@ fn many_writers_seals_and_readers_get_along() {
                 read
             })
         });
-        let seals = scope.spawn(|| {
-            let mut seals = 0;
+        let sealer = scope.spawn(|| {
             while !done.load(Ordering::SeqCst) {
-                seals += u32::from(store.seal().expect("seals").events > 0);
+                let sealed = store.seal().expect("seals").events > 0;
+                seals.fetch_add(sealed.into(), Ordering::SeqCst);
             }
-            seals
         });
         for writer in writers {
             writer.join().expect("no panic");
         }
         done.store(true, Ordering::SeqCst);
+        sealer.join().expect("no panic");
         (
             here.join().expect("no panic"),
             beside.join().expect("no panic"),
-            seals.join().expect("no panic"),
         )
     });
-    let total = WRITERS as u64 * BATCHES as u64 / 5 * 15;
-    assert_eq!(acknowledged.load(Ordering::SeqCst), total);
+    let total = acknowledged.load(Ordering::SeqCst);
+    assert!(total >= WRITERS as u64 * BATCHES as u64 / 5 * 15);
     assert_eq!((here.0, beside.0), (total, total));
-    assert!(
-        seals > 2 && beside.1 > 2,
-        "{seals} seals, {} looks",
-        beside.1
-    );
+    assert!(beside.1 > 2, "{} looks", beside.1);
     store.close().expect("closes");
     let journal = std::fs::read_dir(dir.path().join("journal"))
         .expect("listed")

@@ -196,6 +196,13 @@ impl Server {
         self.child.wait().expect("the killed server ends");
     }
 
+    /// The same while others still talk to it; the process is waited for when this is dropped.
+    pub(crate) fn kill_now(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL)
+            .expect("a signal to our own child");
+    }
+
     /// The server's process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()

@@ -1,0 +1,80 @@
+//! Stands between the browser and the server so that the browser's virtual time can pass: a
+//! stream of events that never ends would hold it. `/api/v1/tail` is answered with some events and
+//! an end, and from then on with 204, at which a browser does not connect again; all else is passed
+//! on as it is.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A proxy on a port that the system picks; its thread ends with the process.
+pub(super) struct Proxy {
+    pub(super) url: String,
+    tail_told: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    /// Passes on to the server at `address`; `tail` is what the stream of events holds.
+    pub(super) fn start(address: String, tail: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let tail_told = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&tail_told);
+        std::thread::spawn(move || {
+            for socket in listener.incoming().map_while(Result::ok) {
+                let (address, tail, told) = (address.clone(), tail.clone(), Arc::clone(&told));
+                // A connection that the browser gives up is no failure of the test.
+                std::thread::spawn(move || {
+                    pass(socket, &address, &tail, &told).unwrap_or_default()
+                });
+            }
+        });
+        Self { url, tail_told }
+    }
+
+    /// Whether the events were asked for since this was last called, after which they can be again.
+    pub(super) fn took_tail(&self) -> bool {
+        self.tail_told.swap(false, Ordering::SeqCst)
+    }
+}
+
+fn pass(socket: TcpStream, address: &str, tail: &str, told: &AtomicBool) -> std::io::Result<()> {
+    let mut from = BufReader::new(socket.try_clone()?);
+    let mut to = socket;
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if from.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        if line.trim_end().is_empty() {
+            break;
+        }
+        let lower = line.to_ascii_lowercase();
+        if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        // One request a connection, so that the end of an answer is the end of the connection.
+        if !lower.starts_with("connection:") {
+            head += &line;
+        }
+    }
+    if head.starts_with("GET /api/v1/tail") {
+        return if told.swap(true, Ordering::SeqCst) {
+            to.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        } else {
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+            to.write_all(format!("{head}{tail}").as_bytes())
+        };
+    }
+    let mut body = vec![0; length];
+    from.read_exact(&mut body)?;
+    let mut server = TcpStream::connect(address)?;
+    server.write_all(head.as_bytes())?;
+    server.write_all(b"Connection: close\r\n\r\n")?;
+    server.write_all(&body)?;
+    std::io::copy(&mut server, &mut to)?;
+    Ok(())
+}
