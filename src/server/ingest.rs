@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
@@ -19,10 +20,12 @@ use super::{App, answer};
 
 /// Failed items that an answer lists; the others are counted.
 const ERRORS_MAX: usize = 1000;
-const PARAMETERS: [&str; 14] = [
+const PARAMETERS: [&str; 15] = [
     "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer",
-    "from", "to", "content",
+    "from", "to", "content", "wtimeout",
 ];
+/// How often the end of the synced journal is looked at while a `wtimeout` runs.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// What a request asks for.
 struct Asked {
@@ -32,6 +35,8 @@ struct Asked {
     identity: Option<Identity>,
     source: Arc<str>,
     debug: bool,
+    /// How long the write concern may take to be reached; without it, as long as it takes.
+    wtimeout: Option<Duration>,
 }
 
 /// An item that was not taken.
@@ -75,6 +80,7 @@ pub(super) async fn ingest(
     if let Some(Identity::Key { body_hash, .. }) = &mut asked.identity {
         *body_hash = xxh3_64(&body);
     }
+    let wtimeout = asked.wtimeout;
     let unacknowledged = asked.concern == WriteConcern::UNACKNOWLEDGED && !asked.debug;
     let work = Arc::clone(&app);
     let task = tokio::task::spawn_blocking(move || take(&work, asked, &body, &encoding, limit));
@@ -93,12 +99,67 @@ pub(super) async fn ingest(
     match taken {
         Err(refused) => *refused,
         Ok(Taken::Told(ack, told, concern)) => success(&ack, &told, concern),
-        Ok(Taken::Waiting(waiting, told, concern)) => match waiting.await {
-            Ok(Ok(ack)) => success(&ack, &told, concern),
-            Ok(Err(error)) => answer::of_storage(&error),
-            Err(_) => answer::of_storage(&storage::Error::Closed),
-        },
+        Ok(Taken::Waiting(waiting, told, concern)) => {
+            match acknowledged(&app, waiting, concern, wtimeout).await {
+                Ok(ack) => success(&ack, &told, concern),
+                Err(refused) => *refused,
+            }
+        }
     }
+}
+
+/// Waits until the concern is reached, or `wtimeout` is over: then the batch is stored, or will be,
+/// but the concern was not reached in time.
+async fn acknowledged(
+    app: &App,
+    waiting: oneshot::Receiver<storage::Result<Ack>>,
+    concern: WriteConcern,
+    wtimeout: Option<Duration>,
+) -> Result<Ack, Box<Response>> {
+    let began = Instant::now();
+    let answered = match wtimeout {
+        None => waiting.await,
+        Some(limit) => tokio::time::timeout(limit, waiting)
+            .await
+            .map_err(|_| too_late(limit, None))?,
+    };
+    let ack = match answered {
+        Ok(Ok(ack)) => ack,
+        Ok(Err(error)) => return Err(Box::new(answer::of_storage(&error))),
+        Err(_) => return Err(Box::new(answer::of_storage(&storage::Error::Closed))),
+    };
+    // Under a limit the batch was handed over with w=1, so that its sequence numbers are known when
+    // the sync is late; the rest of the concern is waited for here.
+    if let (Some(limit), true, Some(last)) = (wtimeout, concern.j, ack.last_seq) {
+        while app.store.status().durable_seq <= last {
+            if began.elapsed() >= limit {
+                return Err(too_late(limit, Some(&ack)));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+    Ok(ack)
+}
+
+fn too_late(limit: Duration, ack: Option<&Ack>) -> Box<Response> {
+    let message = format!(
+        "the write concern was not reached within {} ms",
+        limit.as_millis()
+    );
+    let hint = match ack {
+        Some(_) => {
+            "the batch is stored under these sequence numbers and reaches the concern by itself"
+        }
+        None => "the outcome is unknown; send it again with the same key",
+    };
+    Box::new(answer::json(
+        StatusCode::GATEWAY_TIMEOUT,
+        &json!({
+            "error": { "code": "write_concern_timeout", "message": message, "hint": hint },
+            "first_seq": ack.and_then(|a| a.first_seq),
+            "last_seq": ack.and_then(|a| a.last_seq),
+        }),
+    ))
 }
 
 enum Taken {
@@ -147,9 +208,13 @@ fn take(
         quarantine: parsed.quarantine,
         identity: asked.identity,
     };
+    let handed_over = match asked.wtimeout {
+        Some(_) if asked.concern.j => WriteConcern::ACKNOWLEDGED,
+        _ => asked.concern,
+    };
     let (send, receive) = oneshot::channel();
     app.store
-        .submit(batch, asked.concern, move |outcome| {
+        .submit(batch, handed_over, move |outcome| {
             // A client that has gone does not learn it; a retry with its key will.
             let _ignored = send.send(outcome);
         })
@@ -265,6 +330,10 @@ fn ask(
         identity,
         source,
         debug: flag("debug")?,
+        // 0 is no limit, as MongoDB has it.
+        wtimeout: number("wtimeout")?
+            .filter(|ms| *ms > 0)
+            .map(Duration::from_millis),
     })
 }
 

@@ -284,6 +284,31 @@ fn write_concerns_are_kept_or_refused_never_lowered() {
     }
 }
 
+#[test]
+fn past_wtimeout_the_batch_is_stored_and_its_sequence_told() {
+    let home = Home::new();
+    // Nothing is synced within the limits below.
+    let late = [("LOGMILL_STORAGE__SYNC_INTERVAL", "1h")];
+    let server = Server::start_with(&home.data, &late);
+    let path = "/api/v1/ingest/access?j=true&wtimeout=50";
+    let answer = server.post(path, &[], mixed_lines().as_bytes());
+    let told = answer.status(504).json();
+    assert_eq!(told["error"]["code"], "write_concern_timeout", "{told}");
+    assert_eq!(span(&told), 9, "{told}");
+    assert_eq!(server.number("SELECT count(*) FROM access"), 6);
+    // What is reached in time is told as ever; 0 is no limit.
+    for asked in ["w=1&wtimeout=30000", "wtimeout=0", "j=true&wtimeout=0"] {
+        let answer = server.ingest(&format!("access?{asked}"), good("/"));
+        assert_eq!(answer["accepted"], 1, "{asked}");
+    }
+    let path = "/api/v1/ingest/access?wtimeout=soon";
+    server.post(path, &[], good("/").as_bytes()).status(400);
+    drop(server);
+    let server = Server::start(&home.data);
+    let answer = server.ingest("access?j=true&wtimeout=30000", good("/"));
+    assert_eq!(answer["concern"], json!({ "w": 1, "j": true }));
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     out.write_all(bytes).expect("memory");

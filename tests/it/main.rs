@@ -11,6 +11,7 @@
 //! | `LOGMILL_TRIALS` | 1000 | acknowledgements that `fresh` reads after |
 //! | `LOGMILL_KILLS` | 4 | kills of each kind in `kill` |
 //! | `LOGMILL_READER_SECONDS` | 10 | how long `reader` reads beside a server |
+//! | `LOGMILL_SEED` | the process id | the seed of `kill`, printed by each run |
 //! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle` |
 
 mod example;

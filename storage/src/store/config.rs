@@ -28,8 +28,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             lag_us: 60_000_000,
-            // About two million access-log events: a seal of a day's worth makes few, well-filled tiles.
-            memtable_bytes_max: 512 << 20,
+            // About half a million access-log events. An import of ten million took 0.7 GiB at its
+            // peak with this and 1.8 GiB with four times as much, for 3 % fewer bytes on disk.
+            memtable_bytes_max: 128 << 20,
             sync_interval_ms: 100,
             streams: BTreeMap::new(),
         }
