@@ -225,6 +225,11 @@ impl Identities {
         all
     }
 
+    /// Whether something has come since the last checkpoint began.
+    pub(crate) fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
+    }
+
     /// What has to go into the next checkpoint: everything, or what came since the last.
     pub(crate) fn take_fresh(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.fresh)

@@ -175,6 +175,9 @@ fn when_no_format_fits_plain_is_named_and_works() {
         (&figures["quarantined"], &figures["accepted"]),
         (&json!(2), &json!(0))
     );
+    // Nothing said yet what the stream is to be: it takes no names from the access log to come.
+    let streams = home.sql("SELECT name FROM system.streams WHERE name = 'notes'");
+    assert!(streams.is_empty(), "{streams:?}");
     // Exactly what the message says to do.
     assert!(
         told.stderr.contains("--format plain --again"),
@@ -198,6 +201,8 @@ fn when_no_format_fits_plain_is_named_and_works() {
     );
     let hits = home.sql("SELECT count(*) AS n FROM notes WHERE time IS NULL");
     assert_eq!(hits[0]["n"], 0);
+    let kinds = home.sql("SELECT kind FROM system.streams WHERE name = 'notes'");
+    assert_eq!(kinds[0]["kind"], "documents");
 }
 
 #[test]

@@ -126,7 +126,8 @@ pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
 
 fn freeze(shared: &Shared) -> Option<Frozen> {
     let mut state = shared.state.lock();
-    if state.memtable.is_empty() {
+    // A batch without items leaves nothing but its identity, which the journal must not lose either.
+    if state.memtable.is_empty() && !state.identities.has_fresh() {
         return None;
     }
     state.rotate = true;

@@ -165,3 +165,37 @@ fn a_store_has_one_writer() {
         .to_string();
     assert!(refused.contains("127.0.0.1:7070"), "{refused}");
 }
+
+#[test]
+fn what_an_empty_batch_says_of_its_source_outlives_a_close() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let range = |from, to| {
+        let (producer, content) = ("p".into(), to);
+        Some(Identity::Range {
+            producer,
+            from,
+            to,
+            content,
+        })
+    };
+    let opened = || Store::open(dir.path(), options(&FaultFs::default())).expect("opens");
+    let store = opened();
+    for (times, identity) in [(&[1][..], range(0, 5)), (&[], range(5, 9))] {
+        store
+            .write(batch(times, &[], identity), WriteConcern::ACKNOWLEDGED)
+            .expect("taken");
+        store.seal().expect("seals");
+    }
+    store.close().expect("closes");
+    let store = opened();
+    assert_eq!(store.position("p").map(|p| p.to), Some(9));
+    store
+        .write(batch(&[], &[], range(9, 12)), WriteConcern::ACKNOWLEDGED)
+        .expect("taken");
+    store.close().expect("closes");
+    let store = opened();
+    assert_eq!(store.position("p").map(|p| p.to), Some(12));
+    let copy = store.write(batch(&[], &[], range(9, 12)), WriteConcern::ACKNOWLEDGED);
+    assert!(copy.expect("known").duplicate);
+    assert_eq!(rows(&store.snapshot(), "events"), 1);
+}
