@@ -175,6 +175,10 @@ impl From<Error> for DataFusionError {
 
 /// DataFusion's own words without its prefixes and without a back trace.
 fn plain(error: &DataFusionError) -> String {
+    if let DataFusionError::SQL(parser, _) = error {
+        // Its display, where DataFusion prints its debug form.
+        return parser.to_string().replace("sql parser error: ", "SQL: ");
+    }
     let text = error.strip_backtrace();
     for prefix in [
         "Error during planning: ",
