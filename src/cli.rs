@@ -62,6 +62,8 @@ pub(crate) enum Command {
     /// What could not be parsed.
     #[command(subcommand)]
     Quarantine(QuarantineCommand),
+    /// Read everything; verify every checksum and invariant, and the rollups.
+    Check(CheckArgs),
     /// The configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -204,6 +206,12 @@ pub(crate) struct TailArgs {
     /// Only events for which this holds, as in `status >= 500`.
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) condition: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The store's directory.
+    pub(crate) data_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

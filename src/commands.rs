@@ -1,5 +1,6 @@
 //! One module per command; here is which, and where the store is that it works on.
 
+mod check;
 mod import;
 mod parse;
 pub(crate) mod rollup;
@@ -112,6 +113,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             sql::run(&context, &partitions_sql(name.as_deref())?, false)
         }
         Command::Quarantine(QuarantineCommand::List) => sql::run(&context, QUARANTINE_SQL, false),
+        Command::Check(args) => check::run(context, args),
         Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
     }
 }

@@ -5,6 +5,7 @@
 //! tiles, all committed by the `manifest`. A [`Snapshot`] is what a reader sees of it, in this
 //! process ([`Store::snapshot`]) or in another ([`Reader`]).
 
+mod check;
 mod env;
 mod error;
 mod file;
@@ -20,11 +21,14 @@ mod record;
 mod recover;
 mod rolling;
 mod shape;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 mod snapshot;
 mod store;
 #[cfg(test)]
 mod testing;
 
+pub use check::{CheckReport, check};
 pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, SystemClock};
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;

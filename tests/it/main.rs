@@ -14,6 +14,7 @@
 //! | `LOGMILL_SEED` | the process id | the seed of `kill`, printed by each run |
 //! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle` |
 
+mod check;
 mod example;
 mod fresh;
 mod http_ingest;

@@ -1,0 +1,92 @@
+use super::*;
+
+fn disk_with(names: &[&str]) -> SimFs {
+    let fs = SimFs::new();
+    fs.create_dir_all(Path::new("/d")).expect("made");
+    fs.sync_dir(Path::new("/")).expect("synced");
+    for name in names {
+        let file = fs.create_new(&Path::new("/d").join(name)).expect("made");
+        file.write_all_at(&[7; 2000], 0).expect("written");
+        file.sync_data().expect("synced");
+    }
+    fs.sync_dir(Path::new("/d")).expect("synced");
+    fs
+}
+
+#[test]
+fn what_was_synced_survives_every_power_cut() {
+    let fs = disk_with(&["a"]);
+    let file = fs.open(Path::new("/d/a")).expect("opened");
+    file.write_all_at(&[9; 1024], 4096).expect("written");
+    for seed in 0..200 {
+        let after = fs.crash(Image::Seed(seed));
+        let bytes = after.read(Path::new("/d/a")).expect("there");
+        assert_eq!(bytes[..2000], [7; 2000]);
+    }
+}
+
+#[test]
+fn what_was_not_synced_is_lost_torn_zeroed_or_kept() {
+    let fs = disk_with(&["a"]);
+    let file = fs.open(Path::new("/d/a")).expect("opened");
+    file.write_all_at(&[9; 1024], 2048).expect("written");
+    let mut seen = BTreeSet::new();
+    for seed in 0..200 {
+        let bytes = fs.crash(Image::Seed(seed)).read(Path::new("/d/a"));
+        let bytes = bytes.expect("there");
+        let half = |at: usize| bytes.get(at..at + 512).map(|b| (b[0], b[511]));
+        seen.insert((half(2048), half(2560)));
+    }
+    let (written, zero) = (Some((9, 9)), Some((0, 0)));
+    for wanted in [
+        (None, None),
+        (written, written),
+        (written, zero),
+        (zero, written),
+    ] {
+        assert!(seen.contains(&wanted), "{wanted:?} of {seen:?}");
+    }
+}
+
+#[test]
+fn a_name_lasts_when_its_directory_is_synced_and_a_kill_loses_nothing() {
+    let fs = disk_with(&["a"]);
+    fs.rename(Path::new("/d/a"), Path::new("/d/b"))
+        .expect("renamed");
+    let after = fs.crash(Image::Nothing);
+    assert!(after.exists(Path::new("/d/a")) && !after.exists(Path::new("/d/b")));
+    let after = fs.kill();
+    assert!(!after.exists(Path::new("/d/a")) && after.exists(Path::new("/d/b")));
+    after.sync_dir(Path::new("/d")).expect("synced");
+    let after = after.crash(Image::Nothing);
+    assert!(!after.exists(Path::new("/d/a")) && after.exists(Path::new("/d/b")));
+    assert!(fs.sync_dir(Path::new("/d")).is_err(), "it was killed");
+}
+
+#[test]
+fn a_failed_sync_is_not_made_good_by_another() {
+    let fs = disk_with(&["a"]);
+    let file = fs.open(Path::new("/d/a")).expect("opened");
+    file.write_all_at(&[9; 512], 2048).expect("written");
+    fs.fail(Fault {
+        call: Call::Sync,
+        after: 0,
+        forever: false,
+        error: ErrorKind::Other,
+    });
+    assert!(file.sync_data().is_err());
+    file.sync_data().expect("the kernel says so");
+    assert_eq!(fs.read(Path::new("/d/a")).expect("read")[2048], 9);
+    let after = fs.crash(Image::Everything);
+    assert_eq!(after.read(Path::new("/d/a")).expect("read")[2048], 0);
+}
+
+#[test]
+fn a_full_disk_takes_what_fits() {
+    let fs = disk_with(&["a"]);
+    fs.set_capacity(Some(2100));
+    let file = fs.open(Path::new("/d/a")).expect("opened");
+    let error = file.write_all_at(&[9; 512], 2000).expect_err("no room");
+    assert_eq!(error.kind(), ErrorKind::StorageFull);
+    assert_eq!((file.len().expect("known"), fs.used()), (2100, 2100));
+}
