@@ -97,3 +97,6 @@ pub(crate) fn oldest(fs: &dyn Fs, data: &Path) -> Result<Option<u64>> {
     }
     Ok(oldest)
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,8 +32,18 @@ struct Fault {
     times: usize,
 }
 
+/// Something that happens once, just before a call.
+struct Hook(Op, String, Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "before {:?} of {}", self.0, self.1)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Script {
+    hook: Option<Hook>,
     faults: Vec<Fault>,
     calls: Vec<(Op, PathBuf)>,
     /// Syncs of files with this in their path wait until it is taken away.
@@ -58,6 +68,11 @@ impl FaultFs {
             error,
             times,
         });
+    }
+
+    /// Does something just before the next call of `op` on a path with `path_part` in it.
+    pub(crate) fn before(&self, op: Op, path_part: &str, act: impl FnOnce() + Send + 'static) {
+        self.script.0.lock().hook = Some(Hook(op, path_part.to_owned(), Box::new(act)));
     }
 
     /// Takes all faults back.
@@ -89,9 +104,14 @@ impl FaultFs {
     }
 
     fn called(&self, op: Op, path: &Path) -> io::Result<()> {
+        let name = path.to_string_lossy();
+        let now = |h: &mut Hook| h.0 == op && name.contains(h.1.as_str());
+        let hook = self.script.0.lock().hook.take_if(now);
+        if let Some(Hook(_, _, act)) = hook {
+            act();
+        }
         let mut script = self.script.0.lock();
         script.calls.push((op, path.into()));
-        let name = path.to_string_lossy();
         let fits =
             |f: &&mut Fault| f.op == op && f.times > 0 && name.contains(f.path_part.as_str());
         match script.faults.iter_mut().find(fits) {
