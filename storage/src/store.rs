@@ -675,6 +675,8 @@ fn wait_for(condition: &Condvar, state: &mut MutexGuard<'_, State>, us: i64) {
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod proptests;
 #[cfg(test)]
 mod tests;

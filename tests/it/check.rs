@@ -21,7 +21,9 @@ fn check_passes_a_sound_store_and_names_a_damaged_part_and_a_damaged_manifest() 
         }
     }
     let find = |ending: &str| {
-        let mut found = parts.iter().filter(|p| p.to_string_lossy().ends_with(ending));
+        let mut found = parts
+            .iter()
+            .filter(|p| p.to_string_lossy().ends_with(ending));
         found.next().unwrap().clone()
     };
     let part = find(".parquet");
