@@ -58,7 +58,7 @@ pub fn verify(snapshot: &Snapshot, meta: &RollupMeta) -> Result<Verification> {
     let dropped = snapshot
         .streams()
         .get(&meta.stream)
-        .map_or(0, |s| s.dropped_events);
+        .map_or(0, storage::StreamMeta::dropped_events);
     if dropped > 0 {
         return Err(Error::invalid(format!(
             "rollup {}: {dropped} raw events of {} were dropped and cannot be recomputed",

@@ -47,7 +47,7 @@ pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
             json!({
                 "name": name.as_str(),
                 "kind": meta.kind,
-                "events": meta.sealed_events - meta.dropped_events + waiting,
+                "events": meta.sealed_events - meta.dropped_events() + waiting,
                 "columns": meta.columns.len(),
                 "rollups": rollups,
             })

@@ -20,6 +20,7 @@ mod readers;
 mod record;
 mod recover;
 mod rolling;
+mod seeded;
 mod shape;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
@@ -33,7 +34,9 @@ pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, SystemClock};
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;
 pub use identity::SourcePosition;
-pub use manifest::{Manifest, PartMeta, PartitionWidth, Pending, StreamMeta, TileFile, TileMeta};
+pub use manifest::{
+    DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta, TileFile, TileMeta,
+};
 pub use memtable::Chunk;
 pub use model::{
     Ack, Batch, Column, ColumnType, ID, Identity, Name, QUARANTINE, Quarantined, REST, SEQ,
@@ -43,4 +46,6 @@ pub use part::{partition_folder, partition_start, read_part};
 pub use reader::Reader;
 pub use rolling::{BoxError, NewRollup, NoRollups, Roller, RollupMeta, Section, TileImage};
 pub use snapshot::Snapshot;
-pub use store::{Arrived, Config, Counters, Options, SealReport, Status, Store, StreamConfig};
+pub use store::{
+    Arrived, Config, Counters, DropReport, Options, SealReport, Status, Store, StreamConfig,
+};

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::env::{Fs, FsFile, IoContext};
 use crate::error::{Error, Result, is_full};
+use crate::seeded::{self, Bug};
 
 /// Appends groups. Only the log thread has it.
 #[derive(Debug)]
@@ -137,7 +138,7 @@ impl Journal {
             return Err(Error::Unknown { what: why.clone() });
         }
         let mut at = self.end.next_multiple_of(8);
-        if state.barrier > at - at % BLOCK {
+        if state.barrier > at - at % BLOCK && !seeded::is(Bug::UnalignedGroup) {
             at = at
                 .next_multiple_of(BLOCK)
                 .max(state.barrier.next_multiple_of(BLOCK));

@@ -80,7 +80,11 @@ fn good() -> Manifest {
         ],
         created_us: -1,
         sealed_events: 18,
-        dropped_events: 3,
+        dropped: vec![DroppedPartition {
+            partition_us: 5 * 86_400_000_000,
+            complete_from: 15,
+            events: 3,
+        }],
     };
     manifest.streams.insert(name("events"), stream);
     manifest.parts = vec![part(1, 10), part(2, 5)];
@@ -161,7 +165,7 @@ fn a_newer_format_is_named() {
 #[test]
 fn each_broken_invariant_is_refused() {
     type Break = fn(&mut Manifest);
-    let cases: [(&str, Break); 18] = [
+    let cases: [(&str, Break); 20] = [
         ("a gap between tiles", |m| m.tiles[1].first_seq = 11),
         ("a missing tile", |m| drop(m.tiles.remove(1))),
         ("an overlap", |m| m.tiles[1].first_seq = 9),
@@ -190,7 +194,17 @@ fn each_broken_invariant_is_refused() {
         ("more sealed than counted", |m| {
             let stream = m.streams.get_mut("events").expect("there");
             stream.sealed_events = 19;
-            stream.dropped_events = 4;
+            stream.dropped[0].events = 4;
+        }),
+        ("a partition dropped twice", |m| {
+            let stream = m.streams.get_mut("events").expect("there");
+            stream.dropped.push(DroppedPartition {
+                events: 0,
+                ..stream.dropped[0]
+            });
+        }),
+        ("a part from before its partition was dropped", |m| {
+            m.parts[1].partition_us = 5 * 86_400_000_000;
         }),
         ("a part with other rows than were sealed", |m| {
             m.parts[0].rows = 9

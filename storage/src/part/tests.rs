@@ -24,7 +24,7 @@ fn meta(width: PartitionWidth, order_by: &[&str]) -> StreamMeta {
         columns: columns.iter().map(|(n, t)| Column::new(n, *t)).collect(),
         created_us: 0,
         sealed_events: 0,
-        dropped_events: 0,
+        dropped: Vec::new(),
     }
 }
 

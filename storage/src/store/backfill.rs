@@ -31,10 +31,11 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
             .rollups_for(stream, meta.kind, &rollups)
             .map_err(failed)?;
         for rollup in new {
-            if meta.dropped_events > 0 {
+            if meta.dropped_events() > 0 {
                 return Err(Error::invalid(format!(
                     "rollup {}: {} events of {stream} were dropped and cannot be counted any more",
-                    rollup.name, meta.dropped_events
+                    rollup.name,
+                    meta.dropped_events()
                 )));
             }
             let rollup = RollupMeta {

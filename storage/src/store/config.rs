@@ -62,7 +62,7 @@ impl Config {
             columns,
             created_us,
             sealed_events: 0,
-            dropped_events: 0,
+            dropped: Vec::new(),
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::part;
 use crate::rolling::{BoxError, RollupMeta, TileImage};
+use crate::seeded::{self, Bug};
 
 /// What a seal did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -104,11 +105,13 @@ pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
             ..SealReport::default()
         });
     };
-    let outcome = shared
-        .syncer
-        .sync_written()
-        .map(|_| ())
-        .and_then(|()| write_files(shared, &frozen))
+    let synced = if seeded::is(Bug::SealPastSync) {
+        Ok(0)
+    } else {
+        shared.syncer.sync_written()
+    };
+    let outcome = synced
+        .and_then(|_| write_files(shared, &frozen))
         .and_then(|written| commit(shared, &frozen, written, started));
     if let Err(error) = &outcome {
         let mut state = shared.state.lock();
@@ -198,8 +201,10 @@ fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
             written.tiles.insert(rollup.id, (image.events, files));
         }
     }
-    for directory in &written.directories {
-        shared.fs().sync_dir(directory).at("sync", directory)?;
+    if !seeded::is(Bug::DirectorySyncSkipped) {
+        for directory in &written.directories {
+            shared.fs().sync_dir(directory).at("sync", directory)?;
+        }
     }
     Ok(written)
 }
@@ -299,6 +304,13 @@ fn commit(
     let now_us = shared.now_us();
     let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let Written { parts, tiles, .. } = written;
+    if seeded::is(Bug::TilesApart) {
+        let parts = parts.clone();
+        shared.edit(|manifest, state| {
+            add_parts(manifest, state, parts);
+            manifest.sealed_seq = frozen.cutoff;
+        })?;
+    }
     shared.edit_and(
         |manifest, state| {
             for part in &parts {
@@ -307,7 +319,9 @@ fn commit(
             for file in tiles.values().flat_map(|t| &t.1) {
                 manifest.next_file = manifest.next_file.max(file_id(&file.file.path) + 1);
             }
-            add_parts(manifest, state, parts);
+            if !seeded::is(Bug::TilesApart) {
+                add_parts(manifest, state, parts);
+            }
             add_tiles(manifest, &tiles, frozen.cutoff);
             add_identities(manifest, identities);
             manifest.sealed_seq = frozen.cutoff;
@@ -325,7 +339,7 @@ fn commit(
             for (name, meta) in Arc::make_mut(&mut state.streams) {
                 if let Some(known) = sealed.streams.get(name) {
                     meta.sealed_events = known.sealed_events;
-                    meta.dropped_events = known.dropped_events;
+                    meta.dropped.clone_from(&known.dropped);
                 }
             }
         },

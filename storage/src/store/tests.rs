@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Store;
 use crate::env::RealFs;
+use crate::error::Error;
 use crate::model::{Identity, Name, WriteConcern};
 use crate::reader::Reader;
 use crate::snapshot::Snapshot;
@@ -198,4 +199,67 @@ fn what_an_empty_batch_says_of_its_source_outlives_a_close() {
     let copy = store.write(batch(&[], &[], range(9, 12)), WriteConcern::ACKNOWLEDGED);
     assert!(copy.expect("known").duplicate);
     assert_eq!(rows(&store.snapshot(), "events"), 1);
+}
+
+#[test]
+fn a_dropped_partition_is_gone_with_what_came_before_and_takes_what_comes_after() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fs = FaultFs::default();
+    let store = Store::open(dir.path(), options(&fs)).expect("opens");
+    let write = |times: &[i64]| {
+        let ack = store.write(batch(times, &[], None), WriteConcern::ACKNOWLEDGED);
+        ack.expect("taken")
+    };
+    let events = Name::new("events").expect("a name");
+    let first_day = (0, DAY_US);
+    write(&[1, DAY_US + 1]);
+    store.seal().expect("seals");
+    // In the memtable still when it is dropped.
+    write(&[2, DAY_US + 2]);
+    let would = store.drop_partitions(&events, first_day, true);
+    assert_eq!(
+        rows(&store.snapshot(), "events"),
+        4,
+        "a dry run drops nothing"
+    );
+    let before = store.snapshot();
+    let did = store
+        .drop_partitions(&events, first_day, false)
+        .expect("drops");
+    assert_eq!(would.expect("a dry run"), did);
+    assert_eq!((did.partitions, did.parts, did.events), (1, 2, 2));
+    assert_eq!(rows(&store.snapshot(), "events"), 2);
+    let files = |snapshot: &Snapshot| {
+        let parts = snapshot.manifest().parts.clone();
+        parts
+            .iter()
+            .filter(|p| snapshot.read(&p.file).is_ok())
+            .count()
+    };
+    assert_eq!(files(&before), 4, "what is being read stays on disk");
+    drop(before);
+    let again = store
+        .drop_partitions(&events, first_day, false)
+        .expect("nothing to drop");
+    assert_eq!(again.parts, 0);
+    let late = write(&[3]);
+    store.seal().expect("seals");
+    let pending = store.snapshot().manifest().pending.clone();
+    assert!(
+        !pending.iter().any(|p| p.path.ends_with("parquet")),
+        "{pending:?}"
+    );
+    store.close().expect("closes");
+    let store = Store::open(dir.path(), options(&fs)).expect("opens");
+    let snapshot = store.snapshot();
+    assert_eq!(rows(&snapshot, "events"), 3, "what comes late is taken");
+    let meta = &snapshot.streams()["events"];
+    assert_eq!((meta.sealed_events, meta.dropped_events()), (5, 2));
+    assert_eq!(
+        meta.dropped[0].complete_from,
+        late.first_seq.expect("a sequence")
+    );
+    let nowhere = Name::new("nowhere").expect("a name");
+    let error = store.drop_partitions(&nowhere, first_day, false);
+    assert!(matches!(error, Err(Error::Invalid { .. })), "{error:?}");
 }

@@ -1,0 +1,62 @@
+//! Faults put into the code on purpose, so that it is known that the tests would find them.
+//!
+//! They are compiled into the tests of this crate alone; everywhere else [`is`] is `false` for ever.
+//! `LOGMILL_BUG=<name>` chooses one for the whole process.
+
+/// A fault that can be put in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// A file is renamed into place without having been synced.
+    FileSyncSkipped,
+    /// The directories of a seal's files are not synced.
+    DirectorySyncSkipped,
+    /// A seal commits its parts in one edit and its tiles in the next.
+    TilesApart,
+    /// What is known of earlier batches is not read at a start.
+    DedupReset,
+    /// A group shares a block with data that is synced.
+    UnalignedGroup,
+    /// Journal segments are removed before the edit that does without them.
+    JournalDeletedEarly,
+    /// A seal does not wait for the journal's sync.
+    SealPastSync,
+    /// After an unclean stop the sequence goes on where the journal ends.
+    SequenceReused,
+}
+
+impl Bug {
+    /// Every fault, with the name by which it is chosen.
+    #[cfg(test)]
+    pub(crate) const ALL: [(Self, &'static str); 8] = [
+        (Self::FileSyncSkipped, "file_sync_skipped"),
+        (Self::DirectorySyncSkipped, "directory_sync_skipped"),
+        (Self::TilesApart, "tiles_apart"),
+        (Self::DedupReset, "dedup_reset"),
+        (Self::UnalignedGroup, "unaligned_group"),
+        (Self::JournalDeletedEarly, "journal_deleted_early"),
+        (Self::SealPastSync, "seal_past_sync"),
+        (Self::SequenceReused, "sequence_reused"),
+    ];
+}
+
+/// Whether this fault is in.
+#[cfg(test)]
+pub(crate) fn is(bug: Bug) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
+    let chosen = CHOSEN.get_or_init(|| {
+        let name = std::env::var("LOGMILL_BUG").ok()?;
+        let known = Bug::ALL.into_iter().find(|(_, n)| *n == name);
+        Some(
+            known
+                .unwrap_or_else(|| panic!("LOGMILL_BUG={name} is not known"))
+                .0,
+        )
+    });
+    *chosen == Some(bug)
+}
+
+/// Whether this fault is in: never.
+#[cfg(not(test))]
+pub(crate) const fn is(_: Bug) -> bool {
+    false
+}

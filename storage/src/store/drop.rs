@@ -1,0 +1,104 @@
+//! Dropping whole time partitions by hand: one manifest edit and the pending list.
+
+use std::sync::Arc;
+
+use super::{Shared, seal};
+use crate::error::{Error, Result};
+use crate::manifest::{DroppedPartition, Manifest, Pending};
+use crate::model::Name;
+
+/// What is given up when partitions are dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DropReport {
+    /// Partitions with events in them.
+    pub partitions: usize,
+    /// Their parts.
+    pub parts: usize,
+    /// Events of those parts. The rollups still count them.
+    pub events: u64,
+    /// Bytes of those parts.
+    pub bytes: u64,
+}
+
+/// Drops what was acknowledged so far in every partition of `stream` that begins in
+/// `[from_us, to_us)`; `dry` only says what that would be.
+///
+/// What is in the memtable is sealed first: an event that was acknowledged before goes with its
+/// partition, and what comes later stays, since `complete_from` is where that seal ended.
+pub(super) fn drop_partitions(
+    shared: &Shared,
+    stream: &Name,
+    (from_us, to_us): (i64, i64),
+    dry: bool,
+) -> Result<DropReport> {
+    if !shared.state.lock().streams.contains_key(stream) {
+        return Err(Error::invalid(format!("there is no stream {stream}")));
+    }
+    seal::seal(shared)?;
+    let mut report = DropReport::default();
+    let gone = |partition_us: i64| (from_us..to_us).contains(&partition_us);
+    if dry {
+        let mut manifest = (*shared.state.lock().committed.manifest).clone();
+        return Ok(take_out(&mut manifest, stream, gone));
+    }
+    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+    if !manifest.parts_of(stream).any(|p| gone(p.partition_us)) {
+        return Ok(report);
+    }
+    shared.edit_and(
+        |manifest, _| report = take_out(manifest, stream, gone),
+        |state| {
+            let dropped = state.committed.manifest.streams.get(stream);
+            let live = Arc::make_mut(&mut state.streams).get_mut(stream);
+            if let (Some(known), Some(meta)) = (dropped, live) {
+                meta.dropped.clone_from(&known.dropped);
+            }
+        },
+    )?;
+    shared.remove_unreferenced();
+    Ok(report)
+}
+
+fn take_out(manifest: &mut Manifest, stream: &Name, gone: impl Fn(i64) -> bool) -> DropReport {
+    let since = manifest.version + 1;
+    let complete_from = manifest.sealed_seq;
+    let (taken, kept) = std::mem::take(&mut manifest.parts)
+        .into_iter()
+        .partition(|p| &p.stream == stream && gone(p.partition_us));
+    manifest.parts = kept;
+    let taken: Vec<_> = taken;
+    let mut report = DropReport::default();
+    let Some(meta) = manifest.streams.get_mut(stream) else {
+        return report;
+    };
+    let mut partitions: Vec<i64> = taken.iter().map(|p| p.partition_us).collect();
+    partitions.sort_unstable();
+    partitions.dedup();
+    report.partitions = partitions.len();
+    for part in taken {
+        report.parts += 1;
+        report.events += part.rows;
+        report.bytes += part.file.len;
+        let known = meta
+            .dropped
+            .iter_mut()
+            .find(|d| d.partition_us == part.partition_us);
+        match known {
+            Some(known) => {
+                known.complete_from = complete_from;
+                known.events += part.rows;
+            }
+            None => meta.dropped.push(DroppedPartition {
+                partition_us: part.partition_us,
+                complete_from,
+                events: part.rows,
+            }),
+        }
+        manifest.pending.push(Pending {
+            path: part.file.path,
+            since,
+        });
+    }
+    meta.dropped.sort_by_key(|d| d.partition_us);
+    report
+}
