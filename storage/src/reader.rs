@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::env::Fs;
+use crate::env::{Clock, Fs, SystemClock};
 use crate::error::{Error, Result};
 use crate::identity::{Identities, SourcePosition};
 use crate::manifest;
@@ -26,7 +26,7 @@ impl Reader {
     /// # Errors
     /// [`Error::NotAStore`], [`Error::Corrupt`], or what the file system says.
     pub fn open(fs: Arc<dyn Fs>, data: &Path) -> Result<Self> {
-        let pin = Arc::new(readers::register(&fs, data)?);
+        let pin = Arc::new(readers::register(&fs, data, SystemClock.now_us())?);
         let Some(committed) = manifest::read_newest(&*fs, data)? else {
             return Err(Error::NotAStore { path: data.into() });
         };
@@ -37,6 +37,7 @@ impl Reader {
             next_seq,
             ..
         } = recover(&*fs, data, &committed.manifest)?;
+        pin.loaded(&committed.manifest)?;
         let snapshot = Snapshot {
             data: data.into(),
             fs,

@@ -38,10 +38,10 @@ use crate::error::{Error, Kind, Result};
 use crate::file::{create_dir_durably, write_durably};
 use crate::identity::{Identities, SourcePosition};
 use crate::journal::{self, Journal, Syncer};
-use crate::manifest::{self, Committed, Manifest};
+use crate::manifest::{self, Committed, Manifest, Pending};
 use crate::memtable::Memtable;
 use crate::model::{Ack, Batch, Name, StreamKind, WriteConcern};
-use crate::readers;
+use crate::readers::{self, Hold};
 use crate::record::Record;
 use crate::recover::{Recovered, Streams, recover};
 use crate::rolling::RollupMeta;
@@ -96,7 +96,7 @@ pub struct Status {
 struct State {
     committed: Committed,
     pin: Arc<Pin>,
-    old_pins: Vec<(u64, Weak<Pin>)>,
+    old_pins: Vec<(Hold, Weak<Pin>)>,
     streams: Streams,
     memtable: Memtable,
     identities: Identities,
@@ -281,9 +281,7 @@ impl Store {
         reply: impl FnOnce(Result<Ack>) + Send + 'static,
     ) -> Result<()> {
         batch.validate()?;
-        if let Some(why) = self.shared.syncer.poisoned() {
-            return Err(Error::Unknown { what: why });
-        }
+        self.shared.syncer.check()?;
         let record = Record::of(batch);
         let payload = record.encode();
         let request = Request {
@@ -372,16 +370,12 @@ impl Store {
 
     /// What the store says of itself.
     pub fn status(&self) -> Status {
-        // The syncer's lock is held while a group is written: asked first, so that the state's is
-        // not held meanwhile.
-        let poisoned = self.shared.syncer.poisoned();
-        let durable_seq = self.shared.syncer.durable_seq();
         let state = self.shared.state.lock();
         Status {
             seal_error: state.seal_error.as_ref().map(|(_, why)| why.clone()),
-            poisoned,
+            poisoned: self.shared.syncer.poisoned().map(str::to_owned),
             memtable_bytes: state.memtable.bytes(),
-            durable_seq,
+            durable_seq: self.shared.syncer.durable_seq(),
             torn_bytes: self.shared.torn_bytes,
             replayed: self.shared.replayed,
         }
@@ -557,9 +551,7 @@ impl Shared {
         also: impl FnOnce(&mut State),
     ) -> Result<()> {
         let _one_at_a_time = self.edits.lock();
-        if let Some(why) = self.syncer.poisoned() {
-            return Err(Error::Unknown { what: why });
-        }
+        self.syncer.check()?;
         let (current, mut next) = {
             let state = self.state.lock();
             let mut next = (*state.committed.manifest).clone();
@@ -584,7 +576,7 @@ impl Shared {
         state.old_pins.retain(|(_, pin)| pin.strong_count() > 0);
         state
             .old_pins
-            .push((current.manifest.version, Arc::downgrade(&old)));
+            .push((Hold::of(&current.manifest), Arc::downgrade(&old)));
         state.committed = committed;
         also(&mut state);
         drop(state);
@@ -598,25 +590,17 @@ impl Shared {
         if current.pending.is_empty() {
             return removed;
         }
-        let here = {
-            let state = self.state.lock();
-            let live = |p: &&(u64, Weak<Pin>)| p.1.strong_count() > 0;
-            state
-                .old_pins
-                .iter()
-                .filter(live)
-                .map(|(version, _)| *version)
-                .min()
-        };
         // When the readers cannot be asked nothing is removed; the next edit asks again.
-        let Ok(elsewhere) = readers::oldest(self.fs(), &self.data) else {
+        let Ok(mut holds) = readers::holds(self.fs(), &self.data, self.now_us()) else {
             return removed;
         };
-        let oldest = current
-            .version
-            .min(here.unwrap_or(u64::MAX))
-            .min(elsewhere.unwrap_or(u64::MAX));
-        for pending in current.pending.iter().filter(|p| p.since <= oldest) {
+        {
+            let state = self.state.lock();
+            let live = state.old_pins.iter().filter(|p| p.1.strong_count() > 0);
+            holds.extend(live.map(|(hold, _)| *hold));
+        }
+        let free = |p: &&Pending| !holds.iter().any(|h| h.needs(p));
+        for pending in current.pending.iter().filter(free) {
             let path = self.data.join(&pending.path);
             match self.fs().remove(&path) {
                 Ok(()) => removed.push(pending.path.clone()),

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -37,6 +38,9 @@ pub(crate) struct Journal {
 pub(crate) struct Syncer {
     state: Mutex<SyncState>,
     changed: Condvar,
+    /// Copies of what many ask for, so that nobody who asks waits for the write of a group.
+    poisoned: OnceLock<String>,
+    durable_seq: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -52,7 +56,6 @@ struct SyncState {
     written_groups: u64,
     durable_groups: u64,
     syncing: bool,
-    poisoned: Option<String>,
 }
 
 impl Journal {
@@ -84,9 +87,10 @@ impl Journal {
                 written_groups: 0,
                 durable_groups: 0,
                 syncing: false,
-                poisoned: None,
             }),
             changed: Condvar::new(),
+            poisoned: OnceLock::new(),
+            durable_seq: AtomicU64::new(next_seq),
         });
         Ok(Self {
             fs,
@@ -134,9 +138,7 @@ impl Journal {
     ) -> Result<()> {
         self.fill_buffer(first_seq, items, payloads);
         let mut state = self.syncer.state.lock();
-        if let Some(why) = &state.poisoned {
-            return Err(Error::Unknown { what: why.clone() });
-        }
+        self.syncer.check()?;
         let mut at = self.end.next_multiple_of(8);
         if state.barrier > at - at % BLOCK && !seeded::is(Bug::UnalignedGroup) {
             at = at
@@ -157,8 +159,7 @@ impl Journal {
                 path: state.path.clone(),
                 source,
             };
-            state.poisoned = Some(error.to_string());
-            self.syncer.changed.notify_all();
+            self.syncer.set_poison(&error.to_string());
             return Err(error);
         }
         self.end = at + self.buffer.len() as u64;
@@ -263,20 +264,37 @@ fn create_segment(
 impl Syncer {
     /// Exclusive end of what is known to be on disk.
     pub(crate) fn durable_seq(&self) -> u64 {
-        self.state.lock().durable_seq
+        self.durable_seq.load(Ordering::Acquire)
     }
 
     /// Why nothing is taken any more, once a disk error has come.
-    pub(crate) fn poisoned(&self) -> Option<String> {
-        self.state.lock().poisoned.clone()
+    pub(crate) fn poisoned(&self) -> Option<&str> {
+        self.poisoned.get().map(String::as_str)
+    }
+
+    /// Whether something can still be taken.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] once a disk error has come.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.poisoned() {
+            None => Ok(()),
+            Some(why) => Err(Error::Unknown { what: why.into() }),
+        }
     }
 
     /// Takes nothing any more: something was lost of which the journal cannot know.
     pub(crate) fn poison(&self, why: &str) {
-        self.state
-            .lock()
-            .poisoned
-            .get_or_insert_with(|| why.to_owned());
+        self.set_poison(why);
+        // Whoever has looked before and waits now is told too.
+        drop(self.state.lock());
+        self.changed.notify_all();
+    }
+
+    /// The same, for one who holds the state.
+    fn set_poison(&self, why: &str) {
+        // The first reason stands.
+        let _ignored = self.poisoned.set(why.to_owned());
         self.changed.notify_all();
     }
 
@@ -289,9 +307,7 @@ impl Syncer {
         let mut state = self.state.lock();
         let wanted = state.written_groups;
         loop {
-            if let Some(why) = &state.poisoned {
-                return Err(Error::Unknown { what: why.clone() });
-            }
+            self.check()?;
             if state.durable_groups >= wanted {
                 return Ok(state.durable_seq);
             }
@@ -312,6 +328,7 @@ impl Syncer {
             Ok(()) => {
                 state.durable_seq = state.durable_seq.max(target);
                 state.durable_groups = state.durable_groups.max(groups);
+                self.durable_seq.store(state.durable_seq, Ordering::Release);
                 Ok(state.durable_seq)
             }
             Err(source) => {
@@ -320,7 +337,7 @@ impl Syncer {
                     path,
                     source,
                 };
-                state.poisoned = Some(error.to_string());
+                self.set_poison(&error.to_string());
                 Err(error)
             }
         };

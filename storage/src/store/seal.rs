@@ -5,7 +5,7 @@
 //! nothing refers to; after it everything is done.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +21,7 @@ use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile, TileMet
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::part;
+use crate::readers::file_number;
 use crate::rolling::{BoxError, RollupMeta, TileImage};
 use crate::seeded::{self, Bug};
 
@@ -317,7 +318,7 @@ fn commit(
                 manifest.next_file = manifest.next_file.max(part.id + 1);
             }
             for file in tiles.values().flat_map(|t| &t.1) {
-                manifest.next_file = manifest.next_file.max(file_id(&file.file.path) + 1);
+                manifest.next_file = manifest.next_file.max(file_number(&file.file.path) + 1);
             }
             if !seeded::is(Bug::TilesApart) {
                 add_parts(manifest, state, parts);
@@ -346,14 +347,6 @@ fn commit(
     )?;
     shared.remove_unreferenced();
     Ok(report)
-}
-
-fn file_id(path: &str) -> u64 {
-    let name = Path::new(path)
-        .file_stem()
-        .and_then(|n| n.to_str())
-        .unwrap_or("");
-    u64::from_str_radix(name, 16).unwrap_or(0)
 }
 
 fn add_parts(manifest: &mut Manifest, state: &State, parts: Vec<PartMeta>) {
@@ -433,7 +426,7 @@ fn checkpoint(shared: &Shared, frozen: &Frozen, written: &Written) -> Result<Che
         .tiles
         .values()
         .flat_map(|t| &t.1)
-        .map(|f| file_id(&f.file.path));
+        .map(|f| file_number(&f.file.path));
     let last = parts
         .chain(tiles)
         .max()
@@ -467,8 +460,7 @@ fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
             file
         }
     };
-    let stem = file.path.trim_end_matches(".json.zst");
-    manifest.next_file = manifest.next_file.max(file_id(stem) + 1);
+    manifest.next_file = manifest.next_file.max(file_number(&file.path) + 1);
     manifest.identities.push(file);
 }
 
