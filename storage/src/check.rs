@@ -9,10 +9,11 @@ use arrow::array::{Array, TimestampMicrosecondArray, UInt64Array};
 use bytes::Bytes;
 
 use crate::error::Error;
-use crate::manifest::PartMeta;
+use crate::manifest::{PartMeta, TileFile};
 use crate::memtable::column;
 use crate::model::{SEQ, TIME};
 use crate::part::read_part;
+use crate::rolling::Section;
 use crate::snapshot::Snapshot;
 
 /// What a check found.
@@ -38,16 +39,7 @@ pub fn check(snapshot: &Snapshot) -> CheckReport {
         });
     }
     for file in manifest.tiles.iter().flat_map(|t| &t.files) {
-        report.read(snapshot, &file.file, |_, bytes| {
-            let end = |s: &crate::rolling::Section| s.offset.saturating_add(s.len);
-            match file.sections.iter().find(|s| end(s) > bytes.len() as u64) {
-                None => Ok(()),
-                Some(s) => Err(format!(
-                    "a section of level {} lies beyond its end",
-                    s.level
-                )),
-            }
-        });
+        report.read(snapshot, &file.file, |_, bytes| check_tile(file, bytes));
     }
     for file in &manifest.identities {
         report.read(snapshot, file, |_, bytes| {
@@ -79,8 +71,20 @@ impl CheckReport {
     }
 }
 
+/// Whether a tile's file holds every section that the manifest names.
+pub(crate) fn check_tile(file: &TileFile, bytes: &Bytes) -> Result<(), String> {
+    let end = |s: &Section| s.offset.saturating_add(s.len);
+    match file.sections.iter().find(|s| end(s) > bytes.len() as u64) {
+        None => Ok(()),
+        Some(s) => Err(format!(
+            "a section of level {} lies beyond its end",
+            s.level
+        )),
+    }
+}
+
 /// The rows of a part, when they are as the manifest says.
-fn check_part(part: &PartMeta, bytes: &Bytes) -> Result<u64, String> {
+pub(crate) fn check_part(part: &PartMeta, bytes: &Bytes) -> Result<u64, String> {
     let batches = read_part(bytes.clone(), None).map_err(|e| e.to_string())?;
     let (mut rows, mut seq, mut time) = (0, (u64::MAX, 0), (i64::MAX, i64::MIN));
     for batch in &batches {

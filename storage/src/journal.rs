@@ -29,12 +29,16 @@
 //! are zeros.
 
 mod reader;
+mod salvage;
 mod writer;
 
 pub(crate) use reader::{Replay, replay};
+pub(crate) use salvage::{Salvage, salvage};
 pub(crate) use writer::{Journal, Syncer};
 
 use std::path::{Path, PathBuf};
+
+use crate::error::Error;
 
 pub(crate) const DIR: &str = "journal";
 const FORMAT: u32 = 1;
@@ -55,6 +59,13 @@ pub(crate) fn segment_path(data: &Path, segment: u64) -> PathBuf {
 
 pub(crate) fn relative_path(segment: u64) -> String {
     format!("{DIR}/{segment:016x}.log")
+}
+
+/// Whether this is the path of a segment from `floor` on.
+pub(crate) fn is_live(path: &Path, floor: u64) -> bool {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    let here = path.parent().is_some_and(|p| p.ends_with(DIR));
+    here && segment_of(name).is_some_and(|segment| segment >= floor)
 }
 
 fn segment_of(name: &str) -> Option<u64> {
@@ -98,12 +109,10 @@ impl SegmentHeader {
         (bytes, crc)
     }
 
-    fn decode(bytes: &[u8]) -> Result<(Self, u32), String> {
+    fn decode(bytes: &[u8]) -> Result<(Self, u32), BadHeader> {
         if bytes.len() < HEADER_LEN as usize {
-            return Err(format!(
-                "{} bytes, shorter than a segment's header",
-                bytes.len()
-            ));
+            let short = format!("{} bytes, shorter than a segment's header", bytes.len());
+            return Err(short.into());
         }
         if bytes[..8] != HEADER_MAGIC {
             return Err("not a journal segment".into());
@@ -114,7 +123,7 @@ impl SegmentHeader {
         }
         let format = u32_at(bytes, 12);
         if format != FORMAT {
-            return Err(format!("journal format {format} is not known here"));
+            return Err(BadHeader::Format(format));
         }
         let header = Self {
             segment: u64_at(bytes, 16),
@@ -128,6 +137,43 @@ impl SegmentHeader {
             store_id: String::from_utf8_lossy(&bytes[60..92]).into_owned(),
         };
         Ok((header, crc))
+    }
+}
+
+/// Why a header is not taken.
+#[derive(Debug, PartialEq, Eq)]
+enum BadHeader {
+    Damaged(String),
+    /// It is whole and of another format.
+    Format(u32),
+}
+
+impl From<String> for BadHeader {
+    fn from(what: String) -> Self {
+        Self::Damaged(what)
+    }
+}
+
+impl From<&str> for BadHeader {
+    fn from(what: &str) -> Self {
+        Self::Damaged(what.into())
+    }
+}
+
+impl BadHeader {
+    fn at(self, path: &Path) -> Error {
+        match self {
+            Self::Damaged(what) => Error::Corrupt {
+                path: path.into(),
+                offset: 0,
+                what,
+            },
+            Self::Format(found) => Error::FormatTooNew {
+                path: path.into(),
+                found,
+                known: FORMAT,
+            },
+        }
     }
 }
 

@@ -19,6 +19,7 @@ mod reader;
 mod readers;
 mod record;
 mod recover;
+mod repair;
 mod rolling;
 mod seeded;
 mod shape;
@@ -28,6 +29,7 @@ mod snapshot;
 mod store;
 #[cfg(test)]
 mod testing;
+mod trash;
 
 pub use check::{CheckReport, check};
 pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, SystemClock};
@@ -44,6 +46,7 @@ pub use model::{
 };
 pub use part::{partition_folder, partition_start, read_part};
 pub use reader::Reader;
+pub use repair::{RepairReport, repair};
 pub use rolling::{BoxError, NewRollup, NoRollups, Roller, RollupMeta, Section, TileImage};
 pub use snapshot::Snapshot;
 pub use store::{

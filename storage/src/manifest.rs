@@ -11,8 +11,7 @@
 //! 2. The tiles of a rollup tile `[first_seq, sealed_seq)`: no gap, no overlap.
 //! 3. In a tile each level's sections hold as many events as the tile says.
 //! 4. The tiles of a rollup hold as many events as were ever sealed into its stream, and the
-//!    stream's live parts hold that number less those of dropped parts. A partition that was dropped
-//!    holds no event from before its `complete_from`.
+//!    stream's live parts hold that number less those of dropped parts.
 //! 5. No file is named twice, and none that is named is also pending deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +68,8 @@ pub struct StreamMeta {
 pub struct DroppedPartition {
     /// Start of the partition, microseconds since 1970.
     pub partition_us: i64,
-    /// The partition's raw events are complete from this sequence number on.
+    /// The partition's raw events are complete from this sequence number on. After a drop there is
+    /// none from before; after a repair, which gives up single parts, there may be some.
     pub complete_from: u64,
     /// Events that are gone.
     pub events: u64,
@@ -274,25 +274,11 @@ impl Manifest {
     }
 
     fn check_parts(&self, name: &Name, stream: &StreamMeta) -> Result<(), String> {
-        let dropped: BTreeMap<i64, u64> = stream
-            .dropped
-            .iter()
-            .map(|d| (d.partition_us, d.complete_from))
-            .collect();
+        let dropped: BTreeSet<i64> = stream.dropped.iter().map(|d| d.partition_us).collect();
         if dropped.len() != stream.dropped.len() {
             return Err(format!("stream {name}: a partition was dropped twice"));
         }
-        let mut live: u128 = 0;
-        for part in self.parts_of(name) {
-            live += u128::from(part.rows);
-            let complete_from = dropped.get(&part.partition_us).copied().unwrap_or(0);
-            if part.seq.0 < complete_from {
-                return Err(format!(
-                    "stream {name}: {} begins at {}, its partition was dropped up to {complete_from}",
-                    part.file.path, part.seq.0
-                ));
-            }
-        }
+        let live: u128 = self.parts_of(name).map(|p| u128::from(p.rows)).sum();
         let gone: u128 = stream.dropped.iter().map(|d| u128::from(d.events)).sum();
         if live + gone != u128::from(stream.sealed_events) {
             return Err(format!(
@@ -445,6 +431,11 @@ pub(crate) struct Committed {
 
 fn file_name(version: u64) -> String {
     format!("{version:016x}{SUFFIX}")
+}
+
+/// Where a version lies.
+pub(crate) fn path(data: &Path, version: u64) -> PathBuf {
+    data.join(DIR).join(file_name(version))
 }
 
 fn versions(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {

@@ -47,6 +47,7 @@ use crate::recover::{Recovered, Streams, recover};
 use crate::rolling::RollupMeta;
 use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
+use crate::trash;
 use log::{Command, Reply, Request};
 
 const LOCK: &str = "LOCK";
@@ -195,6 +196,7 @@ impl Store {
         opened.clean = false;
         opened.next_seq = next_seq;
         let committed = manifest::commit(&*fs, data, Some(&committed), opened)?;
+        trash::collect(&*fs, data, &committed.manifest, options.clock.now_us())?;
         let journal = Journal::begin(
             Arc::clone(&fs),
             data,
@@ -452,7 +454,7 @@ fn spawn(
         })
 }
 
-fn take_lock(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
+pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
     fs.create_dir_all(data).at("create directory", data)?;
     if let Some(parent) = data.parent().filter(|p| !p.as_os_str().is_empty()) {
         fs.sync_dir(parent).at("sync", parent)?;

@@ -22,7 +22,7 @@ pub(crate) struct Group {
     pub(crate) items: u32,
     crc: u32,
     previous_crc: u32,
-    end: u64,
+    pub(crate) end: u64,
     /// The payloads of its records.
     pub(crate) records: Vec<Bytes>,
 }
@@ -69,8 +69,7 @@ pub(crate) fn replay(
             what,
         };
         let bytes = read_segment(fs, &path)?;
-        let (header, header_crc) =
-            SegmentHeader::decode(&bytes).map_err(|what| corrupt(0, what))?;
+        let (header, header_crc) = SegmentHeader::decode(&bytes).map_err(|bad| bad.at(&path))?;
         check_header(&header, number, store_id, &found).map_err(|what| corrupt(0, what))?;
         let (mut at, mut crc) = (HEADER_LEN, header_crc);
         found.next_seq = found.next_seq.max(header.first_seq);
@@ -169,16 +168,10 @@ fn sealed_end(fs: &dyn Fs, data: &Path, number: u64) -> Result<(u64, u32)> {
     let mut bytes = vec![0; HEADER_LEN as usize];
     let decoded = match file.read_exact_at(&mut bytes, 0) {
         Ok(()) => SegmentHeader::decode(&bytes),
-        Err(e) => Err(format!("its header cannot be read: {e}")),
+        Err(e) => Err(format!("its header cannot be read: {e}").into()),
     };
-    match decoded {
-        Ok((header, _)) => Ok((header.previous.end, header.previous.crc)),
-        Err(what) => Err(Error::Corrupt {
-            path,
-            offset: 0,
-            what,
-        }),
-    }
+    let (header, _) = decoded.map_err(|bad| bad.at(&path))?;
+    Ok((header.previous.end, header.previous.crc))
 }
 
 /// The group after `end`, at the next multiple of 8 or of 4096, when it continues the chain.
@@ -192,7 +185,7 @@ fn next_group(bytes: &Bytes, end: u64, crc: u32) -> Option<Group> {
 }
 
 /// The group at `at`, when one with a right checksum is there.
-fn group_at(bytes: &Bytes, at: usize) -> Option<Group> {
+pub(super) fn group_at(bytes: &Bytes, at: usize) -> Option<Group> {
     let head = bytes.get(at..at + GROUP_HEAD)?;
     if u32_at(head, 0) != GROUP_MAGIC {
         return None;
