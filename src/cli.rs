@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Quarantine(QuarantineCommand),
     /// Read everything; verify every checksum and invariant, and the rollups.
     Check(CheckArgs),
+    /// Give up what is damaged, say what that was and keep the evidence.
+    Repair(RepairArgs),
     /// The configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -214,6 +216,15 @@ pub(crate) struct CheckArgs {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    /// The store's directory.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// What is damaged is given up for good.
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum RollupCommand {
     /// `last_run`, events waiting, rows and bytes of every level.
@@ -244,6 +255,17 @@ pub(crate) enum PartitionCommand {
     List {
         /// The stream.
         name: Option<String>,
+    },
+    /// Drop the raw events of partitions; the rollups keep counting them.
+    Drop {
+        /// The stream.
+        name: String,
+        /// 2000-10-10, 2000-10, 2000-10-10T13, or FROM..TO without TO itself.
+        #[arg(value_name = "DATE|FROM..TO")]
+        date: String,
+        /// Only say what would go.
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 

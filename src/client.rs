@@ -170,6 +170,21 @@ impl Client {
         self.json(answer)
     }
 
+    pub(crate) fn drop_partitions(
+        &self,
+        stream: &str,
+        date: &str,
+        dry: bool,
+    ) -> Result<storage::DropReport> {
+        let dry = dry.to_string();
+        let request = self
+            .agent
+            .delete(format!("{}/api/v1/partitions", self.base));
+        let query = [("stream", stream), ("date", date), ("dry_run", &dry)];
+        let answer = self.checked(request.query_pairs(query).call())?;
+        self.json(answer)
+    }
+
     pub(crate) fn tail(&self, stream: &str, condition: Option<&str>) -> Result<impl Read + use<>> {
         let mut query = vec![("stream", stream)];
         query.extend(condition.map(|c| ("where", c)));

@@ -3,6 +3,8 @@
 mod check;
 mod import;
 mod parse;
+pub(crate) mod partition;
+mod repair;
 pub(crate) mod rollup;
 mod sql;
 mod tail;
@@ -13,9 +15,7 @@ use std::sync::Arc;
 
 use storage::{Reader, Snapshot};
 
-use crate::cli::{
-    Cli, Command, ConfigCommand, Output, PartitionCommand, QuarantineCommand, StreamCommand,
-};
+use crate::cli::{Cli, Command, ConfigCommand, Output, QuarantineCommand, StreamCommand};
 use crate::client::Client;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -109,11 +109,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Stream(StreamCommand::Schema { name }) => {
             sql::run(&context, &schema_sql(&name)?, false)
         }
-        Command::Partition(PartitionCommand::List { name }) => {
-            sql::run(&context, &partitions_sql(name.as_deref())?, false)
-        }
+        Command::Partition(command) => partition::run(&context, &command),
         Command::Quarantine(QuarantineCommand::List) => sql::run(&context, QUARANTINE_SQL, false),
         Command::Check(args) => check::run(context, args),
+        Command::Repair(args) => repair::run(context, args),
         Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
     }
 }
@@ -128,16 +127,6 @@ fn schema_sql(name: &str) -> Result<String> {
     Ok(format!(
         "SELECT column_name, data_type, is_nullable FROM information_schema.columns \
          WHERE table_name = '{name}' AND table_schema = 'public' ORDER BY ordinal_position"
-    ))
-}
-
-fn partitions_sql(name: Option<&str>) -> Result<String> {
-    let only = match name {
-        None => String::new(),
-        Some(name) => format!(" WHERE stream = '{}'", storage::Name::new(name)?),
-    };
-    Ok(format!(
-        "SELECT * FROM system.partitions{only} ORDER BY 1, 2"
     ))
 }
 

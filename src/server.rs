@@ -9,6 +9,7 @@
 mod answer;
 mod ingest;
 mod metrics;
+mod partitions;
 mod sql;
 mod status;
 mod tail;
@@ -258,7 +259,10 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/sql", post(sql::sql))
         .route("/api/v1/tail", get(tail::tail))
         .route("/api/v1/streams", get(status::streams))
-        .route("/api/v1/partitions", get(status::partitions))
+        .route(
+            "/api/v1/partitions",
+            get(partitions::list).delete(partitions::drop),
+        )
         .route("/api/v1/rollups", get(status::rollups))
         .route("/api/v1/rollups/run", post(status::run))
         .route("/api/v1/rollups/{name}/verify", post(status::verify))

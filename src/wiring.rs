@@ -11,8 +11,13 @@ use crate::failure::{DISK, Failure, Result};
 
 /// Opens a store for writing. A disk error that poisons it ends the process.
 pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
+    Ok(Store::open(data, store_options(config)?)?)
+}
+
+/// The world of a store that this configuration describes.
+pub(crate) fn store_options(config: &Config) -> Result<Options> {
     let cascade = config.cascade().map_err(Failure::config)?;
-    let options = Options {
+    Ok(Options {
         roller: Arc::new(cascade),
         config: config.store(),
         on_poison: Some(Arc::new(|error| {
@@ -21,8 +26,7 @@ pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
             std::process::exit(i32::from(DISK));
         })),
         ..Options::default()
-    };
-    Ok(Store::open(data, options)?)
+    })
 }
 
 /// The real disk.

@@ -75,7 +75,14 @@ pub(super) fn of_storage(e: &storage::Error) -> Response {
         ),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal", None),
     };
-    error(status, code, &e.to_string(), hint)
+    let mut response = error(status, code, &e.to_string(), hint);
+    if matches!(e.kind(), Kind::Overloaded | Kind::DiskFull | Kind::Closed) {
+        // Seconds: a seal takes about that, and so does a start.
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }
 
 /// What a query's errors are in HTTP.

@@ -56,16 +56,12 @@ pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
     answer::json(StatusCode::OK, &streams)
 }
 
-pub(super) async fn partitions(State(app): State<Arc<App>>) -> Response {
-    rows(&app, "SELECT * FROM system.partitions").await
-}
-
 pub(super) async fn rollups(State(app): State<Arc<App>>) -> Response {
     rows(&app, "SELECT * FROM system.rollups").await
 }
 
 /// The rows of a query of ours as a JSON array.
-async fn rows(app: &App, query: &str) -> Response {
+pub(super) async fn rows(app: &App, query: &str) -> Response {
     let collected = match sql::start(app, query, None).await {
         Ok(answer) => answer.collect().await,
         Err(error) => Err(error),

@@ -59,10 +59,10 @@ pub enum Error {
         /// What is wrong with it and what to do.
         what: String,
     },
-    /// An idempotency key came again with another body.
-    #[error("idempotency key {key:?} was used with another body; send a new key with a new body")]
+    /// An idempotency key, or a producer's range, came again with another body.
+    #[error("{key:?} was used with another body; send a new body under a new key or range")]
     KeyReused {
-        /// The key as the client sent it.
+        /// The key as the client sent it, or the producer and its range.
         key: String,
     },
     /// A producer skipped part of its own counter.

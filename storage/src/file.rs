@@ -22,6 +22,7 @@ pub struct FileRef {
 
 /// Writes a whole file so that, once its directory is synced, it is there or not there: temporary
 /// name, write, sync, read back and compare, rename.
+#[expect(clippy::disallowed_methods, reason = "the helper itself")]
 pub(crate) fn write_durably(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<u32> {
     let mut name = path.file_name().expect("BUG: a file has a name").to_owned();
     name.push(".tmp");
@@ -58,6 +59,7 @@ pub(crate) fn write_durably(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<u3
 
 /// Makes a directory and makes its name durable in every parent up to `data`. That it is there
 /// already says nothing: a process may have been killed before it synced the parents.
+#[expect(clippy::disallowed_methods, reason = "the helper itself")]
 pub(crate) fn create_dir_durably(fs: &dyn Fs, data: &Path, dir: &Path) -> Result<()> {
     fs.create_dir_all(dir).at("create directory", dir)?;
     let mut child = dir;

@@ -21,8 +21,9 @@ use crate::model::{Ack, Identity};
 /// Keys are remembered this long after they came, and this many of them.
 const KEY_AGE_US: i64 = 24 * 3600 * 1_000_000;
 const KEYS_MAX: usize = 1_000_000;
-/// Answers remembered per producer: a shipper has a handful of batches under way.
-const ANSWERS_MAX: usize = 64;
+/// Answers remembered per producer, in memory and in checkpoints: a shipper has a handful of batches
+/// under way, and repeats no older ones.
+const ANSWERS_MAX: usize = 128;
 /// Checkpoint files are merged past this many.
 pub(crate) const FILES_MAX: usize = 16;
 
@@ -101,8 +102,7 @@ impl Identities {
                     return Ok(None);
                 }
                 if known.body_hash != *body_hash {
-                    let key = key.rsplit('\0').next().unwrap_or(key).to_owned();
-                    return Err(Error::KeyReused { key });
+                    return Err(reused(identity));
                 }
                 Ok(Some(known.entry.ack()))
             }
@@ -128,9 +128,13 @@ impl Identities {
                         "producer {producer} sent {from}..{to}, of which the part before {end} is known; send from {end}"
                     )));
                 }
-                let same = |e: &&Entry| matches!(&e.identity, Identity::Range { from: f, to: t, .. } if f == from && t == to);
                 let mut answers = known.iter().flat_map(|k| &k.answers);
-                let answer = answers.find(same).map(Entry::ack);
+                let answer = match answers.find(|e| e.identity.same_batch(identity)) {
+                    Some(first) if first.identity != *identity => {
+                        return Err(reused(identity));
+                    }
+                    first => first.map(Entry::ack),
+                };
                 // Older than what is remembered: known to be stored, its figures are not.
                 let unknown = Ack {
                     accepted: 0,
@@ -250,6 +254,18 @@ impl Identities {
     }
 }
 
+/// The same key or range came with another body.
+pub(crate) fn reused(identity: &Identity) -> Error {
+    let key = match identity {
+        // What comes before belongs to the listener, which keeps streams apart.
+        Identity::Key { key, .. } => key.rsplit('\0').next().unwrap_or(key).to_owned(),
+        Identity::Range {
+            producer, from, to, ..
+        } => format!("{producer} {from}..{to}"),
+    };
+    Error::KeyReused { key }
+}
+
 /// The bytes of a checkpoint: JSON, compressed with zstd.
 pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
     let json = serde_json::to_vec(entries).expect("BUG: entries are plain data");
@@ -267,23 +283,104 @@ pub(crate) fn decode(data: &Path, file: &FileRef, bytes: &[u8]) -> Result<Vec<En
     serde_json::from_slice(&json).map_err(|e| corrupt(e.to_string()))
 }
 
-/// What of a list of entries, oldest first, still decides anything.
-pub(crate) fn still_needed(entries: Vec<Entry>) -> Vec<Entry> {
+/// What of a list of entries, oldest first, still decides anything: the last answers of each
+/// producer and the newest keys.
+pub(crate) fn still_needed(mut entries: Vec<Entry>) -> Vec<Entry> {
     let newest = entries.iter().map(|e| e.received_us).max().unwrap_or(0);
-    let mut last_of_producer: HashMap<String, usize> = HashMap::new();
-    for (i, entry) in entries.iter().enumerate() {
-        if let Identity::Range { producer, .. } = &entry.identity {
-            last_of_producer.insert(producer.clone(), i);
+    let mut answers: HashMap<String, usize> = HashMap::new();
+    let mut keys = 0;
+    let mut needed: Vec<Entry> = Vec::new();
+    while let Some(entry) = entries.pop() {
+        let decides = match &entry.identity {
+            Identity::Range { producer, .. } => {
+                let later = answers.entry(producer.clone()).or_default();
+                *later += 1;
+                *later <= ANSWERS_MAX
+            }
+            Identity::Key { .. } => {
+                keys += 1;
+                keys <= KEYS_MAX && newest - entry.received_us <= KEY_AGE_US
+            }
+        };
+        if decides {
+            needed.push(entry);
         }
     }
-    let mut needed = entries;
-    let mut i = 0;
-    needed.retain(|entry| {
-        i += 1;
-        match &entry.identity {
-            Identity::Range { producer, .. } => last_of_producer.get(producer) == Some(&(i - 1)),
-            Identity::Key { .. } => newest - entry.received_us <= KEY_AGE_US,
-        }
-    });
+    needed.reverse();
     needed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(identity: Identity, received_us: i64) -> Entry {
+        Entry {
+            identity,
+            accepted: 1,
+            quarantined: 0,
+            first_seq: 0,
+            received_us,
+        }
+    }
+
+    fn range(producer: &str, from: u64) -> Identity {
+        Identity::Range {
+            producer: producer.into(),
+            from,
+            to: from + 1,
+            content: 7,
+        }
+    }
+
+    fn key(key: &str) -> Identity {
+        Identity::Key {
+            key: key.into(),
+            body_hash: 7,
+        }
+    }
+
+    #[test]
+    fn a_merged_checkpoint_keeps_each_producers_last_answers_and_todays_keys() {
+        let last = ANSWERS_MAX as u64 + 9;
+        let mut entries = vec![entry(key("yesterday's"), 0), entry(range("idle", 3), 0)];
+        entries.extend((0..=last).map(|from| entry(range("busy", from), 1)));
+        entries.push(entry(key("today's"), KEY_AGE_US + 1));
+        let kept = still_needed(entries);
+        assert_eq!(kept.len(), ANSWERS_MAX + 2);
+        let mut known = Identities::default();
+        for entry in kept {
+            known.apply(entry);
+        }
+        let ask = |identity: &Identity| known.known(identity, KEY_AGE_US + 1, None);
+        assert!(ask(&key("yesterday's")).expect("asked").is_none());
+        let answered = |identity: &Identity| ask(identity).expect("asked").expect("known").accepted;
+        assert_eq!(answered(&key("today's")), 1);
+        assert_eq!(answered(&range("idle", 3)), 1);
+        assert_eq!(answered(&range("busy", last)), 1);
+        assert_eq!(answered(&range("busy", last - ANSWERS_MAX as u64 + 1)), 1);
+        // Known to be stored; what was answered is forgotten.
+        assert_eq!(answered(&range("busy", 0)), 0);
+    }
+
+    #[test]
+    fn the_same_range_with_other_content_is_refused() {
+        let mut known = Identities::default();
+        known.apply(entry(range("p", 0), 0));
+        let Identity::Range {
+            producer, from, to, ..
+        } = range("p", 0)
+        else {
+            unreachable!("a range")
+        };
+        let other = Identity::Range {
+            producer,
+            from,
+            to,
+            content: 8,
+        };
+        let refused = known.known(&other, 0, None).expect_err("refused");
+        assert!(matches!(refused, Error::KeyReused { .. }), "{refused}");
+        assert!(refused.to_string().contains("p 0..1"), "{refused}");
+    }
 }

@@ -5,7 +5,16 @@
 //! tiles, all committed by the `manifest`. A [`Snapshot`] is what a reader sees of it, in this
 //! process ([`Store::snapshot`]) or in another ([`Reader`]).
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange and damage files")
+)]
+
 mod check;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that asks the machine itself"
+)]
 mod env;
 mod error;
 mod file;
@@ -24,6 +33,7 @@ mod rolling;
 mod seeded;
 mod shape;
 #[cfg(any(test, feature = "sim"))]
+#[allow(clippy::disallowed_methods, reason = "a disk of its own")]
 pub mod sim;
 mod snapshot;
 mod store;

@@ -354,6 +354,30 @@ pub enum Identity {
     },
 }
 
+impl Identity {
+    /// Whether both name the same batch, whatever is in it.
+    pub(crate) fn same_batch(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Key { key: a, .. }, Self::Key { key: b, .. }) => a == b,
+            (
+                Self::Range {
+                    producer: a,
+                    from,
+                    to,
+                    ..
+                },
+                Self::Range {
+                    producer: b,
+                    from: f,
+                    to: t,
+                    ..
+                },
+            ) => a == b && from == f && to == t,
+            _ => false,
+        }
+    }
+}
+
 /// What an acknowledgement must wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WriteConcern {

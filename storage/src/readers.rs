@@ -99,6 +99,10 @@ fn line(number: u64) -> String {
 }
 
 /// Registers a reader of the newest version. `now_us` is the time, microseconds since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a registration says something of a living process and need not outlive it"
+)]
 pub(crate) fn register(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<Registration> {
     let dir = data.join(DIR);
     let Some(mut version) = newest_version(&**fs, data)? else {

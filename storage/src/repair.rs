@@ -23,7 +23,7 @@ use crate::manifest::{
 use crate::model::Name;
 use crate::record::Record;
 use crate::recover::recover;
-use crate::rolling::Roller;
+use crate::rolling::{Roller, Section};
 use crate::store::{Options, take_lock};
 
 const DIR: &str = "damaged";
@@ -76,8 +76,10 @@ pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     work.commit(&committed)
 }
 
-/// The images that replace a tile's files.
-type NewTile = (u32, usize, Vec<(Vec<u8>, Vec<crate::rolling::Section>)>);
+/// The bytes of tile files and what lies where in them.
+type Images = Vec<(Vec<u8>, Vec<Section>)>;
+/// A tile to be replaced: its rollup, its place in the manifest, its new files.
+type NewTile = (u32, usize, Images);
 
 struct Repair<'a> {
     fs: Arc<dyn Fs>,
@@ -231,10 +233,7 @@ impl Repair<'_> {
     }
 
     /// One image for each part that holds events of the tile's range.
-    fn recompute(
-        &self,
-        tile: &TileMeta,
-    ) -> Result<Vec<(Vec<u8>, Vec<crate::rolling::Section>)>, String> {
+    fn recompute(&self, tile: &TileMeta) -> Result<Images, String> {
         let rollups = &self.next.rollups;
         let rollup = rollups.iter().find(|r| r.id == tile.rollup);
         let rollup = rollup.ok_or("its rollup is not known")?;
@@ -325,12 +324,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    fn write_tile(
-        &mut self,
-        rollup: u32,
-        index: usize,
-        images: Vec<(Vec<u8>, Vec<crate::rolling::Section>)>,
-    ) -> Result<()> {
+    fn write_tile(&mut self, rollup: u32, index: usize, images: Images) -> Result<()> {
         let names: BTreeMap<u32, Name> = self
             .next
             .rollups

@@ -38,11 +38,13 @@ pub(crate) fn salvage(
 ) -> Result<Salvage> {
     let dir = data.join(DIR);
     let names = fs.list(&dir).at("list", &dir)?;
-    let mut found = Salvage::default();
-    found.segments = names.iter().filter_map(|n| segment_of(n)).collect();
-    found.segments.retain(|s| *s >= floor);
+    let numbers = names.iter().filter_map(|n| segment_of(n));
+    let mut found = Salvage {
+        segments: numbers.filter(|s| *s >= floor).collect(),
+        end_seq: sealed_seq,
+        ..Salvage::default()
+    };
     found.segments.sort_unstable();
-    found.end_seq = sealed_seq;
     for segment in found.segments.clone() {
         let path = segment_path(data, segment);
         // A sector that cannot be read takes its segment with it.

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Shared, seal};
 use crate::error::{Error, Result};
 use crate::manifest::{DroppedPartition, Manifest, Pending};
 use crate::model::Name;
 
 /// What is given up when partitions are dropped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropReport {
     /// Partitions with events in them.
     pub partitions: usize,

@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 
 use super::{Arrived, Shared, State, wait_for};
 use crate::error::{Error, Kind, Result};
+use crate::identity;
 use crate::journal::Journal;
 use crate::memtable::Chunk;
 use crate::model::{Ack, Identity, Name, QUARANTINE, StreamKind, WriteConcern};
@@ -265,10 +266,8 @@ fn known(
             (Some(same), _) if same == identity => {
                 return Ok(Some(ack_of(&earlier.request.record, seq, true)));
             }
-            (Some(Identity::Key { key: a, .. }), Identity::Key { key: b, .. }) if a == b => {
-                return Err(Error::KeyReused {
-                    key: b.rsplit('\0').next().unwrap_or(b).to_owned(),
-                });
+            (Some(other), _) if other.same_batch(identity) => {
+                return Err(identity::reused(identity));
             }
             (
                 Some(Identity::Range {

@@ -1,0 +1,40 @@
+//! `logmill repair --accept-loss`: give up what is damaged, and say what that was.
+
+use std::process::ExitCode;
+
+use super::{Context, Place};
+use crate::cli::RepairArgs;
+use crate::failure::{Failure, Result};
+use crate::units::grouped;
+use crate::wiring;
+
+pub(super) fn run(context: Context, args: RepairArgs) -> Result<ExitCode> {
+    let data = match (args.data_dir, context.place) {
+        (Some(dir), _) | (None, Place::Data(dir)) => dir,
+        (None, Place::Server(_)) => {
+            return Err(Failure::usage(
+                "repair works on a directory that no server has open",
+            ));
+        }
+    };
+    if !args.accept_loss {
+        return Err(Failure::usage(
+            "repair gives up what is damaged for good; look at it with `logmill check` and say --accept-loss",
+        ));
+    }
+    let options = wiring::store_options(&context.config)?;
+    let report = storage::repair(&data, &options)?;
+    let Some(evidence) = &report.evidence else {
+        println!("nothing is damaged; nothing was changed");
+        return Ok(ExitCode::SUCCESS);
+    };
+    for finding in &report.findings {
+        println!("{finding}");
+    }
+    println!(
+        "{} events of damaged parts are gone; copies of what was damaged and this report are in {}",
+        grouped(report.events_lost),
+        evidence.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
