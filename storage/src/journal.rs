@@ -34,7 +34,7 @@ mod writer;
 
 pub(crate) use reader::{Replay, replay};
 pub(crate) use salvage::{Salvage, salvage};
-pub(crate) use writer::{Journal, Syncer};
+pub(crate) use writer::{Journal, Syncer, settle_tail};
 
 use std::path::{Path, PathBuf};
 

@@ -16,11 +16,14 @@
 mod backfill;
 mod config;
 mod drop;
+mod edit;
+mod lock;
 mod log;
 mod seal;
 
 pub use config::{Config, Options, StreamConfig};
 pub use drop::DropReport;
+pub(crate) use lock::take_lock;
 pub use seal::SealReport;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,25 +36,22 @@ use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, Sender};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::env::{Fs, Guard, IoContext};
+use crate::env::{Fs, Guard};
 use crate::error::{Error, Kind, Result};
-use crate::file::{create_dir_durably, write_durably};
+use crate::file::create_dir_durably;
 use crate::identity::{Identities, SourcePosition};
 use crate::journal::{self, Journal, Syncer};
-use crate::manifest::{self, Committed, Manifest, Pending};
+use crate::manifest::{self, Committed, Manifest};
 use crate::memtable::Memtable;
-use crate::model::{Ack, Batch, Name, StreamKind, WriteConcern};
-use crate::readers::{self, Hold};
+use crate::model::{Ack, Batch, Name, WriteConcern};
+use crate::readers::Hold;
 use crate::record::Record;
 use crate::recover::{Recovered, Streams, recover};
-use crate::rolling::RollupMeta;
 use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
 use crate::trash;
 use log::{Command, Reply, Request};
 
-const LOCK: &str = "LOCK";
-const WRITER: &str = "WRITER";
 /// Batches that wait for the log thread before a sender waits too.
 const QUEUE: usize = 256;
 /// Batches kept for a follower that is slow.
@@ -186,7 +186,7 @@ impl Store {
             items,
         } = recover(&*fs, data, &committed.manifest)?;
         if replay.last.segment > 0 && (!committed.manifest.clean || replay.torn_bytes > 0) {
-            settle_tail(&*fs, data, &replay.last)?;
+            journal::settle_tail(&*fs, data, &replay.last)?;
         }
         let unclean = !committed.manifest.clean || items > 0 || replay.torn_bytes > 0;
         let skips = unclean && !seeded::is(Bug::SequenceReused);
@@ -268,7 +268,7 @@ impl Store {
     /// # Errors
     /// What the file system says.
     pub fn announce(&self, address: &str) -> Result<()> {
-        write_writer(&*self.shared.options.fs, &self.shared.data, Some(address))
+        lock::write_writer(&*self.shared.options.fs, &self.shared.data, Some(address))
     }
 
     /// Hands a batch to the log thread; `reply` is called once, from another thread, when the write
@@ -454,68 +454,6 @@ fn spawn(
         })
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "above the data directory there is nothing of ours to sync but its name"
-)]
-pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
-    fs.create_dir_all(data).at("create directory", data)?;
-    if let Some(parent) = data.parent().filter(|p| !p.as_os_str().is_empty()) {
-        fs.sync_dir(parent).at("sync", parent)?;
-    }
-    let path = data.join(LOCK);
-    match fs.try_lock(&path).at("lock", &path)? {
-        Some(lock) => {
-            write_writer(fs, data, None)?;
-            Ok(lock)
-        }
-        None => {
-            let text = fs.read(&data.join(WRITER)).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text).into_owned();
-            let mut words = text.split_whitespace();
-            let pid = words.next().and_then(|w| w.parse().ok()).unwrap_or(0);
-            Err(Error::Locked {
-                path: data.into(),
-                pid,
-                address: words.next().map(str::to_owned),
-            })
-        }
-    }
-}
-
-fn write_writer(fs: &dyn Fs, data: &Path, address: Option<&str>) -> Result<()> {
-    let text = format!("{} {}\n", std::process::id(), address.unwrap_or(""));
-    write_durably(fs, &data.join(WRITER), text.as_bytes()).map(|_| ())
-}
-
-/// Makes what was read of the last segment durable, and cuts off what was not.
-///
-/// What a killed process wrote may be in memory only, and after a failed sync the kernel takes pages
-/// for written that are not: syncing the old file would prove nothing. So its valid data is written
-/// once more, into a file that replaces it. The next segment will name its end, so it must not get
-/// shorter any more.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "without room for a copy the old file is synced in place"
-)]
-fn settle_tail(fs: &dyn Fs, data: &Path, last: &journal::Previous) -> Result<()> {
-    let path = journal::segment_path(data, last.segment);
-    let mut bytes = fs.read(&path).at("read", &path)?;
-    bytes.truncate(usize::try_from(last.end).expect("BUG: a segment fits into memory"));
-    match write_durably(fs, &path, &bytes) {
-        Ok(_) => {}
-        // There is no room for a copy: the old file is synced as it is.
-        Err(error) if error.kind() == Kind::DiskFull => {
-            let file = fs.open(&path).at("open", &path)?;
-            file.set_len(last.end).at("cut", &path)?;
-            file.sync_data().at("sync", &path)?;
-        }
-        Err(error) => return Err(error),
-    }
-    let dir = data.join(journal::DIR);
-    fs.sync_dir(&dir).at("sync", &dir)
-}
-
 impl Shared {
     fn fs(&self) -> &dyn Fs {
         &*self.options.fs
@@ -547,91 +485,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Commits one manifest edit. `change` gets the manifest to change and the state, and is the
-    /// only thing that happens between reading the current version and writing the next.
-    fn edit(&self, change: impl FnOnce(&mut Manifest, &State)) -> Result<()> {
-        self.edit_and(change, |_| ())
-    }
-
-    /// As [`Shared::edit`]; `also` changes the state in the same moment in which the new version
-    /// becomes visible.
-    fn edit_and(
-        &self,
-        change: impl FnOnce(&mut Manifest, &State),
-        also: impl FnOnce(&mut State),
-    ) -> Result<()> {
-        let _one_at_a_time = self.edits.lock();
-        self.syncer.check()?;
-        let (current, mut next) = {
-            let state = self.state.lock();
-            let mut next = (*state.committed.manifest).clone();
-            next.next_seq = next.next_seq.max(state.next_seq);
-            change(&mut next, &state);
-            (state.committed.clone(), next)
-        };
-        if seeded::is(Bug::JournalDeletedEarly) {
-            for pending in next.pending.iter().filter(|p| p.since == next.version + 1) {
-                let _ignored = self.fs().remove(&self.data.join(&pending.path));
-            }
-        }
-        let removed = self.unlink_pending(&current.manifest);
-        next.pending.retain(|p| !removed.contains(&p.path));
-        let outcome = manifest::commit(self.fs(), &self.data, Some(&current), next);
-        if let Err(error @ Error::Unknown { .. }) = &outcome {
-            self.poison(error);
-        }
-        let committed = outcome?;
-        let mut state = self.state.lock();
-        let old = std::mem::replace(&mut state.pin, Arc::new(Pin));
-        state.old_pins.retain(|(_, pin)| pin.strong_count() > 0);
-        state
-            .old_pins
-            .push((Hold::of(&current.manifest), Arc::downgrade(&old)));
-        state.committed = committed;
-        also(&mut state);
-        drop(state);
-        drop(old);
-        Ok(())
-    }
-
-    /// Removes what no reader's version refers to and returns the paths.
-    fn unlink_pending(&self, current: &Manifest) -> Vec<String> {
-        let mut removed = Vec::new();
-        if current.pending.is_empty() {
-            return removed;
-        }
-        // When the readers cannot be asked nothing is removed; the next edit asks again.
-        let Ok(mut holds) = readers::holds(self.fs(), &self.data, self.now_us()) else {
-            return removed;
-        };
-        {
-            let state = self.state.lock();
-            let live = state.old_pins.iter().filter(|p| p.1.strong_count() > 0);
-            holds.extend(live.map(|(hold, _)| *hold));
-        }
-        let free = |p: &&Pending| !holds.iter().any(|h| h.needs(p));
-        for pending in current.pending.iter().filter(free) {
-            let path = self.data.join(&pending.path);
-            match self.fs().remove(&path) {
-                Ok(()) => removed.push(pending.path.clone()),
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                    removed.push(pending.path.clone())
-                }
-                Err(e) => {
-                    tracing::warn!(path = %path.display(), error = %e, "could not remove a file; will try again")
-                }
-            }
-        }
-        removed
-    }
-
-    /// Gives space back as soon as nobody reads it; the manifest forgets it with its next edit.
-    fn remove_unreferenced(&self) {
-        let _one_at_a_time = self.edits.lock();
-        let current = Arc::clone(&self.state.lock().committed.manifest);
-        self.unlink_pending(&current);
-    }
-
     /// Takes nothing any more and tells the process.
     fn poison(&self, error: &Error) {
         self.syncer.poison(&error.to_string());
@@ -646,41 +499,6 @@ impl Shared {
         self.poison(&Error::Unknown {
             what: format!("the {name} thread panicked"),
         });
-    }
-
-    /// Creates a stream and its rollups in one edit.
-    fn create_stream(&self, name: &Name, kind: StreamKind, next_seq: u64) -> Result<()> {
-        let now_us = self.now_us();
-        let meta = self.options.config.stream_meta(name, kind, now_us);
-        let existing = self.state.lock().committed.manifest.rollups.clone();
-        let new = self
-            .options
-            .roller
-            .rollups_for(name, kind, &existing)
-            .map_err(|source| Error::Rollup {
-                rollup: name.to_string(),
-                source,
-            })?;
-        let columns = meta.clone();
-        self.edit_and(
-            |manifest, _| {
-                manifest.streams.insert(name.clone(), meta);
-                for rollup in new {
-                    manifest.rollups.push(RollupMeta {
-                        id: manifest.next_rollup,
-                        name: rollup.name,
-                        stream: name.clone(),
-                        definition: rollup.definition,
-                        first_seq: next_seq,
-                        created_us: now_us,
-                    });
-                    manifest.next_rollup += 1;
-                }
-            },
-            |state| {
-                Arc::make_mut(&mut state.streams).insert(name.clone(), columns);
-            },
-        )
     }
 }
 

@@ -8,11 +8,12 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    BLOCK, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD,
+    BLOCK, DIR, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD,
     SEGMENT_BYTES_MAX, SegmentHeader, segment_path,
 };
 use crate::env::{Fs, FsFile, IoContext};
-use crate::error::{Error, Result, is_full};
+use crate::error::{Error, Kind, Result, is_full};
+use crate::file::write_durably;
 use crate::seeded::{self, Bug};
 
 /// Appends groups. Only the log thread has it.
@@ -263,6 +264,34 @@ fn create_segment(
     let dir = path.parent().expect("BUG: a segment lies in a directory");
     fs.sync_dir(dir).at("sync", dir)?;
     Ok((file.into(), path, crc))
+}
+
+/// Makes what was read of the last segment durable, and cuts off what was not.
+///
+/// What a killed process wrote may be in memory only, and after a failed sync the kernel takes pages
+/// for written that are not: syncing the old file would prove nothing. So its valid data is written
+/// once more, into a file that replaces it. The next segment will name its end, so it must not get
+/// shorter any more.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "without room for a copy the old file is synced in place"
+)]
+pub(crate) fn settle_tail(fs: &dyn Fs, data: &Path, last: &Previous) -> Result<()> {
+    let path = segment_path(data, last.segment);
+    let mut bytes = fs.read(&path).at("read", &path)?;
+    bytes.truncate(usize::try_from(last.end).expect("BUG: a segment fits into memory"));
+    match write_durably(fs, &path, &bytes) {
+        Ok(_) => {}
+        // There is no room for a copy: the old file is synced as it is.
+        Err(error) if error.kind() == Kind::DiskFull => {
+            let file = fs.open(&path).at("open", &path)?;
+            file.set_len(last.end).at("cut", &path)?;
+            file.sync_data().at("sync", &path)?;
+        }
+        Err(error) => return Err(error),
+    }
+    let dir = data.join(DIR);
+    fs.sync_dir(&dir).at("sync", &dir)
 }
 
 impl Syncer {

@@ -1,0 +1,133 @@
+//! Manifest edits: one at a time, and the deletion of what they have given up.
+
+use std::sync::Arc;
+
+use super::{Pin, Shared, State};
+use crate::error::{Error, Result};
+use crate::manifest::{self, Manifest, Pending};
+use crate::model::{Name, StreamKind};
+use crate::readers::{self, Hold};
+use crate::rolling::RollupMeta;
+use crate::seeded::{self, Bug};
+
+impl Shared {
+    /// Commits one manifest edit. `change` gets the manifest to change and the state, and is the
+    /// only thing that happens between reading the current version and writing the next.
+    pub(super) fn edit(&self, change: impl FnOnce(&mut Manifest, &State)) -> Result<()> {
+        self.edit_and(change, |_| ())
+    }
+
+    /// As [`Shared::edit`]; `also` changes the state in the same moment in which the new version
+    /// becomes visible.
+    pub(super) fn edit_and(
+        &self,
+        change: impl FnOnce(&mut Manifest, &State),
+        also: impl FnOnce(&mut State),
+    ) -> Result<()> {
+        let _one_at_a_time = self.edits.lock();
+        self.syncer.check()?;
+        let (current, mut next) = {
+            let state = self.state.lock();
+            let mut next = (*state.committed.manifest).clone();
+            next.next_seq = next.next_seq.max(state.next_seq);
+            change(&mut next, &state);
+            (state.committed.clone(), next)
+        };
+        if seeded::is(Bug::JournalDeletedEarly) {
+            for pending in next.pending.iter().filter(|p| p.since == next.version + 1) {
+                let _ignored = self.fs().remove(&self.data.join(&pending.path));
+            }
+        }
+        let removed = self.unlink_pending(&current.manifest);
+        next.pending.retain(|p| !removed.contains(&p.path));
+        let outcome = manifest::commit(self.fs(), &self.data, Some(&current), next);
+        if let Err(error @ Error::Unknown { .. }) = &outcome {
+            self.poison(error);
+        }
+        let committed = outcome?;
+        let mut state = self.state.lock();
+        let old = std::mem::replace(&mut state.pin, Arc::new(Pin));
+        state.old_pins.retain(|(_, pin)| pin.strong_count() > 0);
+        state
+            .old_pins
+            .push((Hold::of(&current.manifest), Arc::downgrade(&old)));
+        state.committed = committed;
+        also(&mut state);
+        drop(state);
+        drop(old);
+        Ok(())
+    }
+
+    /// Removes what no reader's version refers to and returns the paths.
+    fn unlink_pending(&self, current: &Manifest) -> Vec<String> {
+        let mut removed = Vec::new();
+        if current.pending.is_empty() {
+            return removed;
+        }
+        // When the readers cannot be asked nothing is removed; the next edit asks again.
+        let Ok(mut holds) = readers::holds(self.fs(), &self.data, self.now_us()) else {
+            return removed;
+        };
+        {
+            let state = self.state.lock();
+            let live = state.old_pins.iter().filter(|p| p.1.strong_count() > 0);
+            holds.extend(live.map(|(hold, _)| *hold));
+        }
+        let free = |p: &&Pending| !holds.iter().any(|h| h.needs(p));
+        for pending in current.pending.iter().filter(free) {
+            let path = self.data.join(&pending.path);
+            match self.fs().remove(&path) {
+                Ok(()) => removed.push(pending.path.clone()),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                    removed.push(pending.path.clone())
+                }
+                Err(e) => {
+                    tracing::warn!(path = %path.display(), error = %e, "could not remove a file; will try again")
+                }
+            }
+        }
+        removed
+    }
+
+    /// Gives space back as soon as nobody reads it; the manifest forgets it with its next edit.
+    pub(super) fn remove_unreferenced(&self) {
+        let _one_at_a_time = self.edits.lock();
+        let current = Arc::clone(&self.state.lock().committed.manifest);
+        self.unlink_pending(&current);
+    }
+
+    /// Creates a stream and its rollups in one edit.
+    pub(super) fn create_stream(&self, name: &Name, kind: StreamKind, next_seq: u64) -> Result<()> {
+        let now_us = self.now_us();
+        let meta = self.options.config.stream_meta(name, kind, now_us);
+        let existing = self.state.lock().committed.manifest.rollups.clone();
+        let new = self
+            .options
+            .roller
+            .rollups_for(name, kind, &existing)
+            .map_err(|source| Error::Rollup {
+                rollup: name.to_string(),
+                source,
+            })?;
+        let columns = meta.clone();
+        self.edit_and(
+            |manifest, _| {
+                manifest.streams.insert(name.clone(), meta);
+                for rollup in new {
+                    manifest.rollups.push(RollupMeta {
+                        id: manifest.next_rollup,
+                        name: rollup.name,
+                        stream: name.clone(),
+                        definition: rollup.definition,
+                        first_seq: next_seq,
+                        created_us: now_us,
+                    });
+                    manifest.next_rollup += 1;
+                }
+            },
+            |state| {
+                Arc::make_mut(&mut state.streams).insert(name.clone(), columns);
+            },
+        )
+    }
+}
