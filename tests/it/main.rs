@@ -15,6 +15,7 @@
 //! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle` |
 
 mod check;
+mod concern;
 mod example;
 mod fresh;
 mod http_ingest;
@@ -27,4 +28,5 @@ mod kill;
 mod oracle;
 mod page;
 mod reader;
+mod stop;
 mod support;
