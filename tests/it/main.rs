@@ -18,6 +18,7 @@ mod check;
 mod concern;
 mod example;
 mod fresh;
+mod full_disk;
 mod http_ingest;
 mod http_server;
 mod http_sql;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::Value;
 use ureq::Agent;
 
@@ -245,9 +245,11 @@ impl Server {
             .unwrap_or_else(|| panic!("the server does not end; its log:\n{}", self.log()))
     }
 
-    /// Whether it still runs.
-    pub(crate) fn runs(&mut self) -> bool {
-        ended_within(&mut self.child, Duration::ZERO).is_none()
+    /// Whether it has ended; a look, while others talk to it.
+    pub(crate) fn is_gone(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(Pid::from_child(&self.child)), options);
+        ended.expect("the state of our own child").is_some()
     }
 }
 
