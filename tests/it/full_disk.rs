@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{Batch, Home, Ledger, Outcome, Server, knob};
+use crate::support::{Batch, Home, Ledger, Outcome, Server, knob, seed};
 use small_disk::SmallDisk;
 
 const DISK_BYTES: u64 = 48 << 20;
@@ -28,9 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[test]
 fn a_full_disk_refuses_writes_answers_reads_and_resumes_by_itself() {
     let fills = knob("LOGMILL_FILLS", 2);
-    let seed = knob("LOGMILL_SEED", u64::from(std::process::id()));
-    println!("LOGMILL_SEED={seed}");
-    let mut random = SmallRng::seed_from_u64(seed);
+    let mut random = SmallRng::seed_from_u64(seed());
     let home = Home::new();
     let Some(disk) = SmallDisk::mount(&home.path("disk"), DISK_BYTES) else {
         return;

@@ -4,12 +4,3 @@
 mod importer;
 mod local;
 mod server;
-
-use crate::support::knob;
-
-/// A different seed for each run: the moments differ anyway.
-fn seed() -> u64 {
-    let seed = knob("LOGMILL_SEED", u64::from(std::process::id()));
-    println!("LOGMILL_SEED={seed}");
-    seed
-}

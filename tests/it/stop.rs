@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rustix::process::Signal;
 
-use crate::support::{Home, Ledger, Outcome, PAST_S, Server, knob, line, run, write_until_gone};
+use crate::support::{Home, Ledger, Outcome, PAST_S, Server, line, run, seed, write_until_gone};
 
 const WRITERS: [(&str, &str); 4] = [
     ("a", "w=1"),
@@ -22,9 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_server_that_is_told_to_stop_seals_what_it_acknowledged() {
-    let seed = knob("LOGMILL_SEED", u64::from(std::process::id()));
-    println!("LOGMILL_SEED={seed}");
-    let mut random = SmallRng::seed_from_u64(seed);
+    let mut random = SmallRng::seed_from_u64(seed());
     for signal in [Signal::TERM, Signal::INT, Signal::TERM] {
         let home = Home::new();
         let mut server = Server::start(&home.data);

@@ -322,6 +322,13 @@ pub(crate) fn knob(name: &str, default: u64) -> u64 {
     }
 }
 
+/// The seed of a test with chance in it; a different one for each run: the moments differ anyway.
+pub(crate) fn seed() -> u64 {
+    let seed = knob("LOGMILL_SEED", u64::from(std::process::id()));
+    println!("LOGMILL_SEED={seed}");
+    seed
+}
+
 /// Decodes base64 (RFC 4648, padded), the form of bytes in JSON.
 pub(crate) fn base64(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::seed;
-use crate::support::{Home, PAST_S, assert_verified, command, knob, line, sums_query};
+use crate::support::{Home, PAST_S, assert_verified, command, knob, line, seed, sums_query};
 
 /// Small, so that seals happen all the time and kills hit them.
 const SEAL_OFTEN: (&str, &str) = ("LOGMILL_STORAGE__MEMTABLE_BYTES_MAX", "2MiB");

@@ -9,8 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::importer::Importer;
-use super::seed;
-use crate::support::{Batch, Home, Ledger, Outcome, Server, knob, write_until_gone};
+use crate::support::{Batch, Home, Ledger, Outcome, Server, knob, seed, write_until_gone};
 
 /// Without compaction a store that seals all the time grows slower to read.
 const KILLS_PER_STORE: u64 = 25;
