@@ -1,6 +1,7 @@
 //! How a command ends when it fails: a sentence and an exit code, from one table.
 
 use std::fmt;
+use std::io::Write;
 
 /// The work failed, or differences or damage were found.
 pub(crate) const FAILED: u8 = 1;
@@ -62,6 +63,11 @@ impl fmt::Display for Failure {
         }
         Ok(())
     }
+}
+
+/// Says a last word on standard error. That may be full or gone, which changes nothing.
+pub(crate) fn tell(what: impl fmt::Display) {
+    let _ignored = writeln!(std::io::stderr(), "logmill: {what}");
 }
 
 /// The exit code for what can be done about an error of the store.

@@ -22,6 +22,9 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // They go to standard error, and what cannot be written there ends the thread in a panic:
+        // a log on a full disk must not be the end of a server.
+        .log_internal_errors(false)
         .with_target(false)
         .init();
     match commands::run(cli) {
@@ -31,7 +34,7 @@ fn main() -> ExitCode {
             if failure.is_broken_pipe() {
                 return ExitCode::SUCCESS;
             }
-            eprintln!("logmill: {failure}");
+            failure::tell(&failure);
             ExitCode::from(failure.code)
         }
     }

@@ -7,7 +7,7 @@ use query::{Engine, EngineOptions, SourceInfo, SystemInfo};
 use storage::{Options, RealFs, Store};
 
 use crate::config::Config;
-use crate::failure::{DISK, Failure, Result};
+use crate::failure::{DISK, Failure, Result, tell};
 
 /// Opens a store for writing. A disk error that poisons it ends the process.
 pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
@@ -22,7 +22,9 @@ pub(crate) fn store_options(config: &Config) -> Result<Options> {
         config: config.store(),
         on_poison: Some(Arc::new(|error| {
             // Nothing that is under way can be promised any more; the next start recovers.
-            eprintln!("logmill: {error}; stopping, the store recovers at its next start");
+            tell(format_args!(
+                "{error}; stopping, the store recovers at its next start"
+            ));
             std::process::exit(i32::from(DISK));
         })),
         ..Options::default()

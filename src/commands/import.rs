@@ -162,6 +162,9 @@ fn import_file(
     let mut format = Format::Auto;
     let (blocks, read) = block_channel();
     let outcome = std::thread::scope(|scope| -> Result<()> {
+        // Goes with this closure: a thread that waits to hand over a block must learn that nobody
+        // takes it any more, else a failed import would never end.
+        let read = read;
         let shown = shown.clone();
         scope.spawn(move || {
             let mut cutter = LineBlocks::new(&mut source).starting_at(skipped_lines + 1, skip);

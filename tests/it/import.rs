@@ -1,11 +1,14 @@
 //! `logmill import`: figures, compressed files, quarantine, exit codes.
 
 use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::{
-    Home, PAST_S, assert_adds_up, base64, fixture, fixture_bytes, line, run, run_with_input, sample,
+    Home, PAST_S, Server, assert_adds_up, base64, command, ended_within, fixture, fixture_bytes,
+    line, run, run_with_input, sample,
 };
 
 fn counts(name: &str) -> Value {
@@ -303,4 +306,32 @@ fn an_event_of_the_future_is_quarantined() {
         (&json!(1), &json!(1))
     );
     assert_eq!(figures["quarantined_by_reason"], json!({ "future": 1 }));
+}
+
+/// The file is read ahead by a thread of its own, which must end with the import that failed.
+#[test]
+fn an_import_that_fails_in_the_middle_of_a_long_file_ends() {
+    let home = Home::new();
+    let small = [("LOGMILL_SERVER__BATCH_BYTES_MAX", "1MiB")];
+    let server = Server::start_with(&home.data, &small);
+    let file = home.file("long.log", ("m".repeat(1023) + "\n").repeat(40 << 10));
+    let mut import = command()
+        .args([
+            "import",
+            &file,
+            "--stream",
+            "access",
+            "--server",
+            &server.url,
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("an import");
+    let ended = ended_within(&mut import, Duration::from_secs(20));
+    if ended.is_none() {
+        import.kill().expect("a signal to our own child");
+        import.wait().expect("the killed import ends");
+    }
+    assert_eq!(ended, Some(1), "a refused import goes on for ever");
 }

@@ -4,19 +4,23 @@
 //! Every test works in a temporary directory and on ports that the system picks, so all of them
 //! run side by side. None needs the network. Tests on real logs read the folder that
 //! `LOGMILL_TEST_DATA` names and print `skipped` without it; so do those that need a Python
-//! interpreter or a browser that is not there. These variables make the long runs:
+//! interpreter, a browser or `strace` that is not there, or that may not mount a file system. These
+//! variables make the long runs:
 //!
 //! | variable | default | what |
 //! |---|---|---|
 //! | `LOGMILL_TRIALS` | 1000 | acknowledgements that `fresh` reads after |
 //! | `LOGMILL_KILLS` | 4 | kills of each kind in `kill` |
+//! | `LOGMILL_FILLS` | 2 | times that `full_disk` fills a disk |
 //! | `LOGMILL_READER_SECONDS` | 10 | how long `reader` reads beside a server |
-//! | `LOGMILL_SEED` | the process id | the seed of `kill`, printed by each run |
+//! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
 //! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle` |
 
 mod check;
+mod concern;
 mod example;
 mod fresh;
+mod full_disk;
 mod http_ingest;
 mod http_server;
 mod http_sql;
@@ -27,4 +31,6 @@ mod kill;
 mod oracle;
 mod page;
 mod reader;
+mod stop;
+mod strace;
 mod support;

@@ -1,16 +1,19 @@
 //! What the tests share: running the binary, temporary places, lines of logs.
 
+mod ledger;
 mod server;
 
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use ledger::{Batch, File, Ledger, Outcome, write_until_gone};
 pub(crate) use server::{Answer, Server};
 
 /// The binary under test.
@@ -98,14 +101,31 @@ pub(crate) fn finish(command: &mut Command, input: &[u8]) -> Output {
         });
         child.wait_with_output().expect("the program ends")
     });
-    let status = ended.status;
     Output {
-        code: status
-            .code()
-            .unwrap_or_else(|| -status.signal().unwrap_or(0)),
+        code: code_of(ended.status),
         stdout: String::from_utf8_lossy(&ended.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&ended.stderr).into_owned(),
     }
+}
+
+/// How a child ended: its exit code, or minus the signal; `None` when it goes on after this time.
+pub(crate) fn ended_within(child: &mut Child, within: Duration) -> Option<i32> {
+    let until = Instant::now() + within;
+    loop {
+        if let Some(status) = child.try_wait().expect("the state of our own child") {
+            return Some(code_of(status));
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    status
+        .code()
+        .unwrap_or_else(|| -status.signal().unwrap_or(0))
 }
 
 /// A temporary directory with a place for a store.
@@ -300,6 +320,13 @@ pub(crate) fn knob(name: &str, default: u64) -> u64 {
             .parse()
             .unwrap_or_else(|_| panic!("{name}={text}: write a number")),
     }
+}
+
+/// The seed of a test with chance in it; a different one for each run: the moments differ anyway.
+pub(crate) fn seed() -> u64 {
+    let seed = knob("LOGMILL_SEED", u64::from(std::process::id()));
+    println!("LOGMILL_SEED={seed}");
+    seed
 }
 
 /// Decodes base64 (RFC 4648, padded), the form of bytes in JSON.

@@ -2,14 +2,15 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::Value;
 use ureq::Agent;
 
-use super::{command, only_number};
+use super::{Output, command, ended_within, only_number};
 
 /// A server must say its address, and end when told to, within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,13 +71,28 @@ impl Server {
     /// The same with variables of the environment, which carry the configuration.
     #[track_caller]
     pub(crate) fn start_with(data: &str, environment: &[(&str, &str)]) -> Self {
+        match Self::try_start(command(), data, environment) {
+            Ok(server) => server,
+            Err(told) => panic!(
+                "the server ends with {} and says no address; its log:\n{}",
+                told.code, told.stderr
+            ),
+        }
+    }
+
+    /// Starts `program`, the binary or something that runs it; how it ended when it serves nothing.
+    pub(crate) fn try_start(
+        mut program: Command,
+        data: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Self, Output> {
         let log = PathBuf::from(format!("{data}.log"));
         let stderr = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(&log)
             .expect("the server's log");
-        let mut child = command()
+        let mut child = program
             .args(["serve", data, "--http", "127.0.0.1:0"])
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
@@ -104,7 +120,11 @@ impl Server {
             agent,
         };
         let Ok(first) = receive.recv_timeout(PATIENCE) else {
-            panic!("the server says no address; its log:\n{}", server.log())
+            return Err(Output {
+                code: server.ended(PATIENCE),
+                stdout: String::new(),
+                stderr: server.log(),
+            });
         };
         let (_, url) = first
             .split_once(" at ")
@@ -115,7 +135,7 @@ impl Server {
             .strip_prefix("http://")
             .unwrap_or_else(|| panic!("the first line names no URL: {first:?}"))
             .to_owned();
-        server
+        Ok(server)
     }
 
     /// What the server has logged.
@@ -198,9 +218,12 @@ impl Server {
 
     /// The same while others still talk to it; the process is waited for when this is dropped.
     pub(crate) fn kill_now(&self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL)
-            .expect("a signal to our own child");
+        self.signal(Signal::KILL);
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a signal to our own child");
     }
 
     /// The server's process.
@@ -211,21 +234,22 @@ impl Server {
     /// Ends it with SIGTERM; its exit code.
     #[track_caller]
     pub(crate) fn stop(mut self) -> Option<i32> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM)
-            .expect("a signal to our own child");
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("the state of our own child") {
-                return status.code();
-            }
-            assert!(
-                Instant::now() < until,
-                "the server does not stop; its log:\n{}",
-                self.log()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.signal(Signal::TERM);
+        Some(self.ended(PATIENCE))
+    }
+
+    /// Waits until it has ended; its exit code, or minus the signal that ended it.
+    #[track_caller]
+    pub(crate) fn ended(&mut self, within: Duration) -> i32 {
+        ended_within(&mut self.child, within)
+            .unwrap_or_else(|| panic!("the server does not end; its log:\n{}", self.log()))
+    }
+
+    /// Whether it has ended; a look, while others talk to it.
+    pub(crate) fn is_gone(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(Pid::from_child(&self.child)), options);
+        ended.expect("the state of our own child").is_some()
     }
 }
 
