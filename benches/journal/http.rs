@@ -16,9 +16,7 @@ const EVENTS: usize = 4096;
 /// Runs the rounds.
 pub(crate) fn measure(s: &Settings) {
     let lines = events::lines(&s.logmill, EVENTS);
-    let requests: Vec<Vec<u8>> = lines.iter().map(|line| request(line)).collect();
-    // Leaked once, so that every client's task may read it.
-    let requests: &'static [Vec<u8>] = requests.leak();
+    let requests = requests(&lines, true);
     println!("{HEADER}  cores: http log sync all");
     let mut rounds = Vec::new();
     for _ in 0..s.rounds {
@@ -39,40 +37,50 @@ pub(crate) fn measure(s: &Settings) {
     print_ratios(&rounds);
 }
 
-fn request(line: &[u8]) -> Vec<u8> {
-    let head = format!(
-        "POST /api/v1/ingest/{}?format=combined&j=true HTTP/1.1\r\nhost: bench\r\ncontent-length: {}\r\n\r\n",
-        events::STREAM,
-        line.len()
-    );
-    [head.as_bytes(), line].concat()
+/// Requests with one line each. Never freed, so that the task of every client may read them.
+pub(crate) fn requests(lines: &[Vec<u8>], j: bool) -> &'static [Vec<u8>] {
+    let request = |line: &Vec<u8>| {
+        let head = format!(
+            "POST /api/v1/ingest/{}?format=combined&j={j} HTTP/1.1\r\nhost: bench\r\ncontent-length: {}\r\n\r\n",
+            events::STREAM,
+            line.len()
+        );
+        [head.as_bytes(), line].concat()
+    };
+    lines.iter().map(request).collect::<Vec<_>>().leak()
 }
 
 fn serve(s: &Settings, requests: &'static [Vec<u8>], clients: usize) -> Served {
     let temporary = tempfile::tempdir_in(&s.dir).expect("a directory");
     let server = Server::start(s, &temporary.path().join("store"), &[]);
-    // All clients in one thread: 256 of them would fight the server for the cores.
+    // Makes the stream, which costs syncs of its own.
+    drive(&server, requests, 1, Duration::from_millis(100));
+    let account = Account::open(&server.process().to_string());
+    let times = drive(&server, requests, clients, s.time);
+    let spent = account.close();
+    Served {
+        clients,
+        times,
+        spent,
+    }
+}
+
+/// Sends requests for a time and returns how long each took. All clients live in one thread: 256 of
+/// them would fight the server for the cores.
+pub(crate) fn drive(
+    server: &Server,
+    requests: &'static [Vec<u8>],
+    clients: usize,
+    time: Duration,
+) -> Vec<Duration> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        // Makes the stream, which costs syncs of its own.
-        let far = Instant::now() + Duration::from_millis(100);
-        client(server.address.clone(), requests, 0, far).await;
-        let account = Account::open(&server.process().to_string());
-        let until = Instant::now() + s.time;
-        let mut tasks = JoinSet::new();
-        for i in 0..clients {
-            tasks.spawn(client(server.address.clone(), requests, i, until));
-        }
-        let times = tasks.join_all().await.concat();
-        let spent = account.close();
-        Served {
-            clients,
-            times,
-            spent,
-        }
+        let until = Instant::now() + time;
+        let tasks = (0..clients).map(|i| client(server.address.clone(), requests, i, until));
+        tasks.collect::<JoinSet<_>>().join_all().await.concat()
     })
 }
 

@@ -91,6 +91,11 @@ impl Account {
 }
 
 impl Spent {
+    /// CPU seconds of the process.
+    pub(crate) fn cpu(&self) -> f64 {
+        self.threads.values().sum::<f64>() * self.seconds
+    }
+
     /// Cores busy with the threads of this name.
     pub(crate) fn of(&self, name: &str) -> f64 {
         self.threads.get(name).copied().unwrap_or(0.0)

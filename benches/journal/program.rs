@@ -51,24 +51,10 @@ impl Server {
     }
 
     /// The body of an answer with status 200.
-    pub(crate) fn get(&self, path: &str) -> Option<String> {
-        self.ask(&format!("GET {path} HTTP/1.1\r\n"), b"")
-    }
-
-    /// Posts lines to the stream.
-    pub(crate) fn ingest(&self, stream: &str, lines: &[u8]) {
-        let head = format!(
-            "POST /api/v1/ingest/{stream} HTTP/1.1\r\ncontent-length: {}\r\n",
-            lines.len()
-        );
-        self.ask(&head, lines).expect("taken");
-    }
-
-    fn ask(&self, head: &str, body: &[u8]) -> Option<String> {
+    fn get(&self, path: &str) -> Option<String> {
         let mut socket = TcpStream::connect(&self.address).ok()?;
-        let head = format!("{head}host: bench\r\nconnection: close\r\n\r\n");
+        let head = format!("GET {path} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n");
         socket.write_all(head.as_bytes()).ok()?;
-        socket.write_all(body).ok()?;
         let mut answer = String::new();
         socket.read_to_string(&mut answer).ok()?;
         let (head, body) = answer.split_once("\r\n\r\n")?;

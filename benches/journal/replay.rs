@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use storage::{Options, Store, WriteConcern};
 
 use crate::append::unsealed;
-use crate::machine::median;
+use crate::machine::{Account, median};
 use crate::{Settings, events, files};
 
 /// Its value is what the victim is to do: directory, events and batch, one to a line.
@@ -27,7 +27,7 @@ const CASES: [(usize, usize); 5] = [
 /// Prints how fast journals of several sizes are replayed.
 pub(crate) fn measure(s: &Settings) {
     println!(
-        "   events batch  journal MB  memtable MiB  page cache   open ms: each; median     MB/s   events/s"
+        "   events batch  journal MB  memtable MiB  page cache   open ms: each; median     MB/s   events/s  CPU us/event"
     );
     for (count, size) in CASES {
         let temporary = tempfile::tempdir_in(&s.dir).expect("a directory");
@@ -35,45 +35,57 @@ pub(crate) fn measure(s: &Settings) {
         kill_writer(s, &left, count, size);
         let journal = files::bytes(&left.join("journal")) as f64 / 1e6;
         for cold in [false, true] {
-            let mut held = 0;
-            let mut times: Vec<f64> = Vec::new();
+            let mut opened = Vec::new();
             for _ in 0..s.runs {
                 let data = temporary.path().join("copy");
                 files::link(&left, &data);
                 if cold {
                     files::forget(&data);
                 }
-                let (seconds, bytes) = open(&data, count);
-                held = bytes;
-                times.push(seconds);
+                opened.push(open(&data, count));
                 std::fs::remove_dir_all(&data).expect("removed");
             }
-            let each: Vec<String> = times.iter().map(|t| format!("{:.0}", t * 1e3)).collect();
-            let seconds = median(times);
-            println!(
-                "  {count:>7} {size:>5} {journal:>11.1} {:>13.0}  {:>10}   {}; {:.0} {:>8.0} {:>10.0}",
-                held as f64 / f64::from(1 << 20),
-                if cold { "cold" } else { "warm" },
-                each.join(" "),
-                seconds * 1e3,
-                journal / seconds,
-                count as f64 / seconds,
-            );
+            print_case((count, size), journal, cold, &opened);
         }
     }
 }
 
-/// Seconds that the store takes to open, and bytes of its memtable.
-fn open(data: &Path, count: usize) -> (f64, usize) {
-    let began = Instant::now();
-    let store = Store::open(data, unsealed(Options::default())).expect("recovered");
-    let seconds = began.elapsed().as_secs_f64();
-    let status = store.status();
-    assert_eq!(
-        status.replayed, count as u64,
-        "everything acknowledged is there"
+/// One recovery.
+struct Opened {
+    seconds: f64,
+    cpu_seconds: f64,
+    memtable_bytes: usize,
+}
+
+fn print_case((count, size): (usize, usize), journal: f64, cold: bool, opened: &[Opened]) {
+    let each: Vec<String> = opened
+        .iter()
+        .map(|o| format!("{:.0}", o.seconds * 1e3))
+        .collect();
+    let seconds = median(opened.iter().map(|o| o.seconds).collect());
+    println!(
+        "  {count:>7} {size:>5} {journal:>11.1} {:>13.0}  {:>10}   {}; {:.0} {:>8.0} {:>10.0} {:>13.2}",
+        opened[0].memtable_bytes as f64 / f64::from(1 << 20),
+        if cold { "cold" } else { "warm" },
+        each.join(" "),
+        seconds * 1e3,
+        journal / seconds,
+        count as f64 / seconds,
+        median(opened.iter().map(|o| o.cpu_seconds).collect()) * 1e6 / count as f64,
     );
-    (seconds, status.memtable_bytes)
+}
+
+fn open(data: &Path, count: usize) -> Opened {
+    let account = Account::open("self");
+    let store = Store::open(data, unsealed(Options::default())).expect("recovered");
+    let spent = account.close();
+    let status = store.status();
+    assert_eq!(status.replayed, count as u64, "all that was acknowledged");
+    Opened {
+        seconds: spent.seconds,
+        cpu_seconds: spent.cpu(),
+        memtable_bytes: status.memtable_bytes,
+    }
 }
 
 /// Has another process write a journal, and kills it when all is acknowledged.
