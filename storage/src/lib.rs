@@ -20,6 +20,8 @@ mod readers;
 mod record;
 mod recover;
 mod rolling;
+#[cfg(test)]
+mod rot;
 mod shape;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
