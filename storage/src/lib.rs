@@ -9,6 +9,8 @@ mod check;
 mod env;
 mod error;
 mod file;
+#[cfg(test)]
+mod fixtures;
 mod identity;
 mod journal;
 mod manifest;

@@ -6,228 +6,34 @@
 //! says that what is lost had been synced, a refusal that names file and place otherwise.
 //! `LOGMILL_FULL=1` takes every byte instead of every 37th.
 
+pub(crate) mod life;
+
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::{RecordBatch, UInt64Array};
 use arrow::compute::concat_batches;
 
-use crate::env::{Fs, ManualClock};
+use crate::env::Fs;
 use crate::error::Error;
 use crate::manifest::PartMeta;
 use crate::memtable::column;
-use crate::model::{Ack, Batch, Identity, Name, SEQ, WriteConcern};
+use crate::model::{Ack, Identity, Name, SEQ, WriteConcern};
 use crate::reader::Reader;
-use crate::sim::SimFs;
 use crate::snapshot::Snapshot;
-use crate::store::{Config, Options, Store};
-use crate::testing::{RECEIVED_US, batch};
+use crate::store::Store;
+use life::{DATA, Files, Life, STORE, Sent, options};
 
-pub(crate) const DATA: &str = "/data";
 const HEADER_LEN: usize = 4096;
 const GROUP_HEAD: usize = 48;
 const GROUP_MAGIC: u32 = 0x4752_4D4C;
 
-/// A store in which nothing happens by itself.
-pub(crate) fn options(fs: &SimFs) -> Options {
-    Options {
-        fs: Arc::new(fs.clone()),
-        clock: Arc::new(ManualClock::at(RECEIVED_US)),
-        config: Config {
-            lag_us: 1 << 50,
-            memtable_bytes_max: 1 << 30,
-            sync_interval_ms: 3_600_000,
-            ..Config::default()
-        },
-        ..Options::default()
-    }
-}
-
-/// The files of a store that nobody has open, by their paths below [`DATA`].
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Files(pub(crate) BTreeMap<PathBuf, Vec<u8>>);
-
-impl Files {
-    /// What the next process finds when the one that has `fs` open is killed.
-    pub(crate) fn left_by(fs: &SimFs) -> Self {
-        let mut files = Self::default();
-        files.add(&fs.kill(), Path::new(DATA));
-        files
-    }
-
-    fn add(&mut self, fs: &SimFs, directory: &Path) {
-        for name in fs.list(directory).expect("a directory") {
-            let path = directory.join(name);
-            match fs.read(&path) {
-                Ok(bytes) => {
-                    let below = path.strip_prefix(DATA).expect("it lies there");
-                    self.0.insert(below.into(), bytes);
-                }
-                Err(e) if e.kind() == ErrorKind::IsADirectory => self.add(fs, &path),
-                Err(e) => panic!("{}: {e}", path.display()),
-            }
-        }
-    }
-
-    /// A disk with a copy of them.
-    pub(crate) fn disk(&self) -> SimFs {
-        let fs = SimFs::new();
-        for (path, bytes) in &self.0 {
-            let path = Path::new(DATA).join(path);
-            let directory = path.parent().expect("it lies in a directory");
-            fs.create_dir_all(directory).expect("created");
-            let file = fs.create_new(&path).expect("created");
-            file.write_all_at(bytes, 0).expect("written");
-        }
-        fs
-    }
-
-    /// The paths in a folder, in their order.
-    pub(crate) fn below(&self, folder: &str) -> Vec<PathBuf> {
-        let inside = self.0.keys().filter(|path| path.starts_with(folder));
-        inside.cloned().collect()
-    }
-}
-
-/// A batch as it was sent, with what it was answered.
-struct Sent {
-    batch: Batch,
-    ack: Ack,
-}
-
-/// A store under way, and everything that went into it.
-struct Life {
-    fs: SimFs,
-    store: Option<Store>,
-    sent: Vec<Sent>,
-    events: i64,
-    producer_at: u64,
-}
-
-impl Life {
-    fn new() -> Self {
-        let fs = SimFs::new();
-        Self {
-            store: Some(Store::open(Path::new(DATA), options(&fs)).expect("opens")),
-            fs,
-            sent: Vec::new(),
-            events: 0,
-            producer_at: 0,
-        }
-    }
-
-    fn store(&self) -> &Store {
-        self.store.as_ref().expect("it is open")
-    }
-
-    /// The next batch of a stream: each event has a time of its own.
-    fn next(
-        &mut self,
-        stream: &str,
-        events: i64,
-        bad: &[u32],
-        identity: Option<Identity>,
-    ) -> Batch {
-        let times: Vec<i64> = (self.events..self.events + events).collect();
-        self.events += events;
-        Batch {
-            stream: Name::new(stream).expect("a name"),
-            ..batch(&times, bad, identity)
-        }
-    }
-
-    fn range(&mut self, len: u64) -> Option<Identity> {
-        let from = self.producer_at;
-        self.producer_at += len;
-        Some(Identity::Range {
-            producer: "file".into(),
-            from,
-            to: self.producer_at,
-            content: from,
-        })
-    }
-
-    /// One batch, or several of which all but the first go into one group: the first creates its
-    /// stream, and the others gather while the manifest's write waits.
-    fn write(&mut self, batches: Vec<Batch>, concern: WriteConcern) {
-        let (send, receive) = crossbeam_channel::unbounded();
-        if batches.len() > 1 {
-            self.fs.hold_writes("manifest");
-        }
-        for (i, batch) in batches.iter().enumerate() {
-            let send = send.clone();
-            let reply = move |answer| send.send((i, answer)).expect("somebody waits");
-            self.store()
-                .submit(batch.clone(), concern, reply)
-                .expect("taken");
-            while i == 0 && batches.len() > 1 && !self.fs.is_held() {
-                std::thread::sleep(Duration::from_micros(50));
-            }
-        }
-        self.fs.release();
-        let mut answers: Vec<_> = batches
-            .iter()
-            .map(|_| receive.recv().expect("answered"))
-            .collect();
-        answers.sort_by_key(|(i, _)| *i);
-        for (batch, (_, answer)) in batches.into_iter().zip(answers) {
-            let ack = answer.expect("acknowledged");
-            self.sent.push(Sent { batch, ack });
-        }
-    }
-
-    /// A stretch of life with everything in it; ends with `tail` groups after the last sync.
-    fn live(&mut self, name: &str, tail: usize) {
-        let (w, j) = (WriteConcern::ACKNOWLEDGED, WriteConcern::JOURNALED);
-        let key = |n| {
-            Some(Identity::Key {
-                key: format!("events\0{name}{n}"),
-                body_hash: n,
-            })
-        };
-        let range = self.range(62);
-        let first = self.next("events", 60, &[3, 7], range);
-        self.write(vec![first], w);
-        let keyed = self.next("other", 120, &[], key(1));
-        self.write(vec![keyed], j);
-        let empty = self.range(5);
-        let empty = self.next("events", 0, &[], empty);
-        self.write(vec![empty], w);
-        let burst = vec![
-            self.next(name, 40, &[0], None),
-            self.next("other", 150, &[], None),
-            self.next("events", 30, &[5, 6], key(2)),
-            self.next("events", 0, &[0, 1], None),
-        ];
-        self.write(burst, j);
-        for n in 0..tail as u64 {
-            let identity = if n % 2 == 0 {
-                self.range(50)
-            } else {
-                key(10 + n)
-            };
-            let batch = self.next("events", 50 * (n as i64 + 1), &[n as u32], identity);
-            self.write(vec![batch], w);
-        }
-    }
-
-    /// The process is killed, and another begins.
-    fn killed(&mut self) -> Files {
-        let files = Files::left_by(&self.fs);
-        self.store = None;
-        self.fs = files.disk();
-        files
-    }
-}
-
 /// One group by the documented layout.
-struct Group {
-    bytes: Range<usize>,
+pub(crate) struct Group {
+    pub(crate) bytes: Range<usize>,
     first_seq: u64,
     items: u64,
     records: usize,
@@ -235,7 +41,7 @@ struct Group {
 }
 
 /// The groups of a sound segment.
-fn groups(bytes: &[u8]) -> Vec<Group> {
+pub(crate) fn groups(bytes: &[u8]) -> Vec<Group> {
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
     let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
     let mut groups = Vec::new();
@@ -336,12 +142,12 @@ struct Sound {
 impl Sound {
     /// Two lives, both killed: a sealed segment, one that a later segment follows, and the last.
     fn new() -> Self {
-        let mut life = Life::new();
+        let mut life = Life::of(STORE);
         life.live("sealed", 1);
         life.store().seal().expect("seals");
         life.live("first", 2);
         life.killed();
-        life.store = Some(Store::open(Path::new(DATA), options(&life.fs)).expect("opens"));
+        life.open();
         life.live("second", 5);
         let files = life.killed();
         let reader = Reader::open(Arc::new(files.disk()), Path::new(DATA)).expect("opens");
