@@ -18,6 +18,8 @@ mod check;
 mod env;
 mod error;
 mod file;
+#[cfg(test)]
+mod fixtures;
 mod identity;
 mod journal;
 mod manifest;
@@ -30,6 +32,8 @@ mod record;
 mod recover;
 mod repair;
 mod rolling;
+#[cfg(test)]
+mod rot;
 mod seeded;
 mod shape;
 #[cfg(any(test, feature = "sim"))]
