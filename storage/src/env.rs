@@ -89,7 +89,8 @@ pub trait Fs: Send + Sync + Debug {
     fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
     /// Opens a file for reading.
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
-    /// Renames within one directory tree, replacing what is there.
+    /// Renames within one directory tree, replacing the file that is there. Between two directories
+    /// it is still one change; durable once either is synced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -101,6 +102,8 @@ pub trait Fs: Send + Sync + Debug {
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// Whether there is something at this path.
     fn exists(&self, path: &Path) -> bool;
+    /// Whether there is a directory at this path.
+    fn is_dir(&self, path: &Path) -> bool;
     /// Takes the exclusive lock of a file, creating it; `None` when another process holds it.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>>;
 
@@ -185,6 +188,9 @@ impl Fs for RealFs {
     }
     fn exists(&self, path: &Path) -> bool {
         path.exists()
+    }
+    fn is_dir(&self, path: &Path) -> bool {
+        path.is_dir()
     }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
         let file = OpenOptions::new()

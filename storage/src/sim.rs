@@ -9,7 +9,7 @@
 //! 1. A sector of 512 bytes that no unsynced write has touched survives as it is. One that was
 //!    touched may be as before, as written, zeros or garbage, the synced bytes in it included.
 //! 2. Each unsynced change of a directory survives or not, independently of the others and of the
-//!    file's contents. A rename is one change.
+//!    file's contents. A rename is one change, durable once the directory of either name is synced.
 //! 3. After a failed sync the contents stay readable and never become durable by a later sync: the
 //!    kernel has marked the pages as clean.
 //! 4. Every decision follows from the image's seed, the file's number and the sector's: the same
@@ -85,11 +85,15 @@ enum Entry {
     Directory,
 }
 
-/// One unsynced change of a directory, whole or not at all.
+/// One unsynced change of names, whole or not at all: what each of them is from then on.
 #[derive(Debug, Clone)]
-struct NameChange {
-    directory: PathBuf,
-    changes: Vec<(PathBuf, Option<Entry>)>,
+struct NameChange(Vec<(PathBuf, Option<Entry>)>);
+
+impl NameChange {
+    /// Whether one of the names lies in this directory.
+    fn is_in(&self, directory: &Path) -> bool {
+        self.0.iter().any(|(p, _)| p.parent() == Some(directory))
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -337,7 +341,7 @@ impl Disk {
 
     fn forget_unnamed(&mut self) {
         let mut named = BTreeSet::new();
-        let changes = self.changes.iter().flat_map(|c| &c.changes);
+        let changes = self.changes.iter().flat_map(|c| &c.0);
         let entries = self.names.values().chain(self.durable_names.values());
         for entry in entries.chain(changes.filter_map(|c| c.1.as_ref())) {
             if let Entry::File(node) = entry {
@@ -352,13 +356,35 @@ impl Disk {
     }
 
     fn change(&mut self, path: &Path, changes: Vec<(PathBuf, Option<Entry>)>) -> io::Result<()> {
-        let directory = path.parent().unwrap_or(Path::new("/")).to_path_buf();
-        if !self.directory_exists(&directory) {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        if !self.directory_exists(directory) {
             return Err(ErrorKind::NotFound.into());
         }
-        apply(&mut self.names, &changes);
-        self.changes.push(NameChange { directory, changes });
+        let change = NameChange(changes);
+        apply(&mut self.names, &change);
+        self.changes.push(change);
         Ok(())
+    }
+
+    /// Makes the changes of a directory durable, and with them what has happened to their names
+    /// before in others: a file that came from there does not come back.
+    fn sync_names(&mut self, directory: &Path) {
+        let mut touched = BTreeSet::new();
+        let (mut synced, mut kept) = (Vec::new(), Vec::new());
+        for change in std::mem::take(&mut self.changes).into_iter().rev() {
+            let names = change.0.iter().map(|(path, _)| path.clone());
+            if change.is_in(directory) || names.clone().any(|n| touched.contains(&n)) {
+                touched.extend(names);
+                synced.push(change);
+            } else {
+                kept.push(change);
+            }
+        }
+        kept.reverse();
+        self.changes = kept;
+        for change in synced.iter().rev() {
+            apply(&mut self.durable_names, change);
+        }
     }
 
     fn after_power_cut(&self, image: Image) -> Self {
@@ -370,7 +396,7 @@ impl Disk {
                 Image::Seed(seed) => decide(seed, 1 << 40, i as u64) & 1 == 1,
             };
             if kept {
-                apply(&mut names, &change.changes);
+                apply(&mut names, change);
             }
         }
         // What lies in a directory that is not there is not there either.
@@ -402,8 +428,8 @@ impl Disk {
     }
 }
 
-fn apply(names: &mut BTreeMap<PathBuf, Entry>, changes: &[(PathBuf, Option<Entry>)]) {
-    for (path, to) in changes {
+fn apply(names: &mut BTreeMap<PathBuf, Entry>, change: &NameChange) {
+    for (path, to) in &change.0 {
         match to {
             Some(entry) => names.insert(path.clone(), *entry),
             None => names.remove(path),
@@ -654,14 +680,18 @@ impl Fs for SimFs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if from.parent() != to.parent() {
-            return Err(ErrorKind::Unsupported.into());
-        }
         let mut state = self.shared.0.lock();
         self.call(&mut state, Call::Rename, to)?;
         let Some(entry) = state.disk.names.get(from).copied() else {
             return Err(ErrorKind::NotFound.into());
         };
+        let Entry::File(_) = entry else {
+            // What lies in a directory would have to move with it.
+            return Err(ErrorKind::Unsupported.into());
+        };
+        if state.disk.names.get(to) == Some(&Entry::Directory) {
+            return Err(ErrorKind::IsADirectory.into());
+        }
         let changes = vec![(from.into(), None), (to.into(), Some(entry))];
         state.disk.change(to, changes)
     }
@@ -695,13 +725,7 @@ impl Fs for SimFs {
         if !state.disk.directory_exists(path) {
             return Err(ErrorKind::NotFound.into());
         }
-        let disk = &mut state.disk;
-        for change in &disk.changes {
-            if change.directory == path {
-                apply(&mut disk.durable_names, &change.changes);
-            }
-        }
-        disk.changes.retain(|change| change.directory != path);
+        state.disk.sync_names(path);
         Ok(())
     }
 
@@ -719,6 +743,11 @@ impl Fs for SimFs {
     fn exists(&self, path: &Path) -> bool {
         let state = self.shared.0.lock();
         !state.halted && (path.parent().is_none() || state.disk.names.contains_key(path))
+    }
+
+    fn is_dir(&self, path: &Path) -> bool {
+        let state = self.shared.0.lock();
+        !state.halted && state.disk.directory_exists(path)
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {

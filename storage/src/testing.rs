@@ -210,6 +210,9 @@ impl Fs for FaultFs {
     fn exists(&self, path: &Path) -> bool {
         RealFs.exists(path)
     }
+    fn is_dir(&self, path: &Path) -> bool {
+        RealFs.is_dir(path)
+    }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
         RealFs.try_lock(path)
     }

@@ -90,3 +90,44 @@ fn a_full_disk_takes_what_fits() {
     assert_eq!(error.kind(), ErrorKind::StorageFull);
     assert_eq!((file.len().expect("known"), fs.used()), (2100, 2100));
 }
+
+#[test]
+fn a_rename_across_directories_is_whole_and_durable_by_either_of_them() {
+    let (from, to) = (Path::new("/d/a"), Path::new("/e/b"));
+    let moved = || {
+        let fs = disk_with(&["a"]);
+        fs.create_dir_all(Path::new("/e")).expect("made");
+        fs.sync_dir(Path::new("/")).expect("synced");
+        assert!(fs.is_dir(Path::new("/e")) && !fs.is_dir(from));
+        fs.rename(from, to).expect("renamed");
+        fs
+    };
+    let mut seen = BTreeSet::new();
+    for seed in 0..20 {
+        let after = moved().crash(Image::Seed(seed));
+        seen.insert((after.exists(from), after.exists(to)));
+    }
+    assert_eq!(seen, BTreeSet::from([(true, false), (false, true)]));
+    for directory in ["/d", "/e"] {
+        let fs = moved();
+        fs.sync_dir(Path::new(directory)).expect("synced");
+        for image in [Image::Nothing, Image::Everything, Image::Seed(1)] {
+            let after = fs.crash(image);
+            assert!(!after.exists(from) && after.exists(to), "{directory}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_new_does_not_come_back_where_it_was_moved_from() {
+    let fs = disk_with(&[]);
+    fs.create_dir_all(Path::new("/e")).expect("made");
+    fs.sync_dir(Path::new("/")).expect("synced");
+    let (new, from, to) = (Path::new("/d/n"), Path::new("/d/a"), Path::new("/e/b"));
+    fs.create_new(new).expect("made");
+    fs.rename(new, from).expect("renamed");
+    fs.rename(from, to).expect("renamed");
+    fs.sync_dir(Path::new("/e")).expect("synced");
+    let after = fs.crash(Image::Everything);
+    assert!(!after.exists(new) && !after.exists(from) && after.exists(to));
+}
