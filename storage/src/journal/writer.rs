@@ -150,7 +150,9 @@ impl Journal {
         let crc = crc32c::crc32c(&self.buffer[8..]);
         self.buffer[4..8].copy_from_slice(&crc.to_le_bytes());
         if let Err(source) = state.file.write_all_at(&self.buffer, at) {
-            if is_full(&source) && state.file.set_len(self.end).is_ok() {
+            // Cut where the group was to begin: cutting writes the sector of the new end, and that of
+            // the old one may hold what is synced.
+            if is_full(&source) && state.file.set_len(at).is_ok() {
                 return Err(Error::DiskFull {
                     path: state.path.clone(),
                 });
