@@ -111,6 +111,9 @@ impl Fs for CountedFs {
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         RealFs.list(path)
     }
+    fn is_dir(&self, path: &Path) -> bool {
+        RealFs.is_dir(path)
+    }
     fn exists(&self, path: &Path) -> bool {
         RealFs.exists(path)
     }
