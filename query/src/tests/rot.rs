@@ -140,16 +140,19 @@ struct Tally {
     damages: usize,
     right: usize,
     named: usize,
-    faults: BTreeMap<&'static str, usize>,
+    faults: BTreeMap<String, usize>,
     told: String,
 }
 
 impl Tally {
-    fn fault(&mut self, kind: &'static str, what: &str) {
-        let count = self.faults.entry(kind).or_default();
+    fn fault(&mut self, kind: &str, what: &str, detail: &str) {
+        let count = self
+            .faults
+            .entry(format!("{kind} after {what}"))
+            .or_default();
         *count += 1;
-        if *count <= 10 {
-            writeln!(self.told, "{kind}: {what}").expect("text");
+        if *count <= 3 {
+            writeln!(self.told, "{kind} after {what}: {detail}").expect("text");
         }
     }
 }
@@ -184,22 +187,26 @@ async fn rot(folder: &str, seed: u64) {
         }
         let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
         let number = tally.damages;
-        let what = format!("damage {number}, {kind} in {name}");
+        let place = format!("damage {number} of {name}");
         let engine = engine();
         for (sql, expected) in queries.iter().zip(&sound) {
             let answer = AssertUnwindSafe(ask(&snapshot, &engine, sql)).catch_unwind();
             match answer.await {
                 Ok(Ok(rows)) if rows == *expected => tally.right += 1,
-                Ok(Ok(_)) => tally.fault("another answer", &format!("{what}: {sql}")),
+                Ok(Ok(_)) => tally.fault("another answer", kind, &format!("{place}: {sql}")),
                 Ok(Err(error)) if error.to_string().contains(name) => tally.named += 1,
-                Ok(Err(error)) => tally.fault("unnamed", &format!("{what}: {sql}: {error}")),
-                Err(_) => tally.fault("panic", &format!("{what}: {sql}")),
+                Ok(Err(error)) => tally.fault(
+                    "an error without the name",
+                    kind,
+                    &format!("{place}: {sql}: {error}"),
+                ),
+                Err(_) => tally.fault("a panic", kind, &format!("{place}: {sql}")),
             }
         }
         let report = storage::check(&snapshot);
         let blamed: Vec<&PathBuf> = report.damage.iter().map(|(path, _)| path).collect();
         if blamed != [path] {
-            tally.fault("check", &format!("{what}: blames {blamed:?}"));
+            tally.fault("a false report", kind, &format!("{place}: {blamed:?}"));
         }
         std::fs::write(path, &whole).expect("restored");
     }
