@@ -23,6 +23,10 @@ const CHUNK_ROWS: usize = 16 * 1024;
 /// text end at 2 GiB.
 const CHUNK_BYTES: usize = 64 << 20;
 
+/// The memtable is sealed at this many journal records: replaying each takes some ten microseconds,
+/// however few events are in it, and a start is to take less than two seconds.
+const RECORDS_MAX: usize = 1 << 17;
+
 /// Some events of one stream, immutable, with room for what readers derive from them.
 #[derive(Debug)]
 pub struct Chunk {
@@ -103,6 +107,71 @@ pub(crate) fn column<'a, T: 'static>(events: &'a RecordBatch, name: &str) -> &'a
 /// The chunks of every stream.
 pub(crate) type Chunks = BTreeMap<Name, Vec<Arc<Chunk>>>;
 
+/// Rows on their way into the memtable, gathered over many records: a stream of one-event batches is
+/// not to be copied once for each.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered(BTreeMap<Name, Rows>);
+
+#[derive(Debug, Default)]
+struct Rows {
+    batches: Vec<RecordBatch>,
+    seqs: Vec<u64>,
+    bytes: usize,
+    received_us: i64,
+}
+
+impl Gathered {
+    /// Adds the rows of one record; what has gathered goes on into `memtable` when these do not fit
+    /// to it.
+    pub(crate) fn add(
+        &mut self,
+        memtable: &mut Memtable,
+        stream: &Name,
+        rows: &RecordBatch,
+        seqs: Vec<u64>,
+        received_us: i64,
+    ) -> Result<()> {
+        if !self.0.contains_key(stream) {
+            self.0.insert(stream.clone(), Rows::default());
+        }
+        let gathered = self.0.get_mut(stream).expect("BUG: inserted above");
+        let bytes = rows.get_array_memory_size();
+        if let Some(last) = gathered.batches.last()
+            && (gathered.seqs.len() + seqs.len() > CHUNK_ROWS
+                || gathered.bytes + bytes > CHUNK_BYTES
+                || last.schema() != rows.schema())
+        {
+            std::mem::take(gathered).append_to(memtable, stream)?;
+        }
+        if gathered.batches.is_empty() {
+            gathered.received_us = received_us;
+        }
+        gathered.batches.push(rows.clone());
+        gathered.seqs.extend(seqs);
+        gathered.bytes += bytes;
+        Ok(())
+    }
+
+    /// Hands everything on.
+    pub(crate) fn append_to(self, memtable: &mut Memtable) -> Result<()> {
+        for (stream, rows) in self.0 {
+            rows.append_to(memtable, &stream)?;
+        }
+        Ok(())
+    }
+}
+
+impl Rows {
+    fn append_to(self, memtable: &mut Memtable, stream: &Name) -> Result<()> {
+        let chunk = match self.batches.as_slice() {
+            [] => return Ok(()),
+            [only] => Chunk::new(only, self.seqs)?,
+            many => Chunk::new(&concat_batches(&many[0].schema(), many)?, self.seqs)?,
+        };
+        memtable.append(stream, chunk, self.received_us)
+    }
+}
+
 /// The memtable: what came since the last seal began, and what a running seal has frozen.
 #[derive(Debug, Default)]
 pub(crate) struct Memtable {
@@ -110,6 +179,8 @@ pub(crate) struct Memtable {
     active: Chunks,
     active_bytes: usize,
     frozen_bytes: usize,
+    /// Journal records that no seal has taken yet.
+    active_records: usize,
     /// When the oldest active event came, microseconds since 1970.
     pub(crate) oldest_us: Option<i64>,
 }
@@ -146,11 +217,23 @@ impl Memtable {
         Ok(())
     }
 
+    /// Counts a journal record whose rows are, or will be, appended.
+    pub(crate) fn count_record(&mut self) {
+        self.active_records += 1;
+    }
+
+    /// Whether it should be sealed: it holds so many bytes, or so many records that a replay of the
+    /// journal would take too long.
+    pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
+        self.active_bytes >= bytes_max || self.active_records >= RECORDS_MAX
+    }
+
     /// Freezes what is there for a seal.
     pub(crate) fn freeze(&mut self) -> Chunks {
         assert!(self.frozen.is_empty(), "BUG: one seal at a time");
         self.frozen = std::mem::take(&mut self.active);
         self.frozen_bytes = std::mem::take(&mut self.active_bytes);
+        self.active_records = 0;
         self.oldest_us = None;
         self.frozen.clone()
     }
@@ -183,11 +266,6 @@ impl Memtable {
                 .extend(chunks.iter().cloned());
         }
         all
-    }
-
-    /// Bytes of memory held by what no seal has taken yet.
-    pub(crate) fn active_bytes(&self) -> usize {
-        self.active_bytes
     }
 
     /// Bytes of memory held in all.

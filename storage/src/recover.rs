@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::identity::Identities;
 use crate::journal::{self, Replay};
 use crate::manifest::{Manifest, StreamMeta};
-use crate::memtable::{Chunk, Memtable};
+use crate::memtable::{Gathered, Memtable};
 use crate::model::{Ack, Name, QUARANTINE};
 use crate::record::Record;
 use crate::seeded::{self, Bug};
@@ -38,6 +38,7 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
     let mut memtable = Memtable::default();
     let mut streams = manifest.streams.clone();
     let mut items = 0;
+    let mut gathered = Gathered::default();
     let replay = journal::replay(
         fs,
         data,
@@ -59,18 +60,19 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
                 // What is below was sealed, and its identity is in a checkpoint.
                 if first_seq >= manifest.sealed_seq {
                     items += record.items();
-                    apply(
-                        &mut memtable,
-                        &mut streams,
-                        &mut identities,
-                        &record,
-                        first_seq,
-                    )?;
+                    let into = &mut Intake {
+                        memtable: &mut memtable,
+                        gathered: &mut gathered,
+                        streams: &mut streams,
+                        identities: &mut identities,
+                    };
+                    apply(into, &record, first_seq)?;
                 }
             }
             Ok(())
         },
     )?;
+    gathered.append_to(&mut memtable)?;
     let next_seq = replay.next_seq.max(manifest.next_seq);
     Ok(Recovered {
         memtable,
@@ -82,14 +84,24 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
     })
 }
 
-/// Makes a journaled record visible: the one way, live and in recovery.
-pub(crate) fn apply(
-    memtable: &mut Memtable,
-    streams: &mut BTreeMap<Name, StreamMeta>,
-    identities: &mut Identities,
-    record: &Record,
-    first_seq: u64,
-) -> Result<Ack> {
+/// What a record becomes part of.
+#[derive(Debug)]
+pub(crate) struct Intake<'a> {
+    pub(crate) memtable: &'a mut Memtable,
+    /// Its rows wait here until their gatherer hands them on to the memtable.
+    pub(crate) gathered: &'a mut Gathered,
+    pub(crate) streams: &'a mut BTreeMap<Name, StreamMeta>,
+    pub(crate) identities: &'a mut Identities,
+}
+
+/// Takes a journaled record in: the one way, live and in recovery.
+pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> Result<Ack> {
+    let Intake {
+        memtable,
+        gathered,
+        streams,
+        identities,
+    } = into;
     let (event_seqs, quarantine_seqs) = record.sequence(first_seq);
     let items = record.items();
     if let Some(meta) = streams.get_mut(&record.stream)
@@ -100,6 +112,7 @@ pub(crate) fn apply(
             record.stream
         )));
     }
+    memtable.count_record();
     let ack = Ack {
         accepted: event_seqs.len() as u64,
         quarantined: quarantine_seqs.len() as u64,
@@ -108,17 +121,17 @@ pub(crate) fn apply(
         duplicate: false,
     };
     if !event_seqs.is_empty() {
-        memtable.append(
-            &record.stream,
-            Chunk::new(&record.events, event_seqs)?,
-            record.received_us,
-        )?;
+        let (stream, rows) = (&record.stream, &record.events);
+        gathered.add(memtable, stream, rows, event_seqs, record.received_us)?;
     }
     if !quarantine_seqs.is_empty() {
         let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
-        memtable.append(
+        let rows = &record.quarantine;
+        gathered.add(
+            memtable,
             &quarantine,
-            Chunk::new(&record.quarantine, quarantine_seqs)?,
+            rows,
+            quarantine_seqs,
             record.received_us,
         )?;
     }

@@ -11,10 +11,10 @@ use super::{Arrived, Shared, State, wait_for};
 use crate::error::{Error, Kind, Result};
 use crate::identity;
 use crate::journal::Journal;
-use crate::memtable::Chunk;
+use crate::memtable::{Chunk, Gathered};
 use crate::model::{Ack, Identity, Name, QUARANTINE, StreamKind, WriteConcern};
 use crate::record::Record;
-use crate::recover::apply;
+use crate::recover::{Intake, apply};
 use crate::shape;
 
 /// A group is closed at this many bytes or batches: one write of a few megabytes.
@@ -141,7 +141,7 @@ fn log_loop(
 fn wait_for_room(shared: &Shared) -> Result<()> {
     let limit = shared.options.config.memtable_bytes_max;
     let mut state = shared.state.lock();
-    if state.memtable.active_bytes() >= limit {
+    if state.memtable.is_full(limit) {
         shared.sealing.notify_all();
     }
     while state.memtable.bytes() >= limit.saturating_mul(MEMTABLE_SLACK) && !state.closing {
@@ -342,10 +342,11 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
     let mut answers = Vec::with_capacity(placed.len());
     {
         let mut state = shared.state.lock();
+        let mut gathered = Gathered::default();
         for p in placed {
             let record = &p.request.record;
             let outcome = match p.outcome {
-                Outcome::First(seq) => state.apply(record, seq),
+                Outcome::First(seq) => state.apply(&mut gathered, record, seq),
                 Outcome::Duplicate(ack) => {
                     let counters = state.counters.entry(record.stream.clone()).or_default();
                     counters.received += record.items();
@@ -360,6 +361,10 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
             answers.push((p.request, outcome));
         }
         state.next_seq = next_seq;
+        if let Err(error) = gathered.append_to(&mut state.memtable) {
+            // It is in the journal and cannot be shown: only a new start can tell what there is.
+            shared.poison(&error);
+        }
     }
     for (request, outcome) in answers {
         match outcome {
@@ -392,15 +397,14 @@ fn refuse(shared: &Shared, request: Request, error: Error) {
 }
 
 impl State {
-    fn apply(&mut self, record: &Record, first_seq: u64) -> Result<Ack> {
-        let streams = Arc::make_mut(&mut self.streams);
-        let ack = apply(
-            &mut self.memtable,
-            streams,
-            &mut self.identities,
-            record,
-            first_seq,
-        )?;
+    fn apply(&mut self, gathered: &mut Gathered, record: &Record, first_seq: u64) -> Result<Ack> {
+        let into = &mut Intake {
+            memtable: &mut self.memtable,
+            gathered,
+            streams: Arc::make_mut(&mut self.streams),
+            identities: &mut self.identities,
+        };
+        let ack = apply(into, record, first_seq)?;
         let counters = self.counters.entry(record.stream.clone()).or_default();
         counters.received += ack.accepted + ack.quarantined;
         counters.stored += ack.accepted;

@@ -73,7 +73,7 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
                     .oldest_us
                     .map(|since| shared.now_us() - since);
                 let old = age.is_some_and(|age| age >= config.lag_us);
-                if old || state.memtable.active_bytes() >= config.memtable_bytes_max {
+                if old || state.memtable.is_full(config.memtable_bytes_max) {
                     break;
                 }
                 // A quarter of a second at most: the clock may be moved by a test.
