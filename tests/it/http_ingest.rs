@@ -290,7 +290,8 @@ fn past_wtimeout_the_batch_is_stored_and_its_sequence_told() {
     // Nothing is synced within the limits below.
     let late = [("LOGMILL_STORAGE__SYNC_INTERVAL", "1h")];
     let server = Server::start_with(&home.data, &late);
-    let path = "/api/v1/ingest/access?j=true&wtimeout=50";
+    // Long enough to be written, and the stream created, on a machine that is busy.
+    let path = "/api/v1/ingest/access?j=true&wtimeout=2000";
     let answer = server.post(path, &[], mixed_lines().as_bytes());
     let told = answer.status(504).json();
     assert_eq!(told["error"]["code"], "write_concern_timeout", "{told}");

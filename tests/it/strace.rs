@@ -178,9 +178,11 @@ fn judge(
     let (Some(first), Some(last)) = (injected.first(), injected.last()) else {
         panic!("{fault}: no call failed");
     };
+    let sync = injected.iter().find(|i| i.struck == Struck::JournalSync);
+    // Nothing outlives a failed sync of the journal, whatever else fails after it.
+    let reason = sync.unwrap_or(last);
     if code == 0 {
-        let syncs = injected.iter().any(|i| i.struck == Struck::JournalSync);
-        assert!(!syncs, "{fault}: goes on after a failed sync: {log}");
+        assert!(sync.is_none(), "{fault}: goes on after it: {log}");
         let noticed = last.struck != Struck::Seal || log.contains("seal failed");
         assert!(noticed, "{fault}: {log}");
         let goes_on = answered_after(ledger, first.at + END_WITHIN).count() > 0;
@@ -195,18 +197,22 @@ fn judge(
         "os error"
     };
     assert!(log.contains(said), "{fault}: {log}");
-    let delay = if last.delayed { DELAY } else { Duration::ZERO };
+    let delay = if reason.delayed {
+        DELAY
+    } else {
+        Duration::ZERO
+    };
     let ended = ended.unwrap_or_else(SystemTime::now);
-    let took = ended.duration_since(last.at).unwrap_or_default();
+    let took = ended.duration_since(reason.at).unwrap_or_default();
     assert!(took < delay + END_WITHIN, "{fault}: ended after {took:?}");
-    if last.struck == Struck::JournalSync {
+    if let Some(sync) = sync {
         // While the sync was on its way to failing nobody can have been told that it was done.
-        let wrong: Vec<&Batch> = answered_after(ledger, last.at + DELAY / 2)
+        let wrong: Vec<&Batch> = answered_after(ledger, sync.at + DELAY / 2)
             .filter(|b| b.concern != "w=1")
             .collect();
         assert!(wrong.is_empty(), "{fault}: {wrong:?}");
     }
-    last.struck
+    reason.struck
 }
 
 fn answered_after(ledger: &Ledger, time: SystemTime) -> impl Iterator<Item = &Batch> {
