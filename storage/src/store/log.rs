@@ -127,8 +127,10 @@ fn log_loop(
     }
     // The store is closing: after its last seal nothing before this segment is needed.
     let next_seq = shared.state.lock().next_seq;
-    if let Err(error) = cut_segment(shared, &mut journal, true, next_seq) {
-        shared.poison(&error);
+    match cut_segment(shared, &mut journal, true, next_seq) {
+        // Without room for another segment this one stays: the next start reads it.
+        Ok(()) | Err(Error::DiskFull { .. }) => {}
+        Err(error) => shared.poison(&error),
     }
 }
 
