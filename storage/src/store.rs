@@ -294,7 +294,7 @@ impl Store {
         };
         let commands = self.commands.as_ref().ok_or(Error::Closed)?;
         commands
-            .send(Command::Write(Box::new(request)))
+            .send(Command::Write(vec![request]))
             .map_err(|_| Error::Closed)
     }
 

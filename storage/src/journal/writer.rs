@@ -268,7 +268,7 @@ fn create_segment(
     Ok((file.into(), path, crc))
 }
 
-/// Makes what was read of the last segment durable, and cuts off what was not.
+/// Makes what was read of the last segment durable, and cuts off what was not if there is room.
 ///
 /// What a killed process wrote may be in memory only, and after a failed sync the kernel takes pages
 /// for written that are not: syncing the old file would prove nothing. So its valid data is written
@@ -284,10 +284,10 @@ pub(crate) fn settle_tail(fs: &dyn Fs, data: &Path, last: &Previous) -> Result<(
     bytes.truncate(usize::try_from(last.end).expect("BUG: a segment fits into memory"));
     match write_durably(fs, &path, &bytes) {
         Ok(_) => {}
-        // There is no room for a copy: the old file is synced as it is.
+        // There is no room for a copy: the old file is synced as it is. Its torn end stays, for to
+        // cut it off would write the sector before, which may hold what is synced already.
         Err(error) if error.kind() == Kind::DiskFull => {
             let file = fs.open(&path).at("open", &path)?;
-            file.set_len(last.end).at("cut", &path)?;
             file.sync_data().at("sync", &path)?;
         }
         Err(error) => return Err(error),

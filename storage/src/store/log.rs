@@ -64,7 +64,8 @@ pub(super) struct Request {
 
 #[derive(Debug)]
 pub(super) enum Command {
-    Write(Box<Request>),
+    /// Requests that stay together, in one group.
+    Write(Vec<Request>),
 }
 
 /// Somebody who waits until `seq` is synced.
@@ -105,21 +106,24 @@ pub(super) fn run_log(
     }
 }
 
+fn bytes_of(requests: &[Request]) -> usize {
+    requests.iter().map(|r| r.payload.len()).sum()
+}
+
 fn log_loop(
     shared: &Shared,
     mut journal: Journal,
     inbox: &Receiver<Command>,
     waiters: &Sender<Waiter>,
 ) {
-    while let Ok(Command::Write(first)) = inbox.recv() {
-        let mut bytes = first.payload.len();
-        let mut group = vec![*first];
+    while let Ok(Command::Write(mut group)) = inbox.recv() {
+        let mut bytes = bytes_of(&group);
         while bytes < GROUP_BYTES_MAX && group.len() < GROUP_BATCHES_MAX {
             let Ok(Command::Write(next)) = inbox.try_recv() else {
                 break;
             };
-            bytes += next.payload.len();
-            group.push(*next);
+            bytes += bytes_of(&next);
+            group.extend(next);
         }
         match wait_for_room(shared) {
             Ok(()) => write_group(shared, &mut journal, group, waiters),
@@ -128,8 +132,10 @@ fn log_loop(
     }
     // The store is closing: after its last seal nothing before this segment is needed.
     let next_seq = shared.state.lock().next_seq;
-    if let Err(error) = cut_segment(shared, &mut journal, true, next_seq) {
-        shared.poison(&error);
+    match cut_segment(shared, &mut journal, true, next_seq) {
+        // Without room for another segment this one stays: the next start reads it.
+        Ok(()) | Err(Error::DiskFull { .. }) => {}
+        Err(error) => shared.poison(&error),
     }
 }
 

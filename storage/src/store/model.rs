@@ -2,320 +2,39 @@
 //!
 //! Everything follows from a seed: the history, the operation of the disk before which it ends, and
 //! what a power cut leaves. Nothing happens by itself: the clock stands, and only what asks for a
-//! sync or a seal gets one. A failure names its seed; `LOGMILL_SIM_SEED` runs that one alone.
-//! `LOGMILL_SIM_SECONDS` bounds the histories, `LOGMILL_FULL=1` runs every crash point.
+//! sync or a seal gets one. Without a fault no answer may be an error. A failure names its seed;
+//! `LOGMILL_SIM_SEED` runs that one alone and tells its steps. `LOGMILL_SIM_SECONDS` bounds the histories,
+//! `LOGMILL_FULL=1` runs every crash point. `LOGMILL_BUG` puts a fault into the store, which must
+//! then be found.
 
 mod oracle;
+mod seeded;
+mod seen;
+mod steps;
+mod world;
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Config, Options, Store};
-use crate::env::ManualClock;
-use crate::error::{Error, Kind};
-use crate::model::WriteConcern;
-use crate::reader::Reader;
-use crate::sim::{Call, Fault, Image, Random, SimFs};
-use crate::testing::RECEIVED_US;
-use oracle::{Fate, Oracle, Seen};
+use parking_lot::Mutex;
 
-const DATA: &str = "/data";
-/// No sync and no seal comes by itself within this.
-const NEVER_US: i64 = 1 << 50;
-
-fn options(fs: &SimFs) -> Options {
-    Options {
-        fs: Arc::new(fs.clone()),
-        clock: Arc::new(ManualClock::at(RECEIVED_US)),
-        roller: oracle::roller(),
-        config: Config {
-            lag_us: NEVER_US,
-            memtable_bytes_max: 1 << 30,
-            sync_interval_ms: 3_600_000,
-            ..Config::default()
-        },
-        on_poison: None,
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    Write {
-        events: u64,
-        bad: u64,
-        producer: Option<u8>,
-        keyed: bool,
-        j: bool,
-    },
-    /// Batches that go into one group.
-    Burst(u64),
-    /// An earlier batch again.
-    Retry(u64),
-    Sync,
-    Seal,
-    Read,
-    Close,
-}
-
-fn step(random: &mut Random) -> Step {
-    let j = random.below(3) == 0;
-    let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
-    match random.below(20) {
-        0..8 => Step::Write {
-            events: random.below(5) + u64::from(producer.is_none()),
-            bad: random.below(10) / 7,
-            producer,
-            keyed: random.below(2) == 0,
-            j,
-        },
-        8..11 => Step::Burst(2 + random.below(4)),
-        11..14 => Step::Retry(random.next_u64()),
-        14 | 15 => Step::Sync,
-        16 | 17 => Step::Seal,
-        18 => Step::Read,
-        _ => Step::Close,
-    }
-}
-
-/// A store on a disk, and what must be there.
-struct World {
-    fs: SimFs,
-    store: Option<Store>,
-    oracle: Oracle,
-    random: Random,
-    crashes: u64,
-}
-
-impl World {
-    fn new(seed: u64) -> Self {
-        Self {
-            fs: SimFs::new(),
-            store: None,
-            oracle: Oracle::default(),
-            random: Random::new(seed),
-            crashes: 0,
-        }
-    }
-
-    fn store(&self) -> &Store {
-        self.store.as_ref().expect("it is open")
-    }
-
-    fn look(&mut self) -> Seen {
-        let store = self.store.as_ref().expect("it is open");
-        let positions = store.positions().into_iter().map(|(p, at)| (p, at.to));
-        self.oracle.look(&store.snapshot(), positions.collect())
-    }
-
-    /// Opens the store and settles what is there after a crash.
-    fn open(&mut self, power: bool) -> Result<(), Error> {
-        self.store = Some(Store::open(Path::new(DATA), options(&self.fs))?);
-        let seen = self.look();
-        self.oracle.reopened(&seen, power);
-        Ok(())
-    }
-
-    /// Ends the process, or the power with it.
-    fn end(&mut self, image: Option<Image>) {
-        let fs = match image {
-            Some(image) => self.fs.crash(image),
-            None => self.fs.kill(),
-        };
-        self.store = None;
-        self.fs = fs;
-        self.crashes += 1;
-    }
-
-    fn answered(&mut self, which: usize, answer: Result<crate::Ack, Error>, j: bool) {
-        match answer {
-            Ok(ack) => self.oracle.acknowledged(which, &ack, j),
-            Err(error) => match (error.kind(), self.oracle.sent[which].fate) {
-                (Kind::DiskFull | Kind::Overloaded, Fate::Unknown) => self.oracle.refused(which),
-                (Kind::Disk | Kind::DiskFull | Kind::Overloaded | Kind::Closed, _) => {}
-                // What follows a range that was refused has a gap before it.
-                (Kind::Invalid, Fate::Unknown) if matches!(error, Error::Gap { .. }) => {
-                    self.oracle.refused(which);
-                }
-                _ => panic!("{error}"),
-            },
-        }
-    }
-
-    fn write(&mut self, which: usize, j: bool) {
-        let batch = self.oracle.sent[which].build();
-        let concern = if j {
-            WriteConcern::JOURNALED
-        } else {
-            WriteConcern::ACKNOWLEDGED
-        };
-        let answer = self.store().write(batch, concern);
-        self.answered(which, answer, j);
-    }
-
-    /// The log thread has taken the first batch and waits for the state, the others gather meanwhile.
-    fn burst(&mut self, batches: u64) {
-        let (send, receive) = crossbeam_channel::unbounded();
-        let shared = Arc::clone(&self.store().shared);
-        let held = shared.state.lock();
-        let mut sent = 0;
-        for i in 0..batches {
-            let producer = (i % 2 == 1).then_some((i % 3) as u8);
-            let which = self
-                .oracle
-                .new_batch(1 + i % 3, i % 2, producer, i % 4 == 0);
-            let batch = self.oracle.sent[which].build();
-            // None of the first group waits for a sync: when it comes would not be known.
-            let j = i > 0 && i == batches - 1 && self.random.below(2) == 0;
-            let concern = if j {
-                WriteConcern::JOURNALED
-            } else {
-                WriteConcern::ACKNOWLEDGED
-            };
-            let answer = send.clone();
-            let submitted = self.store().submit(batch, concern, move |outcome| {
-                answer.send((which, j, outcome)).expect("somebody waits");
-            });
-            match submitted {
-                Ok(()) => sent += 1,
-                Err(error) => self.answered(which, Err(error), j),
-            }
-            if i == 0 {
-                // Long enough for the log thread to close its first group.
-                std::thread::sleep(Duration::from_micros(200));
-            }
-        }
-        drop(held);
-        let mut answers: Vec<_> = (0..sent)
-            .map(|_| receive.recv().expect("answered"))
-            .collect();
-        answers.sort_by_key(|(which, ..)| *which);
-        for (which, j, answer) in answers {
-            self.answered(which, answer, j);
-        }
-    }
-
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Write {
-                events,
-                bad,
-                producer,
-                keyed,
-                j,
-            } => {
-                let which = self.oracle.new_batch(events, bad, producer, keyed);
-                self.write(which, j);
-            }
-            Step::Burst(batches) => self.burst(batches),
-            Step::Retry(which) => self.retry(which),
-            Step::Sync => {
-                let answer = self.store().shared.syncer.sync_written();
-                if answer.is_ok() {
-                    self.oracle.all_durable();
-                }
-            }
-            Step::Seal => {
-                if self.store().seal().is_ok() {
-                    self.oracle.all_durable();
-                }
-            }
-            Step::Read => {
-                let reader = Reader::open(Arc::new(self.fs.clone()), Path::new(DATA));
-                if let Ok(reader) = reader {
-                    let positions = reader.positions().into_iter().map(|(p, at)| (p, at.to));
-                    let seen = self.oracle.look(&reader.snapshot(), positions.collect());
-                    self.oracle.check(&seen);
-                } else {
-                    assert!(self.faulty(), "a reader is refused: {reader:?}");
-                }
-            }
-            Step::Close => {
-                let store = self.store.take().expect("it is open");
-                if store.close().is_ok() {
-                    self.oracle.all_durable();
-                }
-            }
-        }
-    }
-
-    fn faulty(&self) -> bool {
-        self.fs.halted() || self.fs.failed()
-    }
-
-    /// Sends a batch again, whatever became of its first copy.
-    fn retry(&mut self, which: u64) {
-        let known: Vec<usize> = (0..self.oracle.sent.len())
-            .filter(|i| self.oracle.may_retry(*i))
-            .collect();
-        if known.is_empty() {
-            return;
-        }
-        let which = known[(which % known.len() as u64) as usize];
-        let j = self.random.below(2) == 0;
-        self.write(which, j);
-    }
-
-    /// Takes steps until the disk stops or they are done, looking after each.
-    fn run(&mut self, steps: &[Step]) {
-        for step in steps {
-            if self.store.is_none() {
-                let opened = self.open(false);
-                if self.faulty() && opened.is_err() {
-                    return;
-                }
-                opened.expect("opens");
-            }
-            self.take(*step);
-            if self.fs.halted() {
-                return;
-            }
-            if self.store.is_some() {
-                let seen = self.look();
-                self.oracle.check(&seen);
-            }
-        }
-    }
-
-    /// Recovers; some of the recoveries are cut short by another crash.
-    fn recover(&mut self, mut power: bool) {
-        for _ in 0..self.random.below(3) {
-            self.fs.halt_at(self.random.below(12));
-            if self.open(power).is_ok() && !self.fs.halted() {
-                let seen = self.look();
-                self.oracle.check(&seen);
-                power = false;
-            }
-            let image = self.image();
-            power |= image.is_some();
-            self.end(image);
-        }
-        self.open(power).expect("opens after a crash");
-    }
-
-    /// How the process ends: killed, or by a power cut.
-    fn image(&mut self) -> Option<Image> {
-        match self.random.below(10) {
-            0..3 => None,
-            3 => Some(Image::Nothing),
-            4 => Some(Image::Everything),
-            5 => Some(Image::Zeros),
-            6 => Some(Image::NoNames),
-            _ => Some(Image::Seed(self.random.next_u64())),
-        }
-    }
-}
+use crate::sim::{Call, Fault, Image};
+use steps::{Step, script, short_script, step};
+use world::{Done, World};
 
 /// Some lives of one store, each of some steps and ended by a crash at any operation of the disk.
-fn history(seed: u64) -> u64 {
-    let mut world = World::new(seed);
-    let mut left = 30 + world.random.below(20);
+fn history(seed: u64) -> World {
+    live(World::new(seed))
+}
+
+fn live(mut world: World) -> World {
+    let enough = 30 + world.random.below(20);
     world.open(false).expect("opens");
-    while left > 0 {
-        let steps = (1 + world.random.below(20)).min(left);
-        left -= steps;
+    while world.done.steps < enough {
+        let steps = 1 + world.random.below(20);
         let steps: Vec<Step> = (0..steps).map(|_| step(&mut world.random)).collect();
         if world.random.below(3) > 0 {
             let in_between = world.random.below(20 * steps.len() as u64);
@@ -324,14 +43,20 @@ fn history(seed: u64) -> u64 {
         world.run(&steps);
         let image = world.image();
         world.end(image);
-        world.recover(image.is_some());
+        let cuts = world.random.below(3);
+        world.recover(image.is_some(), cuts);
+        let seed = world.random.next_u64();
+        world.run(&[Step::Retry { times: 2, seed }]);
     }
-    world.crashes
+    world
 }
 
-fn seconds(default: u64) -> Duration {
-    let asked = std::env::var("LOGMILL_SIM_SECONDS").ok();
-    Duration::from_secs(asked.and_then(|s| s.parse().ok()).unwrap_or(default))
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|s| s.parse().ok())
+}
+
+fn full() -> bool {
+    setting("LOGMILL_FULL") == Some(1)
 }
 
 /// Runs `what` and names it when it fails.
@@ -345,46 +70,136 @@ fn named<T>(name: &str, what: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Calls `what` with 0, 1, 2, … on every core, until one of them says that it was enough.
+fn on_all_cores(what: impl Fn(u64) -> bool + Sync) {
+    let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = || {
+        while !enough.load(Ordering::SeqCst) {
+            let number = next.fetch_add(1, Ordering::SeqCst);
+            // A panic here is enough too.
+            match catch_unwind(AssertUnwindSafe(|| what(number))) {
+                Ok(false) => {}
+                Ok(true) => enough.store(true, Ordering::SeqCst),
+                Err(panic) => {
+                    enough.store(true, Ordering::SeqCst);
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(work);
+        }
+    });
+}
+
+impl Done {
+    fn add(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.crashes += other.crashes;
+        self.recovery = self.recovery.max(other.recovery);
+    }
+}
+
 #[test]
 fn a_history_keeps_its_promises_over_kills_and_power_cuts() {
-    if let Some(seed) = std::env::var("LOGMILL_SIM_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-    {
-        named(&format!("seed {seed}"), || history(seed));
+    if let Some(seed) = setting("LOGMILL_SIM_SEED") {
+        let mut world = World::new(seed);
+        world.tells = true;
+        named(&format!("seed {seed}"), || live(world));
         return;
     }
-    let (started, limit) = (Instant::now(), seconds(10));
-    let (mut histories, mut crashes) = (0, 0);
-    while started.elapsed() < limit {
-        crashes += named(&format!("seed {histories}"), || history(histories));
-        histories += 1;
-    }
+    let started = Instant::now();
+    let limit = Duration::from_secs(setting("LOGMILL_SIM_SECONDS").unwrap_or(10));
+    let (histories, all) = (AtomicU64::new(0), Mutex::new(Done::default()));
+    on_all_cores(|seed| {
+        let done = named(&format!("seed {seed}"), || history(seed).done);
+        all.lock().add(done);
+        histories.fetch_add(1, Ordering::SeqCst);
+        started.elapsed() >= limit
+    });
+    let (histories, all) = (histories.into_inner(), all.into_inner());
     println!(
-        "{histories} histories with {crashes} crashes in {:?}",
-        started.elapsed()
+        "{histories} histories, {} operations, {} crashes in {:.1?}; a recovery took {} calls at most",
+        all.steps,
+        all.crashes,
+        started.elapsed(),
+        all.recovery
     );
-    assert!(histories > 0);
+    assert!(all.crashes >= histories && all.steps >= 30 * histories);
 }
 
-/// The script of the exhaustive tests.
-fn script() -> Vec<Step> {
-    let mut random = Random::new(3);
-    (0..60).map(|_| step(&mut random)).collect()
-}
-
-fn full() -> bool {
-    std::env::var("LOGMILL_FULL").is_ok_and(|v| v == "1")
-}
-
-/// Runs the script until the disk stops before this operation.
-fn until(operation: u64) -> World {
-    let mut world = World::new(operation);
-    world.fs.halt_at(operation);
-    if world.open(false).is_ok() {
-        world.run(&script());
+/// A batch without identity.
+fn write(j: bool) -> Step {
+    Step::Write {
+        events: 3,
+        bad: 0,
+        producer: None,
+        keyed: false,
+        j,
     }
-    world
+}
+
+#[test]
+fn a_group_without_room_leaves_alone_what_is_synced() {
+    for seed in 0..50 {
+        let mut world = World::new(seed);
+        world.run(&[write(true), Step::Full(0), write(false)]);
+        world.end(Some(Image::Seed(seed)));
+        world.recover(true, 0);
+    }
+}
+
+#[test]
+fn a_recovery_on_a_full_disk_may_be_cut_anywhere() {
+    on_all_cores(|number| {
+        let (blocks, at, seed) = (number % 4, number / 4 % 24, number / 96);
+        named(
+            &format!("{blocks} blocks, operation {at}, seed {seed}"),
+            || {
+                let mut world = World::new(seed);
+                world.run(&[write(true), write(false), Step::Full(blocks)]);
+                world.end(Some(Image::Seed(seed)));
+                let image = Image::Seed(seed + 1);
+                let power = world.cut_recovery(true, at, Some(image));
+                world.recover(power, 0);
+            },
+        );
+        seed == 24
+    });
+}
+
+#[test]
+fn a_store_on_a_full_disk_is_closed_without_a_word_of_unknown() {
+    for blocks in 0..4 {
+        let mut world = World::new(0);
+        world.run(&[write(false), Step::Full(blocks), Step::Close, Step::Room]);
+    }
+}
+
+#[test]
+fn a_seed_decides_every_call() {
+    // A reader's file has a random name.
+    let calls = |seed| {
+        let mut world = World::new(seed);
+        world.log = Some(Vec::new());
+        world.fs.record();
+        let world = live(world);
+        let name = |path: PathBuf| match path.parent() {
+            Some(p) if p == Path::new("/data/readers") => p.to_path_buf(),
+            _ => path,
+        };
+        let log = world.log.expect("written down").into_iter();
+        log.map(|(call, path)| (call, name(path)))
+            .collect::<Vec<_>>()
+    };
+    for seed in 0..5 {
+        let (first, second) = (calls(seed), calls(seed));
+        assert!(first.len() > 50);
+        assert_eq!(first, second, "seed {seed}");
+    }
 }
 
 #[test]
@@ -399,73 +214,86 @@ fn every_operation_of_the_disk_may_be_the_last() {
         Some(Image::Seed(1)),
         Some(Image::Seed(2)),
     ];
-    let every = if full() { 1 } else { 10 };
-    let (mut operation, mut crashes) = (0, 0);
-    loop {
-        let mut done = false;
-        // One image at a time when not all are asked for: each gets its share of the points.
-        let share = (operation / every) as usize % images.len();
-        for (i, image) in images.iter().enumerate() {
-            if !full() && i != share && i != 7 - share {
-                continue;
-            }
-            named(&format!("operation {operation}, {image:?}"), || {
-                let mut world = until(operation);
-                done = !world.fs.halted();
-                world.end(*image);
-                world.recover(image.is_some());
-                world.run(&script()[..4]);
-                crashes += world.crashes;
-            });
-        }
-        if done {
-            break;
-        }
-        operation += every;
-    }
-    println!("{operation} operations, {crashes} crashes");
-    assert!(operation > 300);
+    let started = Instant::now();
+    let mut world = World::new(0);
+    world.moments = Some(Vec::new());
+    world.fs.keep_every(if full() { 1 } else { 10 });
+    world.run(&script(3, 300));
+    let operations = world.fs.operations();
+    let (kept, moments) = (world.fs.kept(), world.moments.expect("noted"));
+    let points = (kept.len() * images.len()) as u64;
+    let all = Mutex::new(Done::default());
+    on_all_cores(|point| {
+        let at = (point % points) as usize;
+        let (operation, fs) = &kept[at / images.len()];
+        let image = images[at % images.len()];
+        let done = named(&format!("operation {operation}, {image:?}"), || {
+            let known = moments.partition_point(|(n, _)| n <= operation);
+            let oracle = moments[known - 1].1.clone();
+            let mut world = World::at(fs.clone(), oracle, point);
+            world.end(image);
+            world.recover(image.is_some(), 1);
+            world.run(&script(point, 3));
+            world.done
+        });
+        all.lock().add(done);
+        point + 1 >= points
+    });
+    let crashes = all.into_inner().crashes;
+    println!(
+        "{operations} operations, {crashes} crashes in {:.1?}",
+        started.elapsed()
+    );
+    assert!(operations > 1000 && crashes >= 2 * points);
 }
 
 #[test]
 fn any_call_that_fails_ends_in_a_clean_error_or_poison() {
-    let calls = [
-        (Call::Any, ErrorKind::Other),
-        (Call::Any, ErrorKind::StorageFull),
-        (Call::Write, ErrorKind::WriteZero),
+    let fault = |call, error| Fault {
+        call,
+        after: 0,
+        forever: true,
+        error,
+    };
+    // What fails at the n-th call, and what fails from the beginning.
+    let faults = [
+        (fault(Call::Any, ErrorKind::Other), None),
+        (fault(Call::Any, ErrorKind::StorageFull), None),
+        (fault(Call::Write, ErrorKind::WriteZero), None),
+        (fault(Call::Read, ErrorKind::Other), None),
+        (
+            fault(Call::Write, ErrorKind::StorageFull),
+            Some(fault(Call::SetLen, ErrorKind::Other)),
+        ),
     ];
-    let every = if full() { 1 } else { 23 };
-    let mut runs = 0;
-    for (call, error) in calls {
+    let (started, runs) = (Instant::now(), AtomicU64::new(0));
+    for (fault, besides) in faults {
         for forever in [false, true] {
-            let mut after = 0;
-            loop {
-                let name = format!("{call:?} {after} {error:?}, for ever: {forever}");
-                let failed = named(&name, || {
+            on_all_cores(|after| {
+                let fault = Fault {
+                    after,
+                    forever,
+                    ..fault
+                };
+                runs.fetch_add(1, Ordering::SeqCst);
+                named(&format!("{fault:?}, {besides:?}"), || {
                     let mut world = World::new(after);
-                    world.fs.fail(Fault {
-                        call,
-                        after,
-                        forever,
-                        error,
-                    });
-                    if world.open(false).is_ok() {
-                        world.run(&script()[..40]);
-                    }
+                    world.fs.fail(fault);
+                    besides.map(|f| world.fs.fail(f));
+                    world.run(&short_script());
                     let failed = world.fs.failed();
                     let image = world.image();
                     world.end(image);
-                    world.recover(image.is_some());
-                    failed
-                });
-                runs += 1;
-                if !failed {
-                    break;
-                }
-                after += every;
-            }
+                    world.recover(image.is_some(), 0);
+                    !failed
+                })
+            });
         }
     }
-    println!("{runs} runs with a call that fails");
-    assert!(runs > 8);
+    let runs = runs.into_inner();
+    println!(
+        "{runs} runs with a call that fails in {:.1?}",
+        started.elapsed()
+    );
+    assert!(runs > 500);
 }

@@ -2,19 +2,11 @@
 //! which their events carry; of the store it believes acknowledgements, and holds it to them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, UInt64Type};
-
-use crate::model::{Ack, Identity, Name, QUARANTINE, SEQ, StreamKind};
-use crate::part::read_part;
-use crate::rolling::{BoxError, NewRollup, Roller, RollupMeta, Section, TileImage};
-use crate::snapshot::Snapshot;
+use super::seen::{DAY_US, Known, Seen, day};
+use crate::model::{Ack, Identity};
 use crate::testing::batch;
 
-pub(super) const STREAM: &str = "events";
-const MINUTE_US: i64 = 60_000_000;
 /// Items of a batch at most.
 const ITEMS_MAX: i64 = 8;
 
@@ -44,53 +36,67 @@ pub(super) struct Sent {
 
 impl Sent {
     pub(super) fn build(&self) -> crate::Batch {
-        let times: Vec<i64> = (0..self.events as i64)
-            .map(|e| payload(self.number, e))
-            .collect();
-        let ranks: Vec<u32> = (0..self.bad as u32).map(|i| i * 2).collect();
-        // The ranks of what is bad are even as long as there are events between them.
-        let last = (self.events + self.bad) as u32;
-        let ranks: Vec<u32> = if ranks.last().is_some_and(|r| *r >= last) {
-            (0..self.bad as u32).collect()
-        } else {
-            ranks
-        };
-        batch(&times, &ranks, self.identity.clone())
+        let events = 0..self.events as i64;
+        let times: Vec<i64> = events.map(|e| payload(self.number, e)).collect();
+        batch(&times, &self.ranks(), self.identity.clone())
+    }
+
+    /// The ranks of what is bad: even as long as there are events between them.
+    fn ranks(&self) -> Vec<u32> {
+        let step = if self.bad <= self.events + 1 { 2 } else { 1 };
+        (0..self.bad as u32).map(|i| i * step).collect()
     }
 
     fn items(&self) -> u64 {
         self.events + self.bad
     }
+
+    fn lives(&self) -> bool {
+        matches!(self.fate, Fate::Acknowledged | Fate::Durable)
+    }
+
+    fn range(&self) -> Option<(&String, u64, u64)> {
+        match &self.identity {
+            Some(Identity::Range {
+                producer, from, to, ..
+            }) => Some((producer, *from, *to)),
+            _ => None,
+        }
+    }
 }
 
+/// Each batch is spread over three days.
 fn payload(number: i64, event: i64) -> i64 {
-    (number * ITEMS_MAX + event) * MINUTE_US * if number % 2 == 0 { 1 } else { -1 }
+    ((number + event / 2) % 3 - 1) * DAY_US + number * ITEMS_MAX + event
 }
 
 fn number_of(payload: i64) -> i64 {
-    payload.abs() / MINUTE_US / ITEMS_MAX
+    payload.rem_euclid(DAY_US) / ITEMS_MAX
+}
+
+/// A drop of partitions of which it is not known whether it was done.
+#[derive(Debug, Clone, Copy)]
+struct Dropping {
+    days: (i64, i64),
+    /// Everything below was acknowledged before.
+    acknowledged: u64,
+    /// The store has said that it was.
+    done: bool,
 }
 
 /// Everything sent so far, in the order of sending.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Oracle {
     pub(super) sent: Vec<Sent>,
     /// Where each producer's next range begins.
-    pub(super) producers: BTreeMap<u8, u64>,
+    pub(super) producers: BTreeMap<String, u64>,
+    /// For each partition that was dropped, from which sequence number on it is complete.
+    dropped: BTreeMap<i64, u64>,
+    dropping: Option<Dropping>,
     next_number: i64,
     /// No sequence number below this may be given any more.
     next_seq: u64,
-    /// Parts that were read before, by path: they never change.
-    parts: BTreeMap<String, Vec<RecordBatch>>,
-}
-
-/// What is to be seen of one store.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
-    /// Payload by sequence number.
-    events: BTreeMap<u64, i64>,
-    bad: BTreeSet<u64>,
-    positions: BTreeMap<String, u64>,
+    pub(super) known: Known,
 }
 
 impl Oracle {
@@ -103,14 +109,14 @@ impl Oracle {
         keyed: bool,
     ) -> usize {
         let number = self.next_number;
-        self.next_number += 1;
         let identity = match producer {
             Some(producer) => {
+                let producer = format!("p{producer}");
                 let from = self.producers.get(&producer).copied().unwrap_or(0);
                 let to = from + events + bad + 1;
-                self.producers.insert(producer, to);
+                self.producers.insert(producer.clone(), to);
                 Some(Identity::Range {
-                    producer: format!("p{producer}"),
+                    producer,
                     from,
                     to,
                     content: to,
@@ -121,33 +127,53 @@ impl Oracle {
                 body_hash: number as u64,
             }),
         };
-        self.sent.push(Sent {
-            number,
+        let new = self.never_sent(events, bad, identity);
+        self.next_number += 1;
+        self.sent.push(new);
+        self.sent.len() - 1
+    }
+
+    /// A batch with the next number that is not taken note of.
+    pub(super) fn never_sent(&self, events: u64, bad: u64, identity: Option<Identity>) -> Sent {
+        Sent {
+            number: self.next_number,
             events,
             bad,
             identity,
             first_seq: None,
             fate: Fate::Unknown,
-        });
+        }
+    }
+
+    /// A batch is about to be sent again. One that was gone is as new: its place is that of now.
+    pub(super) fn again(&mut self, which: usize) -> usize {
+        if self.sent[which].fate != Fate::Gone {
+            return which;
+        }
+        let mut sent = self.sent.remove(which);
+        (sent.fate, sent.first_seq) = (Fate::Unknown, None);
+        self.sent.push(sent);
         self.sent.len() - 1
     }
 
     /// A batch was acknowledged, with `j` or without.
     pub(super) fn acknowledged(&mut self, which: usize, ack: &Ack, j: bool) {
+        let forgotten = self.is_older_range(which);
         let sent = &mut self.sent[which];
-        let was = sent.fate;
-        assert_eq!((ack.accepted, ack.quarantined), (sent.events, sent.bad));
         if ack.duplicate {
             assert!(
-                matches!(sent.fate, Fate::Acknowledged | Fate::Durable),
+                sent.lives(),
                 "{sent:?} was not stored, and is called a duplicate"
             );
-            assert_eq!(ack.first_seq, sent.first_seq, "another answer than before");
-        } else {
+            let figures = (ack.accepted, ack.quarantined, ack.first_seq);
+            let first = (sent.events, sent.bad, sent.first_seq);
             assert!(
-                matches!(sent.fate, Fate::Unknown | Fate::Gone),
-                "{sent:?} was stored again"
+                figures == first || forgotten && figures == (0, 0, None),
+                "{figures:?}: another answer than to the first of {sent:?}"
             );
+        } else {
+            assert_eq!(sent.fate, Fate::Unknown, "{sent:?} was stored again");
+            assert_eq!((ack.accepted, ack.quarantined), (sent.events, sent.bad));
             if let Some(first) = ack.first_seq {
                 assert!(first >= self.next_seq, "sequence {first} was given before");
                 self.next_seq = first + sent.items();
@@ -156,19 +182,38 @@ impl Oracle {
             sent.first_seq = ack.first_seq;
             sent.fate = Fate::Acknowledged;
         }
-        if was == Fate::Gone {
-            // Stored now, not when it was sent first: the order is that of the journal.
-            let again = self.sent.remove(which);
-            self.sent.push(again);
-        }
         if j {
             self.all_durable();
         }
     }
 
+    /// Whether later ranges of the same producer were taken: its figures may be forgotten.
+    fn is_older_range(&self, which: usize) -> bool {
+        let range = |sent: &Sent| sent.range().map(|(p, from, _)| (p.clone(), from));
+        let Some((producer, from)) = range(&self.sent[which]) else {
+            return false;
+        };
+        let lives = self.sent.iter().filter(|s| s.lives());
+        lives
+            .filter_map(range)
+            .any(|(p, f)| p == producer && f > from)
+    }
+
     /// A batch was refused cleanly: it is not there, and its source goes back.
     pub(super) fn refused(&mut self, which: usize) {
-        self.sent[which].fate = Fate::Gone;
+        let sent = &mut self.sent[which];
+        sent.fate = Fate::Gone;
+        if let Some((producer, from, _)) = sent.range()
+            && let Some(at) = self.producers.get_mut(producer)
+        {
+            *at = from.min(*at);
+        }
+    }
+
+    /// Whether the range of this batch begins after one that was refused.
+    pub(super) fn follows_a_refusal(&self, which: usize) -> bool {
+        let range = self.sent[which].range();
+        range.is_some_and(|(producer, from, _)| from > self.producers[producer])
     }
 
     /// A sync that covers everything has succeeded.
@@ -180,134 +225,102 @@ impl Oracle {
         }
     }
 
-    /// Whether it is known what a second copy of this batch is to be answered.
-    pub(super) fn may_retry(&self, which: usize) -> bool {
-        let sent = &self.sent[which];
-        match (&sent.identity, sent.fate) {
+    /// The batches of which it is known what a second copy is to be answered.
+    pub(super) fn known_batches(&self) -> Vec<usize> {
+        let known = |sent: &Sent| match (&sent.identity, sent.fate) {
             (None, _) | (_, Fate::Unknown) => false,
             (Some(_), Fate::Acknowledged | Fate::Durable) => true,
             (Some(Identity::Key { .. }), Fate::Gone) => true,
             // The range may have been given to others since.
             (Some(Identity::Range { .. }), Fate::Gone) => false,
-        }
-    }
-
-    /// Looks at everything that a snapshot shows.
-    pub(super) fn look(&mut self, snapshot: &Snapshot, positions: Vec<(String, u64)>) -> Seen {
-        let mut seen = Seen {
-            positions: positions.into_iter().collect(),
-            ..Seen::default()
         };
-        for rows in self.rows(snapshot, STREAM) {
-            let seqs = rows[SEQ].as_primitive::<UInt64Type>().values();
-            let payloads = rows["n"].as_primitive::<Int64Type>().values();
-            for (seq, payload) in seqs.iter().zip(payloads) {
-                let before = seen.events.insert(*seq, *payload);
-                assert_eq!(before, None, "sequence {seq} is there twice");
-            }
-        }
-        for rows in self.rows(snapshot, QUARANTINE) {
-            for seq in rows[SEQ].as_primitive::<UInt64Type>().values() {
-                assert!(seen.bad.insert(*seq), "sequence {seq} is there twice");
-            }
-        }
-        let manifest = snapshot.manifest();
-        manifest.check().expect("the manifest's invariants hold");
-        let sealed: Vec<u64> = seen
-            .events
-            .range(..manifest.sealed_seq)
-            .map(|(seq, _)| *seq)
-            .collect();
-        for chunk in snapshot.chunks(STREAM) {
-            assert!(chunk.seq.0 >= manifest.sealed_seq, "sealed and in memory");
-        }
-        for rollup in &manifest.rollups {
-            let mut rolled = Vec::new();
-            for tile in manifest.tiles_of(rollup.id) {
-                for file in &tile.files {
-                    let bytes = snapshot.read(&file.file).expect("a tile is there");
-                    let seqs = bytes.chunks_exact(8);
-                    rolled.extend(seqs.map(|b| u64::from_le_bytes(b.try_into().expect("8"))));
-                }
-            }
-            rolled.sort_unstable();
-            assert_eq!(rolled, sealed, "tiles of {} and parts differ", rollup.name);
-        }
-        for file in &manifest.identities {
-            snapshot.read(file).expect("a checkpoint is there");
-        }
-        seen
+        let all = self.sent.iter().enumerate();
+        all.filter(|(_, s)| known(s)).map(|(i, _)| i).collect()
     }
 
-    fn rows(&mut self, snapshot: &Snapshot, stream: &str) -> Vec<RecordBatch> {
-        let name = Name::new(stream).expect("a name");
-        let mut all = Vec::new();
-        for part in snapshot.manifest().parts_of(&name) {
-            let read = || {
-                let bytes = snapshot.read(&part.file).expect("a part is there");
-                read_part(bytes, None).expect("a part")
-            };
-            let known = self.parts.entry(part.file.path.clone());
-            all.extend(known.or_insert_with(read).iter().cloned());
+    /// A key of a batch that is there, whatever `which` of them.
+    pub(super) fn known_key(&self, which: u64) -> Option<String> {
+        let key = |sent: &Sent| match &sent.identity {
+            Some(Identity::Key { key, .. }) if sent.lives() => Some(key.clone()),
+            _ => None,
+        };
+        let keys: Vec<String> = self.sent.iter().filter_map(key).collect();
+        let which = which.checked_rem(keys.len() as u64)?;
+        Some(keys[which as usize].clone())
+    }
+
+    /// Partitions are about to be dropped.
+    pub(super) fn drops(&mut self, days: (i64, i64)) {
+        let end = |s: &Sent| s.first_seq.map_or(0, |first| first + s.items());
+        let there = self.sent.iter().filter(|s| s.lives());
+        let acknowledged = there.map(end).max().unwrap_or(0);
+        self.dropping = Some(Dropping {
+            days,
+            acknowledged,
+            done: false,
+        });
+    }
+
+    /// The store has dropped partitions and says that it took this many events.
+    pub(super) fn has_dropped(&mut self, events: u64) {
+        if let Some(dropping) = &mut self.dropping {
+            dropping.done = events > 0;
         }
-        all.extend(snapshot.chunks(stream).iter().map(|c| c.events.clone()));
-        all
+    }
+
+    /// How many events of these days are there to be dropped.
+    pub(super) fn to_be_dropped(&self, days: (i64, i64), seen: &Seen) -> u64 {
+        let there = |(seq, payload): &(&u64, &i64)| {
+            let from = self.dropped.get(&day(**payload));
+            (days.0..days.1).contains(&day(**payload)) && from.is_none_or(|from| *seq >= from)
+        };
+        seen.events.iter().filter(there).count() as u64
+    }
+
+    /// What is dropped is what was, or with the drop under way the whole of it.
+    fn settle_drop(&mut self, seen: &Seen) {
+        if seen.dropped == self.dropped {
+            let done = self.dropping.is_some_and(|d| d.done);
+            assert!(!done, "said, but not done: {:?}", self.dropping);
+            return;
+        }
+        let Some(dropping) = self.dropping.take() else {
+            panic!("dropped: {:?}, expected {:?}", seen.dropped, self.dropped);
+        };
+        let days = dropping.days.0..dropping.days.1;
+        let mut wanted: BTreeMap<i64, u64> = self.dropped.clone();
+        for (seq, payload) in seen.events.range(..dropping.acknowledged) {
+            let before = self.dropped.get(&day(*payload));
+            if days.contains(&day(*payload)) && before.is_none_or(|from| seq >= from) {
+                let from = seen.dropped.get(&day(*payload)).copied().unwrap_or(0);
+                assert!(from >= dropping.acknowledged, "{seq} was not dropped");
+                wanted.insert(day(*payload), from);
+            }
+        }
+        assert_eq!(seen.dropped, wanted, "by {dropping:?}");
+        self.dropped = wanted;
     }
 
     /// Settles what became of the batches of a store that was opened again, and checks that it is
     /// what was promised: all that was acknowledged when only the process ended; when the power was
     /// cut, all that is durable and of the others a prefix.
     pub(super) fn reopened(&mut self, seen: &Seen, power: bool) {
-        let mut at: BTreeMap<i64, u64> = BTreeMap::new();
+        let mut first_event: BTreeMap<i64, u64> = BTreeMap::new();
         for (seq, payload) in &seen.events {
-            let first = at.entry(number_of(*payload)).or_insert(*seq);
-            *first = (*first).min(*seq);
+            first_event.entry(number_of(*payload)).or_insert(*seq);
         }
         let mut missing: Option<i64> = None;
-        for sent in &mut self.sent {
-            if sent.fate == Fate::Gone {
-                continue;
-            }
-            let there = if let Some(first) = at.get(&sent.number) {
-                // What is bad may come before: the ranks tell where the batch begins.
-                let batch = sent.build();
-                let before = batch.quarantine.iter().map(|q| u64::from(q.rank));
-                let before = before.scan(0, |n, rank| {
-                    (rank == *n).then(|| {
-                        *n += 1;
-                        rank
-                    })
-                });
-                let begins = first - before.count() as u64;
-                if sent.fate == Fate::Unknown {
-                    assert!(
-                        begins >= self.next_seq,
-                        "sequence {begins} was given before"
-                    );
-                    self.next_seq = begins + sent.items();
-                    sent.first_seq = Some(begins);
-                }
-                assert_eq!(sent.first_seq, Some(begins), "{sent:?} has moved");
-                true
-            } else if let Some(Identity::Range { producer, to, .. }) = &sent.identity {
-                // Without events its source's position tells.
-                sent.events == 0 && seen.positions.get(producer).is_some_and(|at| at >= to)
-            } else {
-                match sent.first_seq {
-                    Some(first) => seen.bad.contains(&first),
-                    None => false,
-                }
-            };
-            if there {
+        for sent in self.sent.iter_mut().filter(|s| s.fate != Fate::Gone) {
+            if sent.is_there(seen, &first_event, self.next_seq) {
+                let number = sent.number;
                 assert!(
                     missing.is_none(),
-                    "batch {missing:?} is lost and the later {sent:?} is not"
+                    "batch {missing:?} is lost and the later {number} is not"
                 );
-                if sent.first_seq.is_none()
-                    && sent.items() > 0
-                    && let Some(first) = seen.bad.range(self.next_seq..).next()
+                if sent.fate == Fate::Unknown
+                    && let Some(first) = sent.first_seq
                 {
-                    sent.first_seq = Some(*first);
+                    assert!(first >= self.next_seq, "sequence {first} was given before");
                     self.next_seq = first + sent.items();
                 }
                 sent.fate = Fate::Durable;
@@ -317,39 +330,33 @@ impl Oracle {
                     power || sent.fate == Fate::Unknown,
                     "{sent:?} is lost by a kill"
                 );
-                if sent.fate == Fate::Acknowledged || missing.is_some() {
-                    missing = missing.or(Some(sent.number));
-                }
                 missing = missing.or(Some(sent.number));
                 sent.fate = Fate::Gone;
             }
         }
         for (producer, to) in &mut self.producers {
-            let at = seen.positions.get(&format!("p{producer}"));
-            *to = at.copied().unwrap_or(0);
+            *to = seen.positions.get(producer).copied().unwrap_or(0);
         }
-        // What was read before may have been the volatile copy.
-        self.parts.clear();
         self.check(seen);
+        self.dropping = None;
     }
 
     /// Everything that was acknowledged is there, once, and nothing else but what is unknown.
-    pub(super) fn check(&self, seen: &Seen) {
+    pub(super) fn check(&mut self, seen: &Seen) {
+        self.settle_drop(seen);
         let (mut events, mut bad) = (seen.events.clone(), seen.bad.clone());
         let mut positions = BTreeMap::new();
-        for sent in &self.sent {
-            let lives = matches!(sent.fate, Fate::Acknowledged | Fate::Durable);
-            if lives && let Some(Identity::Range { producer, to, .. }) = &sent.identity {
-                positions.insert(producer.clone(), *to);
+        for sent in self.sent.iter().filter(|s| s.lives()) {
+            if let Some((producer, _, to)) = sent.range() {
+                positions.insert(producer.clone(), to);
             }
-            let (Some(first), true) = (sent.first_seq, lives) else {
+            let Some(first) = sent.first_seq else {
                 continue;
             };
-            let batch = sent.build();
-            let ranks: Vec<u64> = batch.quarantine.iter().map(|q| q.rank.into()).collect();
+            let ranks = sent.ranks();
             let mut event = 0;
             for rank in 0..sent.items() {
-                if ranks.contains(&rank) {
+                if ranks.contains(&(rank as u32)) {
                     assert!(bad.remove(&(first + rank)), "{sent:?} is not all there");
                 } else {
                     let found = events.remove(&(first + rank));
@@ -365,63 +372,33 @@ impl Oracle {
         assert!(events.is_empty(), "not acknowledged, or twice: {events:?}");
         if unknown.is_empty() {
             assert!(bad.is_empty(), "not acknowledged, or twice: {bad:?}");
-            assert_eq!(seen.positions, positions);
+            assert_eq!(seen.positions, positions, "how far the sources were taken");
         }
     }
 }
 
-/// A roller whose tiles are the sequence numbers of their events.
-#[derive(Debug)]
-pub(super) struct Listing;
-
-impl Roller for Listing {
-    fn rollups_for(
-        &self,
-        stream: &Name,
-        kind: StreamKind,
-        existing: &[RollupMeta],
-    ) -> Result<Vec<NewRollup>, BoxError> {
-        if kind == StreamKind::Quarantine || existing.iter().any(|r| &r.stream == stream) {
-            return Ok(Vec::new());
-        }
-        Ok(vec![NewRollup {
-            name: Name::new("stats")?,
-            definition: serde_json::Value::Null,
-        }])
-    }
-
-    fn tiles(
-        &self,
-        rollups: &[&RollupMeta],
-        events: &[RecordBatch],
-    ) -> Result<Vec<TileImage>, BoxError> {
-        let mut bytes = Vec::new();
-        for rows in events {
-            for seq in rows[SEQ].as_primitive::<UInt64Type>().values() {
-                bytes.extend_from_slice(&seq.to_le_bytes());
+impl Sent {
+    /// Whether the batch is in a store that was opened again; where, is taken note of.
+    fn is_there(&mut self, seen: &Seen, first_event: &BTreeMap<i64, u64>, next_seq: u64) -> bool {
+        if let Some(first) = first_event.get(&self.number) {
+            // What is bad may come before: the ranks tell where the batch begins.
+            let ranks = self.ranks();
+            let before = (0..).take_while(|rank| ranks.contains(rank)).count();
+            let begins = first - before as u64;
+            if self.fate != Fate::Unknown {
+                assert_eq!(self.first_seq, Some(begins), "{self:?} has moved");
             }
+            self.first_seq = Some(begins);
+            return true;
         }
-        let events = bytes.len() as u64 / 8;
-        let section = Section {
-            level: "hour".into(),
-            partition_us: 0,
-            bucket_min_us: 0,
-            bucket_max_us: 0,
-            cells: 1,
-            events,
-            offset: 0,
-            len: bytes.len() as u64,
+        // Without events its source's position tells.
+        let Some((producer, _, to)) = self.range() else {
+            return false;
         };
-        let image = TileImage {
-            bytes,
-            sections: vec![section],
-            events,
-        };
-        Ok(vec![image; rollups.len()])
+        let there = self.events == 0 && seen.positions.get(producer).is_some_and(|at| *at >= to);
+        if there && self.first_seq.is_none() && self.items() > 0 {
+            self.first_seq = seen.bad.range(next_seq..).next().copied();
+        }
+        there
     }
-}
-
-/// The roller, shared.
-pub(super) fn roller() -> Arc<dyn Roller> {
-    Arc::new(Listing)
 }

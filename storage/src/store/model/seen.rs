@@ -1,0 +1,218 @@
+//! What a snapshot shows, held against itself: parts, tiles, memory and manifest tell the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Int64Type, UInt64Type};
+
+use crate::file::FileRef;
+use crate::manifest::DroppedPartition;
+use crate::model::{Name, QUARANTINE, SEQ, StreamKind};
+use crate::part::read_part;
+use crate::rolling::{BoxError, NewRollup, Roller, RollupMeta, Section, TileImage};
+use crate::snapshot::Snapshot;
+
+pub(super) const STREAM: &str = "events";
+/// The width of a partition, microseconds.
+pub(super) const DAY_US: i64 = 24 * 3600 * 1_000_000;
+
+/// Sequence numbers, and what the events of these carry.
+pub(super) type Events = BTreeMap<u64, i64>;
+
+/// What is to be seen of one store.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Every event of tiles and memory: those that were dropped since are among them.
+    pub(super) events: Events,
+    /// What is in quarantine.
+    pub(super) bad: BTreeSet<u64>,
+    pub(super) positions: BTreeMap<String, u64>,
+    /// For each partition that was dropped, from which sequence number on it is complete.
+    pub(super) dropped: BTreeMap<i64, u64>,
+}
+
+/// Rows that were read before, by file and checksum.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known(BTreeMap<(String, u32), Arc<Vec<(u64, i64)>>>);
+
+/// The day of an event, from 1970.
+pub(super) fn day(payload: i64) -> i64 {
+    payload.div_euclid(DAY_US)
+}
+
+/// Looks at everything that a snapshot shows.
+pub(super) fn look(
+    snapshot: &Snapshot,
+    positions: impl IntoIterator<Item = (String, u64)>,
+    known: &mut Known,
+) -> Seen {
+    let manifest = snapshot.manifest();
+    manifest.check().expect("the manifest's invariants hold");
+    let sealed_seq = manifest.sealed_seq;
+    let (parts, memory) = events(snapshot, STREAM, known);
+    assert!(memory.keys().all(|seq| *seq >= sealed_seq), "in memory too");
+    let tiles = tiles(snapshot);
+    assert!(tiles.keys().all(|seq| *seq < sealed_seq), "not sealed yet");
+    let dropped = dropped(snapshot);
+    let gone = |seq: u64, payload| {
+        dropped
+            .get(&day(payload))
+            .is_some_and(|d| seq < d.complete_from)
+    };
+    let mut kept = tiles.clone();
+    kept.retain(|seq, payload| !gone(*seq, *payload));
+    assert_eq!(kept, parts, "tiles less what was dropped, and parts");
+    for (at, dropped) in &dropped {
+        let count = tiles
+            .iter()
+            .filter(|(s, p)| day(**p) == *at && gone(**s, **p));
+        assert_eq!(count.count() as u64, dropped.events, "{dropped:?}");
+    }
+    for file in &manifest.identities {
+        snapshot.read(file).expect("a checkpoint is there");
+    }
+    let (mut bad, bad_memory) = events(snapshot, QUARANTINE, known);
+    bad.extend(bad_memory);
+    Seen {
+        events: tiles.into_iter().chain(memory).collect(),
+        bad: bad.into_keys().collect(),
+        positions: positions.into_iter().collect(),
+        dropped: dropped
+            .into_iter()
+            .map(|(day, d)| (day, d.complete_from))
+            .collect(),
+    }
+}
+
+fn dropped(snapshot: &Snapshot) -> BTreeMap<i64, DroppedPartition> {
+    let name = Name::new(STREAM).expect("a name");
+    let committed = snapshot.manifest().streams.get(&name);
+    let live = snapshot.streams().get(&name);
+    let Some(committed) = committed else {
+        return BTreeMap::new();
+    };
+    assert_eq!(
+        live.map(|l| &l.dropped),
+        Some(&committed.dropped),
+        "live and committed"
+    );
+    let by_day = committed.dropped.iter();
+    by_day.map(|d| (day(d.partition_us), *d)).collect()
+}
+
+fn tiles(snapshot: &Snapshot) -> Events {
+    let mut all = Events::new();
+    for tile in &snapshot.manifest().tiles {
+        for file in &tile.files {
+            let bytes = snapshot.read(&file.file).expect("a tile is there");
+            for pair in bytes.chunks_exact(16) {
+                let number = |at: usize| pair[at..at + 8].try_into().expect("8 bytes");
+                let seq = u64::from_le_bytes(number(0));
+                let before = all.insert(seq, i64::from_le_bytes(number(8)));
+                assert_eq!(before, None, "sequence {seq} was counted twice");
+                assert!(
+                    (tile.first_seq..tile.cutoff).contains(&seq),
+                    "{seq} in {tile:?}"
+                );
+            }
+        }
+    }
+    all
+}
+
+/// What is in parts, and what is in memory.
+fn events(snapshot: &Snapshot, stream: &str, known: &mut Known) -> (Events, Events) {
+    let name = Name::new(stream).expect("a name");
+    let (mut parts, mut memory) = (Events::new(), Events::new());
+    let add = |all: &mut Events, rows: &[(u64, i64)]| {
+        for (seq, payload) in rows {
+            let before = all.insert(*seq, *payload);
+            assert_eq!(before, None, "sequence {seq} is there twice");
+        }
+    };
+    for part in snapshot.manifest().parts_of(&name) {
+        add(&mut parts, &known.part(snapshot, &part.file));
+    }
+    for chunk in snapshot.chunks(stream) {
+        add(&mut memory, &rows(&chunk.events));
+    }
+    (parts, memory)
+}
+
+impl Known {
+    /// A part's rows. The file is read each time and compared with its checksum; what is in it
+    /// follows from that.
+    fn part(&mut self, snapshot: &Snapshot, file: &FileRef) -> Arc<Vec<(u64, i64)>> {
+        let bytes = snapshot.read(file).expect("a part is there");
+        let read = || {
+            let batches = read_part(bytes, None).expect("a part");
+            Arc::new(batches.iter().flat_map(rows).collect())
+        };
+        let key = (file.path.clone(), file.crc);
+        Arc::clone(self.0.entry(key).or_insert_with(read))
+    }
+}
+
+/// Sequence numbers and payloads; 0 for what has none.
+fn rows(batch: &RecordBatch) -> Vec<(u64, i64)> {
+    let seqs = batch[SEQ].as_primitive::<UInt64Type>().values();
+    let payloads = batch
+        .column_by_name("n")
+        .map(|n| n.as_primitive::<Int64Type>());
+    let payload = |row: usize| payloads.map_or(0, |p| p.value(row));
+    seqs.iter()
+        .enumerate()
+        .map(|(row, seq)| (*seq, payload(row)))
+        .collect()
+}
+
+/// A roller whose tiles list their events: sequence number and payload.
+#[derive(Debug)]
+pub(super) struct Listing;
+
+impl Roller for Listing {
+    fn rollups_for(
+        &self,
+        stream: &Name,
+        kind: StreamKind,
+        existing: &[RollupMeta],
+    ) -> Result<Vec<NewRollup>, BoxError> {
+        if kind == StreamKind::Quarantine || existing.iter().any(|r| &r.stream == stream) {
+            return Ok(Vec::new());
+        }
+        Ok(vec![NewRollup {
+            name: Name::new("stats")?,
+            definition: serde_json::Value::Null,
+        }])
+    }
+
+    fn tiles(
+        &self,
+        rollups: &[&RollupMeta],
+        events: &[RecordBatch],
+    ) -> Result<Vec<TileImage>, BoxError> {
+        let mut bytes = Vec::new();
+        for (seq, payload) in events.iter().flat_map(rows) {
+            bytes.extend_from_slice(&seq.to_le_bytes());
+            bytes.extend_from_slice(&payload.to_le_bytes());
+        }
+        let events = bytes.len() as u64 / 16;
+        let section = Section {
+            level: "hour".into(),
+            partition_us: 0,
+            bucket_min_us: 0,
+            bucket_max_us: 0,
+            cells: 1,
+            events,
+            offset: 0,
+            len: bytes.len() as u64,
+        };
+        let image = TileImage {
+            bytes,
+            sections: vec![section],
+            events,
+        };
+        Ok(vec![image; rollups.len()])
+    }
+}

@@ -1,0 +1,131 @@
+//! What can happen to a store, and in which order it does.
+
+use crate::sim::Random;
+
+/// Something that is done to an open store. Its numbers decide everything about it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step {
+    Write {
+        events: u64,
+        bad: u64,
+        producer: Option<u8>,
+        keyed: bool,
+        j: bool,
+    },
+    /// Batches that go into one group, the last perhaps with `j`.
+    Burst {
+        batches: u64,
+        j: bool,
+    },
+    /// Earlier batches again, this many.
+    Retry {
+        times: u64,
+        seed: u64,
+    },
+    /// A known key with another body.
+    ReuseKey(u64),
+    /// A range that begins after the end of what is known of its producer, or before it.
+    Hole {
+        producer: u8,
+        overlaps: bool,
+    },
+    /// Partitions are dropped, from one day to before another.
+    Drop {
+        days: (i64, i64),
+        dry: bool,
+    },
+    /// The disk has this many blocks left.
+    Full(u64),
+    /// The disk has room again.
+    Room,
+    Sync,
+    Seal,
+    /// A reader in another process looks.
+    Read,
+    Close,
+}
+
+/// The next step of a history.
+pub(super) fn step(random: &mut Random) -> Step {
+    let j = random.below(3) == 0;
+    let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
+    match random.below(34) {
+        0..11 => Step::Write {
+            events: random.below(5) + u64::from(producer.is_none()),
+            bad: random.below(10) / 7,
+            producer,
+            keyed: random.below(2) == 0,
+            j,
+        },
+        11..15 => Step::Burst {
+            batches: 2 + random.below(4),
+            j,
+        },
+        15..19 => Step::Retry {
+            times: 1 + random.below(3),
+            seed: random.next_u64(),
+        },
+        19 => Step::ReuseKey(random.next_u64()),
+        20 => Step::Hole {
+            producer: random.below(3) as u8,
+            overlaps: j,
+        },
+        21 | 22 => {
+            let from = random.below(4) as i64 - 2;
+            Step::Drop {
+                days: (from, from + 1 + random.below(2) as i64),
+                dry: random.below(4) == 0,
+            }
+        }
+        23 => Step::Full(random.below(8)),
+        24 => Step::Room,
+        25..27 => Step::Sync,
+        27..31 => Step::Seal,
+        31 | 32 => Step::Read,
+        _ => Step::Close,
+    }
+}
+
+/// Steps that follow from a seed.
+pub(super) fn script(seed: u64, steps: usize) -> Vec<Step> {
+    let mut random = Random::new(seed);
+    (0..steps).map(|_| step(&mut random)).collect()
+}
+
+/// A little of everything, for tests that try each of its calls.
+pub(super) fn short_script() -> Vec<Step> {
+    let write = |producer, keyed, j| Step::Write {
+        events: 3,
+        bad: 1,
+        producer,
+        keyed,
+        j,
+    };
+    let days = (-1, 1);
+    vec![
+        write(None, true, true),
+        Step::Burst {
+            batches: 4,
+            j: true,
+        },
+        Step::Retry { times: 2, seed: 1 },
+        Step::Seal,
+        write(Some(0), false, false),
+        Step::Hole {
+            producer: 0,
+            overlaps: false,
+        },
+        Step::Drop { days, dry: false },
+        Step::Read,
+        write(Some(1), false, true),
+        Step::Close,
+        write(None, false, false),
+        Step::Retry { times: 3, seed: 5 },
+        Step::Seal,
+        Step::Burst {
+            batches: 3,
+            j: false,
+        },
+        Step::Sync,
+    ]
+}
