@@ -10,6 +10,7 @@ use crate::file::FileRef;
 use crate::manifest::DroppedPartition;
 use crate::model::{Name, QUARANTINE, SEQ, StreamKind};
 use crate::part::read_part;
+use crate::reader::Reader;
 use crate::rolling::{BoxError, NewRollup, Roller, RollupMeta, Section, TileImage};
 use crate::snapshot::Snapshot;
 
@@ -23,7 +24,7 @@ type Row = (u64, i64);
 pub(super) type Events = BTreeMap<u64, i64>;
 
 /// What is to be seen of one store.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// Every event of tiles and memory: those that were dropped since are among them.
     pub(super) events: Events,
@@ -85,6 +86,12 @@ pub(super) fn look(
             .map(|(day, d)| (day, d.complete_from))
             .collect(),
     }
+}
+
+/// Looks at what a reader in another process has.
+pub(super) fn by_reader(reader: &Reader, known: &mut Known) -> Seen {
+    let positions = reader.positions().into_iter().map(|(p, at)| (p, at.to));
+    look(&reader.snapshot(), positions, known)
 }
 
 fn dropped(snapshot: &Snapshot) -> BTreeMap<i64, DroppedPartition> {

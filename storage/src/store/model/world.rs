@@ -10,6 +10,7 @@ use super::seen::{self, Listing, Seen};
 use super::steps::Step;
 use crate::env::ManualClock;
 use crate::error::{Error, Kind, Result};
+use crate::reader::Reader;
 use crate::sim::{Call, Image, Random, SimFs};
 use crate::store::{Config, Options, Store};
 use crate::testing::RECEIVED_US;
@@ -55,6 +56,8 @@ pub(super) struct World {
     /// What the oracle knew after so many operations, when wanted.
     pub(super) moments: Option<Vec<(u64, Oracle)>>,
     store: Option<Store>,
+    /// A reader in another process, and what it has seen.
+    reader: Option<(Reader, Seen)>,
     oracle: Oracle,
 }
 
@@ -74,6 +77,7 @@ impl World {
             log: None,
             moments: None,
             store: None,
+            reader: None,
             oracle,
         }
     }
@@ -109,6 +113,16 @@ impl World {
         let seen = seen::look(&snapshot, positions, &mut self.oracle.known);
         self.fs.suspend(false);
         seen
+    }
+
+    /// What a reader has seen stays as it was, whatever happens to the store.
+    fn look_by_reader(&mut self) {
+        if let Some((reader, before)) = &self.reader {
+            self.fs.suspend(true);
+            let seen = seen::by_reader(reader, &mut self.oracle.known);
+            assert_eq!(&seen, before, "a reader sees something else than before");
+            self.fs.suspend(false);
+        }
     }
 
     fn look_and_check(&mut self) {
@@ -167,6 +181,7 @@ impl World {
             None => self.fs.kill(),
         };
         self.store = None;
+        self.reader = None;
         if let Some(log) = &mut self.log {
             log.extend(self.fs.log());
             fs.record();
@@ -194,6 +209,7 @@ impl World {
             if self.fs.halted() {
                 return;
             }
+            self.look_by_reader();
             if self.store.is_some() {
                 self.look_and_check();
                 self.moment();

@@ -211,15 +211,16 @@ impl World {
     }
 
     fn read(&mut self) {
-        let reader = Reader::open(Arc::new(self.fs.clone()), Path::new(DATA));
-        match reader {
+        if self.reader.take().is_some() {
+            return;
+        }
+        match Reader::open(Arc::new(self.fs.clone()), Path::new(DATA)) {
             Ok(reader) => {
                 self.fs.suspend(true);
-                let positions = reader.positions().into_iter().map(|(p, at)| (p, at.to));
-                let known = &mut self.oracle.known;
-                let seen = seen::look(&reader.snapshot(), positions, known);
-                self.oracle.check(&seen);
+                let seen = seen::by_reader(&reader, &mut self.oracle.known);
                 self.fs.suspend(false);
+                self.oracle.check(&seen);
+                self.reader = Some((reader, seen));
             }
             Err(error) => self.excuse(&error),
         }
