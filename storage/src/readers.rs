@@ -161,8 +161,13 @@ pub(crate) fn holds(fs: &dyn Fs, data: &Path, now_us: i64) -> Result<Vec<Hold>> 
             drop(lock);
             continue;
         }
+        let text = match fs.read(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            // What a live reader holds and cannot be asked about is not to be removed.
+            other => other.at("read", &path)?,
+        };
         // A live reader that has not written its version yet will look at the manifest after this.
-        holds.extend(read_hold(&fs.read(&path).unwrap_or_default(), now_us));
+        holds.extend(read_hold(&text, now_us));
     }
     Ok(holds)
 }

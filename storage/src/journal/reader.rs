@@ -168,7 +168,11 @@ fn sealed_end(fs: &dyn Fs, data: &Path, number: u64) -> Result<(u64, u32)> {
     let mut bytes = vec![0; HEADER_LEN as usize];
     let decoded = match file.read_exact_at(&mut bytes, 0) {
         Ok(()) => SegmentHeader::decode(&bytes),
-        Err(e) => Err(format!("its header cannot be read: {e}").into()),
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
+            Err(format!("its header cannot be read: {e}").into())
+        }
+        // A call that fails says nothing of what is on the disk.
+        Err(e) => return Err(e).at("read", &path),
     };
     let (header, _) = decoded.map_err(|bad| bad.at(&path))?;
     Ok((header.previous.end, header.previous.crc))

@@ -279,7 +279,9 @@ fn any_call_that_fails_ends_in_a_clean_error_or_poison() {
                 named(&format!("{fault:?}, {besides:?}"), || {
                     let mut world = World::new(after);
                     world.fs.fail(fault);
-                    besides.map(|f| world.fs.fail(f));
+                    if let Some(besides) = besides {
+                        world.fs.fail(besides);
+                    }
                     world.run(&short_script());
                     let failed = world.fs.failed();
                     let image = world.image();

@@ -33,7 +33,8 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
             "is lost",
         ],
         Bug::UnalignedGroup => &["is lost", "is corrupt"],
-        Bug::JournalDeletedEarly => &["the segment is missing"],
+        // Parts that were dropped go too early with it, from under a reader.
+        Bug::JournalDeletedEarly => &["the segment is missing", "a part is there: Io"],
         Bug::SealPastSync => &["sealed and not synced"],
         Bug::SequenceReused => &["was given before"],
     }

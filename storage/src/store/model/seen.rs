@@ -10,6 +10,7 @@ use crate::file::FileRef;
 use crate::manifest::DroppedPartition;
 use crate::model::{Name, QUARANTINE, SEQ, StreamKind};
 use crate::part::read_part;
+use crate::reader::Reader;
 use crate::rolling::{BoxError, NewRollup, Roller, RollupMeta, Section, TileImage};
 use crate::snapshot::Snapshot;
 
@@ -17,11 +18,13 @@ pub(super) const STREAM: &str = "events";
 /// The width of a partition, microseconds.
 pub(super) const DAY_US: i64 = 24 * 3600 * 1_000_000;
 
-/// Sequence numbers, and what the events of these carry.
+/// A sequence number, and what the event carries.
+type Row = (u64, i64);
+/// Events by sequence number.
 pub(super) type Events = BTreeMap<u64, i64>;
 
 /// What is to be seen of one store.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// Every event of tiles and memory: those that were dropped since are among them.
     pub(super) events: Events,
@@ -34,7 +37,7 @@ pub(super) struct Seen {
 
 /// Rows that were read before, by file and checksum.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known(BTreeMap<(String, u32), Arc<Vec<(u64, i64)>>>);
+pub(super) struct Known(BTreeMap<(String, u32), Arc<Vec<Row>>>);
 
 /// The day of an event, from 1970.
 pub(super) fn day(payload: i64) -> i64 {
@@ -85,6 +88,12 @@ pub(super) fn look(
     }
 }
 
+/// Looks at what a reader in another process has.
+pub(super) fn by_reader(reader: &Reader, known: &mut Known) -> Seen {
+    let positions = reader.positions().into_iter().map(|(p, at)| (p, at.to));
+    look(&reader.snapshot(), positions, known)
+}
+
 fn dropped(snapshot: &Snapshot) -> BTreeMap<i64, DroppedPartition> {
     let name = Name::new(STREAM).expect("a name");
     let committed = snapshot.manifest().streams.get(&name);
@@ -125,7 +134,7 @@ fn tiles(snapshot: &Snapshot) -> Events {
 fn events(snapshot: &Snapshot, stream: &str, known: &mut Known) -> (Events, Events) {
     let name = Name::new(stream).expect("a name");
     let (mut parts, mut memory) = (Events::new(), Events::new());
-    let add = |all: &mut Events, rows: &[(u64, i64)]| {
+    let add = |all: &mut Events, rows: &[Row]| {
         for (seq, payload) in rows {
             let before = all.insert(*seq, *payload);
             assert_eq!(before, None, "sequence {seq} is there twice");
@@ -143,7 +152,7 @@ fn events(snapshot: &Snapshot, stream: &str, known: &mut Known) -> (Events, Even
 impl Known {
     /// A part's rows. The file is read each time and compared with its checksum; what is in it
     /// follows from that.
-    fn part(&mut self, snapshot: &Snapshot, file: &FileRef) -> Arc<Vec<(u64, i64)>> {
+    fn part(&mut self, snapshot: &Snapshot, file: &FileRef) -> Arc<Vec<Row>> {
         let bytes = snapshot.read(file).expect("a part is there");
         let read = || {
             let batches = read_part(bytes, None).expect("a part");
@@ -155,7 +164,7 @@ impl Known {
 }
 
 /// Sequence numbers and payloads; 0 for what has none.
-fn rows(batch: &RecordBatch) -> Vec<(u64, i64)> {
+fn rows(batch: &RecordBatch) -> Vec<Row> {
     let seqs = batch[SEQ].as_primitive::<UInt64Type>().values();
     let payloads = batch
         .column_by_name("n")

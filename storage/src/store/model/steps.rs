@@ -40,7 +40,7 @@ pub(super) enum Step {
     Room,
     Sync,
     Seal,
-    /// A reader in another process looks.
+    /// A reader in another process opens the store, or is closed again.
     Read,
     Close,
 }
@@ -115,8 +115,8 @@ pub(super) fn short_script() -> Vec<Step> {
             producer: 0,
             overlaps: false,
         },
-        Step::Drop { days, dry: false },
         Step::Read,
+        Step::Drop { days, dry: false },
         write(Some(1), false, true),
         Step::Close,
         write(None, false, false),

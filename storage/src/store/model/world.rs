@@ -1,25 +1,24 @@
 //! A store on a disk and what must be there: steps are taken, crashes are survived.
 
+mod acts;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::oracle::{Fate, Oracle};
-use super::seen::{self, DAY_US, Listing, STREAM, Seen};
+use super::oracle::Oracle;
+use super::seen::{self, Listing, Seen};
 use super::steps::Step;
 use crate::env::ManualClock;
 use crate::error::{Error, Kind, Result};
-use crate::model::{Ack, Identity, Name, WriteConcern};
 use crate::reader::Reader;
-use crate::record::Record;
 use crate::sim::{Call, Image, Random, SimFs};
-use crate::store::log::{Command, Reply, Request};
 use crate::store::{Config, Options, Store};
 use crate::testing::RECEIVED_US;
 
 const DATA: &str = "/data";
 /// No sync and no seal comes by itself within this.
 const NEVER_US: i64 = 1 << 50;
-/// Most recoveries have fewer operations of the disk than this: 25 on a quiet store, 42 measured.
+/// Most recoveries have fewer operations of the disk than this: 25 on a quiet store, at most 52 in 10,556 histories.
 const RECOVERY: u64 = 48;
 
 fn options(fs: &SimFs) -> Options {
@@ -34,14 +33,6 @@ fn options(fs: &SimFs) -> Options {
             ..Config::default()
         },
         on_poison: None,
-    }
-}
-
-fn concern(j: bool) -> WriteConcern {
-    if j {
-        WriteConcern::JOURNALED
-    } else {
-        WriteConcern::ACKNOWLEDGED
     }
 }
 
@@ -65,6 +56,8 @@ pub(super) struct World {
     /// What the oracle knew after so many operations, when wanted.
     pub(super) moments: Option<Vec<(u64, Oracle)>>,
     store: Option<Store>,
+    /// A reader in another process, and what it has seen.
+    reader: Option<(Reader, Seen)>,
     oracle: Oracle,
 }
 
@@ -84,6 +77,7 @@ impl World {
             log: None,
             moments: None,
             store: None,
+            reader: None,
             oracle,
         }
     }
@@ -119,6 +113,16 @@ impl World {
         let seen = seen::look(&snapshot, positions, &mut self.oracle.known);
         self.fs.suspend(false);
         seen
+    }
+
+    /// What a reader has seen stays as it was, whatever happens to the store.
+    fn look_by_reader(&mut self) {
+        if let Some((reader, before)) = &self.reader {
+            self.fs.suspend(true);
+            let seen = seen::by_reader(reader, &mut self.oracle.known);
+            assert_eq!(&seen, before, "a reader sees something else than before");
+            self.fs.suspend(false);
+        }
     }
 
     fn look_and_check(&mut self) {
@@ -177,6 +181,7 @@ impl World {
             None => self.fs.kill(),
         };
         self.store = None;
+        self.reader = None;
         if let Some(log) = &mut self.log {
             log.extend(self.fs.log());
             fs.record();
@@ -184,207 +189,6 @@ impl World {
         self.fs = fs;
         self.done.crashes += 1;
         self.tell(|| format!("ended: {image:?}"));
-    }
-
-    fn answered(&mut self, which: usize, answer: Result<Ack>, j: bool) {
-        self.tell(|| format!("{:?}: {answer:?}", self.oracle.sent[which]));
-        let error = match answer {
-            Ok(ack) => return self.oracle.acknowledged(which, &ack, j),
-            Err(error) => error,
-        };
-        let gap = matches!(error, Error::Gap { .. }) && self.oracle.follows_a_refusal(which);
-        if !gap {
-            self.excuse(&error);
-        }
-        // What a store refuses that goes on was not stored, whatever the error.
-        let goes_on = !self.fs.halted() && self.store().status().poisoned.is_none();
-        if goes_on && self.oracle.sent[which].fate == Fate::Unknown {
-            self.oracle.refused(which);
-        }
-    }
-
-    fn write(&mut self, which: usize, j: bool) {
-        self.moment();
-        let batch = self.oracle.sent[which].build();
-        let answer = self.store().write(batch, concern(j));
-        self.answered(which, answer, j);
-    }
-
-    fn burst(&mut self, batches: u64, j: bool) {
-        let whole: Vec<usize> = (0..batches)
-            .map(|i| {
-                let producer = (i % 2 == 1).then_some((i % 3) as u8);
-                self.oracle
-                    .new_batch(1 + i % 3, i % 2, producer, i % 4 == 0)
-            })
-            .collect();
-        self.moment();
-        let (send, receive) = crossbeam_channel::unbounded();
-        let last = whole.last().copied();
-        let requests = whole.iter().map(|which| {
-            let record = Record::of(self.oracle.sent[*which].build());
-            let (which, j, send) = (*which, j && Some(*which) == last, send.clone());
-            Request {
-                payload: record.encode(),
-                record,
-                concern: concern(j),
-                reply: Reply::new(move |answer| {
-                    send.send((which, j, answer)).expect("somebody waits");
-                }),
-            }
-        });
-        let commands = self.store().commands.as_ref().expect("it is open");
-        let sent = commands.send(Command::Write(requests.collect()));
-        sent.expect("the log thread lives");
-        let answers = whole.iter().map(|_| receive.recv().expect("answered"));
-        let mut answers: Vec<_> = answers.collect();
-        answers.sort_by_key(|(which, ..)| *which);
-        for (which, j, answer) in answers {
-            self.answered(which, answer, j);
-        }
-    }
-
-    /// Sends batches again, whatever became of their first copies.
-    fn retry(&mut self, times: u64, mut seed: Random) {
-        for _ in 0..times {
-            let known = self.oracle.known_batches();
-            if known.is_empty() {
-                return;
-            }
-            let which = known[seed.below(known.len() as u64) as usize];
-            let which = self.oracle.again(which);
-            self.write(which, seed.below(2) == 0);
-        }
-    }
-
-    /// A batch that must be refused, for this reason.
-    fn wrong(&self, identity: Identity, reason: impl Fn(&Error) -> bool) {
-        let batch = self.oracle.never_sent(2, 0, Some(identity)).build();
-        match self.store().write(batch, WriteConcern::ACKNOWLEDGED) {
-            Ok(ack) => panic!("taken: {ack:?}"),
-            Err(error) => assert!(reason(&error) || self.excused(&error), "{error}"),
-        }
-    }
-
-    fn reuse_key(&self, which: u64) {
-        if let Some(key) = self.oracle.known_key(which) {
-            let body_hash = u64::MAX;
-            let reused = |e: &Error| matches!(e, Error::KeyReused { .. });
-            self.wrong(Identity::Key { key, body_hash }, reused);
-        }
-    }
-
-    fn hole(&self, producer: u8, overlaps: bool) {
-        let producer = format!("p{producer}");
-        let at = self.oracle.producers.get(&producer).copied().unwrap_or(0);
-        if at == 0 {
-            return;
-        }
-        let from = if overlaps { at - 1 } else { at + 1 };
-        let identity = Identity::Range {
-            producer,
-            from,
-            to: at + 4,
-            content: 0,
-        };
-        self.wrong(identity, |e| match e {
-            Error::Gap { known, .. } => !overlaps && *known == at,
-            Error::Invalid { .. } => overlaps,
-            _ => false,
-        });
-    }
-
-    fn drop_partitions(&mut self, days: (i64, i64), dry: bool) {
-        let stream = Name::new(STREAM).expect("a name");
-        let known = self.store().snapshot().streams().contains_key(&stream);
-        let seen = self.look();
-        let there = self.oracle.to_be_dropped(days, &seen);
-        if !dry {
-            self.oracle.drops(days);
-        }
-        self.moment();
-        let range = (days.0 * DAY_US, days.1 * DAY_US);
-        match self.store().drop_partitions(&stream, range, dry) {
-            Ok(report) => {
-                assert_eq!(report.events, there, "{days:?}: {report:?}");
-                if !dry {
-                    self.oracle.has_dropped(report.events);
-                }
-                self.oracle.all_durable();
-            }
-            Err(Error::Invalid { .. }) if !known => {}
-            Err(error) => self.excuse(&error),
-        }
-    }
-
-    /// What was refused for want of room is taken again by itself.
-    fn room(&mut self) {
-        self.fs.set_capacity(None);
-        let which = self.oracle.new_batch(2, 0, None, true);
-        self.write(which, false);
-        self.seal();
-    }
-
-    fn seal(&mut self) {
-        self.moment();
-        let sealed = self.store().seal();
-        self.promised(sealed.map(|_| ()));
-    }
-
-    /// What promises that everything is durable, or fails.
-    fn promised(&mut self, outcome: Result<()>) {
-        match outcome {
-            Ok(()) => self.oracle.all_durable(),
-            Err(error) => self.excuse(&error),
-        }
-    }
-
-    fn read(&mut self) {
-        let reader = Reader::open(Arc::new(self.fs.clone()), Path::new(DATA));
-        match reader {
-            Ok(reader) => {
-                self.fs.suspend(true);
-                let positions = reader.positions().into_iter().map(|(p, at)| (p, at.to));
-                let known = &mut self.oracle.known;
-                let seen = seen::look(&reader.snapshot(), positions, known);
-                self.oracle.check(&seen);
-                self.fs.suspend(false);
-            }
-            Err(error) => self.excuse(&error),
-        }
-    }
-
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Write {
-                events,
-                bad,
-                producer,
-                keyed,
-                j,
-            } => {
-                let which = self.oracle.new_batch(events, bad, producer, keyed);
-                self.write(which, j);
-            }
-            Step::Burst { batches, j } => self.burst(batches, j),
-            Step::Retry { times, seed } => self.retry(times, Random::new(seed)),
-            Step::ReuseKey(which) => self.reuse_key(which),
-            Step::Hole { producer, overlaps } => self.hole(producer, overlaps),
-            Step::Drop { days, dry } => self.drop_partitions(days, dry),
-            Step::Full(blocks) => self.fs.set_capacity(Some(self.fs.used() + blocks * 4096)),
-            Step::Room => self.room(),
-            Step::Sync => {
-                let synced = self.store().shared.syncer.sync_written();
-                self.promised(synced.map(|_| ()));
-            }
-            Step::Seal => self.seal(),
-            Step::Read => self.read(),
-            Step::Close => {
-                let store = self.store.take().expect("it is open");
-                let closed = store.close();
-                self.promised(closed);
-            }
-        }
     }
 
     /// Takes steps until the disk stops or they are done, looking after each.
@@ -405,6 +209,7 @@ impl World {
             if self.fs.halted() {
                 return;
             }
+            self.look_by_reader();
             if self.store.is_some() {
                 self.look_and_check();
                 self.moment();
