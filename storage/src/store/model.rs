@@ -3,7 +3,8 @@
 //! Everything follows from a seed: the history, the operation of the disk before which it ends, and
 //! what a power cut leaves. Nothing happens by itself: the clock stands, and only what asks for a
 //! sync or a seal gets one. Without a fault no answer may be an error. A failure names its seed;
-//! `LOGMILL_SIM_SEED` runs that one alone and tells its steps. `LOGMILL_SIM_SECONDS` bounds the histories,
+//! `LOGMILL_SIM_SEED` runs that one alone and tells its steps. `LOGMILL_SIM_SECONDS` and `LOGMILL_SIM_HISTORIES`
+//! say for how long and how many at least,
 //! `LOGMILL_FULL=1` runs every crash point. `LOGMILL_BUG` puts a fault into the store, which must
 //! then be found.
 
@@ -113,12 +114,13 @@ fn a_history_keeps_its_promises_over_kills_and_power_cuts() {
     }
     let started = Instant::now();
     let limit = Duration::from_secs(setting("LOGMILL_SIM_SECONDS").unwrap_or(10));
+    let at_least = setting("LOGMILL_SIM_HISTORIES").unwrap_or(1);
     let (histories, all) = (AtomicU64::new(0), Mutex::new(Done::default()));
     on_all_cores(|seed| {
         let done = named(&format!("seed {seed}"), || history(seed).done);
         all.lock().add(done);
-        histories.fetch_add(1, Ordering::SeqCst);
-        started.elapsed() >= limit
+        let enough = histories.fetch_add(1, Ordering::SeqCst) + 1 >= at_least;
+        enough && started.elapsed() >= limit
     });
     let (histories, all) = (histories.into_inner(), all.into_inner());
     println!(
