@@ -235,6 +235,9 @@ pub(crate) enum RollupCommand {
     Verify {
         /// The rollup; all of them without it.
         name: Option<String>,
+        /// Only this share of the days, chosen at random: 0.1.
+        #[arg(long, value_name = "SHARE")]
+        sample: Option<f64>,
     },
 }
 

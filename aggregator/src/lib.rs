@@ -39,4 +39,4 @@ pub use read::{Comparison, Difference, column_entry_level, columns, compare, fin
 pub use roller::{Cascade, Config};
 pub use table::RollupTable;
 pub use tile::{TileFile, encode};
-pub use verify::{LevelVerification, Verification, verify};
+pub use verify::{Against, LevelVerification, Sample, Verification, verify};

@@ -1,21 +1,39 @@
-//! Verify: recompute every level from the raw events and compare with what a reader sees.
+//! Verify: recompute from the raw events and compare with what a reader sees.
 //!
-//! Both sides come from one snapshot. The left side is made from parts and memtable chunks by a
-//! cascade of their own events; the right side is what is read: tiles ⊕ the chunks' cells.
+//! Both sides come from one snapshot. The finest levels, up to the coarsest at which a measure enters,
+//! are recomputed from the raw events, window by window; each coarser level is the merge of the next
+//! finer one as it is read, which was compared before. So no more than one window is in memory, and
+//! where raw events are gone the coarser levels are still held against the finer ones.
 
+mod windows;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, TimestampMicrosecondArray, UInt64Array};
+use arrow::compute::filter_record_batch;
 use serde::{Deserialize, Serialize};
-use storage::{RollupMeta, SEQ, Snapshot, TIME, read_part};
+use storage::{RollupMeta, SEQ, Snapshot, StreamMeta, TIME, read_part};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::calendar::Level;
+use crate::calendar::{Bucket, Level};
 use crate::cascade::{cascade, chunk_cells};
 use crate::cells::{CellSet, Cells, Filter, Projection};
 use crate::definition::Definition;
 use crate::error::{Error, Result};
-use crate::read::{Comparison, compare, merge};
+use crate::read::{Comparison, coarsen, compare, merge};
 use crate::tile::TileFile;
+use windows::Windows;
+
+/// What a level was compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Against {
+    /// A recomputation from the raw events.
+    Raw,
+    /// The merge of the next finer level.
+    Finer,
+}
 
 /// What a verification of one rollup found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,6 +42,12 @@ pub struct Verification {
     pub rollup: String,
     /// Raw events that were recomputed.
     pub events: u64,
+    /// Windows of time that were recomputed from raw events.
+    pub windows: u64,
+    /// Windows of which raw events were dropped: their finest levels cannot be checked any more.
+    pub windows_incomplete: u64,
+    /// Windows that the sample left out.
+    pub windows_skipped: u64,
     /// Each level.
     pub levels: Vec<LevelVerification>,
 }
@@ -33,12 +57,36 @@ pub struct Verification {
 pub struct LevelVerification {
     /// The level.
     pub level: String,
+    /// What it was compared with.
+    pub against: Against,
     /// Cells compared, present on either side.
     pub cells: u64,
     /// States that differ.
     pub differences: u64,
     /// The first of them, in words.
     pub shown: Vec<String>,
+}
+
+/// Which windows are looked at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// The share of windows, from 0 to 1.
+    pub share: f64,
+    /// The same seed chooses the same windows.
+    pub seed: u64,
+}
+
+impl Sample {
+    /// All of them.
+    pub const ALL: Self = Self {
+        share: 1.0,
+        seed: 0,
+    };
+
+    fn takes(&self, window: &Bucket) -> bool {
+        let drawn = xxh3_64_with_seed(&window.start_us.to_le_bytes(), self.seed);
+        self.share >= 1.0 || (drawn as f64) < self.share * u64::MAX as f64
+    }
 }
 
 impl Verification {
@@ -48,113 +96,213 @@ impl Verification {
     }
 }
 
-/// Recomputes one rollup and compares.
+/// Compares one rollup, window by window.
 ///
 /// # Errors
-/// When a part or a tile cannot be read. Events of dropped parts cannot be recomputed: then the
-/// rollup is not compared but refused.
-pub fn verify(snapshot: &Snapshot, meta: &RollupMeta) -> Result<Verification> {
+/// When a part or a tile cannot be read.
+pub fn verify(snapshot: &Snapshot, meta: &RollupMeta, sample: Sample) -> Result<Verification> {
     let definition = Arc::new(Definition::from_meta(meta)?);
-    let dropped = snapshot
-        .streams()
-        .get(&meta.stream)
-        .map_or(0, storage::StreamMeta::dropped_events);
-    if dropped > 0 {
-        return Err(Error::invalid(format!(
-            "rollup {}: {dropped} raw events of {} were dropped and cannot be recomputed",
-            meta.name, meta.stream
-        )));
-    }
-    let raw = recompute(snapshot, meta, &definition)?;
-    let chunks: Vec<Arc<Result<CellSet>>> = snapshot
-        .chunks(meta.stream.as_str())
+    let windows = Windows::of(snapshot, meta, &definition);
+    let mut work = Verify {
+        snapshot,
+        meta,
+        definition: Arc::clone(&definition),
+        tiles: BTreeMap::new(),
+        out: Verification {
+            rollup: meta.name.to_string(),
+            events: 0,
+            windows: 0,
+            windows_incomplete: 0,
+            windows_skipped: 0,
+            levels: Vec::new(),
+        },
+    };
+    let raw_to = windows::entry_level(&definition);
+    let (raw, coarser): (Vec<Level>, Vec<Level>) = definition
+        .levels()
         .iter()
-        .map(|chunk| chunk_cells(&definition, meta.id, chunk))
-        .collect();
-    let mut unsealed = Vec::new();
-    for made in &chunks {
-        unsealed.push(
-            (**made)
-                .as_ref()
-                .map_err(|e| Error::invalid(e.to_string()))?,
-        );
+        .partition(|l| **l <= raw_to || definition.source(**l).is_none());
+    let mut found: BTreeMap<Level, Comparison> = BTreeMap::new();
+    // Weeks do not nest in months: each coarse level has windows of its own.
+    let of_days: Vec<Level> = raw.iter().copied().filter(|l| *l <= Level::Day).collect();
+    for window in windows.days() {
+        if !sample.takes(window) {
+            work.out.windows_skipped += 1;
+        } else if windows.is_complete(window) {
+            work.out.windows += 1;
+            work.out.events += work.compare_with_raw(*window, &of_days, &mut found)?;
+        } else {
+            work.out.windows_incomplete += 1;
+        }
     }
-    let mut levels = Vec::new();
+    for level in raw.iter().filter(|l| **l > Level::Day) {
+        for window in windows.of_level(*level).iter().filter(|w| sample.takes(w)) {
+            if windows.is_complete(window) {
+                work.compare_with_raw(*window, &[*level], &mut found)?;
+            }
+        }
+    }
+    for level in &coarser {
+        let source = definition.source(*level);
+        let source = source.expect("BUG: only levels with a source are compared with it");
+        for window in windows.of_level(*level).iter().filter(|w| sample.takes(w)) {
+            let finer = work.read(source, *window)?;
+            let left = coarsen(&definition, *level, &finer);
+            let right = work.read(*level, *window)?;
+            let compared = compare(&definition, *level, &left, &right);
+            found.entry(*level).or_default().add(compared);
+        }
+    }
     for level in definition.levels() {
-        let left: Vec<&Cells> = raw.iter().filter_map(|set| set.level(*level)).collect();
-        let left = merge(&definition, *level, &left);
-        let tiles = read_tiles(snapshot, meta, &definition, *level)?;
-        let right: Vec<&Cells> = tiles
-            .iter()
-            .chain(unsealed.iter().filter_map(|set| set.level(*level)))
-            .collect();
-        let right = merge(&definition, *level, &right);
-        levels.push(describe(
-            *level,
-            &compare(&definition, *level, &left, &right),
-        ));
+        let against = if raw.contains(level) {
+            Against::Raw
+        } else {
+            Against::Finer
+        };
+        let comparison = found.remove(level).unwrap_or_default();
+        work.out.levels.push(describe(*level, against, &comparison));
     }
-    Ok(Verification {
-        rollup: meta.name.to_string(),
-        events: raw.iter().map(CellSet::events).sum(),
-        levels,
+    Ok(work.out)
+}
+
+struct Verify<'a> {
+    snapshot: &'a Snapshot,
+    meta: &'a RollupMeta,
+    definition: Arc<Definition>,
+    /// The tile files of the window under way and of the one before.
+    tiles: BTreeMap<String, (TileFile, u32)>,
+    out: Verification,
+}
+
+impl Verify<'_> {
+    /// Returns how many events were recomputed.
+    fn compare_with_raw(
+        &mut self,
+        window: Bucket,
+        levels: &[Level],
+        found: &mut BTreeMap<Level, Comparison>,
+    ) -> Result<u64> {
+        let raw = self.recompute(window)?;
+        for level in levels {
+            let left: Vec<&Cells> = raw.iter().filter_map(|set| set.level(*level)).collect();
+            let left = merge(&self.definition, *level, &left);
+            let right = self.read(*level, window)?;
+            let compared = compare(&self.definition, *level, &left, &right);
+            found.entry(*level).or_default().add(compared);
+        }
+        Ok(raw.iter().map(CellSet::events).sum())
+    }
+
+    /// The cells of the raw events of a window.
+    fn recompute(&self, window: Bucket) -> Result<Vec<CellSet>> {
+        let mut sets = Vec::new();
+        let mut add = |events: &[RecordBatch]| -> Result<()> {
+            let inside = events
+                .iter()
+                .map(|batch| inside(batch, window, self.meta.first_seq))
+                .collect::<Result<Vec<_>>>()?;
+            if inside.iter().any(|batch| batch.num_rows() > 0) {
+                sets.append(&mut cascade(&[&self.definition], &inside)?);
+            }
+            Ok(())
+        };
+        let fields = self.definition.fields();
+        let names = fields.iter().map(String::as_str);
+        let columns: BTreeSet<&str> = names.chain([TIME, SEQ]).collect();
+        let columns: Vec<&str> = columns.into_iter().collect();
+        for part in self.snapshot.manifest().parts_of(&self.meta.stream) {
+            if part.time.0 >= window.end_us || part.time.1 < window.start_us {
+                continue;
+            }
+            let bytes = self.snapshot.read(&part.file)?;
+            let events = read_part(bytes, Some(&columns))
+                .map_err(|e| Error::invalid(format!("{}: {e}", part.file.path)))?;
+            add(&events)?;
+        }
+        for chunk in self.snapshot.chunks(self.meta.stream.as_str()) {
+            add(std::slice::from_ref(&chunk.events))?;
+        }
+        Ok(sets)
+    }
+
+    /// What a reader sees of a level in a window: tiles and the memtable's cells.
+    fn read(&mut self, level: Level, window: Bucket) -> Result<Cells> {
+        let filter = Filter {
+            from_us: window.start_us,
+            to_us: window.end_us,
+            keys: Vec::new(),
+        };
+        let projection = Projection::all(&self.definition);
+        let mut cells = Vec::new();
+        self.tiles.retain(|_, (_, age)| {
+            *age += 1;
+            *age <= 2
+        });
+        for tile in self.snapshot.manifest().tiles_of(self.meta.id) {
+            for file in &tile.files {
+                let wanted: Vec<_> = file
+                    .sections
+                    .iter()
+                    .filter(|s| {
+                        s.level == level.as_str()
+                            && s.bucket_min_us < window.end_us
+                            && s.bucket_max_us >= window.start_us
+                    })
+                    .collect();
+                if wanted.is_empty() {
+                    continue;
+                }
+                if !self.tiles.contains_key(&file.file.path) {
+                    let bytes = self.snapshot.read(&file.file)?;
+                    let opened = TileFile::open(Arc::clone(&self.definition), bytes)?;
+                    self.tiles.insert(file.file.path.clone(), (opened, 0));
+                }
+                let (opened, age) = self
+                    .tiles
+                    .get_mut(&file.file.path)
+                    .expect("BUG: opened above");
+                *age = 0;
+                for section in wanted {
+                    cells.push(opened.read(section, &projection, &filter)?);
+                }
+            }
+        }
+        for chunk in self.snapshot.chunks(self.meta.stream.as_str()) {
+            let made = chunk_cells(&self.definition, self.meta.id, chunk);
+            let set = made.as_ref().as_ref();
+            let set = set.map_err(|e| Error::invalid(e.to_string()))?;
+            cells.extend(set.level(level).map(|c| c.filter(&filter, &projection)));
+        }
+        let all: Vec<&Cells> = cells.iter().collect();
+        Ok(merge(&self.definition, level, &all))
+    }
+}
+
+/// The events of a window that the rollup counts.
+fn inside(events: &RecordBatch, window: Bucket, first_seq: u64) -> Result<RecordBatch> {
+    let times: &TimestampMicrosecondArray = column(events, TIME)?;
+    let seqs: &UInt64Array = column(events, SEQ)?;
+    let counted = times.values().iter().zip(seqs.values());
+    let counted = counted.map(|(t, s)| window.contains(*t) && *s >= first_seq);
+    Ok(filter_record_batch(events, &counted.map(Some).collect())?)
+}
+
+fn column<'a, T: 'static>(events: &'a RecordBatch, name: &str) -> Result<&'a T> {
+    events
+        .column_by_name(name)
+        .and_then(|c| c.as_any().downcast_ref())
+        .ok_or_else(|| Error::invalid(format!("raw events have no {name} of its type")))
+}
+
+/// Whether raw events of a partition were dropped that lie in the window.
+fn dropped_in(stream: &StreamMeta, window: &Bucket) -> bool {
+    stream.dropped.iter().any(|d| {
+        let end_us = storage::partition_end(stream.partition, d.partition_us);
+        d.partition_us < window.end_us && end_us > window.start_us
     })
 }
 
-fn recompute(
-    snapshot: &Snapshot,
-    meta: &RollupMeta,
-    definition: &Definition,
-) -> Result<Vec<CellSet>> {
-    let mut sets = Vec::new();
-    let mut add = |events: &[RecordBatch]| -> Result<()> {
-        sets.append(&mut cascade(&[definition], events)?);
-        Ok(())
-    };
-    let columns = definition.fields();
-    let columns: Vec<&str> = columns
-        .iter()
-        .map(String::as_str)
-        .chain([TIME, SEQ])
-        .collect();
-    for part in snapshot.manifest().parts_of(&meta.stream) {
-        let bytes = snapshot.read(&part.file)?;
-        let events = read_part(bytes, Some(&columns))
-            .map_err(|e| Error::invalid(format!("{}: {e}", part.file.path)))?;
-        add(&events)?;
-    }
-    for chunk in snapshot.chunks(meta.stream.as_str()) {
-        add(std::slice::from_ref(&chunk.events))?;
-    }
-    Ok(sets)
-}
-
-fn read_tiles(
-    snapshot: &Snapshot,
-    meta: &RollupMeta,
-    definition: &Arc<Definition>,
-    level: Level,
-) -> Result<Vec<Cells>> {
-    let projection = Projection::all(definition);
-    let mut cells = Vec::new();
-    for file in snapshot.manifest().tiles_of(meta.id).flat_map(|t| &t.files) {
-        let sections: Vec<_> = file
-            .sections
-            .iter()
-            .filter(|s| s.level == level.as_str())
-            .collect();
-        if sections.is_empty() {
-            continue;
-        }
-        let tile = TileFile::open(Arc::clone(definition), snapshot.read(&file.file)?)?;
-        for section in sections {
-            cells.push(tile.read(section, &projection, &Filter::ALL)?);
-        }
-    }
-    Ok(cells)
-}
-
-fn describe(level: Level, found: &Comparison) -> LevelVerification {
+fn describe(level: Level, against: Against, found: &Comparison) -> LevelVerification {
     let shown = found.shown.iter().map(|d| {
         let bucket = chrono::DateTime::from_timestamp_micros(d.bucket_us).map_or_else(
             || d.bucket_us.to_string(),
@@ -167,6 +315,7 @@ fn describe(level: Level, found: &Comparison) -> LevelVerification {
     });
     LevelVerification {
         level: level.as_str().to_owned(),
+        against,
         cells: found.cells,
         differences: found.total,
         shown: shown.collect(),

@@ -41,7 +41,7 @@ pub(super) fn run(context: Context, args: CheckArgs) -> Result<ExitCode> {
         println!("{} files are damaged; keep them", report.damage.len());
         return Ok(ExitCode::from(FAILED));
     }
-    let verified = verify_snapshot(&snapshot, None)?;
+    let verified = verify_snapshot(&snapshot, None, aggregator::Sample::ALL)?;
     let differences: u64 = verified
         .iter()
         .map(aggregator::Verification::differences)

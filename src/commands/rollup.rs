@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use aggregator::Verification;
+use aggregator::{Against, Sample, Verification};
 use storage::Snapshot;
 
 use super::{Context, Place, sql};
@@ -15,7 +15,7 @@ pub(super) fn run(context: &Context, command: &RollupCommand) -> Result<ExitCode
     match command {
         RollupCommand::Status => sql::run(context, "SELECT * FROM system.rollups", false),
         RollupCommand::Run => seal(context),
-        RollupCommand::Verify { name } => verify(context, name.as_deref()),
+        RollupCommand::Verify { name, sample } => verify(context, name.as_deref(), *sample),
     }
 }
 
@@ -43,6 +43,7 @@ fn seal(context: &Context) -> Result<ExitCode> {
 pub(crate) fn verify_snapshot(
     snapshot: &Snapshot,
     name: Option<&str>,
+    sample: Sample,
 ) -> Result<Vec<Verification>> {
     let rollups = &snapshot.manifest().rollups;
     let wanted: Vec<_> = rollups
@@ -58,13 +59,13 @@ pub(crate) fn verify_snapshot(
     }
     wanted
         .into_iter()
-        .map(|r| aggregator::verify(snapshot, r).map_err(|e| Failure::new(FAILED, e)))
+        .map(|r| aggregator::verify(snapshot, r, sample).map_err(|e| Failure::new(FAILED, e)))
         .collect()
 }
 
-fn verify(context: &Context, name: Option<&str>) -> Result<ExitCode> {
+fn verify(context: &Context, name: Option<&str>, share: Option<f64>) -> Result<ExitCode> {
     let found: Vec<Verification> = match &context.place {
-        Place::Data(_) => verify_snapshot(&context.reader()?.snapshot(), name)?,
+        Place::Data(_) => verify_snapshot(&context.reader()?.snapshot(), name, sample(share))?,
         Place::Server(client) => {
             let names = match name {
                 Some(name) => vec![name.to_owned()],
@@ -75,7 +76,7 @@ fn verify(context: &Context, name: Option<&str>) -> Result<ExitCode> {
             };
             let mut all = Vec::new();
             for name in names {
-                let answer = client.post(&format!("/api/v1/rollups/{name}/verify"))?;
+                let answer = client.post(&verify_path(&name, share))?;
                 all.push(serde_json::from_value(answer).map_err(anyhow::Error::from)?);
             }
             all
@@ -97,19 +98,49 @@ fn verify(context: &Context, name: Option<&str>) -> Result<ExitCode> {
     })
 }
 
+fn verify_path(name: &str, share: Option<f64>) -> String {
+    let asked = share.map_or(String::new(), |share| format!("?sample={share}"));
+    format!("/api/v1/rollups/{name}/verify{asked}")
+}
+
+/// A different part of the windows each time.
+pub(crate) fn sample(share: Option<f64>) -> Sample {
+    share.map_or(Sample::ALL, |share| Sample {
+        share,
+        seed: rand::random(),
+    })
+}
+
 fn show(found: &[Verification]) {
     for rollup in found {
         println!(
-            "{}: {} events recomputed from raw",
+            "{}: {} events of {} days recomputed from raw",
             rollup.rollup,
-            grouped(rollup.events)
+            grouped(rollup.events),
+            grouped(rollup.windows)
         );
+        if rollup.windows_incomplete > 0 {
+            println!(
+                "  {} days have lost raw events: there the finest levels could not be checked",
+                grouped(rollup.windows_incomplete)
+            );
+        }
+        if rollup.windows_skipped > 0 {
+            println!(
+                "  {} days are not in the sample",
+                grouped(rollup.windows_skipped)
+            );
+        }
         for level in &rollup.levels {
             println!(
-                "  {:<7} {:>14} cells  {} differences",
+                "  {:<7} {:>14} cells  {} differences from {}",
                 level.level,
                 grouped(level.cells),
-                grouped(level.differences)
+                grouped(level.differences),
+                match level.against {
+                    Against::Raw => "raw",
+                    Against::Finer => "the finer level",
+                }
             );
             for difference in level.shown.iter().take(20) {
                 println!("    {difference}");

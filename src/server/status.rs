@@ -12,7 +12,7 @@ use serde_json::json;
 use storage::StreamKind;
 
 use super::{App, answer, sql};
-use crate::commands::rollup::verify_snapshot;
+use crate::commands::rollup::{sample, verify_snapshot};
 
 pub(super) async fn health() -> &'static str {
     "ok\n"
@@ -100,7 +100,15 @@ pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-pub(super) async fn verify(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
+pub(super) async fn verify(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let share = match asked.get("sample").map(|s| s.parse()).transpose() {
+        Ok(share) => share,
+        Err(_) => return answer::bad_request("sample: write a share such as 0.1"),
+    };
     let snapshot = app.store.snapshot();
     let known = snapshot
         .manifest()
@@ -116,7 +124,8 @@ pub(super) async fn verify(State(app): State<Arc<App>>, Path(name): Path<String>
         );
     }
     let verified =
-        tokio::task::spawn_blocking(move || verify_snapshot(&snapshot, Some(&name))).await;
+        tokio::task::spawn_blocking(move || verify_snapshot(&snapshot, Some(&name), sample(share)))
+            .await;
     match verified {
         Ok(Ok(found)) => {
             let Some(one) = found.first() else {

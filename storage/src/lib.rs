@@ -58,7 +58,7 @@ pub use model::{
     Ack, Batch, Column, ColumnType, ID, Identity, Name, QUARANTINE, Quarantined, REST, SEQ,
     StreamKind, TIME, WriteConcern, access_fields, arrow_schema,
 };
-pub use part::{partition_folder, partition_start, read_part};
+pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use reader::Reader;
 pub use repair::{RepairReport, repair};
 pub use rolling::{BoxError, NewRollup, NoRollups, Roller, RollupMeta, Section, TileImage};

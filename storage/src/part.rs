@@ -70,6 +70,16 @@ pub fn partition_start(width: PartitionWidth, time_us: i64) -> i64 {
     }
 }
 
+/// The first instant after a partition that begins at `start_us`, microseconds since 1970.
+pub fn partition_end(width: PartitionWidth, start_us: i64) -> i64 {
+    match width {
+        PartitionWidth::Hour => start_us.saturating_add(HOUR_US),
+        PartitionWidth::Day => start_us.saturating_add(DAY_US),
+        // No month has more than 31 days, and none two first days within 32.
+        PartitionWidth::Month => partition_start(width, start_us.saturating_add(32 * DAY_US)),
+    }
+}
+
 /// The greatest multiple of `width` not above `time_us`; the least time there is when that is none.
 fn floor(time_us: i64, width: i64) -> i64 {
     time_us.div_euclid(width).saturating_mul(width)

@@ -11,7 +11,7 @@ use arrow::row::{RowConverter, SortField};
 use hashbrown::{HashMap, HashTable};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::calendar::Level;
+use crate::calendar::{Cursor, Level};
 use crate::cells::{Cells, Keys, Projection};
 use crate::column::Column;
 use crate::definition::Definition;
@@ -59,6 +59,22 @@ pub fn merge(definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells 
     }
     all.keys = Arc::new(keys);
     all.coupons = Arc::new(coupons);
+    grouped(all)
+}
+
+/// The cells of a coarser level, merged from those of a finer one, as far as the finer one holds
+/// their states.
+pub(crate) fn coarsen(definition: &Definition, level: Level, finer: &Cells) -> Cells {
+    let mut cursor = Cursor::new(definition.calendar());
+    let mut coarser = finer.clone();
+    for bucket in &mut coarser.bucket {
+        *bucket = cursor.bucket(level, *bucket).start_us;
+    }
+    grouped(coarser)
+}
+
+/// One cell for each (bucket, key).
+fn grouped(all: Cells) -> Cells {
     let (ranks, starts) = ranks_of_buckets(&all.bucket);
     let groups = group(&ranks, &all.key, starts.len(), all.keys.len);
     let reduced = |column: &Column| column.reduce(&groups, true, &all.coupons);

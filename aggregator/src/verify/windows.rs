@@ -1,0 +1,103 @@
+//! The windows of time in which a rollup is verified: as wide as what is compared needs, and no wider.
+
+use std::collections::BTreeSet;
+
+use storage::{RollupMeta, Snapshot, StreamMeta};
+
+use super::dropped_in;
+use crate::calendar::{Bucket, Calendar, Level};
+use crate::definition::Definition;
+
+/// The coarsest level at which something enters from events: beyond it everything comes from below.
+pub(super) fn entry_level(definition: &Definition) -> Level {
+    let all = definition.levels().iter().copied();
+    let components = definition.components();
+    let enters = |level: &Level| {
+        components.iter().any(|c| {
+            let below = definition.source(*level);
+            c.at(*level) && below.is_none_or(|b| !c.at(b) || (c.range_at(*level) && !c.range_at(b)))
+        })
+    };
+    all.filter(enters)
+        .max()
+        .unwrap_or_else(|| definition.levels()[0])
+}
+
+/// Where a rollup has events or cells.
+#[derive(Debug)]
+pub(super) struct Windows {
+    calendar: Calendar,
+    days: Vec<Bucket>,
+    stream: Option<StreamMeta>,
+}
+
+impl Windows {
+    pub(super) fn of(snapshot: &Snapshot, meta: &RollupMeta, definition: &Definition) -> Self {
+        let calendar = definition.calendar();
+        let mut buckets = BTreeSet::new();
+        let mut add = |from_us: i64, to_us: i64| {
+            let mut at = calendar.bucket(Level::Day, from_us);
+            while at.start_us <= to_us {
+                buckets.insert(at);
+                at = calendar.bucket(Level::Day, at.end_us);
+            }
+        };
+        let manifest = snapshot.manifest();
+        for part in manifest.parts_of(&meta.stream) {
+            add(part.time.0, part.time.1);
+        }
+        for chunk in snapshot.chunks(meta.stream.as_str()) {
+            add(chunk.time.0, chunk.time.1);
+        }
+        let finest = definition.levels()[0];
+        let files = manifest.tiles_of(meta.id).flat_map(|t| &t.files);
+        for section in files.flat_map(|f| &f.sections) {
+            if section.level == finest.as_str() {
+                add(section.bucket_min_us, section.bucket_max_us);
+            }
+        }
+        Self {
+            calendar,
+            days: buckets.into_iter().collect(),
+            stream: snapshot.streams().get(&meta.stream).cloned(),
+        }
+    }
+
+    /// The days that hold something.
+    pub(super) fn days(&self) -> &[Bucket] {
+        &self.days
+    }
+
+    /// Whether all raw events of a window are there.
+    pub(super) fn is_complete(&self, window: &Bucket) -> bool {
+        self.stream.as_ref().is_none_or(|s| !dropped_in(s, window))
+    }
+
+    /// Those in which a coarser level is compared: some of its buckets that follow one another, about
+    /// a month of days or a year of months.
+    pub(super) fn of_level(&self, level: Level) -> Vec<Bucket> {
+        let together = match level {
+            Level::Minute | Level::Hour => 24,
+            Level::Day => 31,
+            Level::Week => 5,
+            Level::Month => 12,
+            Level::Year => 1,
+        };
+        let mut windows: Vec<(Bucket, u32)> = Vec::new();
+        for day in &self.days {
+            let mut at = self.calendar.bucket(level, day.start_us);
+            while at.start_us < day.end_us {
+                match windows.last_mut() {
+                    Some((last, _)) if last.end_us > at.start_us => {}
+                    Some((last, count)) if last.end_us == at.start_us && *count < together => {
+                        last.end_us = at.end_us;
+                        *count += 1;
+                    }
+                    _ => windows.push((at, 1)),
+                }
+                at = self.calendar.bucket(level, at.end_us);
+            }
+        }
+        windows.into_iter().map(|(window, _)| window).collect()
+    }
+}
