@@ -354,4 +354,10 @@ fn first_day(year: i64, month: i64) -> i64 {
 }
 
 #[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod places;
+#[cfg(test)]
+mod sweep;
+#[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ const ZONES: [Tz; 10] = [
     Tz::Africa__Casablanca,
 ];
 
-fn us(rfc3339: &str) -> i64 {
+pub(super) fn us(rfc3339: &str) -> i64 {
     DateTime::parse_from_rfc3339(rfc3339)
         .expect("a time")
         .timestamp_micros()
@@ -34,34 +34,30 @@ fn check(zone: Tz, level: Level, t: &str, start: &str, end: &str) {
 
 /// Everything the header promises about the buckets around one instant.
 fn check_laws(zone: Tz, week: WeekStart, t_us: i64) {
-    let calendar = Calendar::new(zone, week);
     for level in Level::ALL {
-        let bucket = calendar.bucket(level, t_us);
-        assert!(bucket.contains(t_us), "{zone} {level} {t_us}: {bucket:?}");
-        for inside in [bucket.start_us, bucket.end_us - 1] {
-            assert_eq!(
-                calendar.bucket(level, inside),
-                bucket,
-                "{zone} {level} {t_us}"
-            );
-        }
-        assert_eq!(
-            calendar.bucket(level, bucket.end_us).start_us,
-            bucket.end_us,
-            "{zone} {level} {t_us}"
+        check_laws_of_level(Calendar::new(zone, week), level, t_us);
+    }
+}
+
+/// What the header promises about the bucket of one level around one instant.
+pub(super) fn check_laws_of_level(calendar: Calendar, level: Level, t_us: i64) {
+    let bucket = calendar.bucket(level, t_us);
+    let told = || format!("{} {level} {t_us}: {bucket:?}", calendar.zone);
+    assert!(bucket.contains(t_us), "{}", told());
+    for inside in [bucket.start_us, bucket.end_us - 1] {
+        assert_eq!(calendar.bucket(level, inside), bucket, "{}", told());
+    }
+    let next = calendar.bucket(level, bucket.end_us);
+    assert_eq!(next.start_us, bucket.end_us, "{}", told());
+    let previous = calendar.bucket(level, bucket.start_us - 1);
+    assert_eq!(previous.end_us, bucket.start_us, "{}", told());
+    for finer in level.chain() {
+        let inner = calendar.bucket(*finer, t_us);
+        assert!(
+            bucket.start_us <= inner.start_us && inner.end_us <= bucket.end_us,
+            "{}: {finer} {inner:?} is not inside",
+            told()
         );
-        assert_eq!(
-            calendar.bucket(level, bucket.start_us - 1).end_us,
-            bucket.start_us,
-            "{zone} {level} {t_us}"
-        );
-        for finer in level.chain() {
-            let inner = calendar.bucket(*finer, t_us);
-            assert!(
-                bucket.start_us <= inner.start_us && inner.end_us <= bucket.end_us,
-                "{zone} {t_us}: {finer} {inner:?} is not inside {level} {bucket:?}"
-            );
-        }
     }
 }
 
