@@ -256,7 +256,10 @@ impl SimFs {
 
 impl State {
     fn count(&mut self, call: Call, path: &Path) {
-        if self.keep_every.is_some_and(|n| self.operations.is_multiple_of(n)) {
+        if self
+            .keep_every
+            .is_some_and(|n| self.operations.is_multiple_of(n))
+        {
             self.kept.push((self.operations, self.disk.clone()));
         }
         self.operations += 1;
