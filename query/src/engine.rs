@@ -11,11 +11,9 @@ use std::sync::Arc;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError};
-use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
@@ -95,12 +93,8 @@ impl Engine {
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
             .build_arc()
             .map_err(Error::Execution)?;
-        let store = runtime
-            .object_store(ObjectStoreUrl::local_filesystem())
-            .map_err(Error::Execution)?;
-        let metadata = runtime.cache_manager.get_file_metadata_cache();
         let files = Files {
-            reader: Arc::new(CachedParquetFileReaderFactory::new(store, metadata)),
+            footers: runtime.cache_manager.get_file_metadata_cache(),
         };
         let mut config = SessionConfig::new()
             .with_default_catalog_and_schema(CATALOG, PUBLIC)

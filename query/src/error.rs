@@ -4,6 +4,7 @@
 //! measure lives at a coarser level.
 
 use std::fmt;
+use std::sync::Arc;
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -33,7 +34,7 @@ pub enum Error {
     Resources(String),
     /// A part or a tile cannot be read.
     #[error(transparent)]
-    Storage(#[from] storage::Error),
+    Storage(Arc<storage::Error>),
     /// The query failed while it ran.
     #[error("the query failed: {0}")]
     Execution(#[source] DataFusionError),
@@ -98,12 +99,25 @@ impl Error {
         }
     }
 
+    /// The same error once more; `None` for one that cannot be said twice.
+    fn again(&self) -> Option<Self> {
+        Some(match self {
+            Self::Invalid { message, hint } => Self::Invalid {
+                message: message.clone(),
+                hint: hint.clone(),
+            },
+            Self::Cancelled { id } => Self::Cancelled { id: *id },
+            Self::Resources(what) => Self::Resources(what.clone()),
+            Self::Storage(error) => Self::Storage(error.clone()),
+            Self::Execution(_) | Self::Output(_) => return None,
+        })
+    }
+
     /// Sorts an error of planning or running. `tables` are the names that a query may use.
     pub(crate) fn of(error: DataFusionError, tables: &[String]) -> Self {
-        let error = match take_own(error) {
-            Ok(own) => return own,
-            Err(error) => error,
-        };
+        if let Some(own) = own(&error) {
+            return own;
+        }
         let root = error.find_root();
         match root {
             DataFusionError::ResourcesExhausted(what) => Self::Resources(what.clone()),
@@ -130,40 +144,17 @@ impl Error {
     }
 }
 
-/// An error of ours that went through DataFusion and back.
-fn take_own(error: DataFusionError) -> std::result::Result<Error, DataFusionError> {
-    match error {
-        DataFusionError::External(boxed) => match boxed.downcast::<Error>() {
-            Ok(own) => Ok(*own),
-            Err(boxed) => match boxed.downcast::<storage::Error>() {
-                Ok(storage) => Ok(Error::Storage(*storage)),
-                Err(boxed) => Err(DataFusionError::External(boxed)),
-            },
-        },
-        DataFusionError::Context(context, inner) => {
-            take_own(*inner).map_err(|inner| DataFusionError::Context(context, Box::new(inner)))
-        }
-        DataFusionError::ArrowError(arrow, trace) => match *arrow {
-            arrow::error::ArrowError::ExternalError(boxed) => {
-                match boxed.downcast::<DataFusionError>() {
-                    Ok(inner) => take_own(*inner),
-                    Err(boxed) => Err(DataFusionError::External(boxed)),
-                }
-            }
-            other => Err(DataFusionError::ArrowError(Box::new(other), trace)),
-        },
-        DataFusionError::Shared(shared) => match &*shared {
-            DataFusionError::External(boxed) => match boxed.downcast_ref::<Error>() {
-                Some(Error::Invalid { message, hint }) => Ok(Error::Invalid {
-                    message: message.clone(),
-                    hint: hint.clone(),
-                }),
-                Some(Error::Cancelled { id }) => Ok(Error::Cancelled { id: *id }),
-                _ => Err(DataFusionError::Shared(shared)),
-            },
-            _ => Err(DataFusionError::Shared(shared)),
-        },
-        other => Err(other),
+/// An error of ours that went through DataFusion, Arrow or Parquet and back. It may be shared by
+/// several partitions, so it is not taken out.
+fn own(error: &DataFusionError) -> Option<Error> {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |e| e.source())
+        .find_map(|e| e.downcast_ref::<Error>().and_then(Error::again))
+}
+
+impl From<storage::Error> for Error {
+    fn from(error: storage::Error) -> Self {
+        Self::Storage(Arc::new(error))
     }
 }
 

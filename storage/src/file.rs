@@ -9,6 +9,10 @@ use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::seeded::{self, Bug};
 
+/// Bytes of a block, the least that is read of a part: small beside a column of a row group, and
+/// its checksum adds less than a ten-thousandth to the manifest.
+pub(crate) const BLOCK_BYTES: usize = 256 * 1024;
+
 /// A file as the manifest names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRef {
@@ -18,6 +22,10 @@ pub struct FileRef {
     pub len: u64,
     /// crc32c of the whole file.
     pub crc: u32,
+    /// crc32c of each block of 256 KiB. Empty when the file is one block, as it is when it is not
+    /// longer, or was written before there were blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<u32>,
 }
 
 /// Writes a whole file so that, once its directory is synced, it is there or not there: temporary
@@ -74,6 +82,58 @@ pub(crate) fn create_dir_durably(fs: &dyn Fs, data: &Path, dir: &Path) -> Result
 }
 
 impl FileRef {
+    /// Writes a file below `data` with [`write_durably`].
+    pub(crate) fn write(fs: &dyn Fs, data: &Path, path: String, bytes: &[u8]) -> Result<Self> {
+        let crc = write_durably(fs, &data.join(&path), bytes)?;
+        let len = bytes.len() as u64;
+        let blocks = if bytes.len() > BLOCK_BYTES {
+            bytes.chunks(BLOCK_BYTES).map(crc32c::crc32c).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(Self {
+            path,
+            len,
+            crc,
+            blocks,
+        })
+    }
+
+    /// Bytes of each block but the last.
+    pub(crate) fn block_len(&self) -> u64 {
+        if self.blocks.is_empty() {
+            self.len
+        } else {
+            BLOCK_BYTES as u64
+        }
+    }
+
+    /// crc32c of a block.
+    pub(crate) fn block_crc(&self, block: u64) -> u32 {
+        if self.blocks.is_empty() {
+            return self.crc;
+        }
+        let block = usize::try_from(block).expect("BUG: blocks are in memory");
+        self.blocks[block]
+    }
+
+    /// Whether there are as many checksums as the length has blocks.
+    pub(crate) fn blocks_fit(&self) -> bool {
+        self.blocks.is_empty() || self.blocks.len() as u64 == self.len.div_ceil(BLOCK_BYTES as u64)
+    }
+
+    /// Compares the length that the file has.
+    pub(crate) fn compare_len(&self, path: &Path, found: u64) -> Result<()> {
+        if found == self.len {
+            return Ok(());
+        }
+        Err(Error::Corrupt {
+            path: path.into(),
+            offset: self.len.min(found),
+            what: format!("{found} bytes long, the manifest says {}", self.len),
+        })
+    }
+
     /// Reads the file and compares length and checksum.
     ///
     /// # Errors
@@ -81,13 +141,7 @@ impl FileRef {
     pub fn read(&self, fs: &dyn Fs, data: &Path) -> Result<Bytes> {
         let path = data.join(&self.path);
         let bytes = fs.read(&path).at("read", &path)?;
-        if bytes.len() as u64 != self.len {
-            return Err(Error::Corrupt {
-                path,
-                offset: self.len.min(bytes.len() as u64),
-                what: format!("{} bytes long, the manifest says {}", bytes.len(), self.len),
-            });
-        }
+        self.compare_len(&path, bytes.len() as u64)?;
         if crc32c::crc32c(&bytes) != self.crc {
             return Err(Error::Corrupt {
                 path,

@@ -10,6 +10,7 @@
     allow(clippy::disallowed_methods, reason = "tests arrange and damage files")
 )]
 
+mod blocks;
 mod check;
 #[expect(
     clippy::disallowed_methods,
@@ -45,6 +46,7 @@ mod store;
 mod testing;
 mod trash;
 
+pub use blocks::CheckedFile;
 pub use check::{CheckReport, check};
 pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, SystemClock};
 pub use error::{Error, Kind, Result};

@@ -13,6 +13,7 @@
 //! 4. The tiles of a rollup hold as many events as were ever sealed into its stream, and the
 //!    stream's live parts hold that number less those of dropped parts.
 //! 5. No file is named twice, and none that is named is also pending deletion.
+//! 6. A file has a checksum for each of its blocks, or none of blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -252,7 +253,7 @@ impl Manifest {
         prefix
     }
 
-    /// Checks invariants 2 to 5.
+    /// Checks invariants 2 to 6.
     pub(crate) fn check(&self) -> Result<(), String> {
         for rollup in &self.rollups {
             self.check_tiles(rollup)?;
@@ -262,6 +263,12 @@ impl Manifest {
         }
         if self.store_id.len() != 32 || !self.store_id.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(format!("{:?} is not a store's id", self.store_id));
+        }
+        if let Some(file) = self.files().find(|f| !f.blocks_fit()) {
+            let (path, blocks, len) = (&file.path, file.blocks.len(), file.len);
+            return Err(format!(
+                "{path} has {blocks} checksums of blocks and {len} bytes"
+            ));
         }
         let mut named = BTreeSet::new();
         let pending = self.pending.iter().map(|p| p.path.as_str());

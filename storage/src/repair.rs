@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::check::{check_part, check_tile};
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
-use crate::file::{create_dir_durably, write_durably};
+use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::identity;
 use crate::journal::{self, Journal, Salvage, salvage};
 use crate::manifest::{
@@ -340,12 +340,7 @@ impl Repair<'_> {
                 names[&rollup], self.next.next_file
             );
             self.next.next_file += 1;
-            let crc = write_durably(&*self.fs, &self.data.join(&path), &bytes)?;
-            let file = crate::file::FileRef {
-                path,
-                len: bytes.len() as u64,
-                crc,
-            };
+            let file = FileRef::write(&*self.fs, self.data, path, &bytes)?;
             files.push(TileFile { file, sections });
         }
         self.fs.sync_dir(&folder).at("sync", &folder)?;

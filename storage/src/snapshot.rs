@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::blocks::CheckedFile;
 use crate::env::Fs;
 use crate::error::Result;
 use crate::file::FileRef;
@@ -66,5 +67,11 @@ impl Snapshot {
     /// [`crate::Error::Corrupt`] when it is not as it was written.
     pub fn read(&self, file: &FileRef) -> Result<Bytes> {
         file.read(&*self.fs, &self.data)
+    }
+
+    /// A file of this snapshot's manifest, to be read piece by piece and checked block by block.
+    /// Nothing is opened yet.
+    pub fn open(&self, file: &FileRef) -> CheckedFile {
+        CheckedFile::new(self.clone(), file.clone())
     }
 }

@@ -14,6 +14,7 @@
 pub(crate) mod derive;
 pub(crate) mod exec;
 pub(crate) mod prune;
+mod read;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,10 +30,11 @@ use datafusion::common::{
 };
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{
-    FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource,
+    FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::{TableProvider, TableType, ViewTable, provider_as_source};
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::{
@@ -54,9 +56,8 @@ use crate::figures::Count;
 use derive::{ObjectIdOf, RequestLine};
 use exec::{ChunksExec, Looked, StreamScanExec, exact, times};
 use prune::{Bounds, TimeRange};
+use read::PartReaders;
 
-/// Bytes that usually hold a part's footer and page index: one read instead of three.
-const FOOTER_BYTES: usize = 256 * 1024;
 /// Below this many bytes a scan is not split: a thread more costs more than it saves.
 const SPLIT_BYTES: u64 = 1 << 20;
 /// Rows of a row group as parts are written.
@@ -152,8 +153,8 @@ pub(crate) fn view(
 /// What a scan needs from the engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
-    /// Reads parts of the local file system, keeping their footers.
-    pub(crate) reader: Arc<dyn ParquetFileReaderFactory>,
+    /// Footers of parts.
+    pub(crate) footers: Arc<FileMetadataCache>,
 }
 
 /// The stored rows of a stream: parts and chunks.
@@ -316,9 +317,11 @@ impl StreamTable {
         partitions: usize,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut source = ParquetSource::new(self.schema.clone())
-            .with_metadata_size_hint(FOOTER_BYTES)
             .with_enable_page_index(true)
-            .with_parquet_file_reader_factory(self.files.reader.clone());
+            .with_parquet_file_reader_factory(Arc::new(PartReaders {
+                snapshot: self.snapshot.clone(),
+                footers: self.files.footers.clone(),
+            }));
         if let Some(predicate) = self.predicate(range, seq)? {
             source = source.with_predicate(predicate).with_pushdown_filters(true);
         }
@@ -412,13 +415,14 @@ impl StreamTable {
         let path = self.snapshot.data_dir().join(&part.file.path);
         let meta = ObjectMeta {
             location: location(&path)?,
-            // A part never changes, and its name is never used again.
+            // A part never changes, and its name is never used again in its store.
             last_modified: chrono::DateTime::UNIX_EPOCH,
             size: part.file.len,
-            e_tag: None,
+            e_tag: Some(format!("{:08x}", part.file.crc)),
             version: None,
         };
         Ok(PartitionedFile::new_from_meta(meta)
+            .with_extension(part.file.clone())
             .with_statistics(Arc::new(self.statistics_of(part.rows, part.time))))
     }
 

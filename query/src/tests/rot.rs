@@ -231,7 +231,6 @@ async fn a_damaged_tile_gives_no_wrong_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "fails: queries read parts without comparing them with the manifest's checksum"]
 async fn a_damaged_part_gives_no_wrong_answer() {
     rot("streams/", 2).await;
 }

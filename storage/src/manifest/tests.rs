@@ -11,6 +11,7 @@ fn file(path: &str) -> FileRef {
         path: path.into(),
         len: 10,
         crc: 7,
+        blocks: Vec::new(),
     }
 }
 
@@ -165,7 +166,7 @@ fn a_newer_format_is_named() {
 #[test]
 fn each_broken_invariant_is_refused() {
     type Break = fn(&mut Manifest);
-    let cases: [(&str, Break); 19] = [
+    let cases: [(&str, Break); 20] = [
         ("a gap between tiles", |m| m.tiles[1].first_seq = 11),
         ("a missing tile", |m| drop(m.tiles.remove(1))),
         ("an overlap", |m| m.tiles[1].first_seq = 9),
@@ -214,6 +215,9 @@ fn each_broken_invariant_is_refused() {
         }),
         ("a file pending twice", |m| {
             m.pending.push(m.pending[0].clone())
+        }),
+        ("more checksums than blocks", |m| {
+            m.parts[0].file.blocks = vec![1, 2]
         }),
         ("a store without an id", |m| m.store_id = "short".into()),
     ];

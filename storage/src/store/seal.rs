@@ -14,7 +14,7 @@ use arrow::array::RecordBatch;
 use super::{Shared, State, wait_for};
 use crate::env::IoContext;
 use crate::error::{Error, Result};
-use crate::file::{FileRef, write_durably};
+use crate::file::FileRef;
 use crate::identity::{self, Entry};
 use crate::journal;
 use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile, TileMeta};
@@ -251,13 +251,9 @@ fn write_file(
     let full = shared.data.join(&path);
     let directory = full.parent().expect("BUG: a file lies in a directory");
     shared.create_dir(directory)?;
-    let crc = write_durably(shared.fs(), &full, bytes)?;
+    let file = FileRef::write(shared.fs(), &shared.data, path, bytes)?;
     written.directories.insert(directory.to_path_buf());
-    Ok(FileRef {
-        path,
-        len: bytes.len() as u64,
-        crc,
-    })
+    Ok(file)
 }
 
 /// Writes one tile image of a backfill and syncs its directory.
@@ -432,13 +428,8 @@ fn checkpoint(shared: &Shared, frozen: &Frozen, written: &Written) -> Result<Che
         .max()
         .unwrap_or(frozen.manifest.next_file);
     let path = format!("identities/{:016x}.json.zst", last + 1);
-    let crc = write_durably(shared.fs(), &shared.data.join(&path), &bytes)?;
+    let file = FileRef::write(shared.fs(), &shared.data, path, &bytes)?;
     shared.fs().sync_dir(&directory).at("sync", &directory)?;
-    let file = FileRef {
-        path,
-        len: bytes.len() as u64,
-        crc,
-    };
     Ok(if merge {
         Checkpoint::Replace(file)
     } else {

@@ -1,0 +1,134 @@
+//! How the Parquet reader gets at the parts of a snapshot: through storage, which compares every
+//! block with the manifest before a byte of it is parsed.
+//!
+//! Footers are kept by the engine from one query to the next. One is taken for the file of which it
+//! was read: same path, length and checksum.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::parquet::{CachedParquetMetaData, ParquetFileMetrics};
+use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadataCache};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
+use object_store::ObjectMeta;
+use parking_lot::Mutex;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use storage::{CheckedFile, FileRef, Snapshot};
+
+use crate::error::Error;
+
+/// Bytes that usually hold a part's footer. The blocks around them are read, which mostly brings the
+/// page index too.
+const FOOTER_BYTES: usize = 16 * 1024;
+
+/// Opens the parts of one snapshot. The files of a scan carry their [`FileRef`].
+pub(crate) struct PartReaders {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) footers: Arc<FileMetadataCache>,
+}
+
+impl fmt::Debug for PartReaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartReaders").finish_non_exhaustive()
+    }
+}
+
+impl ParquetFileReaderFactory for PartReaders {
+    fn create_reader(
+        &self,
+        partition: usize,
+        file: PartitionedFile,
+        _: Option<usize>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
+        let part = file
+            .extension::<FileRef>()
+            .expect("BUG: a part's file carries its reference");
+        let name = file.object_meta.location.as_ref();
+        Ok(Box::new(PartReader {
+            file: Arc::new(Mutex::new(self.snapshot.open(part))),
+            metrics: ParquetFileMetrics::new(partition, name, metrics),
+            meta: file.object_meta,
+            footers: self.footers.clone(),
+        }))
+    }
+}
+
+/// Reads one part.
+struct PartReader {
+    file: Arc<Mutex<CheckedFile>>,
+    meta: ObjectMeta,
+    metrics: ParquetFileMetrics,
+    footers: Arc<FileMetadataCache>,
+}
+
+impl AsyncFileReader for PartReader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
+        self.get_byte_ranges(vec![range])
+            .map_ok(|mut bytes| bytes.pop().expect("BUG: one range, one piece"))
+            .boxed()
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
+        let file = self.file.clone();
+        let scanned = self.metrics.bytes_scanned.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let mut file = file.lock();
+            let before = file.bytes_read();
+            let pieces = file.read_ranges(&ranges);
+            scanned.add(usize::try_from(file.bytes_read() - before).unwrap_or(usize::MAX));
+            pieces
+        });
+        async move {
+            match read.await {
+                Ok(pieces) => pieces.map_err(|e| ParquetError::External(Error::from(e).into())),
+                Err(stopped) => Err(ParquetError::External(stopped.into())),
+            }
+        }
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        options: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>>> {
+        let pages = options.map_or(PageIndexPolicy::Optional, |o| o.column_index_policy());
+        async move {
+            if let Some(known) = self.known_footer() {
+                return Ok(known);
+            }
+            let reader = ParquetMetaDataReader::new()
+                .with_page_index_policy(pages)
+                .with_prefetch_hint(Some(FOOTER_BYTES));
+            let len = self.meta.size;
+            let footer = Arc::new(reader.load_and_finish(&mut *self, len).await?);
+            let kept = Arc::new(CachedParquetMetaData::new(footer.clone()));
+            let entry = CachedFileMetadataEntry::new(self.meta.clone(), kept);
+            self.footers.put(&self.meta.location, entry);
+            Ok(footer)
+        }
+        .boxed()
+    }
+}
+
+impl PartReader {
+    /// The footer of this very file, when it is kept. Its page index may be missing: who needs that
+    /// reads it.
+    fn known_footer(&self) -> Option<Arc<ParquetMetaData>> {
+        let kept = self.footers.get(&self.meta.location)?;
+        let footer = kept
+            .file_metadata
+            .as_any()
+            .downcast_ref::<CachedParquetMetaData>()?;
+        (kept.meta == self.meta).then(|| footer.parquet_metadata().clone())
+    }
+}

@@ -1,0 +1,181 @@
+//! Reading pieces of a file of the manifest.
+//!
+//! # Invariants
+//! * No byte is handed out before the block around it was compared with the manifest.
+//! * A block is trusted no longer than the [`CheckedFile`] that compared it lives: one query.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+use crate::env::{FsFile, IoContext};
+use crate::error::{Error, Result};
+use crate::file::FileRef;
+use crate::snapshot::Snapshot;
+
+/// Blocks that are kept from one call to the next: the pieces of a row group begin where others
+/// end, and a small part is its footer's block too.
+const KEPT_BLOCKS: usize = 4;
+
+/// A file of a snapshot, read piece by piece.
+#[derive(Debug)]
+pub struct CheckedFile {
+    /// Keeps the file on disk.
+    snapshot: Snapshot,
+    file: FileRef,
+    path: PathBuf,
+    kept: VecDeque<(u64, Bytes)>,
+    bytes_read: u64,
+}
+
+impl CheckedFile {
+    pub(crate) fn new(snapshot: Snapshot, file: FileRef) -> Self {
+        Self {
+            path: snapshot.data.join(&file.path),
+            snapshot,
+            file,
+            kept: VecDeque::new(),
+            bytes_read: 0,
+        }
+    }
+
+    /// How many bytes were read from the disk so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    /// The bytes of each range, in the order asked for. Every block that some range touches is read
+    /// once and compared.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the offset of the block that is not as it was written.
+    pub fn read_ranges(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        if let Some(range) = ranges.iter().find(|r| r.end > self.file.len) {
+            return Err(self.corrupt(
+                self.file.len,
+                format!("bytes {range:?} are asked for, it has {}", self.file.len),
+            ));
+        }
+        let mut open = None;
+        let mut read = Vec::new();
+        for run in runs(ranges, self.file.block_len()) {
+            let start = run.start * self.file.block_len();
+            read.push((start, self.read_run(run, &mut open)?));
+        }
+        Ok(ranges.iter().map(|range| piece(&read, range)).collect())
+    }
+
+    /// The bytes of neighbouring blocks.
+    fn read_run(&mut self, run: Range<u64>, open: &mut Option<Box<dyn FsFile>>) -> Result<Bytes> {
+        let blocks = usize::try_from(run.end - run.start).expect("BUG: blocks fit into memory");
+        if blocks == 1
+            && let Some(known) = self.known(run.start)
+        {
+            return Ok(known);
+        }
+        let block_len = self.file.block_len();
+        let end = self.file.len.min(run.end * block_len);
+        let length = |bytes: u64| usize::try_from(bytes).expect("BUG: a run fits into memory");
+        let mut bytes = vec![0; length(end - run.start * block_len)];
+        for (block, into) in (run.start..).zip(bytes.chunks_mut(length(block_len))) {
+            match self.known(block) {
+                Some(known) => into.copy_from_slice(&known),
+                None => self.read_block(block, into, open)?,
+            }
+        }
+        let bytes = Bytes::from(bytes);
+        // A long run is not kept: any of its blocks would keep the whole of it in memory.
+        if blocks <= KEPT_BLOCKS {
+            for (block, offset) in run.zip((0..bytes.len()).step_by(length(block_len))) {
+                let end = bytes.len().min(offset + length(block_len));
+                self.keep(block, bytes.slice(offset..end));
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn read_block(
+        &mut self,
+        block: u64,
+        into: &mut [u8],
+        open: &mut Option<Box<dyn FsFile>>,
+    ) -> Result<()> {
+        let file = match open {
+            Some(file) => file,
+            None => open.insert(self.open()?),
+        };
+        let offset = block * self.file.block_len();
+        file.read_exact_at(into, offset).at("read", &self.path)?;
+        self.bytes_read += into.len() as u64;
+        if crc32c::crc32c(into) != self.file.block_crc(block) {
+            return Err(self.corrupt(offset, "checksum differs from the manifest's".into()));
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> Result<Box<dyn FsFile>> {
+        let file = self
+            .snapshot
+            .fs
+            .open_read(&self.path)
+            .at("open", &self.path)?;
+        let found = file.len().at("measure", &self.path)?;
+        self.file.compare_len(&self.path, found)?;
+        Ok(file)
+    }
+
+    fn known(&self, block: u64) -> Option<Bytes> {
+        let found = self.kept.iter().find(|(number, _)| *number == block);
+        found.map(|(_, bytes)| bytes.clone())
+    }
+
+    fn keep(&mut self, block: u64, bytes: Bytes) {
+        self.kept.retain(|(number, _)| *number != block);
+        self.kept.push_back((block, bytes));
+        if self.kept.len() > KEPT_BLOCKS {
+            self.kept.pop_front();
+        }
+    }
+
+    fn corrupt(&self, offset: u64, what: String) -> Error {
+        Error::Corrupt {
+            path: self.path.clone(),
+            offset,
+            what,
+        }
+    }
+}
+
+/// The blocks that hold some ranges, neighbours together, in the order of the file.
+fn runs(ranges: &[Range<u64>], block_len: u64) -> Vec<Range<u64>> {
+    let mut blocks: Vec<Range<u64>> = ranges
+        .iter()
+        .filter(|r| !r.is_empty())
+        .map(|r| r.start / block_len..r.end.div_ceil(block_len))
+        .collect();
+    blocks.sort_unstable_by_key(|r| r.start);
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for next in blocks {
+        match runs.last_mut() {
+            Some(run) if next.start <= run.end => run.end = run.end.max(next.end),
+            _ => runs.push(next),
+        }
+    }
+    runs
+}
+
+/// A range out of the runs that were read, each with its offset.
+fn piece(read: &[(u64, Bytes)], range: &Range<u64>) -> Bytes {
+    if range.is_empty() {
+        return Bytes::new();
+    }
+    let after = read.partition_point(|(start, _)| *start <= range.start);
+    let (start, bytes) = &read[after - 1];
+    let within = |offset: u64| usize::try_from(offset - start).expect("BUG: a run is in memory");
+    bytes.slice(within(range.start)..within(range.end))
+}
+
+#[cfg(test)]
+mod tests;
