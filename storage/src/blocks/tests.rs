@@ -1,5 +1,7 @@
 //! Pieces against the bytes that were written; every block damaged once.
 
+use std::slice::from_ref;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -129,7 +131,10 @@ fn a_file_of_another_length_or_none_is_refused() {
         assert_eq!(fixture.read(0, 1), Err(offset));
     }
     std::fs::remove_file(fixture.path()).expect("removed");
-    let error = fixture.open().read_ranges(&[0..1]).expect_err("it is gone");
+    let error = fixture
+        .open()
+        .read_ranges(from_ref(&(0..1)))
+        .expect_err("it is gone");
     assert!(error.to_string().contains(PATH), "{error}");
 }
 
@@ -137,7 +142,7 @@ fn a_file_of_another_length_or_none_is_refused() {
 fn bytes_beyond_the_end_are_refused() {
     let fixture = Fixture::of(BLOCK_BYTES + 1);
     let end = fixture.file.len;
-    let error = fixture.open().read_ranges(&[end - 1..end + 1]);
+    let error = fixture.open().read_ranges(from_ref(&(end - 1..end + 1)));
     assert!(matches!(error, Err(Error::Corrupt { offset, .. }) if offset == end));
 }
 
@@ -151,7 +156,8 @@ fn a_block_is_read_once_by_one_reader_and_again_by_the_next() {
     }
     assert_eq!(file.bytes_read(), 2 * block);
     fixture.flip(0);
-    file.read_ranges(&[0..1]).expect("compared before");
+    file.read_ranges(from_ref(&(0..1)))
+        .expect("compared before");
     assert_eq!(fixture.read(0, 1), Err(0), "another query's reader");
 }
 

@@ -302,6 +302,11 @@ impl Syncer {
         self.durable_seq.load(Ordering::Acquire)
     }
 
+    /// Whether a sync is under way.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.state.lock().syncing
+    }
+
     /// Why nothing is taken any more, once a disk error has come.
     pub(crate) fn poisoned(&self) -> Option<&str> {
         self.poisoned.get().map(String::as_str)

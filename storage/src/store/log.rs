@@ -20,6 +20,8 @@ use crate::shape;
 /// A group is closed at this many bytes or batches: one write of a few megabytes.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 const GROUP_BATCHES_MAX: usize = 1024;
+/// How often a group that waits for a sync to end looks whether it has: a small part of the fastest.
+const GATHER: Duration = Duration::from_micros(50);
 /// The memtable may grow to this many times its limit while a seal is running.
 const MEMTABLE_SLACK: usize = 2;
 
@@ -95,7 +97,7 @@ pub(super) fn run_log(
     shared: &Arc<Shared>,
     journal: Journal,
     inbox: &Receiver<Command>,
-    waiters: &Sender<Waiter>,
+    waiters: &Sender<Vec<Waiter>>,
 ) {
     let run = AssertUnwindSafe(|| log_loop(shared, journal, inbox, waiters));
     if catch_unwind(run).is_err() {
@@ -114,17 +116,10 @@ fn log_loop(
     shared: &Shared,
     mut journal: Journal,
     inbox: &Receiver<Command>,
-    waiters: &Sender<Waiter>,
+    waiters: &Sender<Vec<Waiter>>,
 ) {
     while let Ok(Command::Write(mut group)) = inbox.recv() {
-        let mut bytes = bytes_of(&group);
-        while bytes < GROUP_BYTES_MAX && group.len() < GROUP_BATCHES_MAX {
-            let Ok(Command::Write(next)) = inbox.try_recv() else {
-                break;
-            };
-            bytes += bytes_of(&next);
-            group.extend(next);
-        }
+        gather(shared, &mut group, inbox);
         match wait_for_room(shared) {
             Ok(()) => write_group(shared, &mut journal, group, waiters),
             Err(error) => refuse_all(shared, group, &error),
@@ -136,6 +131,29 @@ fn log_loop(
         // Without room for another segment this one stays: the next start reads it.
         Ok(()) | Err(Error::DiskFull { .. }) => {}
         Err(error) => shared.poison(&error),
+    }
+}
+
+/// Adds to a group what has come meanwhile.
+///
+/// Who asks for `j` is answered by the sync after the one under way, whether written now or when that
+/// has ended: until then more may join, and one write serves them all. Nobody else waits for it.
+fn gather(shared: &Shared, group: &mut Vec<Request>, inbox: &Receiver<Command>) {
+    let only_j = |requests: &[Request]| requests.iter().all(|r| r.concern.j);
+    let (mut bytes, mut patient) = (bytes_of(group), only_j(group));
+    while bytes < GROUP_BYTES_MAX && group.len() < GROUP_BATCHES_MAX {
+        let next = match inbox.try_recv() {
+            Ok(Command::Write(next)) => next,
+            Err(_) if patient && shared.syncer.is_syncing() => match inbox.recv_timeout(GATHER) {
+                Ok(Command::Write(next)) => next,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            },
+            Err(_) => break,
+        };
+        bytes += bytes_of(&next);
+        patient &= only_j(&next);
+        group.extend(next);
     }
 }
 
@@ -191,7 +209,7 @@ fn write_group(
     shared: &Shared,
     journal: &mut Journal,
     group: Vec<Request>,
-    waiters: &Sender<Waiter>,
+    waiters: &Sender<Vec<Waiter>>,
 ) {
     let mut placed = Vec::with_capacity(group.len());
     let (first_seq, rotate) = {
@@ -344,7 +362,7 @@ fn ack_of(record: &Record, first_seq: u64, duplicate: bool) -> Ack {
 }
 
 /// Makes a written group visible in one change of the state, then answers.
-fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender<Waiter>) {
+fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender<Vec<Waiter>>) {
     let mut answers = Vec::with_capacity(placed.len());
     {
         let mut state = shared.state.lock();
@@ -372,13 +390,13 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
             shared.poison(&error);
         }
     }
+    let mut waiting = Vec::new();
     for (request, outcome) in answers {
         match outcome {
             Err(error) => refuse(shared, request, error),
             Ok(ack) if request.concern.j => {
                 let until = ack.last_seq.map_or(0, |last| last + 1);
-                // The sync thread outlives the log thread; were it gone, the drop answers.
-                let _ignored = waiters.send(Waiter {
+                waiting.push(Waiter {
                     ack,
                     until,
                     reply: request.reply,
@@ -386,6 +404,11 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
             }
             Ok(ack) => request.reply.send(Ok(ack)),
         }
+    }
+    if !waiting.is_empty() {
+        // Together, so that one sync answers them all. The sync thread outlives the log thread; were
+        // it gone, the drop answers.
+        let _ignored = waiters.send(waiting);
     }
 }
 
@@ -435,16 +458,16 @@ impl State {
 
 /// Syncs at once for those who wait, and every interval for the others. While a sync is under way
 /// the next who wait gather in the queue: one sync answers them all.
-pub(super) fn sync_loop(shared: &Arc<Shared>, waiting: &Receiver<Waiter>) {
+pub(super) fn sync_loop(shared: &Arc<Shared>, waiting: &Receiver<Vec<Waiter>>) {
     let interval = Duration::from_millis(shared.options.config.sync_interval_ms.max(1));
     loop {
         let mut gathered = Vec::new();
         match waiting.recv_timeout(interval) {
-            Ok(first) => gathered.push(first),
+            Ok(first) => gathered.extend(first),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        gathered.extend(waiting.try_iter());
+        gathered.extend(waiting.try_iter().flatten());
         match shared.syncer.sync_written() {
             Ok(durable) => {
                 for waiter in gathered {
