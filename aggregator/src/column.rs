@@ -28,6 +28,8 @@ pub(crate) const NO_COUPON: u32 = u32::MAX;
 /// The states of one component.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Column {
+    /// Events that passed a filter.
+    Counts(Vec<u64>),
     Numeric(Numeric),
     Buckets(Buckets),
     Sets(Sets),
@@ -36,6 +38,8 @@ pub(crate) enum Column {
 /// What a component is made of, per event.
 #[derive(Debug)]
 pub(crate) enum EventValues<'a> {
+    /// Nothing: they are counted.
+    Events,
     Numbers(&'a Numbers),
     /// Bucket of each event, [`NO_BUCKET`] or [`OVERFLOWS`].
     Buckets(&'a [u32], Layout),
@@ -47,6 +51,7 @@ impl Column {
     /// No cells.
     pub(crate) fn empty(component: &Component, level: Level) -> Self {
         match component {
+            Component::Count { .. } => Self::Counts(Vec::new()),
             Component::Numeric { .. } => Self::Numeric(Numeric {
                 range: component.range_at(level).then(Default::default),
                 ..Numeric::default()
@@ -64,6 +69,9 @@ impl Column {
         coupons: &[u64],
     ) -> Self {
         match values {
+            EventValues::Events => {
+                Self::Counts(groups.iter().map(|events| events.len() as u64).collect())
+            }
             EventValues::Numbers(numbers) => {
                 Self::Numeric(Numeric::of_events(numbers, groups, range))
             }
@@ -77,6 +85,7 @@ impl Column {
     /// The states of groups of cells. `range` says whether the coarser level has extremes.
     pub(crate) fn reduce(&self, groups: &Grouping, range: bool, coupons: &[u64]) -> Self {
         match self {
+            Self::Counts(c) => Self::Counts(groups.iter().map(|cells| sum_of(c, cells)).collect()),
             Self::Numeric(c) => Self::Numeric(c.reduce(groups, range)),
             Self::Buckets(c) => Self::Buckets(c.reduce(groups)),
             Self::Sets(c) => Self::Sets(c.reduce(groups, coupons)),
@@ -86,6 +95,7 @@ impl Column {
     /// Some cells, in the order given.
     pub(crate) fn take(&self, cells: &[u32]) -> Self {
         match self {
+            Self::Counts(c) => Self::Counts(gather(c, cells)),
             Self::Numeric(c) => Self::Numeric(c.take(cells)),
             Self::Buckets(c) => Self::Buckets(c.take(cells)),
             Self::Sets(c) => Self::Sets(c.take(cells)),
@@ -96,6 +106,7 @@ impl Column {
     /// `coupon_map` gives the other's coupon ids their ids here.
     pub(crate) fn append(&mut self, other: &Self, before: usize, cells: usize, coupon_map: &[u32]) {
         match (self, other) {
+            (Self::Counts(a), Self::Counts(b)) => a.extend_from_slice(b),
             (Self::Numeric(a), Self::Numeric(b)) => a.append(b, before, cells),
             (Self::Buckets(a), Self::Buckets(b)) => a.append(b, before, cells),
             (Self::Sets(a), Self::Sets(b)) => a.append(b, before, coupon_map),
@@ -105,6 +116,7 @@ impl Column {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
+            Self::Counts(c) => c.len() * 8,
             Self::Numeric(c) => {
                 c.n.len() * 24
                     + c.unfit.len() * 8
@@ -114,6 +126,13 @@ impl Column {
             Self::Sets(c) => {
                 c.offsets.len() * 8 + c.ids.len() * 4 + c.dense_cells.len() * 12 + c.bodies.len()
             }
+        }
+    }
+
+    pub(crate) fn counts(&self) -> &[u64] {
+        match self {
+            Self::Counts(c) => c,
+            _ => unreachable!("BUG: a filtered count has a column of counts"),
         }
     }
 
@@ -177,10 +196,10 @@ fn reduce_or_zero(values: &[u64], groups: &Grouping) -> Vec<u64> {
     if values.is_empty() {
         return Vec::new();
     }
-    let sum = |cells: &[u32]| {
-        cells
-            .iter()
-            .fold(0_u64, |sum, c| sum.wrapping_add(values[*c as usize]))
-    };
-    sparse_zeros(groups.iter().map(sum).collect())
+    sparse_zeros(groups.iter().map(|cells| sum_of(values, cells)).collect())
+}
+
+fn sum_of(values: &[u64], cells: &[u32]) -> u64 {
+    let add = |sum: u64, cell: &u32| sum.wrapping_add(values[*cell as usize]);
+    cells.iter().fold(0, add)
 }

@@ -23,12 +23,14 @@ use storage::{ColumnType, Name, RollupMeta, StreamKind, access_fields};
 
 use crate::calendar::{Calendar, Level, WeekStart};
 use crate::error::{Error, Result};
+use crate::expression::Condition;
 use crate::state::Layout;
 use component::components_of;
 use form::{Form, measure_value};
 
-/// The version of the canonical form; a reader refuses a newer one.
-const FORM: u64 = 1;
+/// The newest version of the canonical form; a reader refuses a newer one. A definition has the
+/// version that first knew what it uses: 2 brought filters.
+const FORM: u64 = 2;
 
 /// The type of a key column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -65,7 +67,8 @@ impl KeyType {
     }
 }
 
-fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
+/// The type of an access log's column; `None` where a field may hold anything.
+pub(crate) fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
     if field == storage::TIME {
         return Some(ColumnType::Time);
     }
@@ -163,6 +166,22 @@ pub struct Measure {
     pub kind: MeasureKind,
     /// The finest level that has it.
     pub from: Level,
+    /// The events that it counts, every one by default.
+    pub filter: Option<Condition>,
+}
+
+impl Measure {
+    /// The number that it computes something of.
+    fn number(&self) -> Option<&Number> {
+        match &self.kind {
+            MeasureKind::Sum(field)
+            | MeasureKind::Min(field)
+            | MeasureKind::Max(field)
+            | MeasureKind::Mean(field)
+            | MeasureKind::Histogram { field, .. } => Some(field),
+            MeasureKind::Count | MeasureKind::Distinct { .. } => None,
+        }
+    }
 }
 
 /// A rollup's definition, resolved and checked.
@@ -286,13 +305,19 @@ impl Definition {
     pub fn to_value(&self) -> Value {
         let measures: Vec<Value> = self.measures.iter().map(measure_value).collect();
         json!({
-            "version": FORM,
+            "version": self.form(),
             "by": self.by,
             "levels": self.levels,
             "timezone": self.timezone.name(),
             "week": self.week,
             "measures": measures,
         })
+    }
+
+    /// The first version of the canonical form that knows all it uses.
+    fn form(&self) -> u64 {
+        let filtered = self.measures.iter().any(|m| m.filter.is_some());
+        if filtered { 2 } else { 1 }
     }
 
     /// The rollup's name, the schema of its level tables.
@@ -348,16 +373,12 @@ impl Definition {
     pub fn fields(&self) -> Vec<String> {
         let mut fields: Vec<String> = self.by.iter().map(|key| key.name.clone()).collect();
         for measure in &self.measures {
-            match &measure.kind {
-                MeasureKind::Count => {}
-                MeasureKind::Sum(f)
-                | MeasureKind::Min(f)
-                | MeasureKind::Max(f)
-                | MeasureKind::Mean(f) => {
-                    fields.push(f.field.clone());
-                }
-                MeasureKind::Histogram { field, .. } => fields.push(field.field.clone()),
-                MeasureKind::Distinct { field } => fields.push(field.clone()),
+            fields.extend(measure.number().map(|number| number.field.clone()));
+            if let MeasureKind::Distinct { field } = &measure.kind {
+                fields.push(field.clone());
+            }
+            if let Some(filter) = &measure.filter {
+                filter.add_fields(&mut fields);
             }
         }
         fields.sort_unstable();
@@ -374,38 +395,19 @@ impl Definition {
         xxhash_rust::xxh3::xxh3_64(self.to_value().to_string().as_bytes())
     }
 
-    /// The components that a measure is made of.
+    /// The components that a measure is made of: its numbers, then what is its own.
     pub(crate) fn components_for(&self, measure: &Measure) -> Vec<usize> {
-        let numeric = |number: &Number| {
-            let found = self
-                .components
-                .iter()
-                .position(|c| matches!(c, Component::Numeric { field, .. } if field == number));
-            found.expect("BUG: every number has its component")
-        };
-        match &measure.kind {
-            MeasureKind::Count => Vec::new(),
-            MeasureKind::Sum(f)
-            | MeasureKind::Min(f)
-            | MeasureKind::Max(f)
-            | MeasureKind::Mean(f) => vec![numeric(f)],
-            MeasureKind::Histogram {
-                field: f,
-                layout: l,
-            } => {
-                let base = numeric(f);
-                let own = self.components.iter().position(
-                    |c| matches!(c, Component::Histogram { layout, numeric, .. } if layout == l && *numeric == base),
-                );
-                vec![base, own.expect("BUG: every histogram has its component")]
+        component::of_measure(&self.components, measure)
+    }
+
+    /// The events that a component is made of.
+    pub(crate) fn filter_of<'a>(&'a self, component: &'a Component) -> Option<&'a Condition> {
+        match component {
+            Component::Count { filter, .. } => Some(filter),
+            Component::Numeric { filter, .. } | Component::Distinct { filter, .. } => {
+                filter.as_ref()
             }
-            MeasureKind::Distinct { field: f } => {
-                let own = self
-                    .components
-                    .iter()
-                    .position(|c| matches!(c, Component::Distinct { field, .. } if field == f));
-                vec![own.expect("BUG: every distinct count has its component")]
-            }
+            Component::Histogram { numeric, .. } => self.filter_of(&self.components[*numeric]),
         }
     }
 }

@@ -9,6 +9,7 @@ use storage::{Name, StreamKind};
 use crate::calendar::{Level, WeekStart};
 use crate::definition::{Definition, Key, KeyType, Measure, MeasureKind, Number};
 use crate::error::{Error, Result};
+use crate::expression::Condition;
 use crate::state::Layout;
 
 const DIGITS_DEFAULT: u8 = 2;
@@ -53,7 +54,7 @@ struct MeasureTable {
     from: Option<Level>,
     digits: Option<u8>,
     max: Option<Value>,
-    filter: Option<Value>,
+    filter: Option<String>,
 }
 
 impl RollupTable {
@@ -121,12 +122,16 @@ fn measure_of(
     kind: StreamKind,
     finest: Level,
 ) -> Result<Measure, String> {
-    let (what, from) = match value {
-        Value::String(text) => (function(text, kind)?, None),
+    let (what, from, filter) = match value {
+        Value::String(text) => (function(text, kind)?, None, None),
         Value::Object(_) => {
             let table: MeasureTable =
                 serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
-            table_measure(&table, kind)?
+            (
+                table_measure(&table, kind)?,
+                table.from,
+                filter_of(&table, kind)?,
+            )
         }
         other => {
             return Err(format!(
@@ -138,20 +143,23 @@ fn measure_of(
         name: name.to_owned(),
         kind: what,
         from: from.unwrap_or(finest).max(finest),
+        filter,
     })
 }
 
-fn table_measure(
-    table: &MeasureTable,
-    kind: StreamKind,
-) -> Result<(MeasureKind, Option<Level>), String> {
-    if table.filter.is_some() {
-        return Err("filter is not supported yet; leave it out".to_owned());
-    }
+fn filter_of(table: &MeasureTable, kind: StreamKind) -> Result<Option<Condition>, String> {
+    let Some(text) = &table.filter else {
+        return Ok(None);
+    };
+    let read = Condition::parse(text).and_then(|filter| filter.check(kind).map(|()| filter));
+    read.map(Some).map_err(|e| format!("filter: {e}"))
+}
+
+fn table_measure(table: &MeasureTable, kind: StreamKind) -> Result<MeasureKind, String> {
     if table.histogram.is_none() && (table.digits.is_some() || table.max.is_some()) {
         return Err("digits and max belong to a histogram".to_owned());
     }
-    let what = match (&table.of, &table.histogram, &table.distinct) {
+    Ok(match (&table.of, &table.histogram, &table.distinct) {
         (Some(of), None, None) => function(of, kind)?,
         (None, Some(field), None) => {
             let digits = table.digits.unwrap_or(DIGITS_DEFAULT);
@@ -166,8 +174,7 @@ fn table_measure(
             field: field.clone(),
         },
         _ => return Err("a table has one of \"of\", \"histogram\" and \"distinct\"".to_owned()),
-    };
-    Ok((what, table.from))
+    })
 }
 
 /// Reads `count`, `sum(f)`, `min(f)`, `max(f)` and `mean(f)`.

@@ -51,11 +51,13 @@ pub fn defaults(
             name: "hits".to_owned(),
             kind: MeasureKind::Count,
             from: Level::Minute,
+            filter: None,
         };
         let sum = Measure {
             name: "bytes".to_owned(),
             kind: MeasureKind::Sum(bytes.clone()),
             from: Level::Minute,
+            filter: None,
         };
         let size = MeasureKind::Histogram {
             field: bytes.clone(),
@@ -71,11 +73,13 @@ pub fn defaults(
                 name: "size".to_owned(),
                 kind: size,
                 from: histogram_from,
+                filter: None,
             },
             Measure {
                 name: "visitors".to_owned(),
                 kind: visitors,
                 from: Level::Hour,
+                filter: None,
             },
         ]
     };
@@ -116,6 +120,7 @@ pub fn defaults(
                 name: "hits".to_owned(),
                 kind: MeasureKind::Count,
                 from: Level::Minute,
+                filter: None,
             };
             vec![make("traffic", &[], vec![hits])?]
         }

@@ -151,6 +151,7 @@ impl Report<'_> {
         let column = cells.columns[nth].as_ref()?;
         let mut out = Vec::new();
         match &self.definition.components()[nth] {
+            Component::Count { .. } => out.extend(column.counts()[cell].to_le_bytes()),
             Component::Numeric { .. } => {
                 let c = column.numeric();
                 let range = c
@@ -191,6 +192,7 @@ impl Report<'_> {
             ""
         };
         match component {
+            Component::Count { .. } => format!("{} events", column.counts()[cell]),
             Component::Numeric { .. } => {
                 let c = column.numeric();
                 let range = c.range.as_ref().map_or_else(String::new, |(min, max)| {

@@ -120,7 +120,13 @@ fn measure_column(
             .ok_or_else(|| Error::invalid(format!("the state of {name} was not read")))
     };
     match &measure.kind {
-        MeasureKind::Count => integers(name, cells.count.iter().map(|c| Some(i128::from(*c)))),
+        MeasureKind::Count => {
+            let counts = match components[..] {
+                [] => &cells.count[..],
+                _ => state(0)?.counts(),
+            };
+            integers(name, counts.iter().map(|c| Some(i128::from(*c))))
+        }
         MeasureKind::Sum(f) => numbers(name, f.scaled, sums(state(0)?.numeric())),
         MeasureKind::Min(f) => numbers(name, f.scaled, extremes(state(0)?.numeric(), false)),
         MeasureKind::Max(f) => numbers(name, f.scaled, extremes(state(0)?.numeric(), true)),
@@ -312,6 +318,6 @@ pub(crate) fn is_scaled(definition: &Definition, component: &Component) -> bool 
         Component::Histogram { numeric, .. } => {
             is_scaled(definition, &definition.components()[*numeric])
         }
-        Component::Distinct { .. } => false,
+        Component::Count { .. } | Component::Distinct { .. } => false,
     }
 }

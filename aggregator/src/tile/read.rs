@@ -112,6 +112,7 @@ impl Payload<'_> {
             }
             let mut block = Reader::new(block, base);
             columns[nth] = Some(match component {
+                Component::Count { .. } => Column::Counts(self.passed(&mut block, counts)?),
                 Component::Numeric { .. } => Column::Numeric(self.numeric(
                     &mut block,
                     counts,
@@ -133,6 +134,19 @@ impl Payload<'_> {
         }
         self.reader.finish()?;
         Ok(columns)
+    }
+
+    /// Filtered counts: no more than the cells' own.
+    fn passed(&mut self, block: &mut Reader<'_>, counts: &[u64]) -> Result<Vec<u64>> {
+        let at = block.offset();
+        let passed = self.unpacker.integers(block, counts.len())?;
+        if passed.iter().zip(counts).any(|(some, all)| some > all) {
+            return Err(Error::corrupt(
+                at,
+                "more events passed a filter than there are",
+            ));
+        }
+        Ok(passed)
     }
 
     fn numeric(&mut self, block: &mut Reader<'_>, counts: &[u64], range: bool) -> Result<Numeric> {

@@ -47,6 +47,10 @@ impl Slice<'_> {
                 .as_ref()
                 .expect("BUG: a tile is written from whole cells")
             {
+                Column::Counts(counts) => {
+                    let counts: Vec<u64> = self.cells().map(|c| counts[c]).collect();
+                    packer.integers(&counts, &mut block);
+                }
                 Column::Numeric(numeric) => self.numeric(numeric, packer, &mut block),
                 Column::Buckets(buckets) => self.buckets(component, buckets, packer, &mut block),
                 Column::Sets(sets) => self.sets(sets, packer, &mut block),
