@@ -234,6 +234,10 @@ impl<'a> Run<'a> {
             Component::Numeric { field, .. } => {
                 EventValues::Numbers(lookup(&self.shared.numbers, field))
             }
+            Component::Squares { numeric, .. } => {
+                let field = number_of(self.definition, *numeric);
+                EventValues::Squares(lookup(&self.shared.numbers, field))
+            }
             Component::Histogram {
                 layout, numeric, ..
             } => {

@@ -7,10 +7,12 @@
 mod buckets;
 mod numeric;
 mod sets;
+mod squares;
 
 pub(crate) use buckets::Buckets;
 pub(crate) use numeric::Numeric;
 pub(crate) use sets::Sets;
+pub(crate) use squares::{Squares, square};
 
 use crate::calendar::Level;
 use crate::definition::Component;
@@ -31,6 +33,7 @@ pub(crate) enum Column {
     /// Events that passed a filter.
     Counts(Vec<u64>),
     Numeric(Numeric),
+    Squares(Squares),
     Buckets(Buckets),
     Sets(Sets),
 }
@@ -41,6 +44,7 @@ pub(crate) enum EventValues<'a> {
     /// Nothing: they are counted.
     Events,
     Numbers(&'a Numbers),
+    Squares(&'a Numbers),
     /// Bucket of each event, [`NO_BUCKET`] or [`OVERFLOWS`].
     Buckets(&'a [u32], Layout),
     /// Coupon id of each event or [`NO_COUPON`].
@@ -56,6 +60,7 @@ impl Column {
                 range: component.range_at(level).then(Default::default),
                 ..Numeric::default()
             }),
+            Component::Squares { .. } => Self::Squares(Squares::default()),
             Component::Histogram { layout, .. } => Self::Buckets(Buckets::new(*layout)),
             Component::Distinct { .. } => Self::Sets(Sets::new()),
         }
@@ -75,6 +80,7 @@ impl Column {
             EventValues::Numbers(numbers) => {
                 Self::Numeric(Numeric::of_events(numbers, groups, range))
             }
+            EventValues::Squares(numbers) => Self::Squares(Squares::of_events(numbers, groups)),
             EventValues::Buckets(index, layout) => {
                 Self::Buckets(Buckets::of_events(index, *layout, groups))
             }
@@ -87,6 +93,7 @@ impl Column {
         match self {
             Self::Counts(c) => Self::Counts(groups.iter().map(|cells| sum_of(c, cells)).collect()),
             Self::Numeric(c) => Self::Numeric(c.reduce(groups, range)),
+            Self::Squares(c) => Self::Squares(c.reduce(groups)),
             Self::Buckets(c) => Self::Buckets(c.reduce(groups)),
             Self::Sets(c) => Self::Sets(c.reduce(groups, coupons)),
         }
@@ -97,6 +104,7 @@ impl Column {
         match self {
             Self::Counts(c) => Self::Counts(gather(c, cells)),
             Self::Numeric(c) => Self::Numeric(c.take(cells)),
+            Self::Squares(c) => Self::Squares(c.take(cells)),
             Self::Buckets(c) => Self::Buckets(c.take(cells)),
             Self::Sets(c) => Self::Sets(c.take(cells)),
         }
@@ -108,6 +116,7 @@ impl Column {
         match (self, other) {
             (Self::Counts(a), Self::Counts(b)) => a.extend_from_slice(b),
             (Self::Numeric(a), Self::Numeric(b)) => a.append(b, before, cells),
+            (Self::Squares(a), Self::Squares(b)) => a.append(b),
             (Self::Buckets(a), Self::Buckets(b)) => a.append(b, before, cells),
             (Self::Sets(a), Self::Sets(b)) => a.append(b, before, coupon_map),
             _ => unreachable!("BUG: columns of one component are of one kind"),
@@ -122,6 +131,7 @@ impl Column {
                     + c.unfit.len() * 8
                     + c.range.as_ref().map_or(0, |(min, _)| min.len() * 32)
             }
+            Self::Squares(c) => c.sums.len() * 32,
             Self::Buckets(c) => c.offsets.len() * 8 + c.index.len() * 12 + c.overflow.len() * 8,
             Self::Sets(c) => {
                 c.offsets.len() * 8 + c.ids.len() * 4 + c.dense_cells.len() * 12 + c.bodies.len()
@@ -140,6 +150,13 @@ impl Column {
         match self {
             Self::Numeric(c) => c,
             _ => unreachable!("BUG: a numeric component has a numeric column"),
+        }
+    }
+
+    pub(crate) fn squares(&self) -> &Squares {
+        match self {
+            Self::Squares(c) => c,
+            _ => unreachable!("BUG: a component of squares has their column"),
         }
     }
 

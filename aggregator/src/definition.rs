@@ -29,7 +29,8 @@ use component::components_of;
 use form::{Form, measure_value};
 
 /// The newest version of the canonical form; a reader refuses a newer one. A definition has the
-/// version that first knew what it uses: 2 brought filters.
+/// version that first knew what it uses: 2 brought filters and the
+/// variance.
 const FORM: u64 = 2;
 
 /// The type of a key column.
@@ -128,6 +129,10 @@ pub enum MeasureKind {
     Max(Number),
     /// Sum by number of values.
     Mean(Number),
+    /// The sample variance, SQL's `variance` and `var_samp`: the squares of the distances from the
+    /// mean, by one less than their number. Null below two values. It is kept as exact integers
+    /// (number, sum, sum of squares) and becomes a double when it is read.
+    Variance(Number),
     /// Count, sum, mean, smallest, largest and quantiles.
     Histogram {
         /// The field.
@@ -151,8 +156,9 @@ impl MeasureKind {
             Self::Min(_) => ("min", 2),
             Self::Max(_) => ("max", 3),
             Self::Mean(_) => ("mean", 4),
-            Self::Histogram { .. } => ("histogram", 5),
-            Self::Distinct { .. } => ("distinct", 6),
+            Self::Variance(_) => ("variance", 5),
+            Self::Histogram { .. } => ("histogram", 6),
+            Self::Distinct { .. } => ("distinct", 7),
         }
     }
 }
@@ -178,6 +184,7 @@ impl Measure {
             | MeasureKind::Min(field)
             | MeasureKind::Max(field)
             | MeasureKind::Mean(field)
+            | MeasureKind::Variance(field)
             | MeasureKind::Histogram { field, .. } => Some(field),
             MeasureKind::Count | MeasureKind::Distinct { .. } => None,
         }
@@ -316,8 +323,12 @@ impl Definition {
 
     /// The first version of the canonical form that knows all it uses.
     fn form(&self) -> u64 {
-        let filtered = self.measures.iter().any(|m| m.filter.is_some());
-        if filtered { 2 } else { 1 }
+        let is_new = |m: &Measure| m.filter.is_some() || matches!(m.kind, MeasureKind::Variance(_));
+        if self.measures.iter().any(is_new) {
+            2
+        } else {
+            1
+        }
     }
 
     /// The rollup's name, the schema of its level tables.
@@ -407,7 +418,9 @@ impl Definition {
             Component::Numeric { filter, .. } | Component::Distinct { filter, .. } => {
                 filter.as_ref()
             }
-            Component::Histogram { numeric, .. } => self.filter_of(&self.components[*numeric]),
+            Component::Squares { numeric, .. } | Component::Histogram { numeric, .. } => {
+                self.filter_of(&self.components[*numeric])
+            }
         }
     }
 }

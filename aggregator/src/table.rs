@@ -177,13 +177,12 @@ fn table_measure(table: &MeasureTable, kind: StreamKind) -> Result<MeasureKind, 
     })
 }
 
-/// Reads `count`, `sum(f)`, `min(f)`, `max(f)` and `mean(f)`.
+/// Reads `count`, `sum(f)`, `min(f)`, `max(f)`, `mean(f)` and `variance(f)`.
 fn function(text: &str, kind: StreamKind) -> Result<MeasureKind, String> {
     if text == "count" {
         return Ok(MeasureKind::Count);
     }
-    let known =
-        "write count, sum(f), min(f), max(f), mean(f), { histogram = f } or { distinct = f }";
+    let known = "write count, sum(f), min(f), max(f), mean(f), variance(f), { histogram = f } or { distinct = f }";
     let Some((function, field)) = text.strip_suffix(')').and_then(|t| t.split_once('(')) else {
         return Err(format!("{text:?} is not a measure; {known}"));
     };
@@ -193,7 +192,7 @@ fn function(text: &str, kind: StreamKind) -> Result<MeasureKind, String> {
         "min" => Ok(MeasureKind::Min(field)),
         "max" => Ok(MeasureKind::Max(field)),
         "mean" => Ok(MeasureKind::Mean(field)),
-        "variance" => Err("variance is not supported yet".to_owned()),
+        "variance" => Ok(MeasureKind::Variance(field)),
         other => Err(format!("{other:?} is not a function of measures; {known}")),
     }
 }

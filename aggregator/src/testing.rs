@@ -161,6 +161,8 @@ pub(crate) fn filtered(by: &[&str], zone: Tz, from: &str) -> Definition {
             "least": { "of": "min(response_size)", "filter": "500 <= status" },
             "most": { "of": "max(response_size)", "filter": "site is null or response_size > 1000.5" },
             "average": { "of": "mean(response_size)", "filter": "not (site = 'site1' or response_size <= 100)" },
+            "spread": "variance(response_size)",
+            "late_spread": { "of": "variance(response_size)", "filter": "status >= 500", "from": from },
             "size": { "histogram": "response_size", "filter": "not (site = 'site1' or response_size <= 100)", "from": from },
             "all_size": { "histogram": "response_size", "from": "day" },
             "visitors": { "distinct": "host", "from": "hour" },
@@ -279,6 +281,7 @@ fn naive_columns(kind: &MeasureKind, events: &[&Event]) -> Vec<String> {
         MeasureKind::Min(_) => vec![or_null(min)],
         MeasureKind::Max(_) => vec![or_null(max)],
         MeasureKind::Mean(_) => vec![mean],
+        MeasureKind::Variance(_) => vec![naive_variance(&values)],
         MeasureKind::Histogram { .. } => {
             let mut columns = vec![values.len().to_string(), or_null(sum), mean];
             columns.extend([or_null(min), or_null(max)]);
@@ -304,6 +307,22 @@ fn naive_columns(kind: &MeasureKind, events: &[&Event]) -> Vec<String> {
             vec![count.to_string(), format!("{:?}", state.encode())]
         }
     }
+}
+
+/// From every pair of values: half the mean of the squares of their distances.
+fn naive_variance(values: &[i64]) -> String {
+    let n = values.len() as i128;
+    if n < 2 {
+        return "null".to_owned();
+    }
+    let mut sum = 0;
+    for (nth, a) in values.iter().enumerate() {
+        let squares = values[..nth]
+            .iter()
+            .map(|b| i128::from(a.abs_diff(*b)).pow(2));
+        sum += squares.sum::<i128>();
+    }
+    (sum as f64 / (n * (n - 1)) as f64).to_string()
 }
 
 fn naive_quantile(sorted: &[i64], percent: usize) -> Option<i64> {

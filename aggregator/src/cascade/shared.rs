@@ -129,7 +129,7 @@ impl Shared {
 pub(super) fn number_of(definition: &Definition, component: usize) -> &Number {
     match &definition.components()[component] {
         Component::Numeric { field, .. } => field,
-        _ => unreachable!("BUG: a histogram refers to its numbers"),
+        _ => unreachable!("BUG: a histogram and squares refer to their numbers"),
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Component {
         from: Level,
         range_from: Option<Level>,
     },
+    /// Exact sum of the squares; `numeric` is the component with the field's number and sum.
+    Squares { from: Level, numeric: usize },
     /// Counts by bucket of values; `numeric` is the component with the field's sum and extremes.
     Histogram {
         layout: Layout,
@@ -37,6 +39,7 @@ impl Component {
         match self {
             Self::Count { from, .. }
             | Self::Numeric { from, .. }
+            | Self::Squares { from, .. }
             | Self::Histogram { from, .. }
             | Self::Distinct { from, .. } => *from,
         }
@@ -55,7 +58,7 @@ impl Component {
     /// The component of the numbers that this one cannot be read without.
     pub(crate) fn numeric(&self) -> Option<usize> {
         match self {
-            Self::Histogram { numeric, .. } => Some(*numeric),
+            Self::Squares { numeric, .. } | Self::Histogram { numeric, .. } => Some(*numeric),
             _ => None,
         }
     }
@@ -74,6 +77,7 @@ impl Component {
         match self {
             Self::Count { from, .. }
             | Self::Numeric { from, .. }
+            | Self::Squares { from, .. }
             | Self::Histogram { from, .. }
             | Self::Distinct { from, .. } => *from = other.from().min(*from),
         }
@@ -133,6 +137,10 @@ fn own_of(measure: &Measure, numeric: Option<usize>) -> Option<Component> {
     let (from, filter) = (measure.from, measure.filter.clone());
     match &measure.kind {
         MeasureKind::Count => filter.map(|filter| Component::Count { filter, from }),
+        MeasureKind::Variance(_) => Some(Component::Squares {
+            from,
+            numeric: numeric?,
+        }),
         MeasureKind::Histogram { layout, .. } => Some(Component::Histogram {
             layout: *layout,
             from,

@@ -61,6 +61,7 @@ impl MeasureForm {
             "min" => number().map(MeasureKind::Min),
             "max" => number().map(MeasureKind::Max),
             "mean" => number().map(MeasureKind::Mean),
+            "variance" => number().map(MeasureKind::Variance),
             "histogram" => match (number(), digits, max) {
                 (Some(field), Some(digits), Some(max)) => {
                     let layout = Layout::new(digits, max).map_err(|e| e.to_string())?;
@@ -86,7 +87,11 @@ pub(super) fn measure_value(measure: &Measure) -> Value {
     let (name, kind, from) = (&measure.name, measure.kind.label().0, measure.from);
     let mut value = match &measure.kind {
         MeasureKind::Count => json!({ "name": name, "kind": kind, "from": from }),
-        MeasureKind::Sum(f) | MeasureKind::Min(f) | MeasureKind::Max(f) | MeasureKind::Mean(f) => {
+        MeasureKind::Sum(f)
+        | MeasureKind::Min(f)
+        | MeasureKind::Max(f)
+        | MeasureKind::Mean(f)
+        | MeasureKind::Variance(f) => {
             json!({ "name": name, "kind": kind, "field": f.field, "scaled": f.scaled, "from": from })
         }
         MeasureKind::Histogram { field: f, layout } => json!({

@@ -164,6 +164,9 @@ impl Report<'_> {
                 out.extend(c.n[cell].to_le_bytes());
                 out.extend(or_zero(&c.unfit, cell).to_le_bytes());
             }
+            Component::Squares { .. } => {
+                out.extend(column.squares().sums[cell].to_le_bytes());
+            }
             Component::Histogram { .. } => {
                 let c = column.buckets();
                 let (index, counts) = c.entries(cell);
@@ -203,6 +206,9 @@ impl Report<'_> {
                     "{} values, {unfit} unfit, sum {}{unit}{range}",
                     c.n[cell], c.sum[cell]
                 )
+            }
+            Component::Squares { .. } => {
+                format!("sum of squares {}", column.squares().sums[cell])
             }
             Component::Histogram { numeric, .. } => {
                 let c = column.buckets();
