@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
         let columns: Vec<&KeyValues> = definition
             .by()
             .iter()
-            .map(|k| lookup(&shared.key_values, &(k.name.clone(), k.key_type)))
+            .map(|k| lookup(&shared.key_values, &(k.value(), k.key_type)))
             .collect();
         let (key_ids, keys) = keys(&columns, shared.rows)?;
         let fields = distinct_fields(definition);

@@ -10,16 +10,19 @@
 mod component;
 mod defaults;
 mod form;
+mod key;
 
 pub(crate) use component::Component;
 pub use defaults::defaults;
+pub(crate) use key::column_type;
+pub use key::{Key, KeyType};
 
 use std::collections::HashSet;
 
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use storage::{ColumnType, Name, RollupMeta, StreamKind, access_fields};
+use storage::{ColumnType, Name, RollupMeta, StreamKind};
 
 use crate::calendar::{Calendar, Level, WeekStart};
 use crate::error::{Error, Result};
@@ -29,68 +32,8 @@ use component::components_of;
 use form::{Form, measure_value};
 
 /// The newest version of the canonical form; a reader refuses a newer one. A definition has the
-/// version that first knew what it uses: 2 brought filters and the
-/// variance.
+/// version that first knew what it uses: 2 brought filters, the variance and expressions as keys.
 const FORM: u64 = 2;
-
-/// The type of a key column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyType {
-    /// Text; any other type is rendered as text.
-    Text,
-    /// 16-bit integer (an access log's `status`).
-    Int16,
-    /// 64-bit integer.
-    Int64,
-}
-
-impl KeyType {
-    /// The type a field has as a key: that of its column in an access log, text anywhere else.
-    pub(crate) fn of(field: &str, kind: StreamKind) -> Result<Self, String> {
-        match column_type(field, kind) {
-            None | Some(ColumnType::Text) => Ok(Self::Text),
-            Some(ColumnType::Int16) => Ok(Self::Int16),
-            Some(ColumnType::Int64) => Ok(Self::Int64),
-            Some(_) => Err(format!(
-                "{field} cannot be a key: buckets already divide by time"
-            )),
-        }
-    }
-
-    /// The Arrow type of its column.
-    pub fn arrow(self) -> arrow::datatypes::DataType {
-        match self {
-            Self::Text => ColumnType::Text.arrow(),
-            Self::Int16 => ColumnType::Int16.arrow(),
-            Self::Int64 => ColumnType::Int64.arrow(),
-        }
-    }
-}
-
-/// The type of an access log's column; `None` where a field may hold anything.
-pub(crate) fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
-    if field == storage::TIME {
-        return Some(ColumnType::Time);
-    }
-    if kind != StreamKind::Access {
-        return None;
-    }
-    access_fields()
-        .into_iter()
-        .find(|c| &*c.name == field)
-        .map(|c| c.column_type)
-}
-
-/// A key column.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Key {
-    /// The field it takes its value from, and its name as a column.
-    pub name: String,
-    /// Its type.
-    #[serde(rename = "type")]
-    pub key_type: KeyType,
-}
 
 /// A field that is counted as a number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -324,8 +267,9 @@ impl Definition {
     /// The first version of the canonical form that knows all it uses.
     fn form(&self) -> u64 {
         let is_new = |m: &Measure| m.filter.is_some() || matches!(m.kind, MeasureKind::Variance(_));
-        if self.measures.iter().any(is_new) {
-            2
+        let is_made = |key: &Key| key.expr.is_some();
+        if self.measures.iter().any(is_new) || self.by.iter().any(is_made) {
+            FORM
         } else {
             1
         }
@@ -382,7 +326,8 @@ impl Definition {
 
     /// The fields of an event that it reads, `time` apart.
     pub fn fields(&self) -> Vec<String> {
-        let mut fields: Vec<String> = self.by.iter().map(|key| key.name.clone()).collect();
+        let keys = self.by.iter().map(|key| key.value().field().to_owned());
+        let mut fields: Vec<String> = keys.collect();
         for measure in &self.measures {
             fields.extend(measure.number().map(|number| number.field.clone()));
             if let MeasureKind::Distinct { field } = &measure.kind {

@@ -27,6 +27,8 @@ mod parse;
 mod print;
 mod types;
 
+pub(crate) use types::ValueType;
+
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 

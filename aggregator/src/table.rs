@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use storage::{Name, StreamKind};
 
 use crate::calendar::{Level, WeekStart};
-use crate::definition::{Definition, Key, KeyType, Measure, MeasureKind, Number};
+use crate::definition::{Definition, Key, Measure, MeasureKind, Number};
 use crate::error::{Error, Result};
-use crate::expression::Condition;
+use crate::expression::{Condition, Expression};
 use crate::state::Layout;
 
 const DIGITS_DEFAULT: u8 = 2;
@@ -22,7 +22,7 @@ const MAX_DEFAULT: u64 = 1 << 40;
 pub struct RollupTable {
     /// The stream it counts.
     pub stream: String,
-    /// Key fields; none counts everything together.
+    /// Key fields, and keys made by an expression; none counts everything together.
     #[serde(default)]
     pub by: Vec<Value>,
     /// Levels, every one by default.
@@ -42,6 +42,14 @@ pub struct RollupTable {
     pub max_keys: Option<Value>,
     /// Measures by name.
     pub measures: Map<String, Value>,
+}
+
+/// A key written as a table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyTable {
+    name: String,
+    expr: String,
 }
 
 /// A measure written as a table.
@@ -105,14 +113,17 @@ impl RollupTable {
 
 fn key_of(value: &Value, kind: StreamKind) -> Result<Key, String> {
     match value {
-        Value::String(field) => Ok(Key {
-            name: field.clone(),
-            key_type: KeyType::of(field, kind)?,
-        }),
+        Value::String(field) => Key::of_field(field, kind),
         Value::Object(_) => {
-            Err("keys made by an expression are not supported yet; name a field".to_owned())
+            let table: KeyTable = serde_json::from_value(value.clone())
+                .map_err(|e| format!("a key is a field or {{ name, expr }}: {e}"))?;
+            Expression::parse(&table.expr)
+                .and_then(|expr| Key::made(&table.name, expr, kind))
+                .map_err(|e| format!("key {}: {e}", table.name))
         }
-        other => Err(format!("by lists field names, not {other}")),
+        other => Err(format!(
+            "by lists field names and {{ name, expr }}, not {other}"
+        )),
     }
 }
 

@@ -148,6 +148,24 @@ pub(crate) fn zoned(by: &[&str], zone: Tz, histogram_from: &str) -> Definition {
     }))
 }
 
+/// Keys made by expressions.
+pub(crate) fn keyed(zone: Tz) -> Definition {
+    definition(json!({
+        "stream": "events", "timezone": zone.name(),
+        "by": [
+            { "name": "section", "expr": "path_prefix(path, 1)" },
+            { "name": "class", "expr": "status / 100" },
+            { "name": "even", "expr": "regexp_capture(path, '([0-9]*[02468])$')" },
+            { "name": "verb", "expr": "lower(method)" },
+        ],
+        "measures": {
+            "hits": "count",
+            "errors": { "of": "count", "filter": "status >= 500" },
+            "visitors": { "distinct": "host", "from": "hour" },
+        },
+    }))
+}
+
 /// Every kind of measure, filtered and not.
 pub(crate) fn filtered(by: &[&str], zone: Tz, from: &str) -> Definition {
     definition(json!({
@@ -201,6 +219,22 @@ fn naive_key(name: &str, event: &Event) -> KeyValue {
         "status" => event
             .status
             .map_or(KeyValue::Null, |s| KeyValue::Int(s.into())),
+        "section" => match &event.path {
+            Some(path) => {
+                let segment = path.split('/').nth(1).expect("a segment");
+                KeyValue::Text(format!("/{segment}"))
+            }
+            None => KeyValue::Null,
+        },
+        "class" => match event.status {
+            Some(status) => KeyValue::Int(i64::from(status / 100)),
+            None => KeyValue::Null,
+        },
+        "even" => match event.path.as_deref().and_then(|p| p.rsplit('/').next()) {
+            Some(page) if page.ends_with(['0', '2', '4', '6', '8']) => text(&Some(page.to_owned())),
+            _ => KeyValue::Null,
+        },
+        "verb" => text(&event.method.as_ref().map(|m| m.to_lowercase())),
         other => panic!("no such key: {other}"),
     }
 }

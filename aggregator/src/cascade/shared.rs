@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use crate::calendar::{Calendar, Level};
 use crate::definition::{Component, Definition, KeyType, Number};
 use crate::error::Result;
-use crate::expression::Condition;
+use crate::expression::{Condition, Expression};
 use crate::intern::{Identities, KeyValues, Numbers, bucket_ranks, coupons, times};
 use crate::state::Layout;
 
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub(super) rows: usize,
     pub(super) numbers: Assoc<Number, Numbers>,
     pub(super) buckets: Assoc<(Number, Layout), Vec<u32>>,
-    pub(super) key_values: Assoc<(String, KeyType), KeyValues>,
+    pub(super) key_values: Assoc<(Expression, KeyType), KeyValues>,
     /// By list of fields.
     pub(super) coupons: Assoc<Vec<String>, Coupons>,
     /// Whether each event passes.
@@ -55,9 +55,9 @@ impl Shared {
         let mut identities: Assoc<String, Identities> = Vec::new();
         for definition in definitions {
             for key in definition.by() {
-                let name = (key.name.clone(), key.key_type);
+                let name = (key.value(), key.key_type);
                 if !shared.key_values.iter().any(|(k, _)| *k == name) {
-                    let values = KeyValues::of(events, rows, &key.name, key.key_type)?;
+                    let values = KeyValues::of(events, rows, &name.0, key.key_type)?;
                     shared.key_values.push((name, values));
                 }
             }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::read::{compare, merge};
 use crate::testing::{
-    Random, batch, default_definitions, definition, events, filtered, recompute, rows, zoned,
+    Random, batch, default_definitions, definition, events, filtered, keyed, recompute, rows, zoned,
 };
 use crate::{TileFile, encode};
 use chrono_tz::Tz;
@@ -99,6 +99,7 @@ fn any_division_of_a_history_reads_as_a_naive_recompute() {
             );
             check(&zoned(&[], zone, "day"), &all, &mut random);
             check(&filtered(&["path"], zone, "hour"), &all, &mut random);
+            check(&keyed(zone), &all, &mut random);
             check(&filtered(&["status"], zone, "day"), &all, &mut random);
         }
     }

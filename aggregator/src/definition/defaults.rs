@@ -3,7 +3,7 @@
 use chrono_tz::Tz;
 use storage::{Name, RollupMeta, StreamKind};
 
-use super::{Definition, Key, KeyType, Measure, MeasureKind, Number};
+use super::{Definition, Key, Measure, MeasureKind, Number};
 use crate::calendar::{Level, WeekStart};
 use crate::error::{Error, Result};
 use crate::state::Layout;
@@ -87,12 +87,7 @@ pub fn defaults(
         let name = named(short)?;
         let keys = by
             .iter()
-            .map(|field| {
-                KeyType::of(field, kind).map(|key_type| Key {
-                    name: (*field).to_owned(),
-                    key_type,
-                })
-            })
+            .map(|field| Key::of_field(field, kind))
             .collect::<Result<Vec<_>, String>>()
             .map_err(|what| Error::definition(name.as_str(), what))?;
         Definition::new(

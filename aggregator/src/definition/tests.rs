@@ -1,6 +1,6 @@
 use super::*;
 use crate::table::RollupTable;
-use crate::testing::{default_definitions, filtered};
+use crate::testing::{default_definitions, filtered, keyed};
 
 fn resolve(table: Value, kind: StreamKind) -> Result<Definition> {
     let table: RollupTable =
@@ -38,6 +38,7 @@ fn the_table_of_the_manual_is_the_default_stats() {
 fn the_canonical_form_is_read_back() {
     let mut definitions = default_definitions();
     definitions.push(filtered(&["path"], Tz::UTC, "hour"));
+    definitions.push(keyed(Tz::UTC));
     for definition in definitions {
         let value = definition.to_value();
         let text = value.to_string();
@@ -68,10 +69,34 @@ fn a_newer_or_unknown_form_is_refused() {
 #[test]
 fn what_is_wrong_is_named() {
     refuse(|t| t["by"] = json!(["time"]), "time cannot be a key");
-    refuse(
-        |t| t["by"] = json!([{ "name": "class", "expr": "status / 100" }]),
-        "not supported yet",
-    );
+    let keys = [
+        (
+            json!({ "name": "class", "expr": "status / " }),
+            "key class: a field or a literal is expected",
+        ),
+        (
+            json!({ "name": "class", "expr": "status = 5" }),
+            "a value is expected, not a condition, at character 1",
+        ),
+        (
+            json!({ "name": "class", "expr": "path / 5" }),
+            "key class: path is text",
+        ),
+        (
+            json!({ "name": "day", "expr": "path_prefix(time, 1)" }),
+            "buckets already divide by time",
+        ),
+        (json!({ "name": "A b", "expr": "path" }), "key A b: "),
+        (
+            json!({ "name": "part", "expr": "regexp_capture(path, '(')" }),
+            "the pattern is wrong",
+        ),
+        (json!({ "name": "class" }), "missing field `expr`"),
+        (json!(5), "by lists field names and { name, expr }"),
+    ];
+    for (key, reason) in keys {
+        refuse(|t| t["by"] = json!([key.clone()]), reason);
+    }
     refuse(
         |t| t["by"] = json!(["path", "path"]),
         "two columns would be named path",
@@ -216,6 +241,41 @@ fn a_filter_has_one_spelling_and_plain_definitions_keep_theirs() {
             .iter()
             .all(|d| d.to_value()["version"] == 1)
     );
+}
+
+#[test]
+fn a_key_may_be_made_by_an_expression() {
+    let made = |expr: &str, kind| {
+        let table = json!({ "stream": "events", "by": [{ "name": "k", "expr": expr }], "measures": { "hits": "count" } });
+        resolve(table, kind).expect("a definition")
+    };
+    for (expr, access, documents, canonical) in [
+        (
+            "PATH_PREFIX(path,1)",
+            "text",
+            "text",
+            Some("path_prefix(path, 1)"),
+        ),
+        ("status/100", "int64", "int64", Some("status / 100")),
+        ("status", "int16", "text", Some("status")),
+        ("k", "text", "text", None),
+    ] {
+        for (kind, key_type) in [
+            (StreamKind::Access, access),
+            (StreamKind::Documents, documents),
+        ] {
+            let definition = made(expr, kind);
+            let value = definition.to_value();
+            assert_eq!(value["by"][0]["type"], key_type, "{expr}");
+            assert_eq!(
+                value["by"][0].get("expr").and_then(Value::as_str),
+                canonical
+            );
+            assert_eq!(value["version"], if canonical.is_some() { 2 } else { 1 });
+        }
+    }
+    let fields = made("regexp_capture(lower(path), '/(.)')", StreamKind::Access).fields();
+    assert_eq!(fields, ["path"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::cells::{Filter, Projection};
 use crate::error::Result;
 use crate::read::{compare, merge};
 use crate::testing::{
-    Event, Random, batch, default_definitions, events, filtered, recompute, rows, zoned,
+    Event, Random, batch, default_definitions, events, filtered, keyed, recompute, rows, zoned,
 };
 use bytes::Bytes;
 use chrono_tz::Tz;
@@ -32,9 +32,10 @@ fn sections(image: &TileImage, level: Level) -> Vec<&Section> {
         .collect()
 }
 
-/// The defaults, and one definition with every kind of measure.
+/// The defaults, one definition with keys of every kind, one with measures of every kind.
 fn every_kind() -> Vec<Definition> {
     let mut definitions = default_definitions();
+    definitions.push(keyed(Tz::Europe__Berlin));
     definitions.push(filtered(&["site", "path"], Tz::UTC, "hour"));
     definitions
 }
