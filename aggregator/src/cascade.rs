@@ -2,19 +2,24 @@
 //!
 //! Every level is deltas of the events given, never totals. A measure that enters at a coarser
 //! level is made from the events of that level's cells and cascades upward from there. Columns of
-//! events that several rollups need are read once.
+//! events that several rollups need are read once. A filtered measure is made from groups of the
+//! events that pass; the cells, their keys and their own counts do not depend on filters.
 
-use arrow::array::RecordBatch;
+mod shared;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::calendar::{Calendar, Cursor, Level};
+use arrow::array::RecordBatch;
+
+use crate::calendar::{Cursor, Level};
 use crate::cells::{CellSet, Cells};
 use crate::column::{Column, EventValues};
-use crate::definition::{Component, Definition, KeyType, Number};
+use crate::definition::{Component, Definition};
 use crate::error::Result;
 use crate::group::{Grouping, group};
-use crate::intern::{Identities, KeyValues, Numbers, bucket_ranks, coupons, keys, times};
-use crate::state::Layout;
+use crate::intern::{KeyValues, keys};
+use shared::{Coupons, Shared, distinct_fields, lookup, number_of};
 
 /// Cascades events through every level of each rollup, in one pass over the columns they share.
 ///
@@ -47,130 +52,6 @@ pub fn chunk_cells(
     })
 }
 
-/// A small map by equality: there are a handful of columns.
-type Assoc<K, V> = Vec<(K, V)>;
-
-fn lookup<'a, K: PartialEq<Q>, Q: ?Sized, V>(assoc: &'a Assoc<K, V>, key: &Q) -> &'a V {
-    &assoc
-        .iter()
-        .find(|(k, _)| k == key)
-        .expect("BUG: every column a definition needs was read")
-        .1
-}
-
-/// A dictionary of coupons, and per field the coupon of each event.
-type Coupons = (Arc<Vec<u64>>, Vec<Vec<u32>>);
-
-/// What the definitions need of the events, each thing once.
-struct Shared {
-    rows: usize,
-    numbers: Assoc<Number, Numbers>,
-    buckets: Assoc<(Number, Layout), Vec<u32>>,
-    key_values: Assoc<(String, KeyType), KeyValues>,
-    /// By list of fields.
-    coupons: Assoc<Vec<String>, Coupons>,
-    /// By calendar and level: the bucket of each event.
-    ranks: Assoc<(Calendar, Level), (Vec<u32>, Vec<i64>)>,
-}
-
-impl Shared {
-    fn of(definitions: &[&Definition], events: &[RecordBatch]) -> Result<Self> {
-        let rows = events.iter().map(RecordBatch::num_rows).sum();
-        let times = times(events, rows)?;
-        let mut shared = Self {
-            rows,
-            numbers: Vec::new(),
-            buckets: Vec::new(),
-            key_values: Vec::new(),
-            coupons: Vec::new(),
-            ranks: Vec::new(),
-        };
-        let mut identities: Assoc<String, Identities> = Vec::new();
-        for definition in definitions {
-            for key in definition.by() {
-                let name = (key.name.clone(), key.key_type);
-                if !shared.key_values.iter().any(|(k, _)| *k == name) {
-                    let values = KeyValues::of(events, rows, &key.name, key.key_type)?;
-                    shared.key_values.push((name, values));
-                }
-            }
-            for component in definition.components() {
-                shared.read(definition, component, events)?;
-            }
-            let fields = distinct_fields(definition);
-            for field in &fields {
-                if !identities.iter().any(|(k, _)| k == field) {
-                    identities.push((field.clone(), Identities::of(events, rows, field)?));
-                }
-            }
-            if !shared.coupons.iter().any(|(k, _)| *k == fields) {
-                let own: Vec<&Identities> = fields.iter().map(|f| lookup(&identities, f)).collect();
-                let (dictionary, per_event) = coupons(&own);
-                shared
-                    .coupons
-                    .push((fields, (Arc::new(dictionary), per_event)));
-            }
-            for level in definition
-                .levels()
-                .iter()
-                .filter(|l| definition.source(**l).is_none())
-            {
-                let name = (definition.calendar(), *level);
-                if !shared.ranks.iter().any(|(k, _)| *k == name) {
-                    shared
-                        .ranks
-                        .push((name, bucket_ranks(&times, name.0, name.1)));
-                }
-            }
-        }
-        Ok(shared)
-    }
-
-    /// Reads what a component is made of. Numbers come before their histograms in a definition.
-    fn read(
-        &mut self,
-        definition: &Definition,
-        component: &Component,
-        events: &[RecordBatch],
-    ) -> Result<()> {
-        match component {
-            Component::Numeric { field, .. } if !self.numbers.iter().any(|(k, _)| k == field) => {
-                self.numbers
-                    .push((field.clone(), Numbers::of(events, self.rows, field)?));
-            }
-            Component::Histogram {
-                layout, numeric, ..
-            } => {
-                let name = (number_of(definition, *numeric).clone(), *layout);
-                if !self.buckets.iter().any(|(k, _)| *k == name) {
-                    let index = lookup(&self.numbers, &name.0).buckets(*layout, name.0.scaled);
-                    self.buckets.push((name, index));
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-fn number_of(definition: &Definition, component: usize) -> &Number {
-    match &definition.components()[component] {
-        Component::Numeric { field, .. } => field,
-        _ => unreachable!("BUG: a histogram refers to its numbers"),
-    }
-}
-
-fn distinct_fields(definition: &Definition) -> Vec<String> {
-    let field = |c: &Component| {
-        if let Component::Distinct { field, .. } = c {
-            Some(field.clone())
-        } else {
-            None
-        }
-    };
-    definition.components().iter().filter_map(field).collect()
-}
-
 /// One level under way.
 struct Made {
     level: Level,
@@ -198,7 +79,7 @@ impl<'a> Run<'a> {
         let columns: Vec<&KeyValues> = definition
             .by()
             .iter()
-            .map(|k| lookup(&shared.key_values, &(k.name.clone(), k.key_type)))
+            .map(|k| lookup(&shared.key_values, &(k.value(), k.key_type)))
             .collect();
         let (key_ids, keys) = keys(&columns, shared.rows)?;
         let fields = distinct_fields(definition);
@@ -341,9 +222,21 @@ impl<'a> Run<'a> {
     }
 
     fn of_events(&self, component: &Component, level: Level, groups: &Grouping) -> Column {
+        let groups = match self.definition.filter_of(component) {
+            None => Cow::Borrowed(groups),
+            Some(filter) => {
+                let passing: &Vec<bool> = lookup(&self.shared.passing, filter);
+                Cow::Owned(groups.passing(passing))
+            }
+        };
         let values = match component {
+            Component::Count { .. } => EventValues::Events,
             Component::Numeric { field, .. } => {
                 EventValues::Numbers(lookup(&self.shared.numbers, field))
+            }
+            Component::Squares { numeric, .. } => {
+                let field = number_of(self.definition, *numeric);
+                EventValues::Squares(lookup(&self.shared.numbers, field))
             }
             Component::Histogram {
                 layout, numeric, ..
@@ -361,7 +254,7 @@ impl<'a> Run<'a> {
                 EventValues::Coupons(&self.coupons.1[nth])
             }
         };
-        Column::of_events(&values, groups, component.range_at(level), &self.coupons.0)
+        Column::of_events(&values, &groups, component.range_at(level), &self.coupons.0)
     }
 
     fn cells(

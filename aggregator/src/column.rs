@@ -7,10 +7,12 @@
 mod buckets;
 mod numeric;
 mod sets;
+mod squares;
 
 pub(crate) use buckets::Buckets;
 pub(crate) use numeric::Numeric;
 pub(crate) use sets::Sets;
+pub(crate) use squares::{Squares, square};
 
 use crate::calendar::Level;
 use crate::definition::Component;
@@ -28,7 +30,10 @@ pub(crate) const NO_COUPON: u32 = u32::MAX;
 /// The states of one component.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Column {
+    /// Events that passed a filter.
+    Counts(Vec<u64>),
     Numeric(Numeric),
+    Squares(Squares),
     Buckets(Buckets),
     Sets(Sets),
 }
@@ -36,7 +41,10 @@ pub(crate) enum Column {
 /// What a component is made of, per event.
 #[derive(Debug)]
 pub(crate) enum EventValues<'a> {
+    /// Nothing: they are counted.
+    Events,
     Numbers(&'a Numbers),
+    Squares(&'a Numbers),
     /// Bucket of each event, [`NO_BUCKET`] or [`OVERFLOWS`].
     Buckets(&'a [u32], Layout),
     /// Coupon id of each event or [`NO_COUPON`].
@@ -47,10 +55,12 @@ impl Column {
     /// No cells.
     pub(crate) fn empty(component: &Component, level: Level) -> Self {
         match component {
+            Component::Count { .. } => Self::Counts(Vec::new()),
             Component::Numeric { .. } => Self::Numeric(Numeric {
                 range: component.range_at(level).then(Default::default),
                 ..Numeric::default()
             }),
+            Component::Squares { .. } => Self::Squares(Squares::default()),
             Component::Histogram { layout, .. } => Self::Buckets(Buckets::new(*layout)),
             Component::Distinct { .. } => Self::Sets(Sets::new()),
         }
@@ -64,9 +74,13 @@ impl Column {
         coupons: &[u64],
     ) -> Self {
         match values {
+            EventValues::Events => {
+                Self::Counts(groups.iter().map(|events| events.len() as u64).collect())
+            }
             EventValues::Numbers(numbers) => {
                 Self::Numeric(Numeric::of_events(numbers, groups, range))
             }
+            EventValues::Squares(numbers) => Self::Squares(Squares::of_events(numbers, groups)),
             EventValues::Buckets(index, layout) => {
                 Self::Buckets(Buckets::of_events(index, *layout, groups))
             }
@@ -77,7 +91,9 @@ impl Column {
     /// The states of groups of cells. `range` says whether the coarser level has extremes.
     pub(crate) fn reduce(&self, groups: &Grouping, range: bool, coupons: &[u64]) -> Self {
         match self {
+            Self::Counts(c) => Self::Counts(groups.iter().map(|cells| sum_of(c, cells)).collect()),
             Self::Numeric(c) => Self::Numeric(c.reduce(groups, range)),
+            Self::Squares(c) => Self::Squares(c.reduce(groups)),
             Self::Buckets(c) => Self::Buckets(c.reduce(groups)),
             Self::Sets(c) => Self::Sets(c.reduce(groups, coupons)),
         }
@@ -86,7 +102,9 @@ impl Column {
     /// Some cells, in the order given.
     pub(crate) fn take(&self, cells: &[u32]) -> Self {
         match self {
+            Self::Counts(c) => Self::Counts(gather(c, cells)),
             Self::Numeric(c) => Self::Numeric(c.take(cells)),
+            Self::Squares(c) => Self::Squares(c.take(cells)),
             Self::Buckets(c) => Self::Buckets(c.take(cells)),
             Self::Sets(c) => Self::Sets(c.take(cells)),
         }
@@ -96,7 +114,9 @@ impl Column {
     /// `coupon_map` gives the other's coupon ids their ids here.
     pub(crate) fn append(&mut self, other: &Self, before: usize, cells: usize, coupon_map: &[u32]) {
         match (self, other) {
+            (Self::Counts(a), Self::Counts(b)) => a.extend_from_slice(b),
             (Self::Numeric(a), Self::Numeric(b)) => a.append(b, before, cells),
+            (Self::Squares(a), Self::Squares(b)) => a.append(b),
             (Self::Buckets(a), Self::Buckets(b)) => a.append(b, before, cells),
             (Self::Sets(a), Self::Sets(b)) => a.append(b, before, coupon_map),
             _ => unreachable!("BUG: columns of one component are of one kind"),
@@ -105,11 +125,13 @@ impl Column {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
+            Self::Counts(c) => c.len() * 8,
             Self::Numeric(c) => {
                 c.n.len() * 24
                     + c.unfit.len() * 8
                     + c.range.as_ref().map_or(0, |(min, _)| min.len() * 32)
             }
+            Self::Squares(c) => c.sums.len() * 32,
             Self::Buckets(c) => c.offsets.len() * 8 + c.index.len() * 12 + c.overflow.len() * 8,
             Self::Sets(c) => {
                 c.offsets.len() * 8 + c.ids.len() * 4 + c.dense_cells.len() * 12 + c.bodies.len()
@@ -117,10 +139,24 @@ impl Column {
         }
     }
 
+    pub(crate) fn counts(&self) -> &[u64] {
+        match self {
+            Self::Counts(c) => c,
+            _ => unreachable!("BUG: a filtered count has a column of counts"),
+        }
+    }
+
     pub(crate) fn numeric(&self) -> &Numeric {
         match self {
             Self::Numeric(c) => c,
             _ => unreachable!("BUG: a numeric component has a numeric column"),
+        }
+    }
+
+    pub(crate) fn squares(&self) -> &Squares {
+        match self {
+            Self::Squares(c) => c,
+            _ => unreachable!("BUG: a component of squares has their column"),
         }
     }
 
@@ -177,10 +213,10 @@ fn reduce_or_zero(values: &[u64], groups: &Grouping) -> Vec<u64> {
     if values.is_empty() {
         return Vec::new();
     }
-    let sum = |cells: &[u32]| {
-        cells
-            .iter()
-            .fold(0_u64, |sum, c| sum.wrapping_add(values[*c as usize]))
-    };
-    sparse_zeros(groups.iter().map(sum).collect())
+    sparse_zeros(groups.iter().map(|cells| sum_of(values, cells)).collect())
+}
+
+fn sum_of(values: &[u64], cells: &[u32]) -> u64 {
+    let add = |sum: u64, cell: &u32| sum.wrapping_add(values[*cell as usize]);
+    cells.iter().fold(0, add)
 }

@@ -10,83 +10,30 @@
 mod component;
 mod defaults;
 mod form;
+mod key;
 
 pub(crate) use component::Component;
 pub use defaults::defaults;
+pub(crate) use key::column_type;
+pub use key::{Key, KeyType};
 
 use std::collections::HashSet;
 
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use storage::{ColumnType, Name, RollupMeta, StreamKind, access_fields};
+use storage::{ColumnType, Name, RollupMeta, StreamKind};
 
 use crate::calendar::{Calendar, Level, WeekStart};
 use crate::error::{Error, Result};
+use crate::expression::Condition;
 use crate::state::Layout;
 use component::components_of;
 use form::{Form, measure_value};
 
-/// The version of the canonical form; a reader refuses a newer one.
-const FORM: u64 = 1;
-
-/// The type of a key column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyType {
-    /// Text; any other type is rendered as text.
-    Text,
-    /// 16-bit integer (an access log's `status`).
-    Int16,
-    /// 64-bit integer.
-    Int64,
-}
-
-impl KeyType {
-    /// The type a field has as a key: that of its column in an access log, text anywhere else.
-    pub(crate) fn of(field: &str, kind: StreamKind) -> Result<Self, String> {
-        match column_type(field, kind) {
-            None | Some(ColumnType::Text) => Ok(Self::Text),
-            Some(ColumnType::Int16) => Ok(Self::Int16),
-            Some(ColumnType::Int64) => Ok(Self::Int64),
-            Some(_) => Err(format!(
-                "{field} cannot be a key: buckets already divide by time"
-            )),
-        }
-    }
-
-    /// The Arrow type of its column.
-    pub fn arrow(self) -> arrow::datatypes::DataType {
-        match self {
-            Self::Text => ColumnType::Text.arrow(),
-            Self::Int16 => ColumnType::Int16.arrow(),
-            Self::Int64 => ColumnType::Int64.arrow(),
-        }
-    }
-}
-
-fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
-    if field == storage::TIME {
-        return Some(ColumnType::Time);
-    }
-    if kind != StreamKind::Access {
-        return None;
-    }
-    access_fields()
-        .into_iter()
-        .find(|c| &*c.name == field)
-        .map(|c| c.column_type)
-}
-
-/// A key column.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Key {
-    /// The field it takes its value from, and its name as a column.
-    pub name: String,
-    /// Its type.
-    #[serde(rename = "type")]
-    pub key_type: KeyType,
-}
+/// The newest version of the canonical form; a reader refuses a newer one. A definition has the
+/// version that first knew what it uses: 2 brought filters, the variance and expressions as keys.
+const FORM: u64 = 2;
 
 /// A field that is counted as a number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -125,6 +72,10 @@ pub enum MeasureKind {
     Max(Number),
     /// Sum by number of values.
     Mean(Number),
+    /// The sample variance, SQL's `variance` and `var_samp`: the squares of the distances from the
+    /// mean, by one less than their number. Null below two values. It is kept as exact integers
+    /// (number, sum, sum of squares) and becomes a double when it is read.
+    Variance(Number),
     /// Count, sum, mean, smallest, largest and quantiles.
     Histogram {
         /// The field.
@@ -148,8 +99,9 @@ impl MeasureKind {
             Self::Min(_) => ("min", 2),
             Self::Max(_) => ("max", 3),
             Self::Mean(_) => ("mean", 4),
-            Self::Histogram { .. } => ("histogram", 5),
-            Self::Distinct { .. } => ("distinct", 6),
+            Self::Variance(_) => ("variance", 5),
+            Self::Histogram { .. } => ("histogram", 6),
+            Self::Distinct { .. } => ("distinct", 7),
         }
     }
 }
@@ -163,6 +115,23 @@ pub struct Measure {
     pub kind: MeasureKind,
     /// The finest level that has it.
     pub from: Level,
+    /// The events that it counts, every one by default.
+    pub filter: Option<Condition>,
+}
+
+impl Measure {
+    /// The number that it computes something of.
+    fn number(&self) -> Option<&Number> {
+        match &self.kind {
+            MeasureKind::Sum(field)
+            | MeasureKind::Min(field)
+            | MeasureKind::Max(field)
+            | MeasureKind::Mean(field)
+            | MeasureKind::Variance(field)
+            | MeasureKind::Histogram { field, .. } => Some(field),
+            MeasureKind::Count | MeasureKind::Distinct { .. } => None,
+        }
+    }
 }
 
 /// A rollup's definition, resolved and checked.
@@ -286,13 +255,24 @@ impl Definition {
     pub fn to_value(&self) -> Value {
         let measures: Vec<Value> = self.measures.iter().map(measure_value).collect();
         json!({
-            "version": FORM,
+            "version": self.form(),
             "by": self.by,
             "levels": self.levels,
             "timezone": self.timezone.name(),
             "week": self.week,
             "measures": measures,
         })
+    }
+
+    /// The first version of the canonical form that knows all it uses.
+    fn form(&self) -> u64 {
+        let is_new = |m: &Measure| m.filter.is_some() || matches!(m.kind, MeasureKind::Variance(_));
+        let is_made = |key: &Key| key.expr.is_some();
+        if self.measures.iter().any(is_new) || self.by.iter().any(is_made) {
+            FORM
+        } else {
+            1
+        }
     }
 
     /// The rollup's name, the schema of its level tables.
@@ -346,18 +326,15 @@ impl Definition {
 
     /// The fields of an event that it reads, `time` apart.
     pub fn fields(&self) -> Vec<String> {
-        let mut fields: Vec<String> = self.by.iter().map(|key| key.name.clone()).collect();
+        let keys = self.by.iter().map(|key| key.value().field().to_owned());
+        let mut fields: Vec<String> = keys.collect();
         for measure in &self.measures {
-            match &measure.kind {
-                MeasureKind::Count => {}
-                MeasureKind::Sum(f)
-                | MeasureKind::Min(f)
-                | MeasureKind::Max(f)
-                | MeasureKind::Mean(f) => {
-                    fields.push(f.field.clone());
-                }
-                MeasureKind::Histogram { field, .. } => fields.push(field.field.clone()),
-                MeasureKind::Distinct { field } => fields.push(field.clone()),
+            fields.extend(measure.number().map(|number| number.field.clone()));
+            if let MeasureKind::Distinct { field } = &measure.kind {
+                fields.push(field.clone());
+            }
+            if let Some(filter) = &measure.filter {
+                filter.add_fields(&mut fields);
             }
         }
         fields.sort_unstable();
@@ -374,37 +351,20 @@ impl Definition {
         xxhash_rust::xxh3::xxh3_64(self.to_value().to_string().as_bytes())
     }
 
-    /// The components that a measure is made of.
+    /// The components that a measure is made of: its numbers, then what is its own.
     pub(crate) fn components_for(&self, measure: &Measure) -> Vec<usize> {
-        let numeric = |number: &Number| {
-            let found = self
-                .components
-                .iter()
-                .position(|c| matches!(c, Component::Numeric { field, .. } if field == number));
-            found.expect("BUG: every number has its component")
-        };
-        match &measure.kind {
-            MeasureKind::Count => Vec::new(),
-            MeasureKind::Sum(f)
-            | MeasureKind::Min(f)
-            | MeasureKind::Max(f)
-            | MeasureKind::Mean(f) => vec![numeric(f)],
-            MeasureKind::Histogram {
-                field: f,
-                layout: l,
-            } => {
-                let base = numeric(f);
-                let own = self.components.iter().position(
-                    |c| matches!(c, Component::Histogram { layout, numeric, .. } if layout == l && *numeric == base),
-                );
-                vec![base, own.expect("BUG: every histogram has its component")]
+        component::of_measure(&self.components, measure)
+    }
+
+    /// The events that a component is made of.
+    pub(crate) fn filter_of<'a>(&'a self, component: &'a Component) -> Option<&'a Condition> {
+        match component {
+            Component::Count { filter, .. } => Some(filter),
+            Component::Numeric { filter, .. } | Component::Distinct { filter, .. } => {
+                filter.as_ref()
             }
-            MeasureKind::Distinct { field: f } => {
-                let own = self
-                    .components
-                    .iter()
-                    .position(|c| matches!(c, Component::Distinct { field, .. } if field == f));
-                vec![own.expect("BUG: every distinct count has its component")]
+            Component::Squares { numeric, .. } | Component::Histogram { numeric, .. } => {
+                self.filter_of(&self.components[*numeric])
             }
         }
     }

@@ -28,6 +28,18 @@ impl Grouping {
             .map(|o| self.order[*o as usize] as usize)
     }
 
+    /// The same groups with the items that pass, some perhaps without any.
+    pub(crate) fn passing(&self, passing: &[bool]) -> Self {
+        let mut order = Vec::new();
+        let mut offsets = Vec::with_capacity(self.offsets.len());
+        offsets.push(0);
+        for items in self.iter() {
+            order.extend(items.iter().filter(|item| passing[**item as usize]));
+            offsets.push(order.len() as u32);
+        }
+        Self { order, offsets }
+    }
+
     /// Groups of groups, as groups of the finer one's items.
     pub(crate) fn over(&self, finer: &Self) -> Self {
         let mut order = Vec::with_capacity(finer.order.len());

@@ -21,7 +21,7 @@ use crate::column::NO_COUPON;
 use crate::error::{Error, Result};
 
 /// Any column as text.
-fn as_text(array: &ArrayRef) -> Result<StringArray> {
+pub(crate) fn as_text(array: &ArrayRef) -> Result<StringArray> {
     if let Some(binary) = array.as_binary_opt::<i32>() {
         return Ok(binary
             .iter()

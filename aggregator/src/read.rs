@@ -73,7 +73,9 @@ pub(crate) fn columns_of(measure: &Measure) -> Vec<Field> {
         MeasureKind::Sum(f) | MeasureKind::Min(f) | MeasureKind::Max(f) => {
             vec![Field::new(name, value(f.scaled), true)]
         }
-        MeasureKind::Mean(_) => vec![Field::new(name, DataType::Float64, true)],
+        MeasureKind::Mean(_) | MeasureKind::Variance(_) => {
+            vec![Field::new(name, DataType::Float64, true)]
+        }
         MeasureKind::Histogram { field, .. } => {
             let own = |suffix: &str, data_type: DataType| {
                 Field::new(format!("{name}_{suffix}"), data_type, true)

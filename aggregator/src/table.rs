@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use storage::{Name, StreamKind};
 
 use crate::calendar::{Level, WeekStart};
-use crate::definition::{Definition, Key, KeyType, Measure, MeasureKind, Number};
+use crate::definition::{Definition, Key, Measure, MeasureKind, Number};
 use crate::error::{Error, Result};
+use crate::expression::{Condition, Expression};
 use crate::state::Layout;
 
 const DIGITS_DEFAULT: u8 = 2;
@@ -21,7 +22,7 @@ const MAX_DEFAULT: u64 = 1 << 40;
 pub struct RollupTable {
     /// The stream it counts.
     pub stream: String,
-    /// Key fields; none counts everything together.
+    /// Key fields, and keys made by an expression; none counts everything together.
     #[serde(default)]
     pub by: Vec<Value>,
     /// Levels, every one by default.
@@ -43,6 +44,14 @@ pub struct RollupTable {
     pub measures: Map<String, Value>,
 }
 
+/// A key written as a table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyTable {
+    name: String,
+    expr: String,
+}
+
 /// A measure written as a table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,7 +62,7 @@ struct MeasureTable {
     from: Option<Level>,
     digits: Option<u8>,
     max: Option<Value>,
-    filter: Option<Value>,
+    filter: Option<String>,
 }
 
 impl RollupTable {
@@ -104,14 +113,17 @@ impl RollupTable {
 
 fn key_of(value: &Value, kind: StreamKind) -> Result<Key, String> {
     match value {
-        Value::String(field) => Ok(Key {
-            name: field.clone(),
-            key_type: KeyType::of(field, kind)?,
-        }),
+        Value::String(field) => Key::of_field(field, kind),
         Value::Object(_) => {
-            Err("keys made by an expression are not supported yet; name a field".to_owned())
+            let table: KeyTable = serde_json::from_value(value.clone())
+                .map_err(|e| format!("a key is a field or {{ name, expr }}: {e}"))?;
+            Expression::parse(&table.expr)
+                .and_then(|expr| Key::made(&table.name, expr, kind))
+                .map_err(|e| format!("key {}: {e}", table.name))
         }
-        other => Err(format!("by lists field names, not {other}")),
+        other => Err(format!(
+            "by lists field names and {{ name, expr }}, not {other}"
+        )),
     }
 }
 
@@ -121,12 +133,16 @@ fn measure_of(
     kind: StreamKind,
     finest: Level,
 ) -> Result<Measure, String> {
-    let (what, from) = match value {
-        Value::String(text) => (function(text, kind)?, None),
+    let (what, from, filter) = match value {
+        Value::String(text) => (function(text, kind)?, None, None),
         Value::Object(_) => {
             let table: MeasureTable =
                 serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
-            table_measure(&table, kind)?
+            (
+                table_measure(&table, kind)?,
+                table.from,
+                filter_of(&table, kind)?,
+            )
         }
         other => {
             return Err(format!(
@@ -138,20 +154,23 @@ fn measure_of(
         name: name.to_owned(),
         kind: what,
         from: from.unwrap_or(finest).max(finest),
+        filter,
     })
 }
 
-fn table_measure(
-    table: &MeasureTable,
-    kind: StreamKind,
-) -> Result<(MeasureKind, Option<Level>), String> {
-    if table.filter.is_some() {
-        return Err("filter is not supported yet; leave it out".to_owned());
-    }
+fn filter_of(table: &MeasureTable, kind: StreamKind) -> Result<Option<Condition>, String> {
+    let Some(text) = &table.filter else {
+        return Ok(None);
+    };
+    let read = Condition::parse(text).and_then(|filter| filter.check(kind).map(|()| filter));
+    read.map(Some).map_err(|e| format!("filter: {e}"))
+}
+
+fn table_measure(table: &MeasureTable, kind: StreamKind) -> Result<MeasureKind, String> {
     if table.histogram.is_none() && (table.digits.is_some() || table.max.is_some()) {
         return Err("digits and max belong to a histogram".to_owned());
     }
-    let what = match (&table.of, &table.histogram, &table.distinct) {
+    Ok(match (&table.of, &table.histogram, &table.distinct) {
         (Some(of), None, None) => function(of, kind)?,
         (None, Some(field), None) => {
             let digits = table.digits.unwrap_or(DIGITS_DEFAULT);
@@ -166,17 +185,15 @@ fn table_measure(
             field: field.clone(),
         },
         _ => return Err("a table has one of \"of\", \"histogram\" and \"distinct\"".to_owned()),
-    };
-    Ok((what, table.from))
+    })
 }
 
-/// Reads `count`, `sum(f)`, `min(f)`, `max(f)` and `mean(f)`.
+/// Reads `count`, `sum(f)`, `min(f)`, `max(f)`, `mean(f)` and `variance(f)`.
 fn function(text: &str, kind: StreamKind) -> Result<MeasureKind, String> {
     if text == "count" {
         return Ok(MeasureKind::Count);
     }
-    let known =
-        "write count, sum(f), min(f), max(f), mean(f), { histogram = f } or { distinct = f }";
+    let known = "write count, sum(f), min(f), max(f), mean(f), variance(f), { histogram = f } or { distinct = f }";
     let Some((function, field)) = text.strip_suffix(')').and_then(|t| t.split_once('(')) else {
         return Err(format!("{text:?} is not a measure; {known}"));
     };
@@ -186,7 +203,7 @@ fn function(text: &str, kind: StreamKind) -> Result<MeasureKind, String> {
         "min" => Ok(MeasureKind::Min(field)),
         "max" => Ok(MeasureKind::Max(field)),
         "mean" => Ok(MeasureKind::Mean(field)),
-        "variance" => Err("variance is not supported yet".to_owned()),
+        "variance" => Ok(MeasureKind::Variance(field)),
         other => Err(format!("{other:?} is not a function of measures; {known}")),
     }
 }

@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::calendar::Level;
 use crate::cells::{Cells, KeyValue};
-use crate::definition::{Definition, defaults};
+use crate::definition::{Definition, Measure, MeasureKind, defaults};
 use crate::state::{Distinct, Histogram, Layout};
 use crate::table::RollupTable;
 
@@ -148,12 +148,45 @@ pub(crate) fn zoned(by: &[&str], zone: Tz, histogram_from: &str) -> Definition {
     }))
 }
 
-/// One cell of the recompute.
-#[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct NaiveCell {
-    hits: u64,
-    values: Vec<i64>,
-    hosts: BTreeSet<String>,
+/// Keys made by expressions.
+pub(crate) fn keyed(zone: Tz) -> Definition {
+    definition(json!({
+        "stream": "events", "timezone": zone.name(),
+        "by": [
+            { "name": "section", "expr": "path_prefix(path, 1)" },
+            { "name": "class", "expr": "status / 100" },
+            { "name": "even", "expr": "regexp_capture(path, '([0-9]*[02468])$')" },
+            { "name": "verb", "expr": "lower(method)" },
+        ],
+        "measures": {
+            "hits": "count",
+            "errors": { "of": "count", "filter": "status >= 500" },
+            "visitors": { "distinct": "host", "from": "hour" },
+        },
+    }))
+}
+
+/// Every kind of measure, filtered and not.
+pub(crate) fn filtered(by: &[&str], zone: Tz, from: &str) -> Definition {
+    definition(json!({
+        "stream": "events", "by": by, "timezone": zone.name(),
+        "measures": {
+            "hits": "count",
+            "errors": { "of": "count", "filter": "status >= 500" },
+            "odd": { "of": "count", "filter": "status not in (200, 301)", "from": from },
+            "bytes": "sum(response_size)",
+            "page_bytes": { "of": "sum(response_size)", "filter": "path like '/page/1%' and 'GET' = method" },
+            "least": { "of": "min(response_size)", "filter": "500 <= status" },
+            "most": { "of": "max(response_size)", "filter": "site is null or response_size > 1000.5" },
+            "average": { "of": "mean(response_size)", "filter": "not (site = 'site1' or response_size <= 100)" },
+            "spread": "variance(response_size)",
+            "late_spread": { "of": "variance(response_size)", "filter": "status >= 500", "from": from },
+            "size": { "histogram": "response_size", "filter": "not (site = 'site1' or response_size <= 100)", "from": from },
+            "all_size": { "histogram": "response_size", "from": "day" },
+            "visitors": { "distinct": "host", "from": "hour" },
+            "victims": { "distinct": "host", "filter": "(status >= 500)", "from": from },
+        },
+    }))
 }
 
 /// What a level reads, cell by cell, as text.
@@ -161,34 +194,92 @@ pub(crate) type Rows = BTreeMap<(i64, Vec<KeyValue>), Vec<String>>;
 
 /// The cells of a level, from the events alone.
 pub(crate) fn recompute(definition: &Definition, level: Level, events: &[Event]) -> Rows {
-    let mut cells: BTreeMap<(i64, Vec<KeyValue>), NaiveCell> = BTreeMap::new();
+    let mut cells: BTreeMap<(i64, Vec<KeyValue>), Vec<&Event>> = BTreeMap::new();
     let calendar = definition.calendar();
-    let text = |value: &Option<String>| value.clone().map_or(KeyValue::Null, KeyValue::Text);
     for event in events {
-        let key = definition
-            .by()
-            .iter()
-            .map(|key| match &*key.name {
-                "site" => text(&event.site),
-                "path" => text(&event.path),
-                "method" => text(&event.method),
-                "status" => event
-                    .status
-                    .map_or(KeyValue::Null, |s| KeyValue::Int(s.into())),
-                other => panic!("no such key: {other}"),
-            })
-            .collect();
-        let cell = cells
+        let keys = definition.by().iter();
+        let key = keys.map(|key| naive_key(&key.name, event)).collect();
+        cells
             .entry((calendar.bucket(level, event.time).start_us, key))
-            .or_default();
-        cell.hits += 1;
-        cell.values.extend(event.size);
-        cell.hosts.extend(event.host.clone());
+            .or_default()
+            .push(event);
     }
     cells
         .into_iter()
-        .map(|(at, cell)| (at, naive_row(definition, level, cell)))
+        .map(|(at, events)| (at, naive_row(definition, level, &events)))
         .collect()
+}
+
+fn naive_key(name: &str, event: &Event) -> KeyValue {
+    let text = |value: &Option<String>| value.clone().map_or(KeyValue::Null, KeyValue::Text);
+    match name {
+        "site" => text(&event.site),
+        "path" => text(&event.path),
+        "method" => text(&event.method),
+        "status" => event
+            .status
+            .map_or(KeyValue::Null, |s| KeyValue::Int(s.into())),
+        "section" => match &event.path {
+            Some(path) => {
+                let segment = path.split('/').nth(1).expect("a segment");
+                KeyValue::Text(format!("/{segment}"))
+            }
+            None => KeyValue::Null,
+        },
+        "class" => match event.status {
+            Some(status) => KeyValue::Int(i64::from(status / 100)),
+            None => KeyValue::Null,
+        },
+        "even" => match event.path.as_deref().and_then(|p| p.rsplit('/').next()) {
+            Some(page) if page.ends_with(['0', '2', '4', '6', '8']) => text(&Some(page.to_owned())),
+            _ => KeyValue::Null,
+        },
+        "verb" => text(&event.method.as_ref().map(|m| m.to_lowercase())),
+        other => panic!("no such key: {other}"),
+    }
+}
+
+/// What a condition says of an event.
+type Answer = fn(&Event) -> Option<bool>;
+
+/// Conditions in their canonical spelling, and what they mean, written out a second time.
+const CONDITIONS: [(&str, Answer); 5] = [
+    ("status >= 500", |e| Some(e.status? >= 500)),
+    ("not status in (200, 301)", |e| {
+        Some(![200, 301].contains(&e.status?))
+    }),
+    ("path like '/page/1%' and method = 'GET'", |e| {
+        let path = e.path.as_ref().map(|p| p.starts_with("/page/1"));
+        let method = e.method.as_ref().map(|m| m == "GET");
+        all([path, method])
+    }),
+    ("site is null or response_size > 1000.5", |e| {
+        any([Some(e.site.is_none()), e.size.map(|s| s >= 1_001)])
+    }),
+    ("not (site = 'site1' or response_size <= 100)", |e| {
+        let site = e.site.as_ref().map(|s| s == "site1");
+        Some(!any([site, e.size.map(|s| s <= 100)])?)
+    }),
+];
+
+fn any(answers: [Option<bool>; 2]) -> Option<bool> {
+    if answers.contains(&Some(true)) {
+        Some(true)
+    } else {
+        answers.iter().all(Option::is_some).then_some(false)
+    }
+}
+
+fn all(answers: [Option<bool>; 2]) -> Option<bool> {
+    Some(!any(answers.map(|answer| Some(!answer?)))?)
+}
+
+fn naive_passes(measure: &Measure, event: &Event) -> bool {
+    let Some(filter) = &measure.filter else {
+        return true;
+    };
+    let known = CONDITIONS.iter().find(|c| c.0 == filter.to_string());
+    known.expect("a known condition").1(event) == Some(true)
 }
 
 /// The highest value that shares two digits, by the definition of an HDR bucket.
@@ -200,39 +291,72 @@ fn highest(value: i64) -> i64 {
     (value / width + 1) * width - 1
 }
 
-fn naive_row(definition: &Definition, level: Level, mut cell: NaiveCell) -> Vec<String> {
-    cell.values.sort_unstable();
-    let values = &cell.values;
+fn naive_row(definition: &Definition, level: Level, events: &[&Event]) -> Vec<String> {
+    let measures = definition.measures().iter().filter(|m| m.from <= level);
+    let of_measure = |measure: &Measure| {
+        let passing = events.iter().filter(|event| naive_passes(measure, event));
+        naive_columns(&measure.kind, &passing.copied().collect::<Vec<_>>())
+    };
+    measures.flat_map(of_measure).collect()
+}
+
+/// The columns of one measure; numbers are sizes and what is told apart are hosts.
+fn naive_columns(kind: &MeasureKind, events: &[&Event]) -> Vec<String> {
+    let mut values: Vec<i64> = events.iter().filter_map(|event| event.size).collect();
+    values.sort_unstable();
     let or_null = |value: Option<i64>| value.map_or("null".to_owned(), |v| v.to_string());
     let sum = (!values.is_empty()).then(|| values.iter().sum::<i64>());
-    let mut row = Vec::new();
-    for field in crate::read::columns(definition, level) {
-        row.push(match &**field.name() {
-            "hits" => cell.hits.to_string(),
-            "bytes" | "size_sum" => or_null(sum),
-            "size_count" => values.len().to_string(),
-            "small" | "size_min" => or_null(values.first().copied()),
-            "size_max" => or_null(values.last().copied()),
-            "size_mean" => sum.map_or("null".to_owned(), |s| {
-                (s as f64 / values.len() as f64).to_string()
-            }),
-            "size_overflow" => values.iter().filter(|v| **v > 1 << 40).count().to_string(),
-            "size_p50" => or_null(naive_quantile(values, 50)),
-            "size_p90" => or_null(naive_quantile(values, 90)),
-            "size_p95" => or_null(naive_quantile(values, 95)),
-            "size_p99" => or_null(naive_quantile(values, 99)),
-            "size" => {
-                let mut state = Histogram::new(Layout::DEFAULT, false);
-                values.iter().for_each(|v| state.record(i128::from(*v)));
-                format!("{:?}", state.encode())
-            }
-            "visitors" if cell.hosts.len() <= 128 => cell.hosts.len().to_string(),
-            "visitors" => naive_set(&cell).count().to_string(),
-            "visitors_state" => format!("{:?}", naive_set(&cell).encode()),
-            _ => continue,
-        });
+    let mean = sum.map(|s| s as f64 / values.len() as f64);
+    let mean = mean.map_or("null".to_owned(), |m| m.to_string());
+    let (min, max) = (values.first().copied(), values.last().copied());
+    match kind {
+        MeasureKind::Count => vec![events.len().to_string()],
+        MeasureKind::Sum(_) => vec![or_null(sum)],
+        MeasureKind::Min(_) => vec![or_null(min)],
+        MeasureKind::Max(_) => vec![or_null(max)],
+        MeasureKind::Mean(_) => vec![mean],
+        MeasureKind::Variance(_) => vec![naive_variance(&values)],
+        MeasureKind::Histogram { .. } => {
+            let mut columns = vec![values.len().to_string(), or_null(sum), mean];
+            columns.extend([or_null(min), or_null(max)]);
+            columns.extend([50, 90, 95, 99].map(|p| or_null(naive_quantile(&values, p))));
+            let above = values.iter().filter(|v| **v > 1 << 40).count();
+            let mut state = Histogram::new(Layout::DEFAULT, false);
+            values.iter().for_each(|v| state.record(i128::from(*v)));
+            columns.extend([above.to_string(), format!("{:?}", state.encode())]);
+            columns
+        }
+        MeasureKind::Distinct { .. } => {
+            let hosts: BTreeSet<&String> = events.iter().filter_map(|e| e.host.as_ref()).collect();
+            let mut state = Distinct::new();
+            hosts
+                .iter()
+                .for_each(|h| state.insert(xxh3_64(h.as_bytes())));
+            let few = hosts.len() <= 128;
+            let count = if few {
+                hosts.len() as u64
+            } else {
+                state.count()
+            };
+            vec![count.to_string(), format!("{:?}", state.encode())]
+        }
     }
-    row
+}
+
+/// From every pair of values: half the mean of the squares of their distances.
+fn naive_variance(values: &[i64]) -> String {
+    let n = values.len() as i128;
+    if n < 2 {
+        return "null".to_owned();
+    }
+    let mut sum = 0;
+    for (nth, a) in values.iter().enumerate() {
+        let squares = values[..nth]
+            .iter()
+            .map(|b| i128::from(a.abs_diff(*b)).pow(2));
+        sum += squares.sum::<i128>();
+    }
+    (sum as f64 / (n * (n - 1)) as f64).to_string()
 }
 
 fn naive_quantile(sorted: &[i64], percent: usize) -> Option<i64> {
@@ -244,14 +368,6 @@ fn naive_quantile(sorted: &[i64], percent: usize) -> Option<i64> {
     } else {
         highest(value)
     })
-}
-
-fn naive_set(cell: &NaiveCell) -> Distinct {
-    let mut state = Distinct::new();
-    cell.hosts
-        .iter()
-        .for_each(|h| state.insert(xxh3_64(h.as_bytes())));
-    state
 }
 
 /// What the cells read, by way of the columns.

@@ -19,8 +19,10 @@
 //! shape      by bucket (minute, hour): cells of each bucket; keys as distances within a bucket
 //!            by key (day and coarser): distances of keys; buckets as distances within a key
 //! counts     events - 1
-//! numeric    events without a value; unfit values; sums where there is a value; from `range_from`
+//! count      events that passed a filter
+//! numeric    events without a value (or that did not pass); unfit values; sums where there is a value; from `range_from`
 //!            on, smallest where there are two or more, and spread where there are three or more
+//! squares    their sums where there are two or more values: lower halves, then upper ones
 //! histogram  for cells of three or more values whose extremes lie in two buckets: number of
 //!            buckets between, their distances, counts - 1 of all but the last; for cells with
 //!            values outside the layout: number of buckets, overflow, distances, counts - 1

@@ -1,7 +1,7 @@
 use super::*;
 use crate::read::{compare, merge};
 use crate::testing::{
-    Random, batch, default_definitions, definition, events, recompute, rows, zoned,
+    Random, batch, default_definitions, definition, events, filtered, keyed, recompute, rows, zoned,
 };
 use crate::{TileFile, encode};
 use chrono_tz::Tz;
@@ -98,6 +98,9 @@ fn any_division_of_a_history_reads_as_a_naive_recompute() {
                 &mut random,
             );
             check(&zoned(&[], zone, "day"), &all, &mut random);
+            check(&filtered(&["path"], zone, "hour"), &all, &mut random);
+            check(&keyed(zone), &all, &mut random);
+            check(&filtered(&["status"], zone, "day"), &all, &mut random);
         }
     }
 }
@@ -186,7 +189,7 @@ fn missing_columns_read_as_null_and_other_types_as_numbers_or_text() {
     .expect("a batch");
     let table: crate::RollupTable = serde_json::from_value(json!({
         "stream": "events", "by": ["user"], "levels": ["day"],
-        "measures": { "hits": "count", "total": "sum(ms)", "ms": { "histogram": "ms" }, "users": { "distinct": "user" } },
+        "measures": { "hits": "count", "total": "sum(ms)", "spread": "variance(ms)", "ms": { "histogram": "ms" }, "users": { "distinct": "user" } },
     }))
     .expect("a table");
     let name = storage::Name::new("sessions").expect("a name");
@@ -198,7 +201,7 @@ fn missing_columns_read_as_null_and_other_types_as_numbers_or_text() {
         .remove(0);
     let cells = set.level(Level::Day).expect("days");
     let names = [
-        "user", "hits", "total", "ms_count", "ms_min", "ms_p99", "users",
+        "user", "hits", "total", "spread", "ms_count", "ms_min", "ms_p99", "users",
     ];
     let read = crate::finalise(&definition, Level::Day, cells, &names).expect("columns");
     let text = arrow::util::pretty::pretty_format_batches(&[read])
@@ -209,9 +212,9 @@ fn missing_columns_read_as_null_and_other_types_as_numbers_or_text() {
     assert_eq!(
         rows,
         [
-            "|      | 1    |       | 0        |        |        | 0     |",
-            "| 5    | 4    | 6.75  | 4        | 0.25   | 3.0    | 2     |",
-            "| x    | 1    | 2.0   | 1        | 2.0    | 2.0    | 1     |",
+            "|      | 1    |       |          | 0        |        |        | 0     |",
+            "| 5    | 4    | 6.75  | 1.640625 | 4        | 0.25   | 3.0    | 2     |",
+            "| x    | 1    | 2.0   |          | 1        | 2.0    | 2.0    | 1     |",
         ],
         "{text}"
     );

@@ -1,18 +1,24 @@
-//! What measures are made of: the states that cells hold, each once per field.
+//! What measures are made of: the states that cells hold, each once per field and filter.
 
 use super::{Measure, MeasureKind, Number};
 use crate::calendar::Level;
+use crate::expression::Condition;
 use crate::state::Layout;
 
 /// One kind of state that cells hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Component {
+    /// Number of events that pass a filter; without one it is the cell's own count.
+    Count { filter: Condition, from: Level },
     /// Number of values, exact sum and, from `range_from`, the extremes.
     Numeric {
         field: Number,
+        filter: Option<Condition>,
         from: Level,
         range_from: Option<Level>,
     },
+    /// Exact sum of the squares; `numeric` is the component with the field's number and sum.
+    Squares { from: Level, numeric: usize },
     /// Counts by bucket of values; `numeric` is the component with the field's sum and extremes.
     Histogram {
         layout: Layout,
@@ -20,14 +26,20 @@ pub(crate) enum Component {
         numeric: usize,
     },
     /// A set of hashes.
-    Distinct { field: String, from: Level },
+    Distinct {
+        field: String,
+        filter: Option<Condition>,
+        from: Level,
+    },
 }
 
 impl Component {
     /// The finest level that has it.
     pub(crate) fn from(&self) -> Level {
         match self {
-            Self::Numeric { from, .. }
+            Self::Count { from, .. }
+            | Self::Numeric { from, .. }
+            | Self::Squares { from, .. }
             | Self::Histogram { from, .. }
             | Self::Distinct { from, .. } => *from,
         }
@@ -42,85 +54,115 @@ impl Component {
     pub(crate) fn range_at(&self, level: Level) -> bool {
         matches!(self, Self::Numeric { range_from: Some(from), .. } if level >= *from)
     }
-}
 
-/// The components of some measures, each once, entering where the first measure needs it.
-pub(super) fn components_of(measures: &[Measure]) -> Vec<Component> {
-    let mut components: Vec<Component> = Vec::new();
-    let numbers = measures.iter().filter_map(|m| match &m.kind {
-        MeasureKind::Sum(f) | MeasureKind::Mean(f) => Some((f, m.from, None)),
-        MeasureKind::Min(f) | MeasureKind::Max(f) | MeasureKind::Histogram { field: f, .. } => {
-            Some((f, m.from, Some(m.from)))
-        }
-        MeasureKind::Count | MeasureKind::Distinct { .. } => None,
-    });
-    for (number, level, range) in numbers {
-        let known = components.iter_mut().find_map(|c| match c {
-            Component::Numeric {
-                field,
-                from,
-                range_from,
-            } if field == number => Some((from, range_from)),
+    /// The component of the numbers that this one cannot be read without.
+    pub(crate) fn numeric(&self) -> Option<usize> {
+        match self {
+            Self::Squares { numeric, .. } | Self::Histogram { numeric, .. } => Some(*numeric),
             _ => None,
-        });
-        match known {
-            Some((from, range_from)) => {
-                *from = level.min(*from);
-                *range_from = match (*range_from, range) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
-            }
-            None => components.push(Component::Numeric {
-                field: number.clone(),
-                from: level,
-                range_from: range,
-            }),
         }
     }
+
+    /// Whether both are one state, wherever they enter.
+    fn is_same(&self, other: &Self) -> bool {
+        let mut twin = other.clone();
+        twin.enter(self);
+        let mut own = self.clone();
+        own.enter(other);
+        own == twin
+    }
+
+    /// Enters where the other one does, if that is finer; so with the extremes.
+    fn enter(&mut self, other: &Self) {
+        match self {
+            Self::Count { from, .. }
+            | Self::Numeric { from, .. }
+            | Self::Squares { from, .. }
+            | Self::Histogram { from, .. }
+            | Self::Distinct { from, .. } => *from = other.from().min(*from),
+        }
+        if let Self::Numeric {
+            range_from: mine, ..
+        } = self
+            && let Self::Numeric {
+                range_from: theirs, ..
+            } = other
+        {
+            *mine = match (*mine, *theirs) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+    }
+}
+
+/// The components of some measures, each once, entering where the first measure needs it; numbers
+/// come first.
+pub(super) fn components_of(measures: &[Measure]) -> Vec<Component> {
+    let mut components = Vec::new();
+    for numbers in measures.iter().filter_map(numbers_of) {
+        add(&mut components, numbers);
+    }
     for measure in measures {
-        let level = measure.from;
-        match &measure.kind {
-            MeasureKind::Histogram {
-                field: number,
-                layout: wanted,
-            } => {
-                let base = components
-                    .iter()
-                    .position(|c| matches!(c, Component::Numeric { field, .. } if field == number))
-                    .expect("BUG: numbers come first");
-                let known = components.iter_mut().find_map(|c| match c {
-                    Component::Histogram {
-                        layout,
-                        from,
-                        numeric,
-                    } if layout == wanted && *numeric == base => Some(from),
-                    _ => None,
-                });
-                match known {
-                    Some(from) => *from = level.min(*from),
-                    None => components.push(Component::Histogram {
-                        layout: *wanted,
-                        from: level,
-                        numeric: base,
-                    }),
-                }
-            }
-            MeasureKind::Distinct { field: wanted } => {
-                let known = components.iter_mut().find_map(|c| match c {
-                    Component::Distinct { field, from } if field == wanted => Some(from),
-                    _ => None,
-                });
-                match known {
-                    Some(from) => *from = level.min(*from),
-                    None => components.push(Component::Distinct {
-                        field: wanted.clone(),
-                        from: level,
-                    }),
-                }
-            }
-            _ => {}
+        let numeric = numbers_of(measure).map(|numbers| place(&components, &numbers));
+        if let Some(own) = own_of(measure, numeric) {
+            add(&mut components, own);
         }
     }
     components
+}
+
+/// The places of a measure's components: its numbers, then its own.
+pub(super) fn of_measure(components: &[Component], measure: &Measure) -> Vec<usize> {
+    let numeric = numbers_of(measure).map(|numbers| place(components, &numbers));
+    let own = own_of(measure, numeric).map(|own| place(components, &own));
+    numeric.into_iter().chain(own).collect()
+}
+
+fn numbers_of(measure: &Measure) -> Option<Component> {
+    let with_range = matches!(
+        measure.kind,
+        MeasureKind::Min(_) | MeasureKind::Max(_) | MeasureKind::Histogram { .. }
+    );
+    Some(Component::Numeric {
+        field: measure.number()?.clone(),
+        filter: measure.filter.clone(),
+        from: measure.from,
+        range_from: with_range.then_some(measure.from),
+    })
+}
+
+/// What a measure needs besides numbers.
+fn own_of(measure: &Measure, numeric: Option<usize>) -> Option<Component> {
+    let (from, filter) = (measure.from, measure.filter.clone());
+    match &measure.kind {
+        MeasureKind::Count => filter.map(|filter| Component::Count { filter, from }),
+        MeasureKind::Variance(_) => Some(Component::Squares {
+            from,
+            numeric: numeric?,
+        }),
+        MeasureKind::Histogram { layout, .. } => Some(Component::Histogram {
+            layout: *layout,
+            from,
+            numeric: numeric?,
+        }),
+        MeasureKind::Distinct { field } => Some(Component::Distinct {
+            field: field.clone(),
+            filter,
+            from,
+        }),
+        _ => None,
+    }
+}
+
+fn add(components: &mut Vec<Component>, wanted: Component) {
+    match components.iter_mut().find(|known| known.is_same(&wanted)) {
+        Some(known) => known.enter(&wanted),
+        None => components.push(wanted),
+    }
+}
+
+fn place(components: &[Component], wanted: &Component) -> usize {
+    let found = components.iter().position(|known| known.is_same(wanted));
+    found.expect("BUG: every measure has its components")
 }

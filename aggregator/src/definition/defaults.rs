@@ -3,7 +3,7 @@
 use chrono_tz::Tz;
 use storage::{Name, RollupMeta, StreamKind};
 
-use super::{Definition, Key, KeyType, Measure, MeasureKind, Number};
+use super::{Definition, Key, Measure, MeasureKind, Number};
 use crate::calendar::{Level, WeekStart};
 use crate::error::{Error, Result};
 use crate::state::Layout;
@@ -51,11 +51,13 @@ pub fn defaults(
             name: "hits".to_owned(),
             kind: MeasureKind::Count,
             from: Level::Minute,
+            filter: None,
         };
         let sum = Measure {
             name: "bytes".to_owned(),
             kind: MeasureKind::Sum(bytes.clone()),
             from: Level::Minute,
+            filter: None,
         };
         let size = MeasureKind::Histogram {
             field: bytes.clone(),
@@ -71,11 +73,13 @@ pub fn defaults(
                 name: "size".to_owned(),
                 kind: size,
                 from: histogram_from,
+                filter: None,
             },
             Measure {
                 name: "visitors".to_owned(),
                 kind: visitors,
                 from: Level::Hour,
+                filter: None,
             },
         ]
     };
@@ -83,12 +87,7 @@ pub fn defaults(
         let name = named(short)?;
         let keys = by
             .iter()
-            .map(|field| {
-                KeyType::of(field, kind).map(|key_type| Key {
-                    name: (*field).to_owned(),
-                    key_type,
-                })
-            })
+            .map(|field| Key::of_field(field, kind))
             .collect::<Result<Vec<_>, String>>()
             .map_err(|what| Error::definition(name.as_str(), what))?;
         Definition::new(
@@ -116,6 +115,7 @@ pub fn defaults(
                 name: "hits".to_owned(),
                 kind: MeasureKind::Count,
                 from: Level::Minute,
+                filter: None,
             };
             vec![make("traffic", &[], vec![hits])?]
         }

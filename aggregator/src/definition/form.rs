@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Key, Measure, MeasureKind, Number};
 use crate::calendar::{Level, WeekStart};
+use crate::expression::Condition;
 use crate::state::Layout;
 
 /// The canonical form as serde reads it.
@@ -30,6 +31,7 @@ pub(super) struct MeasureForm {
     digits: Option<u8>,
     max: Option<u64>,
     from: Level,
+    filter: Option<Condition>,
 }
 
 impl MeasureForm {
@@ -43,6 +45,7 @@ impl MeasureForm {
             digits,
             max,
             from,
+            filter,
         } = self;
         let incomplete =
             || format!("its stored form: measure {name} of kind {kind} is incomplete or unknown");
@@ -58,6 +61,7 @@ impl MeasureForm {
             "min" => number().map(MeasureKind::Min),
             "max" => number().map(MeasureKind::Max),
             "mean" => number().map(MeasureKind::Mean),
+            "variance" => number().map(MeasureKind::Variance),
             "histogram" => match (number(), digits, max) {
                 (Some(field), Some(digits), Some(max)) => {
                     let layout = Layout::new(digits, max).map_err(|e| e.to_string())?;
@@ -69,16 +73,25 @@ impl MeasureForm {
             _ => None,
         };
         let kind = kind.ok_or_else(incomplete)?;
-        Ok(Measure { name, kind, from })
+        Ok(Measure {
+            name,
+            kind,
+            from,
+            filter,
+        })
     }
 }
 
 /// A measure's canonical form.
 pub(super) fn measure_value(measure: &Measure) -> Value {
     let (name, kind, from) = (&measure.name, measure.kind.label().0, measure.from);
-    match &measure.kind {
+    let mut value = match &measure.kind {
         MeasureKind::Count => json!({ "name": name, "kind": kind, "from": from }),
-        MeasureKind::Sum(f) | MeasureKind::Min(f) | MeasureKind::Max(f) | MeasureKind::Mean(f) => {
+        MeasureKind::Sum(f)
+        | MeasureKind::Min(f)
+        | MeasureKind::Max(f)
+        | MeasureKind::Mean(f)
+        | MeasureKind::Variance(f) => {
             json!({ "name": name, "kind": kind, "field": f.field, "scaled": f.scaled, "from": from })
         }
         MeasureKind::Histogram { field: f, layout } => json!({
@@ -88,5 +101,9 @@ pub(super) fn measure_value(measure: &Measure) -> Value {
         MeasureKind::Distinct { field } => {
             json!({ "name": name, "kind": kind, "field": field, "from": from })
         }
+    };
+    if let Some(filter) = &measure.filter {
+        value["filter"] = filter.to_string().into();
     }
+    value
 }

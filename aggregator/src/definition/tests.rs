@@ -1,6 +1,6 @@
 use super::*;
 use crate::table::RollupTable;
-use crate::testing::default_definitions;
+use crate::testing::{default_definitions, filtered, keyed};
 
 fn resolve(table: Value, kind: StreamKind) -> Result<Definition> {
     let table: RollupTable =
@@ -36,7 +36,10 @@ fn the_table_of_the_manual_is_the_default_stats() {
 
 #[test]
 fn the_canonical_form_is_read_back() {
-    for definition in default_definitions() {
+    let mut definitions = default_definitions();
+    definitions.push(filtered(&["path"], Tz::UTC, "hour"));
+    definitions.push(keyed(Tz::UTC));
+    for definition in definitions {
         let value = definition.to_value();
         let text = value.to_string();
         let again: Value = serde_json::from_str(&text).expect("JSON");
@@ -51,7 +54,7 @@ fn the_canonical_form_is_read_back() {
 fn a_newer_or_unknown_form_is_refused() {
     let definition = &default_definitions()[0];
     for change in [
-        json!({ "version": 2 }),
+        json!({ "version": 3 }),
         json!({ "colour": "red" }),
         json!({ "timezone": "Mars/Base" }),
     ] {
@@ -66,10 +69,34 @@ fn a_newer_or_unknown_form_is_refused() {
 #[test]
 fn what_is_wrong_is_named() {
     refuse(|t| t["by"] = json!(["time"]), "time cannot be a key");
-    refuse(
-        |t| t["by"] = json!([{ "name": "class", "expr": "status / 100" }]),
-        "not supported yet",
-    );
+    let keys = [
+        (
+            json!({ "name": "class", "expr": "status / " }),
+            "key class: a field or a literal is expected",
+        ),
+        (
+            json!({ "name": "class", "expr": "status = 5" }),
+            "a value is expected, not a condition, at character 1",
+        ),
+        (
+            json!({ "name": "class", "expr": "path / 5" }),
+            "key class: path is text",
+        ),
+        (
+            json!({ "name": "day", "expr": "path_prefix(time, 1)" }),
+            "buckets already divide by time",
+        ),
+        (json!({ "name": "A b", "expr": "path" }), "key A b: "),
+        (
+            json!({ "name": "part", "expr": "regexp_capture(path, '(')" }),
+            "the pattern is wrong",
+        ),
+        (json!({ "name": "class" }), "missing field `expr`"),
+        (json!(5), "by lists field names and { name, expr }"),
+    ];
+    for (key, reason) in keys {
+        refuse(|t| t["by"] = json!([key.clone()]), reason);
+    }
     refuse(
         |t| t["by"] = json!(["path", "path"]),
         "two columns would be named path",
@@ -92,16 +119,29 @@ fn what_is_wrong_is_named() {
     refuse(|t| t["measure"] = json!({}), "unknown field `measure`");
     refuse(|t| t["measures"] = json!({}), "needs a measure");
     let measures = [
-        (
-            json!("variance(response_size)"),
-            "variance is not supported yet",
-        ),
+        (json!("variance(path)"), "path is not a number"),
         (json!("median(response_size)"), "not a function"),
         (json!("sum(path)"), "path is not a number"),
         (json!("hits"), "not a measure"),
         (
-            json!({ "of": "count", "filter": "status >= 500" }),
-            "filter is not supported yet",
+            json!({ "of": "count", "filter": "status >= " }),
+            "filter: a field or a literal is expected, not the end, at character 11 of \"status >= \"",
+        ),
+        (
+            json!({ "of": "count", "filter": "path >= 500" }),
+            "filter: path is text; compare it with text such as '500'",
+        ),
+        (
+            json!({ "of": "count", "filter": "status in (500, '404')" }),
+            "filter: status is a number; compare it with a number, not with '404'",
+        ),
+        (
+            json!({ "of": "count", "filter": "time > 5" }),
+            "buckets already divide by time",
+        ),
+        (
+            json!({ "of": "count", "filter": "path / 2 = 5" }),
+            "path is text; / and % need integers",
         ),
         (
             json!({ "histogram": "response_size", "digits": 4 }),
@@ -152,6 +192,90 @@ fn sum_mean_and_histogram_of_a_field_share_their_numbers() {
     };
     // The histogram from the minute needs extremes there.
     assert_eq!((*from, *range_from), (Level::Minute, Some(Level::Minute)));
+}
+
+#[test]
+fn measures_with_one_filter_share_their_numbers() {
+    let definition = filtered(&[], Tz::UTC, "hour");
+    let fields: Vec<String> = definition
+        .components()
+        .iter()
+        .map(|c| format!("{c:?}"))
+        .collect();
+    // Numbers of sum, min, max, mean with the histogram, and the other histogram with the sum.
+    assert_eq!(
+        fields.iter().filter(|c| c.starts_with("Numeric")).count(),
+        5
+    );
+    assert_eq!(fields.len(), 5 + 2 + 2 + 2 + 2);
+    assert_eq!(
+        definition.fields(),
+        ["host", "method", "path", "response_size", "site", "status"]
+    );
+}
+
+#[test]
+fn a_filter_has_one_spelling_and_plain_definitions_keep_theirs() {
+    let spelled = |filter: &str| {
+        let table = json!({ "stream": "events", "measures": {
+            "errors": { "of": "count", "filter": filter },
+        }});
+        resolve(table, StreamKind::Access)
+            .expect("a definition")
+            .to_value()
+    };
+    let value = spelled("NOT (status IN (200,301) OR site IS NULL)AND 500<=status");
+    assert_eq!(
+        value["measures"][0].to_string(),
+        r#"{"name":"errors","kind":"count","from":"minute","filter":"not (status in (200, 301) or site is null) and status >= 500"}"#
+    );
+    assert_eq!(value["version"], 2);
+    assert_eq!(
+        value,
+        spelled("(not (status in (200, 301) or (site is null))) and (status >= 500)")
+    );
+    assert_ne!(value, spelled("status >= 500"));
+    // Plain ones keep the form that is in every store; tiles know it by its hash.
+    assert!(
+        default_definitions()
+            .iter()
+            .all(|d| d.to_value()["version"] == 1)
+    );
+}
+
+#[test]
+fn a_key_may_be_made_by_an_expression() {
+    let made = |expr: &str, kind| {
+        let table = json!({ "stream": "events", "by": [{ "name": "k", "expr": expr }], "measures": { "hits": "count" } });
+        resolve(table, kind).expect("a definition")
+    };
+    for (expr, access, documents, canonical) in [
+        (
+            "PATH_PREFIX(path,1)",
+            "text",
+            "text",
+            Some("path_prefix(path, 1)"),
+        ),
+        ("status/100", "int64", "int64", Some("status / 100")),
+        ("status", "int16", "text", Some("status")),
+        ("k", "text", "text", None),
+    ] {
+        for (kind, key_type) in [
+            (StreamKind::Access, access),
+            (StreamKind::Documents, documents),
+        ] {
+            let definition = made(expr, kind);
+            let value = definition.to_value();
+            assert_eq!(value["by"][0]["type"], key_type, "{expr}");
+            assert_eq!(
+                value["by"][0].get("expr").and_then(Value::as_str),
+                canonical
+            );
+            assert_eq!(value["version"], if canonical.is_some() { 2 } else { 1 });
+        }
+    }
+    let fields = made("regexp_capture(lower(path), '/(.)')", StreamKind::Access).fields();
+    assert_eq!(fields, ["path"]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::as_text;
 use crate::cells::{Keys, int_column};
 use crate::definition::KeyType;
 use crate::error::Result;
+use crate::expression::Expression;
 
 /// The values of one key column: an id per event, and the value (or null) of each id.
 #[derive(Debug)]
@@ -26,19 +27,19 @@ impl KeyValues {
     pub(crate) fn of(
         batches: &[RecordBatch],
         rows: usize,
-        field: &str,
+        value: &Expression,
         key_type: KeyType,
     ) -> Result<Self> {
         match key_type {
-            KeyType::Text => Self::texts(batches, rows, field),
-            KeyType::Int16 | KeyType::Int64 => Self::integers(batches, rows, field, key_type),
+            KeyType::Text => Self::texts(batches, rows, value),
+            KeyType::Int16 | KeyType::Int64 => Self::integers(batches, rows, value, key_type),
         }
     }
 
-    fn texts(batches: &[RecordBatch], rows: usize, field: &str) -> Result<Self> {
+    fn texts(batches: &[RecordBatch], rows: usize, value: &Expression) -> Result<Self> {
         let arrays: Vec<Option<StringArray>> = batches
             .iter()
-            .map(|b| b.column_by_name(field).map(as_text).transpose())
+            .map(|b| value.of(b)?.as_ref().map(as_text).transpose())
             .collect::<Result<_>>()?;
         let mut ids = Vec::with_capacity(rows);
         let mut values: Vec<Option<&str>> = Vec::new();
@@ -98,7 +99,7 @@ impl KeyValues {
     fn integers(
         batches: &[RecordBatch],
         rows: usize,
-        field: &str,
+        value: &Expression,
         key_type: KeyType,
     ) -> Result<Self> {
         let mut ids = Vec::with_capacity(rows);
@@ -119,12 +120,12 @@ impl KeyValues {
             id
         };
         for batch in batches {
-            let Some(array) = batch.column_by_name(field) else {
+            let Some(array) = value.of(batch)? else {
                 ids.extend((0..batch.num_rows()).map(|_| id_of(None)));
                 continue;
             };
             // What is no integer of this size reads as null.
-            let array = cast(&cast(array, &key_type.arrow())?, &DataType::Int64)?;
+            let array = cast(&cast(&array, &key_type.arrow())?, &DataType::Int64)?;
             ids.extend(array.as_primitive::<Int64Type>().iter().map(&mut id_of));
         }
         let ranks = ranks(&values);

@@ -151,6 +151,7 @@ impl Report<'_> {
         let column = cells.columns[nth].as_ref()?;
         let mut out = Vec::new();
         match &self.definition.components()[nth] {
+            Component::Count { .. } => out.extend(column.counts()[cell].to_le_bytes()),
             Component::Numeric { .. } => {
                 let c = column.numeric();
                 let range = c
@@ -162,6 +163,9 @@ impl Report<'_> {
                 }
                 out.extend(c.n[cell].to_le_bytes());
                 out.extend(or_zero(&c.unfit, cell).to_le_bytes());
+            }
+            Component::Squares { .. } => {
+                out.extend(column.squares().sums[cell].to_le_bytes());
             }
             Component::Histogram { .. } => {
                 let c = column.buckets();
@@ -191,6 +195,7 @@ impl Report<'_> {
             ""
         };
         match component {
+            Component::Count { .. } => format!("{} events", column.counts()[cell]),
             Component::Numeric { .. } => {
                 let c = column.numeric();
                 let range = c.range.as_ref().map_or_else(String::new, |(min, max)| {
@@ -201,6 +206,9 @@ impl Report<'_> {
                     "{} values, {unfit} unfit, sum {}{unit}{range}",
                     c.n[cell], c.sum[cell]
                 )
+            }
+            Component::Squares { .. } => {
+                format!("sum of squares {}", column.squares().sums[cell])
             }
             Component::Histogram { numeric, .. } => {
                 let c = column.buckets();

@@ -14,7 +14,7 @@ use super::merge::{key_ranks, ranks_of_buckets};
 use super::{QUANTILES, columns, columns_of};
 use crate::calendar::{Cursor, Level};
 use crate::cells::Cells;
-use crate::column::{Buckets, Numeric, Sets, or_zero};
+use crate::column::{Buckets, Numeric, Sets, Squares, or_zero};
 use crate::definition::{Component, Definition, Measure, MeasureKind};
 use crate::error::{Error, Result};
 use crate::group::group;
@@ -120,11 +120,21 @@ fn measure_column(
             .ok_or_else(|| Error::invalid(format!("the state of {name} was not read")))
     };
     match &measure.kind {
-        MeasureKind::Count => integers(name, cells.count.iter().map(|c| Some(i128::from(*c)))),
+        MeasureKind::Count => {
+            let counts = match components[..] {
+                [] => &cells.count[..],
+                _ => state(0)?.counts(),
+            };
+            integers(name, counts.iter().map(|c| Some(i128::from(*c))))
+        }
         MeasureKind::Sum(f) => numbers(name, f.scaled, sums(state(0)?.numeric())),
         MeasureKind::Min(f) => numbers(name, f.scaled, extremes(state(0)?.numeric(), false)),
         MeasureKind::Max(f) => numbers(name, f.scaled, extremes(state(0)?.numeric(), true)),
         MeasureKind::Mean(f) => Ok(means(state(0)?.numeric(), f.scaled)),
+        MeasureKind::Variance(f) => {
+            let (numeric, squares) = (state(0)?.numeric(), state(1)?.squares());
+            Ok(variances(numeric, squares, f.scaled))
+        }
         MeasureKind::Histogram { field, .. } => {
             let numeric = state(0)?.numeric();
             let scaled = field.scaled;
@@ -276,6 +286,13 @@ fn means(numeric: &Numeric, scaled: bool) -> ArrayRef {
     )
 }
 
+fn variances(numeric: &Numeric, squares: &Squares, scaled: bool) -> ArrayRef {
+    let unit = if scaled { SCALE as f64 } else { 1.0 };
+    let cells = 0..numeric.n.len();
+    let variance = |cell| Some(squares.variance(numeric, cell)? / (unit * unit));
+    Arc::new(cells.map(variance).collect::<Float64Array>())
+}
+
 fn numbers(
     name: &str,
     scaled: bool,
@@ -309,9 +326,9 @@ fn integers(name: &str, values: impl Iterator<Item = Option<i128>>) -> Result<Ar
 pub(crate) fn is_scaled(definition: &Definition, component: &Component) -> bool {
     match component {
         Component::Numeric { field, .. } => field.scaled,
-        Component::Histogram { numeric, .. } => {
+        Component::Squares { numeric, .. } | Component::Histogram { numeric, .. } => {
             is_scaled(definition, &definition.components()[*numeric])
         }
-        Component::Distinct { .. } => false,
+        Component::Count { .. } | Component::Distinct { .. } => false,
     }
 }

@@ -1,8 +1,13 @@
 use super::*;
 use crate::cells::{Cells, KeyValue, Projection};
-use crate::testing::{Event, Random, batch, default_definitions, definition, events, zoned};
-use crate::{Error, cascade};
+use crate::testing::{
+    Event, Random, batch, default_definitions, definition, events, filtered, zoned,
+};
+use crate::{Error, Filter, TileFile, cascade, encode};
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::Float64Type;
 use chrono_tz::Tz;
+use proptest::prelude::*;
 use serde_json::json;
 
 fn cells(definition: &Definition, level: Level, events: &[Event]) -> Cells {
@@ -144,7 +149,7 @@ fn what_was_not_read_or_does_not_fit_is_an_error() {
     let definition = zoned(&["path"], Tz::UTC, "minute");
     let mut all = events(&mut Random(34), 30, 1, 1, 3);
     let few = Projection::of_columns(&definition, Level::Day, &["hits"]).expect("columns");
-    let days = cells(&definition, Level::Day, &all).filter(&crate::Filter::ALL, &few);
+    let days = cells(&definition, Level::Day, &all).filter(&Filter::ALL, &few);
     assert!(finalise(&definition, Level::Day, &days, &["path", "hits"]).is_ok());
     for name in ["bytes", "visitors", "size_p50", "nothing"] {
         assert!(
@@ -193,4 +198,92 @@ fn merging_nothing_or_one_changes_nothing() {
     }
     let twice = merge(&definition, Level::Day, &[&days, &days]);
     assert_eq!((twice.len(), twice.events()), (days.len(), 1_000));
+}
+
+/// The cells of some events as a tile file gives them back.
+fn through_a_tile(definition: &Definition, level: Level, events: &[Event]) -> Cells {
+    let set = cascade(&[definition], &[batch(events)])
+        .expect("cells")
+        .remove(0);
+    let image = encode(definition, &set);
+    let file = TileFile::open(definition.clone().into(), image.bytes.into()).expect("a tile");
+    let sections = image.sections.iter().filter(|s| s.level == level.as_str());
+    let read = |section| file.read(section, &Projection::all(definition), &Filter::ALL);
+    let cells: Vec<Cells> = sections
+        .map(read)
+        .collect::<crate::Result<_>>()
+        .expect("cells");
+    merge(definition, level, &cells.iter().collect::<Vec<_>>())
+}
+
+/// The variance by definition, from distances that are exact and squares that only add up.
+fn variance_of_distances(values: &[i64]) -> Option<f64> {
+    let n = values.len() as f64;
+    let distances = values
+        .iter()
+        .flat_map(|a| values.iter().map(|b| a.abs_diff(*b) as f64));
+    (values.len() > 1).then(|| distances.map(|d| d * d).sum::<f64>() / (2.0 * n * (n - 1.0)))
+}
+
+fn any_size() -> impl Strategy<Value = Option<i64>> {
+    let edges = prop_oneof![Just(i64::MIN), Just(i64::MAX), Just(0), Just(-1), Just(1)];
+    prop::option::weighted(0.9, prop_oneof![edges, any::<i64>(), 0..2_000_i64])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_order_and_bracketing_of_merges_gives_the_same_bytes(
+        seed in any::<u64>(),
+        sizes in prop::collection::vec(any_size(), 1..60),
+    ) {
+        let mut random = Random(seed);
+        let mut all = events(&mut random, sizes.len(), 2, 3, 200);
+        all.iter_mut().zip(&sizes).for_each(|(event, size)| event.size = *size);
+        let definition = filtered(&["status"], Tz::UTC, "hour");
+        for level in [Level::Minute, Level::Day, Level::Year] {
+            let once = cells(&definition, level, &all);
+            let mut pieces = Vec::new();
+            let mut rest = &all[..];
+            while !rest.is_empty() {
+                let (piece, after) = rest.split_at(1 + random.below(rest.len() as u64) as usize);
+                pieces.push(through_a_tile(&definition, level, piece));
+                rest = after;
+            }
+            while pieces.len() > 1 {
+                let one = pieces.swap_remove(random.below(pieces.len() as u64) as usize);
+                let other = pieces.swap_remove(random.below(pieces.len() as u64) as usize);
+                pieces.push(merge(&definition, level, &[&one, &other]));
+            }
+            let found = compare(&definition, level, &pieces[0], &once);
+            prop_assert_eq!((found.total, found.cells), (0, once.len() as u64), "{:?}", found);
+        }
+    }
+
+    #[test]
+    fn a_variance_is_that_of_its_values_to_the_ends_of_64_bits(
+        sizes in prop::collection::vec(any_size(), 1..60),
+    ) {
+        let mut all = events(&mut Random(36), sizes.len(), 1, 1, 1);
+        // Half of them in one minute, so that events and cells are added up alike.
+        for (event, size) in all.iter_mut().zip(&sizes) {
+            event.size = *size;
+            if event.time % 2 == 0 {
+                event.time = 1_729_814_400_000_000;
+            }
+        }
+        let definition = filtered(&[], Tz::UTC, "hour");
+        let years = through_a_tile(&definition, Level::Year, &all);
+        let read = finalise(&definition, Level::Year, &years, &["spread"]).expect("a column");
+        let spread = read.column(0).as_primitive::<Float64Type>();
+        let found = spread.is_valid(0).then(|| spread.value(0));
+        let values: Vec<i64> = sizes.iter().copied().flatten().collect();
+        match (found, variance_of_distances(&values)) {
+            (Some(found), Some(expected)) => {
+                prop_assert!((found - expected).abs() <= 1e-12 * expected, "{found} {expected}");
+            }
+            (found, expected) => prop_assert_eq!(found, expected),
+        }
+    }
 }

@@ -201,14 +201,14 @@ impl TileFile {
             .map(|_| ())
     }
 
-    /// The components asked for, and the numbers of the histograms among them.
+    /// The components asked for, and the numbers that they need.
     fn wanted(&self, projection: &Projection) -> Vec<bool> {
         let mut wanted = projection.components.clone();
         for (nth, component) in self.definition.components().iter().enumerate() {
-            if let Component::Histogram { numeric, .. } = component
+            if let Some(numeric) = component.numeric()
                 && wanted[nth]
             {
-                wanted[*numeric] = true;
+                wanted[numeric] = true;
             }
         }
         wanted

@@ -1,11 +1,13 @@
 //! Reads the payload of a section: see the layout in `tile.rs`. The inverse of `write.rs`; nothing
 //! that is read is trusted.
 
+use arrow::datatypes::i256;
+
 use super::stream::Unpacker;
 use super::write::{DENSE, LISTED_MAX};
 use crate::bytes_io::{Reader, unzigzag};
 use crate::calendar::Level;
-use crate::column::{Buckets, Column, Numeric, Sets};
+use crate::column::{Buckets, Column, Numeric, Sets, Squares, square};
 use crate::definition::{Component, Definition};
 use crate::error::{Error, Result};
 use crate::state::{Layout, REGISTERS, RHO_MAX};
@@ -15,6 +17,14 @@ pub(super) struct Shape {
     pub(super) ranks: Vec<u32>,
     pub(super) keys: Vec<u32>,
     pub(super) counts: Vec<u64>,
+}
+
+/// The numbers that a component refers to, which are read before it.
+fn numeric_of(columns: &[Option<Column>], component: usize) -> &Numeric {
+    let column = columns[component].as_ref();
+    column
+        .expect("BUG: numbers are wanted with what needs them")
+        .numeric()
 }
 
 /// Reads a payload, block by block.
@@ -112,19 +122,20 @@ impl Payload<'_> {
             }
             let mut block = Reader::new(block, base);
             columns[nth] = Some(match component {
+                Component::Count { .. } => Column::Counts(self.passed(&mut block, counts)?),
                 Component::Numeric { .. } => Column::Numeric(self.numeric(
                     &mut block,
                     counts,
                     component.range_at(self.level),
                 )?),
+                Component::Squares { numeric, .. } => {
+                    Column::Squares(self.squares(&mut block, numeric_of(&columns, *numeric))?)
+                }
                 Component::Histogram {
                     layout, numeric, ..
                 } => {
                     let scaled = crate::read::is_scaled(self.definition, component);
-                    let numeric = columns[*numeric]
-                        .as_ref()
-                        .expect("BUG: wanted with its histogram")
-                        .numeric();
+                    let numeric = numeric_of(&columns, *numeric);
                     Column::Buckets(self.buckets(&mut block, numeric, *layout, scaled)?)
                 }
                 Component::Distinct { .. } => Column::Sets(self.sets(&mut block, counts, coupons)?),
@@ -133,6 +144,19 @@ impl Payload<'_> {
         }
         self.reader.finish()?;
         Ok(columns)
+    }
+
+    /// Filtered counts: no more than the cells' own.
+    fn passed(&mut self, block: &mut Reader<'_>, counts: &[u64]) -> Result<Vec<u64>> {
+        let at = block.offset();
+        let passed = self.unpacker.integers(block, counts.len())?;
+        if passed.iter().zip(counts).any(|(some, all)| some > all) {
+            return Err(Error::corrupt(
+                at,
+                "more events passed a filter than there are",
+            ));
+        }
+        Ok(passed)
     }
 
     fn numeric(&mut self, block: &mut Reader<'_>, counts: &[u64], range: bool) -> Result<Numeric> {
@@ -194,6 +218,25 @@ impl Payload<'_> {
             .into_iter()
             .map(|v| if negative { unzigzag(v) } else { v as i128 })
             .collect())
+    }
+
+    fn squares(&mut self, block: &mut Reader<'_>, numeric: &Numeric) -> Result<Squares> {
+        let written = numeric.n.iter().filter(|n| **n > 1).count();
+        let mut low = self.unpacker.wide(block, written)?.into_iter();
+        let mut high = self.unpacker.wide(block, written)?.into_iter();
+        let values = numeric.n.iter().zip(&numeric.sum);
+        let sums = values.map(|(n, sum)| {
+            if *n > 1 {
+                let (low, high) = (low.next().unwrap_or(0), high.next().unwrap_or(0));
+                i256::from_parts(low, high as i128)
+            } else {
+                // That of the only value, or of 0.
+                square(*sum)
+            }
+        });
+        Ok(Squares {
+            sums: sums.collect(),
+        })
     }
 
     fn buckets(

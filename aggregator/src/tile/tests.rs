@@ -4,7 +4,9 @@ use crate::cells::KeyValue;
 use crate::cells::{Filter, Projection};
 use crate::error::Result;
 use crate::read::{compare, merge};
-use crate::testing::{Event, Random, batch, default_definitions, events, recompute, rows, zoned};
+use crate::testing::{
+    Event, Random, batch, default_definitions, events, filtered, keyed, recompute, rows, zoned,
+};
 use bytes::Bytes;
 use chrono_tz::Tz;
 use std::sync::Arc;
@@ -30,13 +32,21 @@ fn sections(image: &TileImage, level: Level) -> Vec<&Section> {
         .collect()
 }
 
+/// The defaults, one definition with keys of every kind, one with measures of every kind.
+fn every_kind() -> Vec<Definition> {
+    let mut definitions = default_definitions();
+    definitions.push(keyed(Tz::Europe__Berlin));
+    definitions.push(filtered(&["site", "path"], Tz::UTC, "hour"));
+    definitions
+}
+
 fn sample() -> Vec<Event> {
     events(&mut Random(21), 2_500, 40, 30, 900)
 }
 
 #[test]
 fn every_level_holds_every_event_once() {
-    for definition in default_definitions() {
+    for definition in every_kind() {
         let (image, file) = tile(&definition, &sample());
         assert_eq!(image.events, 2_500);
         let mut end = 0;
@@ -181,7 +191,7 @@ fn levels_with_the_same_cells_share_their_payload() {
 #[test]
 fn damage_is_an_error_and_never_a_panic() {
     let mut random = Random(13);
-    for definition in default_definitions() {
+    for definition in every_kind() {
         let (image, _) = tile(&definition, &sample()[..400]);
         for _ in 0..150 {
             let mut bytes = image.bytes.clone();
@@ -206,7 +216,7 @@ fn damage_is_an_error_and_never_a_panic() {
 #[test]
 fn damage_that_the_checksums_hide_is_no_panic_either() {
     let mut random = Random(17);
-    for definition in default_definitions() {
+    for definition in every_kind() {
         let (image, file) = tile(&definition, &sample()[..300]);
         let mut blocks = vec![file.keys_at.clone(), file.coupons_at.clone()];
         for section in &image.sections {
@@ -247,4 +257,36 @@ fn a_tile_of_another_definition_is_refused() {
     let (image, _) = tile(stats, &sample()[..10]);
     assert!(open(traffic, &image.bytes).is_err());
     assert!(open(stats, &[]).is_err());
+}
+
+/// Events of which the files under `fixtures` were written, by the version before filters.
+fn recorded() -> Vec<Event> {
+    (0..400)
+        .map(|i: i64| Event {
+            time: 1_729_814_400_000_000 + i * 977_000_000,
+            site: None,
+            path: Some(format!("/page/{}", i % 11)),
+            status: Some([200, 404, 500][i as usize % 3]),
+            method: Some(["GET", "POST"][i as usize % 2].to_owned()),
+            host: Some(format!("10.0.{}.{}", i % 2, i % 149)),
+            size: (i % 13 > 0).then_some(i * i * 37),
+        })
+        .collect()
+}
+
+#[test]
+fn tiles_of_earlier_versions_are_read_and_written_the_same() {
+    let files = [
+        &include_bytes!("fixtures/stats.tile")[..],
+        include_bytes!("fixtures/traffic.tile"),
+    ];
+    for (definition, bytes) in default_definitions().iter().zip(files) {
+        let (image, _) = tile(definition, &recorded());
+        let file = open(definition, bytes).expect("the definition is known by the same hash");
+        image
+            .sections
+            .iter()
+            .for_each(|s| file.check(s).expect("whole"));
+        assert_eq!(image.bytes, bytes, "{}", definition.name());
+    }
 }

@@ -4,7 +4,7 @@ use super::stream::Packer;
 use crate::bytes_io::{put_varint, zigzag};
 use crate::calendar::Level;
 use crate::cells::Cells;
-use crate::column::{Buckets, Column, Numeric, Sets, or_zero};
+use crate::column::{Buckets, Column, Numeric, Sets, Squares, or_zero};
 use crate::definition::{Component, Definition};
 use crate::state::{COUPONS_MAX, REGISTERS, decode_registers};
 
@@ -47,7 +47,12 @@ impl Slice<'_> {
                 .as_ref()
                 .expect("BUG: a tile is written from whole cells")
             {
+                Column::Counts(counts) => {
+                    let counts: Vec<u64> = self.cells().map(|c| counts[c]).collect();
+                    packer.integers(&counts, &mut block);
+                }
                 Column::Numeric(numeric) => self.numeric(numeric, packer, &mut block),
+                Column::Squares(squares) => self.squares(component, squares, packer, &mut block),
                 Column::Buckets(buckets) => self.buckets(component, buckets, packer, &mut block),
                 Column::Sets(sets) => self.sets(sets, packer, &mut block),
             }
@@ -122,6 +127,30 @@ impl Slice<'_> {
         }
     }
 
+    /// The numbers that a component refers to.
+    fn numeric_of(&self, component: usize) -> &Numeric {
+        let column = self.cells.columns[component].as_ref();
+        column
+            .expect("BUG: a tile is written from whole cells")
+            .numeric()
+    }
+
+    fn squares(
+        &self,
+        component: &Component,
+        squares: &Squares,
+        packer: &mut Packer,
+        out: &mut Vec<u8>,
+    ) {
+        let numeric = component.numeric().expect("BUG: squares have numbers");
+        let numeric = self.numeric_of(numeric);
+        let written = self.cells().filter(|c| numeric.n[*c] > 1);
+        let (low, high): (Vec<u128>, Vec<i128>) =
+            written.map(|c| squares.sums[c].to_parts()).unzip();
+        packer.wide(&low, out);
+        packer.wide(&high.iter().map(|h| *h as u128).collect::<Vec<_>>(), out);
+    }
+
     fn buckets(
         &self,
         component: &Component,
@@ -136,10 +165,7 @@ impl Slice<'_> {
             unreachable!("BUG: buckets belong to a histogram")
         };
         let scaled = crate::read::is_scaled(self.definition, component);
-        let numeric = self.cells.columns[*numeric]
-            .as_ref()
-            .expect("BUG: a histogram has its numbers")
-            .numeric();
+        let numeric = self.numeric_of(*numeric);
         let (mins, maxs) = numeric
             .range
             .as_ref()

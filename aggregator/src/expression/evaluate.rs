@@ -1,0 +1,155 @@
+//! Expressions over columns of events.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Datum, Float64Array, Int64Array, RecordBatch,
+    StringArray,
+};
+use arrow::compute::{self, cast, kernels::cmp};
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::error::ArrowError;
+
+use super::{Condition, Expression, Literal, Operator};
+use crate::error::Result;
+use crate::intern::as_text;
+
+type TextFunction<'f> = dyn for<'a> Fn(&'a str) -> Option<Cow<'a, str>> + 'f;
+
+impl Expression {
+    /// Its value for each event; `None` when no event has the field.
+    pub(crate) fn of(&self, events: &RecordBatch) -> Result<Option<ArrayRef>> {
+        let text = |of: &Self, f: &TextFunction| -> Result<Option<ArrayRef>> {
+            let Some(array) = of.of(events)? else {
+                return Ok(None);
+            };
+            let texts = as_text(&array)?;
+            let out: StringArray = texts.iter().map(|t| t.and_then(f)).collect();
+            Ok(Some(Arc::new(out) as ArrayRef))
+        };
+        let integer = |of: &Self, f: &dyn Fn(i64) -> Option<i64>| -> Result<Option<ArrayRef>> {
+            let Some(array) = of.of(events)? else {
+                return Ok(None);
+            };
+            // What is no integer reads as null, as it does in an integer key.
+            let integers = cast(&array, &DataType::Int64)?;
+            let integers = integers.as_primitive::<Int64Type>();
+            let out: Int64Array = integers.iter().map(|v| v.and_then(f)).collect();
+            Ok(Some(Arc::new(out) as ArrayRef))
+        };
+        match self {
+            Self::Field(name) => Ok(events.column_by_name(name).cloned()),
+            Self::PathPrefix(of, n) => text(of, &|t| Some(path_prefix(t, *n).into())),
+            Self::Capture(of, pattern, group) => text(of, &|t| {
+                let captures = pattern.regex.captures(t)?;
+                Some(captures.get((*group).into())?.as_str().into())
+            }),
+            Self::Lower(of) => text(of, &|t| Some(t.to_lowercase().into())),
+            Self::Upper(of) => text(of, &|t| Some(t.to_uppercase().into())),
+            Self::Quotient(of, by) => integer(of, &|v| v.checked_div(*by)),
+            Self::Remainder(of, by) => integer(of, &|v| v.checked_rem(*by)),
+        }
+    }
+}
+
+/// One of Kleene's: null unless one side says it all.
+type Kernel = fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>;
+
+/// Up to the slash that ends the `n`th segment. A slash at the start belongs to every prefix.
+fn path_prefix(path: &str, n: u16) -> &str {
+    let start = usize::from(path.starts_with('/'));
+    if n == 0 {
+        return &path[..start];
+    }
+    let mut slashes = path[start..].match_indices('/').map(|(at, _)| start + at);
+    let end = slashes.nth(usize::from(n) - 1);
+    &path[..end.unwrap_or(path.len())]
+}
+
+impl Condition {
+    /// For each event of all batches whether it is true.
+    pub(crate) fn passing(&self, batches: &[RecordBatch], rows: usize) -> Result<Vec<bool>> {
+        let mut passing = Vec::with_capacity(rows);
+        for batch in batches {
+            let answers = self.of(batch)?;
+            passing.extend(answers.iter().map(|answer| answer == Some(true)));
+        }
+        Ok(passing)
+    }
+
+    /// True, false or null for each event.
+    pub(super) fn of(&self, events: &RecordBatch) -> Result<BooleanArray> {
+        let value = |of: &Expression| -> Result<ArrayRef> {
+            let found = of.of(events)?;
+            Ok(found.unwrap_or_else(|| {
+                arrow::array::new_null_array(&DataType::Null, events.num_rows())
+            }))
+        };
+        let join = |all: &[Self], kernel: Kernel| {
+            let mut answers = all.iter().map(|c| c.of(events));
+            let first = answers
+                .next()
+                .expect("BUG: and, or have at least two sides")?;
+            answers.try_fold(first, |left, right| Ok(kernel(&left, &right?)?))
+        };
+        match self {
+            Self::Compare(of, operator, literal) => compare(&value(of)?, *operator, literal),
+            Self::In(of, literals) => {
+                let value = value(of)?;
+                let mut answers = literals.iter().map(|l| compare(&value, Operator::Equal, l));
+                let first = answers.next().expect("BUG: a list has an item")?;
+                answers.try_fold(first, |left, right| Ok(compute::or_kleene(&left, &right?)?))
+            }
+            Self::Like(of, pattern) => {
+                let text = as_text(&value(of)?)?;
+                Ok(compute::like(&text, &StringArray::new_scalar(pattern))?)
+            }
+            Self::IsNull(of) => Ok(compute::is_null(&value(of)?)?),
+            Self::Not(condition) => Ok(compute::not(&condition.of(events)?)?),
+            Self::And(all) => join(all, compute::and_kleene),
+            Self::Or(all) => join(all, compute::or_kleene),
+        }
+    }
+}
+
+fn compare(value: &ArrayRef, operator: Operator, literal: &Literal) -> Result<BooleanArray> {
+    match literal {
+        Literal::Text(text) => apply(operator, &as_text(value)?, &StringArray::new_scalar(text)),
+        Literal::Integer(integer) => match as_number(value)?.as_primitive_opt::<Int64Type>() {
+            Some(integers) => apply(operator, integers, &Int64Array::new_scalar(*integer)),
+            None => compare_double(value, operator, *integer as f64),
+        },
+        Literal::Decimal(bits) => compare_double(value, operator, f64::from_bits(*bits)),
+    }
+}
+
+fn compare_double(value: &ArrayRef, operator: Operator, double: f64) -> Result<BooleanArray> {
+    let doubles = cast(&as_number(value)?, &DataType::Float64)?;
+    let doubles = doubles.as_primitive::<Float64Type>();
+    apply(operator, doubles, &Float64Array::new_scalar(double))
+}
+
+/// A column as 64-bit integers, or as doubles where it is no integers'.
+fn as_number(array: &ArrayRef) -> Result<ArrayRef> {
+    let wide = match array.data_type() {
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary => {
+            return Ok(cast(&as_text(array)?, &DataType::Float64)?);
+        }
+        _ => DataType::Int64,
+    };
+    Ok(cast(array, &wide)?)
+}
+
+fn apply(operator: Operator, left: &dyn Datum, right: &dyn Datum) -> Result<BooleanArray> {
+    let kernel = match operator {
+        Operator::Equal => cmp::eq,
+        Operator::Unequal => cmp::neq,
+        Operator::Less => cmp::lt,
+        Operator::LessOrEqual => cmp::lt_eq,
+        Operator::Greater => cmp::gt,
+        Operator::GreaterOrEqual => cmp::gt_eq,
+    };
+    Ok(kernel(left, right)?)
+}

@@ -1,0 +1,73 @@
+//! What can be said of an expression's types when it is defined: a comparison that could never be
+//! true is refused there, not found in an empty report.
+
+use storage::{ColumnType, StreamKind, TIME};
+
+use super::{Condition, Expression, Literal};
+use crate::definition::column_type;
+
+/// What a value is known to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueType {
+    Text,
+    Number,
+    /// A field of documents may be anything.
+    Unknown,
+}
+
+impl Expression {
+    /// Its type in a stream of this kind.
+    ///
+    /// # Errors
+    /// When it cannot be computed from what its field holds.
+    pub(crate) fn value_type(&self, kind: StreamKind) -> Result<ValueType, String> {
+        match self {
+            Self::Field(name) if name == TIME => Err(format!(
+                "{TIME} cannot be used in an expression: buckets already divide by time"
+            )),
+            Self::Field(name) => Ok(match column_type(name, kind) {
+                None => ValueType::Unknown,
+                Some(ColumnType::Text) => ValueType::Text,
+                Some(_) => ValueType::Number,
+            }),
+            Self::PathPrefix(of, _) | Self::Capture(of, ..) | Self::Lower(of) | Self::Upper(of) => {
+                of.value_type(kind)?;
+                Ok(ValueType::Text)
+            }
+            Self::Quotient(of, _) | Self::Remainder(of, _) => match of.value_type(kind)? {
+                ValueType::Text => Err(format!("{of} is text; / and % need integers")),
+                _ => Ok(ValueType::Number),
+            },
+        }
+    }
+}
+
+impl Condition {
+    /// Checks that each value is compared with its own kind.
+    ///
+    /// # Errors
+    /// Names the first that is not.
+    pub(crate) fn check(&self, kind: StreamKind) -> Result<(), String> {
+        match self {
+            Self::Compare(value, _, literal) => comparable(value, literal, kind),
+            Self::In(value, literals) => literals
+                .iter()
+                .try_for_each(|literal| comparable(value, literal, kind)),
+            Self::Like(value, _) | Self::IsNull(value) => value.value_type(kind).map(|_| ()),
+            Self::Not(condition) => condition.check(kind),
+            Self::And(all) | Self::Or(all) => all.iter().try_for_each(|c| c.check(kind)),
+        }
+    }
+}
+
+fn comparable(value: &Expression, literal: &Literal, kind: StreamKind) -> Result<(), String> {
+    match (value.value_type(kind)?, literal) {
+        (ValueType::Text, Literal::Integer(_) | Literal::Decimal(_)) => Err(format!(
+            "{value} is text; compare it with text such as '{literal}'"
+        )),
+        (ValueType::Number, Literal::Text(_)) => Err(format!(
+            "{value} is a number; compare it with a number, not with {literal}"
+        )),
+        _ => Ok(()),
+    }
+}
