@@ -1,7 +1,6 @@
 //! Pieces against the bytes that were written; every block damaged once.
 
 use std::slice::from_ref;
-
 use std::sync::Arc;
 
 use proptest::prelude::*;

@@ -119,7 +119,7 @@ fn log_loop(
     waiters: &Sender<Vec<Waiter>>,
 ) {
     while let Ok(Command::Write(mut group)) = inbox.recv() {
-        gather(shared, &mut group, inbox);
+        gather(shared, &mut group, inbox, waiters);
         match wait_for_room(shared) {
             Ok(()) => write_group(shared, &mut journal, group, waiters),
             Err(error) => refuse_all(shared, group, &error),
@@ -138,13 +138,20 @@ fn log_loop(
 ///
 /// Who asks for `j` is answered by the sync after the one under way, whether written now or when that
 /// has ended: until then more may join, and one write serves them all. Nobody else waits for it.
-fn gather(shared: &Shared, group: &mut Vec<Request>, inbox: &Receiver<Command>) {
+fn gather(
+    shared: &Shared,
+    group: &mut Vec<Request>,
+    inbox: &Receiver<Command>,
+    waiters: &Sender<Vec<Waiter>>,
+) {
+    let syncer = &shared.syncer;
+    let syncing = || syncer.poisoned().is_none() && (!waiters.is_empty() || syncer.is_syncing());
     let only_j = |requests: &[Request]| requests.iter().all(|r| r.concern.j);
     let (mut bytes, mut patient) = (bytes_of(group), only_j(group));
     while bytes < GROUP_BYTES_MAX && group.len() < GROUP_BATCHES_MAX {
         let next = match inbox.try_recv() {
             Ok(Command::Write(next)) => next,
-            Err(_) if patient && shared.syncer.is_syncing() => match inbox.recv_timeout(GATHER) {
+            Err(_) if patient && syncing() => match inbox.recv_timeout(GATHER) {
                 Ok(Command::Write(next)) => next,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
