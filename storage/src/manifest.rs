@@ -82,6 +82,27 @@ impl StreamMeta {
         self.dropped.iter().map(|d| d.events).sum()
     }
 
+    /// Notes that `events` raw events of a partition are gone, all from before `complete_from`.
+    pub(crate) fn lose(&mut self, partition_us: i64, complete_from: u64, events: u64) {
+        let at = self
+            .dropped
+            .partition_point(|d| d.partition_us < partition_us);
+        match self.dropped.get_mut(at) {
+            Some(known) if known.partition_us == partition_us => {
+                known.complete_from = known.complete_from.max(complete_from);
+                known.events += events;
+            }
+            _ => self.dropped.insert(
+                at,
+                DroppedPartition {
+                    partition_us,
+                    complete_from,
+                    events,
+                },
+            ),
+        }
+    }
+
     /// The type of a column.
     pub fn column_type(&self, name: &str) -> Option<ColumnType> {
         self.columns

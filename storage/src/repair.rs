@@ -17,9 +17,7 @@ use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::identity;
 use crate::journal::{self, Journal, Salvage, salvage};
-use crate::manifest::{
-    self, Committed, DroppedPartition, Manifest, PartMeta, Pending, TileFile, TileMeta,
-};
+use crate::manifest::{self, Committed, Manifest, PartMeta, Pending, TileFile, TileMeta};
 use crate::model::Name;
 use crate::record::Record;
 use crate::recover::recover;
@@ -177,23 +175,7 @@ impl Repair<'_> {
         );
         self.report.events_lost += part.rows;
         if let Some(stream) = self.next.streams.get_mut(&part.stream) {
-            let complete_from = part.seq.1 + 1;
-            let known = stream
-                .dropped
-                .iter_mut()
-                .find(|d| d.partition_us == part.partition_us);
-            match known {
-                Some(known) => {
-                    known.complete_from = known.complete_from.max(complete_from);
-                    known.events += part.rows;
-                }
-                None => stream.dropped.push(DroppedPartition {
-                    partition_us: part.partition_us,
-                    complete_from,
-                    events: part.rows,
-                }),
-            }
-            stream.dropped.sort_by_key(|d| d.partition_us);
+            stream.lose(part.partition_us, part.seq.1 + 1, part.rows);
         }
         self.give_up(part.file.path);
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Shared, seal};
 use crate::error::{Error, Result};
-use crate::manifest::{DroppedPartition, Manifest, Pending};
+use crate::manifest::{Manifest, Pending};
 use crate::model::Name;
 
 /// What is given up when partitions are dropped.
@@ -81,26 +81,11 @@ fn take_out(manifest: &mut Manifest, stream: &Name, gone: impl Fn(i64) -> bool) 
         report.parts += 1;
         report.events += part.rows;
         report.bytes += part.file.len;
-        let known = meta
-            .dropped
-            .iter_mut()
-            .find(|d| d.partition_us == part.partition_us);
-        match known {
-            Some(known) => {
-                known.complete_from = complete_from;
-                known.events += part.rows;
-            }
-            None => meta.dropped.push(DroppedPartition {
-                partition_us: part.partition_us,
-                complete_from,
-                events: part.rows,
-            }),
-        }
+        meta.lose(part.partition_us, complete_from, part.rows);
         manifest.pending.push(Pending {
             path: part.file.path,
             since,
         });
     }
-    meta.dropped.sort_by_key(|d| d.partition_us);
     report
 }
