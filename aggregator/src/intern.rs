@@ -20,13 +20,20 @@ use crate::calendar::{Calendar, Cursor, Level};
 use crate::column::NO_COUPON;
 use crate::error::{Error, Result};
 
-/// Any column as text.
+/// Any column as text. An instant that no calendar reaches is null: a cast would fail, and with it
+/// every seal of the event.
 pub(crate) fn as_text(array: &ArrayRef) -> Result<StringArray> {
     if let Some(binary) = array.as_binary_opt::<i32>() {
         return Ok(binary
             .iter()
             .map(|v| v.map(String::from_utf8_lossy))
             .collect());
+    }
+    if let Some(times) = array.as_primitive_opt::<TimestampMicrosecondType>() {
+        let known = |us| chrono::DateTime::from_timestamp_micros(us).map(|_| us);
+        let times = times.unary_opt::<_, TimestampMicrosecondType>(known);
+        let times = times.with_data_type(array.data_type().clone());
+        return Ok(cast(&times, &DataType::Utf8)?.as_string::<i32>().clone());
     }
     Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
 }

@@ -33,7 +33,7 @@ impl Expression {
                 return Ok(None);
             };
             // What is no integer reads as null, as it does in an integer key.
-            let integers = cast(&array, &DataType::Int64)?;
+            let integers = as_type(&array, &DataType::Int64)?;
             let integers = integers.as_primitive::<Int64Type>();
             let out: Int64Array = integers.iter().map(|v| v.and_then(f)).collect();
             Ok(Some(Arc::new(out) as ArrayRef))
@@ -135,11 +135,20 @@ fn as_number(array: &ArrayRef) -> Result<ArrayRef> {
     let wide = match array.data_type() {
         DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary => {
-            return Ok(cast(&as_text(array)?, &DataType::Float64)?);
+            DataType::Float64
         }
         _ => DataType::Int64,
     };
-    Ok(cast(array, &wide)?)
+    as_type(array, &wide)
+}
+
+/// A column as numbers of one type, null where it has none. No column may fail, or no seal of it
+/// would ever succeed; so bytes, which have no cast to numbers, are read as text.
+fn as_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == &DataType::Binary {
+        return Ok(cast(&as_text(array)?, wanted)?);
+    }
+    Ok(cast(array, wanted)?)
 }
 
 fn apply(operator: Operator, left: &dyn Datum, right: &dyn Datum) -> Result<BooleanArray> {

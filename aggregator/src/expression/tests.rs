@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int16Array, Int64Array, RecordBatch, StringArray,
+    Array, ArrayRef, BooleanArray, Float64Array, Int16Array, Int64Array, RecordBatch, StringArray,
 };
 use proptest::prelude::*;
 
@@ -315,6 +315,76 @@ fn path_prefixes_end_before_a_slash() {
     ] {
         for (n, prefix) in prefixes.into_iter().enumerate() {
             assert_eq!(of(path, n as u16), prefix, "{path} {n}");
+        }
+    }
+}
+
+/// A column of every type that a stream can have, with what is extreme in it.
+fn every_type() -> RecordBatch {
+    use arrow::array::{BinaryArray, TimestampMicrosecondArray, UInt64Array};
+    let ends = vec![Some(i64::MIN), Some(i64::MAX), None];
+    let times = TimestampMicrosecondArray::from(ends.clone()).with_timezone("UTC");
+    let bytes = BinaryArray::from_opt_vec(vec![Some(b"\xff'\0"), Some(b"503"), None]);
+    let doubles = vec![Some(f64::NEG_INFINITY), Some(-0.0), None];
+    let columns: [(&str, ArrayRef); 8] = [
+        (
+            "bool",
+            Arc::new(BooleanArray::from(vec![Some(true), Some(false), None])),
+        ),
+        (
+            "int16",
+            Arc::new(Int16Array::from(vec![Some(i16::MIN), Some(0), None])),
+        ),
+        ("int64", Arc::new(Int64Array::from(ends))),
+        ("float64", Arc::new(Float64Array::from(doubles))),
+        (
+            "text",
+            Arc::new(StringArray::from(vec![Some("\n\\%"), Some(""), None])),
+        ),
+        ("binary", Arc::new(bytes)),
+        ("instant", Arc::new(times)),
+        (
+            "uint64",
+            Arc::new(UInt64Array::from(vec![Some(u64::MAX), Some(0), None])),
+        ),
+    ];
+    RecordBatch::try_from_iter(columns).expect("a batch")
+}
+
+#[test]
+fn no_column_makes_an_expression_fail() {
+    let events = every_type();
+    for field in events.schema().fields() {
+        let name = field.name();
+        assert!(storage::ColumnType::of(field.data_type()).is_some());
+        for test in [
+            "= 5",
+            "<> 0.5",
+            "< 'x'",
+            "in (1, 0.5, 'x')",
+            "is null",
+            "like '%\\'",
+            "like '\\%_'",
+            "/ 7 = 1",
+            "% -3 = 1",
+        ] {
+            let condition = Condition::parse(&format!("{name} {test}")).expect("a condition");
+            let answers = condition
+                .of(&events)
+                .unwrap_or_else(|e| panic!("{name} {test}: {e}"));
+            assert!(test == "is null" || answers.is_null(2), "{name} {test}");
+        }
+        for made in [
+            "path_prefix({}, 2)",
+            "regexp_capture({}, '(.)')",
+            "lower({})",
+            "upper({})",
+        ] {
+            let value = Expression::parse(&made.replace("{}", name)).expect("a value");
+            let column = value
+                .of(&events)
+                .unwrap_or_else(|e| panic!("{name} {made}: {e}"));
+            assert!(column.expect("the field").is_null(2), "{name} {made}");
         }
     }
 }
