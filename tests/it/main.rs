@@ -33,6 +33,7 @@ mod page;
 mod partition;
 mod reader;
 mod repair;
+mod rollup;
 mod stop;
 mod strace;
 mod support;
