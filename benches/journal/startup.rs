@@ -16,6 +16,8 @@ const NO_SEAL: [(&str, &str); 2] = [
     ("LOGMILL_STORAGE__LAG", "1h"),
     ("LOGMILL_STORAGE__MEMTABLE_BYTES_MAX", "1GiB"),
 ];
+/// Records at which a memtable is sealed, as storage has it.
+const RECORDS: f64 = 131_072.0;
 /// Lines in a request.
 const BATCHES: [usize; 2] = [1000, 1];
 const CLIENTS: usize = 64;
@@ -125,16 +127,23 @@ fn fill(s: &Settings, data: &Path, batch: usize) -> f64 {
     let server = Server::start(s, data, &NO_SEAL);
     let bodies: Vec<Vec<u8>> = lines.chunks(batch).map(<[_]>::concat).collect();
     let requests = http::requests(&bodies, false);
-    while server.metric("logmill_memtable_bytes") < MEMTABLE_BYTES * FULL {
+    let stored = || {
+        server.metric(&format!(
+            "logmill_events_stored_total{{stream=\"{}\"}}",
+            events::STREAM
+        ))
+    };
+    // Full is what comes first: bytes, or the records at which a seal begins.
+    loop {
         http::drive(
             &server,
             requests,
             CLIENTS.min(requests.len()),
             Duration::from_millis(20),
         );
+        let bytes = server.metric("logmill_memtable_bytes");
+        if bytes >= MEMTABLE_BYTES * FULL || stored() / (batch as f64) >= RECORDS * FULL {
+            return stored();
+        }
     }
-    server.metric(&format!(
-        "logmill_events_stored_total{{stream=\"{}\"}}",
-        events::STREAM
-    ))
 }
