@@ -15,13 +15,13 @@ use crate::{Settings, events, files};
 const VICTIM: &str = "LOGMILL_BENCH_VICTIM";
 /// Distinct events that are written again and again.
 const EVENTS: usize = 20_000;
-/// Events and events in a batch; a seal begins at half a million events or at 131,072 batches.
+/// Events and events in a batch; a seal begins at half a million events or at 100,000 batches.
 const CASES: [(usize, usize); 5] = [
     (125_000, 1000),
     (250_000, 1000),
     (500_000, 1000),
     (1_000_000, 1000),
-    (130_000, 1),
+    (99_000, 1),
 ];
 
 /// Prints how fast journals of several sizes are replayed.

@@ -17,7 +17,7 @@ const NO_SEAL: [(&str, &str); 2] = [
     ("LOGMILL_STORAGE__MEMTABLE_BYTES_MAX", "1GiB"),
 ];
 /// Records at which a memtable is sealed, as storage has it.
-const RECORDS: f64 = 131_072.0;
+const RECORDS: f64 = 100_000.0;
 /// Lines in a request.
 const BATCHES: [usize; 2] = [1000, 1];
 const CLIENTS: usize = 64;

@@ -25,7 +25,7 @@ const CHUNK_BYTES: usize = 64 << 20;
 
 /// The memtable is sealed at this many journal records: replaying each takes some ten microseconds,
 /// however few events are in it, and a start is to take less than two seconds.
-const RECORDS_MAX: usize = 1 << 17;
+const RECORDS_MAX: usize = 100_000;
 
 /// Some events of one stream, immutable, with room for what readers derive from them.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Gathered {
         if let Some(last) = gathered.batches.last()
             && (gathered.seqs.len() + seqs.len() > CHUNK_ROWS
                 || gathered.bytes + bytes > CHUNK_BYTES
-                || last.schema() != rows.schema())
+                || last.schema_ref() != rows.schema_ref())
         {
             std::mem::take(gathered).append_to(memtable, stream)?;
         }
@@ -150,6 +150,12 @@ impl Gathered {
         gathered.seqs.extend(seqs);
         gathered.bytes += bytes;
         Ok(())
+    }
+
+    /// Whether the last rows that gathered for the stream have this very schema.
+    pub(crate) fn has_like(&self, stream: &Name, rows: &RecordBatch) -> bool {
+        let last = self.0.get(stream).and_then(|r| r.batches.last());
+        last.is_some_and(|last| Arc::ptr_eq(last.schema_ref(), rows.schema_ref()))
     }
 
     /// Hands everything on.

@@ -26,8 +26,8 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
-    ArrowPrimitiveType, Float64Type, Int16Type, Int64Type, Schema, TimestampMicrosecondType,
-    UInt64Type,
+    ArrowPrimitiveType, Float64Type, Int16Type, Int64Type, Schema, SchemaRef,
+    TimestampMicrosecondType, UInt64Type,
 };
 
 use crate::model::{
@@ -151,6 +151,11 @@ impl Record {
     /// # Errors
     /// What is wrong with it; its group's checksum having matched, that is a fault of the writer.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        Self::decode_after(bytes, &mut Shapes::default())
+    }
+
+    /// As [`Record::decode`]; takes the schemas of the record before where they are the same.
+    pub(crate) fn decode_after(bytes: &[u8], shapes: &mut Shapes) -> Result<Self, String> {
         let mut from = Cursor { bytes, at: 0 };
         let layout = from.u8()?;
         if layout != LAYOUT {
@@ -186,8 +191,8 @@ impl Record {
         for _ in 0..quarantined {
             ranks.push(from.u32()?);
         }
-        let events = from.table(events)?;
-        let quarantine = from.table(quarantined)?;
+        let events = from.table(events, &mut shapes.events)?;
+        let quarantine = from.table(quarantined, &mut shapes.quarantine)?;
         if from.at != bytes.len() {
             return Err(format!("{} bytes are left over", bytes.len() - from.at));
         }
@@ -210,6 +215,14 @@ impl Record {
             quarantine,
         })
     }
+}
+
+/// The schemas of the last record read. Most records are like the one before; sixteen names that are
+/// made anew for a single event cost more than the event.
+#[derive(Debug, Default)]
+pub(crate) struct Shapes {
+    events: Option<SchemaRef>,
+    quarantine: Option<SchemaRef>,
 }
 
 /// What the memtable relies on.
@@ -374,11 +387,13 @@ impl<'a> Cursor<'a> {
         self.text(len)
     }
 
-    fn table(&mut self, rows: usize) -> Result<RecordBatch, String> {
-        let count = self.u32()?;
-        let mut columns = Vec::new();
+    fn table(&mut self, rows: usize, shape: &mut Option<SchemaRef>) -> Result<RecordBatch, String> {
+        let count = self.u32()? as usize;
+        let mut known = shape.take().filter(|s| s.fields().len() == count);
+        // The columns, once they differ from the known ones.
+        let mut columns: Vec<Column> = Vec::new();
         let mut arrays: Vec<ArrayRef> = Vec::new();
-        for _ in 0..count {
+        for i in 0..count {
             let name_len = self.u16()? as usize;
             let name = self.text(name_len)?;
             let column_type = column_type_of(self.u8()?)?;
@@ -386,7 +401,19 @@ impl<'a> Cursor<'a> {
                 0 => None,
                 _ => Some(NullBuffer::new(self.bits(rows)?)),
             };
-            columns.push(Column::new(name, column_type));
+            let same = |s: &SchemaRef| {
+                let field = s.field(i);
+                field.name() == name && ColumnType::of(field.data_type()) == Some(column_type)
+            };
+            if !known.as_ref().is_some_and(same) {
+                if let Some(other) = known.take() {
+                    columns.extend(other.fields()[..i].iter().map(|f| {
+                        let of = ColumnType::of(f.data_type());
+                        Column::new(f.name(), of.expect("BUG: it was made of a column type"))
+                    }));
+                }
+                columns.push(Column::new(name, column_type));
+            }
             arrays.push(match column_type {
                 ColumnType::Bool => Arc::new(BooleanArray::new(self.bits(rows)?, nulls)),
                 ColumnType::Int16 => self.numbers::<Int16Type>(rows, nulls)?,
@@ -407,9 +434,10 @@ impl<'a> Cursor<'a> {
                 }
             });
         }
+        let schema = known.unwrap_or_else(|| arrow_schema(&columns));
+        *shape = Some(Arc::clone(&schema));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(arrow_schema(&columns), arrays, &options)
-            .map_err(|e| e.to_string())
+        RecordBatch::try_new_with_options(schema, arrays, &options).map_err(|e| e.to_string())
     }
 
     fn bits(&mut self, rows: usize) -> Result<BooleanBuffer, String> {

@@ -11,7 +11,7 @@ use crate::journal::{self, Replay};
 use crate::manifest::{Manifest, StreamMeta};
 use crate::memtable::{Gathered, Memtable};
 use crate::model::{Ack, Name, QUARANTINE};
-use crate::record::Record;
+use crate::record::{Record, Shapes};
 use crate::seeded::{self, Bug};
 use crate::shape;
 
@@ -39,6 +39,7 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
     let mut streams = manifest.streams.clone();
     let mut items = 0;
     let mut gathered = Gathered::default();
+    let mut shapes = Shapes::default();
     let replay = journal::replay(
         fs,
         data,
@@ -50,11 +51,12 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
                 return Ok(());
             }
             for payload in &group.records {
-                let record = Record::decode(payload).map_err(|what| Error::Corrupt {
-                    path: data.join(journal::DIR),
-                    offset: 0,
-                    what: format!("the record at sequence {seq}: {what}"),
-                })?;
+                let record =
+                    Record::decode_after(payload, &mut shapes).map_err(|what| Error::Corrupt {
+                        path: data.join(journal::DIR),
+                        offset: 0,
+                        what: format!("the record at sequence {seq}: {what}"),
+                    })?;
                 let first_seq = seq;
                 seq += record.items();
                 // What is below was sealed, and its identity is in a checkpoint.
@@ -104,7 +106,8 @@ pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> R
     } = into;
     let (event_seqs, quarantine_seqs) = record.sequence(first_seq);
     let items = record.items();
-    if let Some(meta) = streams.get_mut(&record.stream)
+    if !gathered.has_like(&record.stream, &record.events)
+        && let Some(meta) = streams.get_mut(&record.stream)
         && shape::reconcile(meta, &record.events)?.is_some()
     {
         return Err(Error::invalid(format!(
