@@ -49,6 +49,15 @@ impl Context {
         }
     }
 
+    /// The directory that a command works on which is of no use through a server; `why` says so.
+    fn directory(&self, named: Option<PathBuf>, why: &str) -> Result<PathBuf> {
+        match (named, &self.place) {
+            (Some(dir), _) => Ok(dir),
+            (None, Place::Data(dir)) => Ok(dir.clone()),
+            (None, Place::Server(_)) => Err(Failure::usage(why)),
+        }
+    }
+
     /// The one access log of the store, when no stream was named.
     fn only_stream(&self, named: Option<&str>) -> Result<String> {
         if let Some(name) = named {
@@ -111,8 +120,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         }
         Command::Partition(command) => partition::run(&context, &command),
         Command::Quarantine(QuarantineCommand::List) => sql::run(&context, QUARANTINE_SQL, false),
-        Command::Check(args) => check::run(context, args),
-        Command::Repair(args) => repair::run(context, args),
+        Command::Check(args) => check::run(&context, args),
+        Command::Repair(args) => repair::run(&context, args),
         Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
     }
 }
@@ -134,14 +143,8 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     if let Some(http) = args.http {
         context.config.server.http = http;
     }
-    let data = match (args.data_dir, context.place) {
-        (Some(dir), _) | (None, Place::Data(dir)) => dir,
-        (None, Place::Server(_)) => {
-            return Err(Failure::usage(
-                "serve works on a directory, not on a server",
-            ));
-        }
-    };
+    let why = "serve works on a directory, not on a server";
+    let data = context.directory(args.data_dir, why)?;
     server::run(&context.config, &data, |address| {
         println!("logmill serves {} at http://{address}/", data.display());
     })

@@ -2,24 +2,18 @@
 
 use std::process::ExitCode;
 
+use super::Context;
 use super::rollup::verify_snapshot;
-use super::{Context, Place};
 use crate::cli::CheckArgs;
-use crate::failure::{FAILED, Failure, Result};
+use crate::failure::{FAILED, Result};
 use crate::units::{grouped, human_bytes};
 use crate::wiring;
 
 /// Ends with 1 when damage or differences were found; a store whose manifest or journal is damaged
 /// is refused with 65 when it is opened.
-pub(super) fn run(context: Context, args: CheckArgs) -> Result<ExitCode> {
-    let data = match (args.data_dir, context.place) {
-        (Some(dir), _) | (None, Place::Data(dir)) => dir,
-        (None, Place::Server(_)) => {
-            return Err(Failure::usage(
-                "check reads a directory; name it, the server may go on meanwhile",
-            ));
-        }
-    };
+pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
+    let why = "check reads a directory; name it, the server may go on meanwhile";
+    let data = context.directory(args.data_dir, why)?;
     let reader = storage::Reader::open(wiring::disk(), &data)?;
     let snapshot = reader.snapshot();
     println!(

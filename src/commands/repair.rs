@@ -2,21 +2,15 @@
 
 use std::process::ExitCode;
 
-use super::{Context, Place};
+use super::Context;
 use crate::cli::RepairArgs;
 use crate::failure::{Failure, Result};
 use crate::units::grouped;
 use crate::wiring;
 
-pub(super) fn run(context: Context, args: RepairArgs) -> Result<ExitCode> {
-    let data = match (args.data_dir, context.place) {
-        (Some(dir), _) | (None, Place::Data(dir)) => dir,
-        (None, Place::Server(_)) => {
-            return Err(Failure::usage(
-                "repair works on a directory that no server has open",
-            ));
-        }
-    };
+pub(super) fn run(context: &Context, args: RepairArgs) -> Result<ExitCode> {
+    let why = "repair works on a directory that no server has open";
+    let data = context.directory(args.data_dir, why)?;
     if !args.accept_loss {
         return Err(Failure::usage(
             "repair gives up what is damaged for good; look at it with `logmill check` and say --accept-loss",

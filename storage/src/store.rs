@@ -321,7 +321,7 @@ impl Store {
 
     /// Drops the raw events of every partition of `stream` that begins in `[from_us, to_us)`,
     /// microseconds since 1970, in one edit; its rollups keep counting them. `dry` only says what
-    /// would go.
+    /// would go; either way what is in the memtable is sealed first, so that it is counted.
     ///
     /// # Errors
     /// [`Error::Invalid`] when there is no such stream, or why it could not seal or commit.

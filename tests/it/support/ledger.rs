@@ -78,7 +78,10 @@ impl Batch {
                 assert_eq!((&told["accepted"], &told["duplicate"]), expected, "{told}");
                 Outcome::Acknowledged(told["last_seq"].as_u64().expect("a sequence number"))
             }
-            (507, Some("disk_full")) | (503, Some("overloaded")) => Outcome::Refused,
+            (507, Some("disk_full")) | (503, Some("overloaded")) => {
+                assert_eq!(answer.header("retry-after"), "1", "when to come again");
+                Outcome::Refused
+            }
             (503, Some("unknown")) => Outcome::Unknown,
             _ => panic!("{status} {told}"),
         };
