@@ -246,6 +246,7 @@ impl Config {
                 .unwrap_or(usize::MAX),
             sync_interval_ms: u64::try_from(self.storage.sync_interval.0.as_millis())
                 .unwrap_or(u64::MAX),
+            tends: true,
             streams: streams.collect(),
         }
     }

@@ -136,6 +136,15 @@ impl Bucket {
     }
 }
 
+/// How wide the time partitions of a level are.
+fn partitioned_by(level: Level) -> Level {
+    match level {
+        Level::Minute => Level::Day,
+        Level::Hour | Level::Day | Level::Month => Level::Month,
+        Level::Week | Level::Year => Level::Year,
+    }
+}
+
 /// The calendar of one zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calendar {
@@ -167,15 +176,28 @@ impl Calendar {
     }
 
     /// The start of the time partition that keeps the buckets of `level` around `bucket_start_us`:
-    /// minutes by local day, hours by month, days by year; weeks, months and years have one, 0.
+    /// minutes by local day; hours, days and months by month; weeks by the year in which they begin,
+    /// and years by year.
     pub fn partition(&self, level: Level, bucket_start_us: i64) -> i64 {
-        let by = match level {
-            Level::Minute => Level::Day,
-            Level::Hour => Level::Month,
-            Level::Day => Level::Year,
-            Level::Week | Level::Month | Level::Year => return 0,
+        self.bucket(partitioned_by(level), bucket_start_us).start_us
+    }
+
+    /// From the start of the first bucket of a time partition to the end of its last one.
+    pub fn partition_window(&self, level: Level, partition_us: i64) -> Bucket {
+        let whole = self.bucket(partitioned_by(level), partition_us);
+        // A week may reach over the end of its year.
+        let first_from = |t_us: i64| {
+            let bucket = self.bucket(level, t_us);
+            if bucket.start_us < t_us {
+                bucket.end_us
+            } else {
+                bucket.start_us
+            }
         };
-        self.bucket(by, bucket_start_us).start_us
+        Bucket {
+            start_us: first_from(whole.start_us),
+            end_us: first_from(whole.end_us),
+        }
     }
 
     /// Seconds that local time is ahead of UTC at `t_s`.

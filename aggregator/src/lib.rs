@@ -10,7 +10,7 @@
 //!   merges gives the same bytes, so equality of two histories is byte equality.
 //! * Tiles hold deltas, never totals: a level is the merge of all its tiles and the memtable.
 //! * Means, quantiles and estimates are computed when read and stored nowhere.
-//! * Nothing here reads a clock, a file or a random number.
+//! * Nothing here reads a clock or a random number, nor a file but those of a snapshot.
 
 mod bytes_io;
 mod calendar;
@@ -22,6 +22,7 @@ mod error;
 mod expression;
 mod group;
 mod intern;
+mod raw;
 mod read;
 mod roller;
 pub mod state;

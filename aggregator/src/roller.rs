@@ -1,17 +1,25 @@
 //! The seam to storage: which rollups a stream gets, and the tiles of a seal.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use serde::Deserialize;
 use serde_json::Value;
-use storage::{BoxError, Name, NewRollup, Roller, RollupMeta, StreamKind, TileImage};
+use storage::{
+    BoxError, Merge, Name, NewRollup, Partition, Roller, RollupMeta, Snapshot, StreamKind,
+    TileImage,
+};
 
+use crate::calendar::{Bucket, Level};
 use crate::cascade::cascade;
+use crate::cells::{CellSet, Cells, Filter, Projection};
 use crate::definition::{Definition, defaults};
 use crate::error::{Error, Result};
+use crate::raw;
+use crate::read::merge;
 use crate::table::RollupTable;
-use crate::tile::encode;
+use crate::tile::{TileFile, encode};
 
 /// What the configuration says about rollups.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -107,8 +115,10 @@ impl Cascade {
                 name: name.clone(),
                 stream,
                 definition,
+                levels: Vec::new(),
                 first_seq: 0,
                 created_us: 0,
+                floors: BTreeMap::new(),
             });
         }
         defaults(stream, kind, &taken)
@@ -159,6 +169,7 @@ impl Roller for Cascade {
             .map(|d| NewRollup {
                 name: d.name().clone(),
                 definition: d.to_value(),
+                levels: d.levels().iter().map(Level::to_string).collect(),
             })
             .collect())
     }
@@ -167,6 +178,7 @@ impl Roller for Cascade {
         &self,
         rollups: &[&RollupMeta],
         events: &[RecordBatch],
+        _: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError> {
         let definitions = rollups
             .iter()
@@ -180,6 +192,107 @@ impl Roller for Cascade {
             .map(|(definition, set)| encode(definition, set))
             .collect())
     }
+
+    fn backfill(
+        &self,
+        rollup: &RollupMeta,
+        sealed: &Snapshot,
+        write: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
+    ) -> Result<(), BoxError> {
+        let definition = Definition::from_meta(rollup)?;
+        for events in raw::sealed(sealed, rollup, &definition, ALWAYS) {
+            for set in cascade(&[&definition], &events?)? {
+                write(encode(&definition, &set))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn recompute(
+        &self,
+        rollup: &RollupMeta,
+        level: &str,
+        partition_us: i64,
+        sealed: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError> {
+        let definition = Definition::from_meta(rollup)?;
+        let level = level_of(&definition, level)?;
+        let window = definition.calendar().partition_window(level, partition_us);
+        let mut images = Vec::new();
+        for events in raw::sealed(sealed, rollup, &definition, window) {
+            for mut set in cascade(&[&definition], &events?)? {
+                set.levels.retain(|(l, _)| *l == level);
+                images.push(encode(&definition, &set));
+            }
+        }
+        Ok(images)
+    }
+
+    fn merge(
+        &self,
+        rollup: &RollupMeta,
+        merges: &[Merge<'_>],
+        sealed: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError> {
+        let definition = Arc::new(Definition::from_meta(rollup)?);
+        let mut files: BTreeMap<&str, TileFile> = BTreeMap::new();
+        let mut images = Vec::new();
+        for merge in merges {
+            let level = level_of(&definition, merge.level)?;
+            let mut inputs = Vec::new();
+            for (file, section) in &merge.sections {
+                if !files.contains_key(file.path.as_str()) {
+                    let bytes = sealed.read(file)?;
+                    let tile = TileFile::open(Arc::clone(&definition), bytes)?;
+                    files.insert(&file.path, tile);
+                }
+                let all = Projection::all(&definition);
+                inputs.push(files[file.path.as_str()].read(section, &all, &Filter::ALL)?);
+            }
+            images.push(merged(&definition, level, &inputs));
+        }
+        Ok(images)
+    }
+
+    fn partition(
+        &self,
+        rollup: &RollupMeta,
+        level: &str,
+        at_us: i64,
+    ) -> Result<Partition, BoxError> {
+        let definition = Definition::from_meta(rollup)?;
+        let (level, calendar) = (level_of(&definition, level)?, definition.calendar());
+        let bucket = calendar.bucket(level, at_us);
+        let start_us = calendar.partition(level, bucket.start_us);
+        let end_us = calendar.partition_window(level, start_us).end_us;
+        Ok(Partition { start_us, end_us })
+    }
+
+    fn retention(&self, rollup: &RollupMeta) -> BTreeMap<String, i64> {
+        let table = self.rollups.get(&rollup.name);
+        let table = table.filter(|t| t.stream == rollup.stream.as_str());
+        table.map_or_else(BTreeMap::new, RollupTable::ages_us)
+    }
+}
+
+/// All time.
+const ALWAYS: Bucket = Bucket {
+    start_us: i64::MIN,
+    end_us: i64::MAX,
+};
+
+fn level_of(definition: &Definition, name: &str) -> Result<Level> {
+    let level = Level::from_name(name).filter(|l| definition.levels().contains(l));
+    level.ok_or_else(|| Error::invalid(format!("rollup {} has no level {name}", definition.name())))
+}
+
+/// The cells of one level and time partition as a file of their own.
+fn merged(definition: &Definition, level: Level, inputs: &[Cells]) -> TileImage {
+    let inputs: Vec<&Cells> = inputs.iter().collect();
+    let cells = merge(definition, level, &inputs);
+    let events = cells.events();
+    let levels = vec![(level, cells)];
+    encode(definition, &CellSet { levels, events })
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! What is written here is resolved into a [`Definition`] once the kind of its stream is known.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use storage::{Name, StreamKind};
@@ -34,9 +36,10 @@ pub struct RollupTable {
     /// First day of a week, Sunday by default.
     #[serde(default)]
     pub week: WeekStart,
-    /// Age limits by level; not supported yet.
+    /// How long levels keep their buckets, such as `minute = "7d"`: for ever by default. It is no
+    /// part of the definition and may be changed; what was given up does not come back.
     #[serde(default)]
-    pub retention: Option<Value>,
+    pub retention: BTreeMap<Level, String>,
     /// Number of keys a day that keep their name; not supported yet.
     #[serde(default)]
     pub max_keys: Option<Value>,
@@ -66,16 +69,26 @@ struct MeasureTable {
 }
 
 impl RollupTable {
+    /// How long levels keep their buckets, microseconds, by name.
+    pub(crate) fn ages_us(&self) -> BTreeMap<String, i64> {
+        let ages = self.retention.iter();
+        ages.filter_map(|(level, age)| Some((level.to_string(), age_us(age).ok()?)))
+            .collect()
+    }
+
     /// Resolves the table for a stream of this kind.
     ///
     /// # Errors
     /// [`Error::Definition`] naming the member that is wrong, unknown or not supported yet.
     pub fn resolve(&self, name: &Name, kind: StreamKind) -> Result<Definition> {
         let fail = |what: String| Error::definition(name.as_str(), what);
-        for (member, value) in [("retention", &self.retention), ("max_keys", &self.max_keys)] {
-            if value.is_some() {
-                return Err(fail(format!("{member} is not supported yet; leave it out")));
-            }
+        if self.max_keys.is_some() {
+            return Err(fail(
+                "max_keys is not supported yet; leave it out".to_owned(),
+            ));
+        }
+        for (level, age) in &self.retention {
+            age_us(age).map_err(|e| fail(format!("retention of level {level}: {e}")))?;
         }
         let stream = Name::new(&self.stream).map_err(|e| fail(format!("stream: {e}")))?;
         let by = self
@@ -109,6 +122,22 @@ impl RollupTable {
             measures,
         )
     }
+}
+
+/// Reads an age such as `7d`, `400d`, `36h`: microseconds.
+fn age_us(text: &str) -> Result<i64, String> {
+    let fail = || format!("{text:?} is not an age; write one such as \"36h\", \"7d\" or \"13w\"");
+    let at = text.len() - text.chars().next_back().map_or(0, char::len_utf8);
+    let (amount, unit) = text.split_at(at);
+    let seconds = match unit {
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => return Err(fail()),
+    };
+    let amount: u32 = amount.trim().parse().map_err(|_| fail())?;
+    Ok(i64::from(amount) * seconds * 1_000_000)
 }
 
 fn key_of(value: &Value, kind: StreamKind) -> Result<Key, String> {

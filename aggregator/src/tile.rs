@@ -232,11 +232,19 @@ impl Writer<'_> {
             bucket_min_us: starts[0],
             bucket_max_us: starts[starts.len() - 1],
             cells: order.len() as u64,
+            densest: densest(&ranks, starts.len()),
             events: order.iter().map(|c| cells.count[*c as usize]).sum(),
             offset: offset as u64,
             len: (self.bytes.len() - offset) as u64,
         });
     }
+}
+
+/// The number of cells of the bucket that has most.
+fn densest(ranks: &[u32], buckets: usize) -> u64 {
+    let mut cells = vec![0; buckets];
+    ranks.iter().for_each(|rank| cells[*rank as usize] += 1);
+    cells.into_iter().max().unwrap_or(0)
 }
 
 #[cfg(test)]

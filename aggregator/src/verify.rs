@@ -7,13 +7,11 @@
 
 mod windows;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, TimestampMicrosecondArray, UInt64Array};
-use arrow::compute::filter_record_batch;
 use serde::{Deserialize, Serialize};
-use storage::{RollupMeta, SEQ, Snapshot, StreamMeta, TIME, read_part};
+use storage::{RollupMeta, Snapshot, StreamMeta};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::calendar::{Bucket, Level};
@@ -21,6 +19,7 @@ use crate::cascade::{cascade, chunk_cells};
 use crate::cells::{CellSet, Cells, Filter, Projection};
 use crate::definition::Definition;
 use crate::error::{Error, Result};
+use crate::raw;
 use crate::read::{Comparison, coarsen, compare, merge};
 use crate::tile::TileFile;
 use windows::Windows;
@@ -146,9 +145,19 @@ pub fn verify(snapshot: &Snapshot, meta: &RollupMeta, sample: Sample) -> Result<
         let source = definition.source(*level);
         let source = source.expect("BUG: only levels with a source are compared with it");
         for window in windows.of_level(*level).iter().filter(|w| sample.takes(w)) {
-            let finer = work.read(source, *window)?;
+            let Some(window) = work.above_floor(*level, *window) else {
+                continue;
+            };
+            if work.above_floor(source, window) != Some(window) {
+                // The finer level has been given up there.
+                if windows.is_complete(&window) {
+                    work.compare_with_raw(window, &[*level], &mut found)?;
+                }
+                continue;
+            }
+            let finer = work.read(source, window)?;
             let left = coarsen(&definition, *level, &finer);
-            let right = work.read(*level, *window)?;
+            let right = work.read(*level, window)?;
             let compared = compare(&definition, *level, &left, &right);
             found.entry(*level).or_default().add(compared);
         }
@@ -184,54 +193,39 @@ impl Verify<'_> {
     ) -> Result<u64> {
         let raw = self.recompute(window)?;
         for level in levels {
+            let Some(kept) = self.above_floor(*level, window) else {
+                continue;
+            };
             let left: Vec<&Cells> = raw.iter().filter_map(|set| set.level(*level)).collect();
             let left = merge(&self.definition, *level, &left);
-            let right = self.read(*level, window)?;
+            let left = left.filter(&within(kept), &Projection::all(&self.definition));
+            let right = self.read(*level, kept)?;
             let compared = compare(&self.definition, *level, &left, &right);
             found.entry(*level).or_default().add(compared);
         }
         Ok(raw.iter().map(CellSet::events).sum())
     }
 
+    /// What a level still returns of a window.
+    fn above_floor(&self, level: Level, window: Bucket) -> Option<Bucket> {
+        let start_us = window.start_us.max(self.meta.floor_us(level.as_str()));
+        let kept = Bucket { start_us, ..window };
+        (start_us < window.end_us).then_some(kept)
+    }
+
     /// The cells of the raw events of a window.
     fn recompute(&self, window: Bucket) -> Result<Vec<CellSet>> {
         let mut sets = Vec::new();
-        let mut add = |events: &[RecordBatch]| -> Result<()> {
-            let inside = events
-                .iter()
-                .map(|batch| inside(batch, window, self.meta.first_seq))
-                .collect::<Result<Vec<_>>>()?;
-            if inside.iter().any(|batch| batch.num_rows() > 0) {
-                sets.append(&mut cascade(&[&self.definition], &inside)?);
-            }
-            Ok(())
-        };
-        let fields = self.definition.fields();
-        let names = fields.iter().map(String::as_str);
-        let columns: BTreeSet<&str> = names.chain([TIME, SEQ]).collect();
-        let columns: Vec<&str> = columns.into_iter().collect();
-        for part in self.snapshot.manifest().parts_of(&self.meta.stream) {
-            if part.time.0 >= window.end_us || part.time.1 < window.start_us {
-                continue;
-            }
-            let bytes = self.snapshot.read(&part.file)?;
-            let events = read_part(bytes, Some(&columns))
-                .map_err(|e| Error::invalid(format!("{}: {e}", part.file.path)))?;
-            add(&events)?;
-        }
-        for chunk in self.snapshot.chunks(self.meta.stream.as_str()) {
-            add(std::slice::from_ref(&chunk.events))?;
+        let sealed = raw::sealed(self.snapshot, self.meta, &self.definition, window);
+        for events in sealed.chain(raw::in_memory(self.snapshot, self.meta, window)) {
+            sets.append(&mut cascade(&[&self.definition], &events?)?);
         }
         Ok(sets)
     }
 
     /// What a reader sees of a level in a window: tiles and the memtable's cells.
     fn read(&mut self, level: Level, window: Bucket) -> Result<Cells> {
-        let filter = Filter {
-            from_us: window.start_us,
-            to_us: window.end_us,
-            keys: Vec::new(),
-        };
+        let filter = within(window);
         let projection = Projection::all(&self.definition);
         let mut cells = Vec::new();
         self.tiles.retain(|_, (_, age)| {
@@ -278,20 +272,12 @@ impl Verify<'_> {
     }
 }
 
-/// The events of a window that the rollup counts.
-fn inside(events: &RecordBatch, window: Bucket, first_seq: u64) -> Result<RecordBatch> {
-    let times: &TimestampMicrosecondArray = column(events, TIME)?;
-    let seqs: &UInt64Array = column(events, SEQ)?;
-    let counted = times.values().iter().zip(seqs.values());
-    let counted = counted.map(|(t, s)| window.contains(*t) && *s >= first_seq);
-    Ok(filter_record_batch(events, &counted.map(Some).collect())?)
-}
-
-fn column<'a, T: 'static>(events: &'a RecordBatch, name: &str) -> Result<&'a T> {
-    events
-        .column_by_name(name)
-        .and_then(|c| c.as_any().downcast_ref())
-        .ok_or_else(|| Error::invalid(format!("raw events have no {name} of its type")))
+fn within(window: Bucket) -> Filter {
+    Filter {
+        from_us: window.start_us,
+        to_us: window.end_us,
+        keys: Vec::new(),
+    }
 }
 
 /// Whether raw events of a partition were dropped that lie in the window.

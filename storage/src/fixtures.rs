@@ -16,6 +16,7 @@ use arrow::array::{RecordBatch, UInt64Array};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::error::Error;
+use crate::manifest;
 use crate::memtable::column;
 use crate::model::{Name, QUARANTINE, SEQ};
 use crate::part::read_part;
@@ -156,8 +157,13 @@ fn load(folder: &Path) -> (Files, String) {
 #[test]
 fn each_fixture_says_what_it_is_expected_to() {
     let mut wrong = Vec::new();
-    for name in make::NAMES {
-        let (files, expected) = load(&folder("v1").join(name));
+    // What is too new depends on the program: of the older formats there is no such store.
+    let older = make::NAMES.iter().filter(|n| **n != "manifest_too_new");
+    let older = older.map(|name| folder("v1").join(name));
+    let today = make::NAMES.iter().map(|name| folder("v2").join(name));
+    for folder in older.chain(today) {
+        let name = folder.display();
+        let (files, expected) = load(&folder);
         let (reader, writer) = opened(&files);
         // A writer's numbers go on elsewhere.
         let (for_writer, _) = expected.split_once(", next ").unwrap_or((&expected, ""));
@@ -173,7 +179,7 @@ fn each_fixture_says_what_it_is_expected_to() {
 /// What is written today is what the fixtures hold: the format does not change by accident.
 #[test]
 fn the_format_of_today_is_that_of_its_fixtures() {
-    let format = folder("v1");
+    let format = folder(&format!("v{}", manifest::FORMAT));
     if std::env::var_os("LOGMILL_WRITE_FIXTURES").is_some() {
         write(&format);
     }

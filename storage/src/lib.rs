@@ -63,8 +63,11 @@ pub use model::{
 pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use reader::Reader;
 pub use repair::{RepairReport, repair};
-pub use rolling::{BoxError, NewRollup, NoRollups, Roller, RollupMeta, Section, TileImage};
+pub use rolling::{
+    BoxError, Floor, Merge, NewRollup, NoRollups, Partition, Roller, RollupMeta, Section, TileImage,
+};
 pub use snapshot::Snapshot;
 pub use store::{
-    Arrived, Config, Counters, DropReport, Options, SealReport, Status, Store, StreamConfig,
+    Arrived, CompactReport, Config, Counters, DropReport, Options, Rebuilt, SealReport, Status,
+    Store, StreamConfig,
 };

@@ -5,17 +5,23 @@
 //! is a whole; the highest one counts. It is written to a temporary name, synced, renamed, and the
 //! directory synced; only then does anything else rely on it.
 //!
-//! # Invariants, checked at every edit in release builds too ([`Manifest::check`], [`Manifest::check_edit`])
+//! # Invariants, checked at every edit in release builds too (`manifest/proof.rs`)
 //! 1. Versions rise by one; `sealed_seq`, `next_seq`, `writer_epoch` and the journal's floor never
 //!    fall.
 //! 2. The tiles of a rollup tile `[first_seq, sealed_seq)`: no gap, no overlap.
-//! 3. In a tile each level's sections hold as many events as the tile says.
+//! 3. In a tile the sections of each of the rollup's levels hold as many events as the tile says,
+//!    less those of sections that lay below the level's floor. No section lies below; no floor falls.
 //! 4. The tiles of a rollup hold as many events as were ever sealed into its stream, and the
 //!    stream's live parts hold that number less those of dropped parts.
 //! 5. No file is named twice, and none that is named is also pending deletion.
 //! 6. A file has a checksum for each of its blocks, or none of blocks.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod proof;
+mod tiles;
+
+pub(crate) use tiles::SectionKey;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -27,8 +33,9 @@ use crate::model::{Column, ColumnType, Name, StreamKind};
 use crate::rolling::{RollupMeta, Section};
 use crate::seeded::{self, Bug};
 
-/// The newest format this program reads and the one it writes.
-pub(crate) const FORMAT: u32 = 1;
+/// The newest format this program reads and the one it writes. 2 brought the levels of rollups, their
+/// floors, and tiles that lack what lies below.
+pub(crate) const FORMAT: u32 = 2;
 pub(crate) const DIR: &str = "manifest";
 const SUFFIX: &str = ".manifest";
 
@@ -147,6 +154,9 @@ pub struct TileMeta {
     pub events: u64,
     /// Its files; none when no event of the stream lies in the range.
     pub files: Vec<TileFile>,
+    /// Events of sections that lay below the floor of their level and are gone, by level.
+    #[serde(default)]
+    pub dropped: BTreeMap<String, u64>,
 }
 
 /// One file of a tile.
@@ -274,123 +284,10 @@ impl Manifest {
         prefix
     }
 
-    /// Checks invariants 2 to 6.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        for rollup in &self.rollups {
-            self.check_tiles(rollup)?;
-        }
-        for (name, stream) in &self.streams {
-            self.check_parts(name, stream)?;
-        }
-        if self.store_id.len() != 32 || !self.store_id.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(format!("{:?} is not a store's id", self.store_id));
-        }
-        if let Some(file) = self.files().find(|f| !f.blocks_fit()) {
-            let (path, blocks, len) = (&file.path, file.blocks.len(), file.len);
-            return Err(format!(
-                "{path} has {blocks} checksums of blocks and {len} bytes"
-            ));
-        }
-        let mut named = BTreeSet::new();
-        let pending = self.pending.iter().map(|p| p.path.as_str());
-        for path in self.files().map(|f| f.path.as_str()).chain(pending) {
-            if !named.insert(path) {
-                return Err(format!("{path} is named twice"));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_parts(&self, name: &Name, stream: &StreamMeta) -> Result<(), String> {
-        let dropped: BTreeSet<i64> = stream.dropped.iter().map(|d| d.partition_us).collect();
-        if dropped.len() != stream.dropped.len() {
-            return Err(format!("stream {name}: a partition was dropped twice"));
-        }
-        let live: u128 = self.parts_of(name).map(|p| u128::from(p.rows)).sum();
-        let gone: u128 = stream.dropped.iter().map(|d| u128::from(d.events)).sum();
-        if live + gone != u128::from(stream.sealed_events) {
-            return Err(format!(
-                "stream {name}: parts hold {live} events, {gone} were dropped, {} were sealed",
-                stream.sealed_events
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_tiles(&self, rollup: &RollupMeta) -> Result<(), String> {
-        let mut at = rollup.first_seq;
-        let mut events: u128 = 0;
-        for tile in self.tiles_of(rollup.id) {
-            if tile.first_seq != at || tile.cutoff <= tile.first_seq {
-                return Err(format!(
-                    "rollup {}: a tile covers {}..{} where {at} is next",
-                    rollup.name, tile.first_seq, tile.cutoff
-                ));
-            }
-            at = tile.cutoff;
-            events += u128::from(tile.events);
-            let mut by_level: BTreeMap<&str, u128> = BTreeMap::new();
-            for section in tile.files.iter().flat_map(|f| &f.sections) {
-                *by_level.entry(&section.level).or_default() += u128::from(section.events);
-            }
-            if let Some((level, found)) = by_level
-                .iter()
-                .find(|(_, found)| **found != u128::from(tile.events))
-            {
-                return Err(format!(
-                    "rollup {}: level {level} of tile {}..{} holds {found} events, the tile {}",
-                    rollup.name, tile.first_seq, tile.cutoff, tile.events
-                ));
-            }
-            if tile.events > 0 && by_level.is_empty() {
-                return Err(format!(
-                    "rollup {}: a tile of {} events has no section",
-                    rollup.name, tile.events
-                ));
-            }
-        }
-        if at != self.sealed_seq.max(rollup.first_seq) {
-            return Err(format!(
-                "rollup {}: tiles end at {at}, last_run is {}",
-                rollup.name, self.sealed_seq
-            ));
-        }
-        let sealed = self
-            .streams
-            .get(&rollup.stream)
-            .map_or(0, |s| s.sealed_events);
-        if events != u128::from(sealed) {
-            return Err(format!(
-                "rollup {}: tiles hold {events} events, {sealed} were sealed",
-                rollup.name
-            ));
-        }
-        Ok(())
-    }
-
-    /// Checks that `next` may follow this version.
-    pub(crate) fn check_edit(&self, next: &Self) -> Result<(), String> {
-        if next.version != self.version + 1 || next.store_id != self.store_id {
-            return Err(format!(
-                "version {} cannot follow {}",
-                next.version, self.version
-            ));
-        }
-        if next.sealed_seq < self.sealed_seq
-            || next.journal_floor < self.journal_floor
-            || next.writer_epoch < self.writer_epoch
-            || next.next_seq < self.next_seq
-            || next.next_seq < next.sealed_seq
-        {
-            return Err("a sequence, epoch or journal floor would fall".into());
-        }
-        next.check()
-    }
-
     fn encode(&self) -> (Vec<u8>, u32) {
         let body = serde_json::to_vec(self).expect("BUG: a manifest is plain data");
         let crc = crc32c::crc32c(&body);
-        let mut bytes = (head_line(body.len(), crc) + "\n").into_bytes();
+        let mut bytes = (head_line(FORMAT, body.len(), crc) + "\n").into_bytes();
         bytes.extend_from_slice(&body);
         (bytes, crc)
     }
@@ -420,6 +317,9 @@ impl Manifest {
                 known: FORMAT,
             });
         }
+        if format == 0 {
+            return Err(corrupt(0, "there is no format 0"));
+        }
         if len.parse() != Ok(body.len()) {
             return Err(corrupt(
                 head_len + 1,
@@ -434,7 +334,7 @@ impl Manifest {
             ));
         }
         // Letter for letter: the head line has no checksum of its own.
-        if head != head_line(body.len(), found) {
+        if head != head_line(format, body.len(), found) {
             return Err(corrupt(0, "the head line is not as it is written"));
         }
         let manifest: Self = serde_json::from_slice(body)
@@ -446,8 +346,8 @@ impl Manifest {
     }
 }
 
-fn head_line(body_len: usize, body_crc: u32) -> String {
-    format!("logmill manifest {FORMAT} {body_len} {body_crc:08x}")
+fn head_line(format: u32, body_len: usize, body_crc: u32) -> String {
+    format!("logmill manifest {format} {body_len} {body_crc:08x}")
 }
 
 /// A manifest with the checksum of its body, which the next version names.

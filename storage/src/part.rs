@@ -12,12 +12,11 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, TimestampMicrosecondArray, UInt64Array, new_null_array,
 };
-use arrow::compute::{cast, filter_record_batch, interleave};
+use arrow::compute::{cast, interleave};
 use arrow::datatypes::{
     DataType, Float64Type, Int16Type, Int64Type, Schema, SchemaRef, TimestampMicrosecondType,
     UInt64Type,
 };
-use arrow::error::ArrowError;
 use bytes::Bytes;
 use chrono::{DateTime, Datelike, NaiveDate};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -437,20 +436,6 @@ pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBat
         .build()?;
     reader
         .map(|batch| batch.map_err(ParquetError::from))
-        .collect()
-}
-
-/// The rows whose sequence numbers lie in `[from, to)`.
-pub(crate) fn in_range(
-    rows: &[RecordBatch],
-    (from, to): (u64, u64),
-) -> Result<Vec<RecordBatch>, ArrowError> {
-    rows.iter()
-        .map(|batch| {
-            let seqs: &UInt64Array = column(batch, SEQ);
-            let inside = seqs.values().iter().map(|s| (from..to).contains(s));
-            filter_record_batch(batch, &inside.map(Some).collect())
-        })
         .collect()
 }
 

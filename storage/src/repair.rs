@@ -17,12 +17,12 @@ use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::identity;
 use crate::journal::{self, Journal, Salvage, salvage};
-use crate::manifest::{self, Committed, Manifest, PartMeta, Pending, TileFile, TileMeta};
-use crate::model::Name;
+use crate::manifest::{self, Committed, Manifest, PartMeta, Pending, TileFile};
 use crate::record::Record;
 use crate::recover::recover;
-use crate::rolling::{Roller, Section};
-use crate::store::{Options, take_lock};
+use crate::rolling::{Roller, RollupMeta};
+use crate::snapshot::Snapshot;
+use crate::store::{Options, Remade, take_lock};
 
 const DIR: &str = "damaged";
 
@@ -68,16 +68,11 @@ pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     if let Some(salvage) = journal {
         work.write_journal(&salvage)?;
     }
-    for (rollup, index, files) in tiles {
-        work.write_tile(rollup, index, files)?;
+    for (rollup, made) in tiles {
+        work.write_tiles(rollup, made)?;
     }
     work.commit(&committed)
 }
-
-/// The bytes of tile files and what lies where in them.
-type Images = Vec<(Vec<u8>, Vec<Section>)>;
-/// A tile to be replaced: its rollup, its place in the manifest, its new files.
-type NewTile = (u32, usize, Images);
 
 struct Repair<'a> {
     fs: Arc<dyn Fs>,
@@ -180,30 +175,47 @@ impl Repair<'_> {
         self.give_up(part.file.path);
     }
 
-    /// Tiles that cannot be read are made again from the raw events of their range, where all of
+    /// What lies in tile files that cannot be read is made again from the raw events, where all of
     /// those are there.
-    fn look_at_tiles(&mut self) -> Vec<NewTile> {
+    fn look_at_tiles(&mut self) -> Vec<(u32, Remade)> {
+        let sealed = Arc::new(self.next.clone());
+        let sealed = Snapshot::of_manifest(Arc::clone(&self.fs), self.data, sealed);
         let mut again = Vec::new();
-        for (index, tile) in self.next.tiles.clone().into_iter().enumerate() {
-            let damage: Vec<(String, String)> = tile
-                .files
-                .iter()
-                .filter_map(|f| Some((f.file.path.clone(), self.tile_damage(f)?)))
-                .collect();
-            if damage.is_empty() {
-                continue;
-            }
-            let made = self.recompute(&tile);
-            for (path, what) in damage {
-                let outcome = match &made {
-                    Ok(_) => "it is made again from the raw events".to_owned(),
-                    Err(why) => format!("it stays damaged: {why}"),
+        for rollup in &sealed.manifest().rollups {
+            let mut made: BTreeMap<(String, i64), Result<Remade, String>> = BTreeMap::new();
+            let tiles = sealed.manifest().tiles_of(rollup.id);
+            for file in tiles.flat_map(|t| &t.files) {
+                let Some(what) = self.tile_damage(file) else {
+                    continue;
                 };
-                self.found(&path, format!("{what}; {outcome}"));
+                let mut outcome = "it is made again from the raw events".to_owned();
+                for section in &file.sections {
+                    let place = (section.level.clone(), section.partition_us);
+                    let made = made
+                        .entry(place)
+                        .or_insert_with_key(|(level, at)| self.remake(&sealed, rollup, level, *at));
+                    if let Err(why) = made {
+                        outcome = format!("it stays damaged: {why}");
+                    }
+                }
+                self.found(&file.file.path, format!("{what}; {outcome}"));
             }
-            again.extend(made.ok().map(|files| (tile.rollup, index, files)));
+            let made = made.into_values().filter_map(Result::ok);
+            again.extend(made.map(|made| (rollup.id, made)));
         }
         again
+    }
+
+    fn remake(
+        &self,
+        sealed: &Snapshot,
+        rollup: &RollupMeta,
+        level: &str,
+        partition_us: i64,
+    ) -> Result<Remade, String> {
+        let made = Remade::of(self.roller, sealed, rollup, level, partition_us);
+        let made = made.map_err(|e| e.to_string())?;
+        made.lacks().map_or(Ok(made), Err)
     }
 
     fn tile_damage(&self, file: &TileFile) -> Option<String> {
@@ -212,45 +224,6 @@ impl Repair<'_> {
             .map_err(|e| e.to_string())
             .and_then(|bytes| check_tile(file, &bytes));
         sound.err()
-    }
-
-    /// One image for each part that holds events of the tile's range.
-    fn recompute(&self, tile: &TileMeta) -> Result<Images, String> {
-        let rollups = &self.next.rollups;
-        let rollup = rollups.iter().find(|r| r.id == tile.rollup);
-        let rollup = rollup.ok_or("its rollup is not known")?;
-        let (mut images, mut events) = (Vec::new(), 0);
-        for part in self.parts_in(&rollup.stream, tile) {
-            let bytes = part.file.read(&*self.fs, self.data);
-            let bytes = bytes.map_err(|e| e.to_string())?;
-            let rows = crate::part::read_part(bytes, None).map_err(|e| e.to_string())?;
-            let rows = crate::part::in_range(&rows, (tile.first_seq, tile.cutoff))
-                .map_err(|e| e.to_string())?;
-            let made = self.roller.tiles(&[rollup], &rows);
-            for image in made.map_err(|e| e.to_string())? {
-                events += image.events;
-                if image.events > 0 {
-                    images.push((image.bytes, image.sections));
-                }
-            }
-        }
-        if events != tile.events {
-            return Err(format!(
-                "{events} of its {} raw events are left",
-                tile.events
-            ));
-        }
-        Ok(images)
-    }
-
-    fn parts_in<'b>(
-        &'b self,
-        stream: &'b Name,
-        tile: &'b TileMeta,
-    ) -> impl Iterator<Item = &'b PartMeta> {
-        self.next
-            .parts_of(stream)
-            .filter(|p| p.seq.0 < tile.cutoff && p.seq.1 >= tile.first_seq)
     }
 
     fn keep_evidence(&mut self, now_us: i64) -> Result<()> {
@@ -306,30 +279,21 @@ impl Repair<'_> {
         Ok(())
     }
 
-    fn write_tile(&mut self, rollup: u32, index: usize, images: Images) -> Result<()> {
-        let names: BTreeMap<u32, Name> = self
-            .next
-            .rollups
-            .iter()
-            .map(|r| (r.id, r.name.clone()))
-            .collect();
-        let folder = self.data.join(format!("rollups/{}", names[&rollup]));
+    fn write_tiles(&mut self, rollup: u32, made: Remade) -> Result<()> {
+        let known = self.next.rollups.iter().find(|r| r.id == rollup);
+        let name = known.expect("BUG: it is of this manifest").name.clone();
+        let folder = self.data.join(format!("rollups/{name}"));
         create_dir_durably(&*self.fs, self.data, &folder)?;
         let mut files = Vec::new();
-        for (bytes, sections) in images {
-            let path = format!(
-                "rollups/{}/{:016x}.tile",
-                names[&rollup], self.next.next_file
-            );
+        for image in made.images {
+            let path = format!("rollups/{name}/{:016x}.tile", self.next.next_file);
             self.next.next_file += 1;
-            let file = FileRef::write(&*self.fs, self.data, path, &bytes)?;
+            let file = FileRef::write(&*self.fs, self.data, path, &image.bytes)?;
+            let sections = image.sections;
             files.push(TileFile { file, sections });
         }
         self.fs.sync_dir(&folder).at("sync", &folder)?;
-        let old = std::mem::replace(&mut self.next.tiles[index].files, files);
-        for file in old {
-            self.give_up(file.file.path);
-        }
+        self.next.replace_sections(rollup, &made.gone, files);
         Ok(())
     }
 

@@ -4,12 +4,15 @@
 //! storage writes the files and commits them in the same manifest edit as the parts. Storage never
 //! imports upward, so the definition of a rollup is opaque here.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
+use crate::file::FileRef;
 use crate::model::{Name, StreamKind};
+use crate::snapshot::Snapshot;
 
 /// A failure of the room above, kept as it is.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -25,10 +28,34 @@ pub struct RollupMeta {
     pub stream: Name,
     /// Its definition, opaque to storage, compared byte for byte.
     pub definition: serde_json::Value,
+    /// Its levels, finest first: every tile accounts for all of its events at each of them. (A store
+    /// of manifest format 1 does not say; its tiles account at the levels they have.)
+    #[serde(default)]
+    pub levels: Vec<String>,
     /// The first sequence number that this generation covers.
     pub first_seq: u64,
     /// When it was created, microseconds since 1970.
     pub created_us: i64,
+    /// Where levels end that retention has cut, by level.
+    #[serde(default)]
+    pub floors: BTreeMap<String, Floor>,
+}
+
+/// Where a level ends: its retention has given up what lies below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Buckets that start before this are not returned at the level, microseconds since 1970. It is
+    /// the start of a time partition and never falls.
+    pub from_us: i64,
+    /// Events that came when their bucket was below already: they reached the other levels only.
+    pub late: u64,
+}
+
+impl RollupMeta {
+    /// The start of the first bucket that `level` returns, microseconds since 1970.
+    pub fn floor_us(&self, level: &str) -> i64 {
+        self.floors.get(level).map_or(i64::MIN, |f| f.from_us)
+    }
 }
 
 /// A rollup that a stream is to get.
@@ -38,6 +65,8 @@ pub struct NewRollup {
     pub name: Name,
     /// Its definition.
     pub definition: serde_json::Value,
+    /// Its levels, finest first.
+    pub levels: Vec<String>,
 }
 
 /// Where the cells of one (level, time partition) lie in a tile file.
@@ -53,6 +82,9 @@ pub struct Section {
     pub bucket_max_us: i64,
     /// Number of cells.
     pub cells: u64,
+    /// Cells of the bucket that has most, 0 when that is not known: no bucket has more keys.
+    #[serde(default)]
+    pub densest: u64,
     /// Number of events counted in them. Over the sections of one level of a tile they add up to
     /// the events of the tile: the manifest itself proves that none is missing or counted twice.
     pub events: u64,
@@ -73,7 +105,28 @@ pub struct TileImage {
     pub events: u64,
 }
 
-/// What storage asks of the aggregator. Pure: no clock, no files.
+/// Sections of one (level, time partition) that are to become one, in the order of their tiles.
+#[derive(Debug, Clone)]
+pub struct Merge<'a> {
+    /// The level.
+    pub level: &'a str,
+    /// Start of the time partition, microseconds since 1970.
+    pub partition_us: i64,
+    /// Each section, and the file in which it lies.
+    pub sections: Vec<(&'a FileRef, &'a Section)>,
+}
+
+/// A time partition of a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partition {
+    /// Its start, microseconds since 1970.
+    pub start_us: i64,
+    /// Its exclusive end.
+    pub end_us: i64,
+}
+
+/// What storage asks of the aggregator. Pure: no clock, and no files but those of the snapshots that
+/// it is handed.
 pub trait Roller: Send + Sync + Debug {
     /// The rollups that `stream` gets when it is created, or that the configuration has added since.
     ///
@@ -86,8 +139,9 @@ pub trait Roller: Send + Sync + Debug {
         existing: &[RollupMeta],
     ) -> Result<Vec<NewRollup>, BoxError>;
 
-    /// Cascades events of one stream through each of its `rollups`, in their order. `events` hold
-    /// `time`, `_seq` and any other columns; a column that is missing reads as null.
+    /// Cascades events of one stream, in the order of their sequence numbers, through each of its
+    /// `rollups`, in their order. `events` hold `time`, `_seq` and any other columns; a column that
+    /// is missing reads as null. `sealed` is what was sealed before them.
     ///
     /// # Errors
     /// When a definition cannot be read.
@@ -95,7 +149,58 @@ pub trait Roller: Send + Sync + Debug {
         &self,
         rollups: &[&RollupMeta],
         events: &[RecordBatch],
+        sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError>;
+
+    /// Cascades the sealed events of a rollup that has no tiles yet; each image goes to `write`.
+    ///
+    /// # Errors
+    /// When a part or a definition cannot be read, or what `write` says.
+    fn backfill(
+        &self,
+        rollup: &RollupMeta,
+        sealed: &Snapshot,
+        write: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
+    ) -> Result<(), BoxError>;
+
+    /// One (level, time partition) made again from the sealed raw events that are left; `events` of
+    /// the images say how many they were. Each image has sections of that one alone.
+    ///
+    /// # Errors
+    /// When a part or a definition cannot be read.
+    fn recompute(
+        &self,
+        rollup: &RollupMeta,
+        level: &str,
+        partition_us: i64,
+        sealed: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError>;
+
+    /// Merges sections: one image for each merge, with one section.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    fn merge(
+        &self,
+        rollup: &RollupMeta,
+        merges: &[Merge<'_>],
+        sealed: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError>;
+
+    /// The time partition of a level that holds the bucket around an instant.
+    ///
+    /// # Errors
+    /// When the definition cannot be read or has no such level.
+    fn partition(
+        &self,
+        rollup: &RollupMeta,
+        level: &str,
+        at_us: i64,
+    ) -> Result<Partition, BoxError>;
+
+    /// How long each level keeps its buckets, microseconds; levels that keep them for ever are left
+    /// out.
+    fn retention(&self, rollup: &RollupMeta) -> BTreeMap<String, i64>;
 }
 
 /// A roller without rollups, for stores that only keep events.
@@ -115,14 +220,47 @@ impl Roller for NoRollups {
         &self,
         rollups: &[&RollupMeta],
         _: &[RecordBatch],
+        _: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError> {
-        Ok(rollups
-            .iter()
-            .map(|_| TileImage {
-                bytes: Vec::new(),
-                sections: Vec::new(),
-                events: 0,
-            })
-            .collect())
+        no_rollups(rollups.first().copied())
     }
+    fn backfill(
+        &self,
+        rollup: &RollupMeta,
+        _: &Snapshot,
+        _: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
+    ) -> Result<(), BoxError> {
+        no_rollups(Some(rollup)).map(|_| ())
+    }
+    fn recompute(
+        &self,
+        rollup: &RollupMeta,
+        _: &str,
+        _: i64,
+        _: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError> {
+        no_rollups(Some(rollup))
+    }
+    fn merge(
+        &self,
+        rollup: &RollupMeta,
+        _: &[Merge<'_>],
+        _: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError> {
+        no_rollups(Some(rollup))
+    }
+    fn partition(&self, rollup: &RollupMeta, _: &str, _: i64) -> Result<Partition, BoxError> {
+        Err(unknown(rollup))
+    }
+    fn retention(&self, _: &RollupMeta) -> BTreeMap<String, i64> {
+        BTreeMap::new()
+    }
+}
+
+fn unknown(rollup: &RollupMeta) -> BoxError {
+    format!("rollup {} is not known here", rollup.name).into()
+}
+
+fn no_rollups(asked: Option<&RollupMeta>) -> Result<Vec<TileImage>, BoxError> {
+    asked.map_or(Ok(Vec::new()), |rollup| Err(unknown(rollup)))
 }

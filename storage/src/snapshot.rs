@@ -36,6 +36,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// What a manifest says is sealed, of a store that nobody has open.
+    pub(crate) fn of_manifest(fs: Arc<dyn Fs>, data: &Path, manifest: Arc<Manifest>) -> Self {
+        Self {
+            data: data.into(),
+            fs,
+            streams: Arc::new(manifest.streams.clone()),
+            chunks: Chunks::new(),
+            next_seq: manifest.next_seq,
+            manifest,
+            pin: Arc::new(()),
+        }
+    }
+
     /// The data directory.
     pub fn data_dir(&self) -> &Path {
         &self.data

@@ -1,6 +1,6 @@
 //! The store as its one writer has it: open, write, seal, read, close.
 //!
-//! Three threads work behind it. The *log thread* gives sequence numbers, writes groups to the
+//! Four threads work behind it. The *log thread* gives sequence numbers, writes groups to the
 //! journal and makes them visible. The *sync thread* makes the journal durable, at once for those
 //! who wait and every interval otherwise. The *seal thread* turns the memtable into parts and tiles.
 //!
@@ -14,21 +14,27 @@
 //!    snapshot, here or in another process, is of an older version.
 
 mod backfill;
+mod compact;
 mod config;
 mod drop;
 mod edit;
 mod lock;
 mod log;
+mod rebuild;
 mod seal;
+mod tend;
 
+pub use compact::CompactReport;
 pub use config::{Config, Options, StreamConfig};
 pub use drop::DropReport;
 pub(crate) use lock::take_lock;
+pub use rebuild::Rebuilt;
+pub(crate) use rebuild::Remade;
 pub use seal::SealReport;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -42,7 +48,7 @@ use crate::file::create_dir_durably;
 use crate::identity::{Identities, SourcePosition};
 use crate::journal::{self, Journal, Syncer};
 use crate::manifest::{self, Committed, Manifest};
-use crate::memtable::Memtable;
+use crate::memtable::{Chunks, Memtable};
 use crate::model::{Ack, Batch, Name, WriteConcern};
 use crate::readers::Hold;
 use crate::record::Record;
@@ -139,6 +145,10 @@ struct Shared {
     sealing: Condvar,
     /// One seal at a time.
     sealer: Mutex<()>,
+    /// One at a time of what replaces or gives up sections of tiles.
+    tiles: Mutex<()>,
+    /// The next number for parts, tiles and checkpoints: seals and compactions write at once.
+    next_file: AtomicU64,
     /// Directories whose names are known to be durable.
     directories: Mutex<BTreeSet<PathBuf>>,
     /// Whether [`Options::on_poison`] has been told.
@@ -219,6 +229,7 @@ impl Store {
         let (commands, inbox) = crossbeam_channel::bounded(QUEUE);
         let shared = Arc::new(Shared {
             data: data.into(),
+            next_file: AtomicU64::new(committed.manifest.next_file),
             syncer: Arc::clone(journal.syncer()),
             options,
             state: Mutex::new(State {
@@ -239,6 +250,7 @@ impl Store {
             edits: Mutex::new(()),
             sealing: Condvar::new(),
             sealer: Mutex::new(()),
+            tiles: Mutex::new(()),
             directories: Mutex::default(),
             told: AtomicBool::new(false),
             torn_bytes: replay.torn_bytes,
@@ -255,6 +267,9 @@ impl Store {
             log::run_log(s, journal, &inbox, &waiters);
         })?);
         threads.push(spawn(&shared, "seal", seal::seal_loop)?);
+        if shared.options.config.tends {
+            threads.push(spawn(&shared, "tend", tend::tend_loop)?);
+        }
         Ok(Self {
             shared,
             commands: Some(commands),
@@ -332,6 +347,34 @@ impl Store {
         dry: bool,
     ) -> Result<DropReport> {
         drop::drop_partitions(&self.shared, stream, (from_us, to_us), dry)
+    }
+
+    /// Merges sections of tiles until nothing is left to merge. The store does so by itself, little
+    /// by little; this does not wait for partitions to become quiet.
+    ///
+    /// # Errors
+    /// Why it could not; what was not merged stays as it is.
+    pub fn compact_tiles(&self) -> Result<CompactReport> {
+        compact::compact(&self.shared, &|_| true)
+    }
+
+    /// Gives up what the retention of the rollups' levels says, as the store does by itself. Returns
+    /// how many events those levels no longer count.
+    ///
+    /// # Errors
+    /// Why it could not; the levels stay as they are.
+    pub fn retain_levels(&self) -> Result<u64> {
+        tend::retain(&self.shared)
+    }
+
+    /// Makes every (level, time partition) of a rollup that reaches into `[from_us, to_us)`,
+    /// microseconds since 1970, again from the raw events, where all of them are there; says what
+    /// became of each.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is no such rollup, or why it could not seal, read or commit.
+    pub fn rebuild(&self, rollup: &Name, range: (i64, i64)) -> Result<Vec<Rebuilt>> {
+        rebuild::rebuild(&self.shared, rollup, range)
     }
 
     /// What there is to see now.
@@ -466,14 +509,27 @@ impl Shared {
     fn snapshot(&self) -> Snapshot {
         let state = self.state.lock();
         Snapshot {
+            chunks: state.memtable.chunks(),
+            ..self.sealed(&state)
+        }
+    }
+
+    /// What is in parts and tiles, and nothing of the memtable.
+    fn sealed(&self, state: &State) -> Snapshot {
+        Snapshot {
             data: self.data.clone(),
             fs: Arc::clone(&self.options.fs),
             manifest: Arc::clone(&state.committed.manifest),
             streams: Arc::clone(&state.streams),
-            chunks: state.memtable.chunks(),
+            chunks: Chunks::new(),
             next_seq: state.next_seq,
             pin: Arc::clone(&state.pin) as Arc<dyn std::any::Any + Send + Sync>,
         }
+    }
+
+    /// A number for a new file, given once.
+    fn new_file(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::SeqCst)
     }
 
     /// Makes a directory durable, once in the life of this process.
@@ -512,7 +568,5 @@ fn wait_for(condition: &Condvar, state: &mut MutexGuard<'_, State>, us: i64) {
 mod faults;
 #[cfg(test)]
 mod model;
-#[cfg(test)]
-mod proptests;
 #[cfg(test)]
 mod tests;

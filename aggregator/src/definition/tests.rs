@@ -109,8 +109,8 @@ fn what_is_wrong_is_named() {
     refuse(|t| t["levels"] = json!(["decade"]), "decade");
     refuse(|t| t["timezone"] = json!("Berlin"), "Europe/Berlin");
     refuse(
-        |t| t["retention"] = json!({ "minute": "7d" }),
-        "retention is not supported yet",
+        |t| t["retention"] = json!({ "minute": "7 days" }),
+        "retention of level minute: \"7 days\" is not an age",
     );
     refuse(
         |t| t["max_keys"] = json!(5),

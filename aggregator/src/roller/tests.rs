@@ -1,3 +1,7 @@
+//! Which rollups streams get, and what a seal makes of them.
+
+use std::path::Path;
+
 use super::*;
 use crate::testing::{Random, batch, events};
 use serde_json::json;
@@ -21,7 +25,12 @@ fn create(
         .rollups_for(&name(stream), kind, existing)
         .expect("rollups");
     let names = new.iter().map(|r| r.name.to_string()).collect();
-    for NewRollup { name, definition } in new {
+    for new in new {
+        let NewRollup {
+            name,
+            definition,
+            levels,
+        } = new;
         let id = existing.len() as u32 + 1;
         let stream = Name::new(stream).expect("a name");
         existing.push(RollupMeta {
@@ -29,8 +38,10 @@ fn create(
             name,
             stream,
             definition,
+            levels,
             first_seq: 1,
             created_us: 0,
+            floors: BTreeMap::new(),
         });
     }
     names
@@ -148,6 +159,15 @@ fn a_wrong_configuration_is_refused_at_once() {
     assert!(serde_json::from_value::<Config>(json!({ "rollup": {} })).is_err());
 }
 
+fn nothing_sealed() -> Arc<Snapshot> {
+    let options = storage::Options {
+        fs: Arc::new(storage::sim::SimFs::new()),
+        ..storage::Options::default()
+    };
+    let store = storage::Store::open(Path::new("/data"), options);
+    store.expect("opens").snapshot()
+}
+
 #[test]
 fn a_seal_makes_one_tile_for_each_rollup() {
     let cascade = cascade_of(json!({}));
@@ -155,19 +175,23 @@ fn a_seal_makes_one_tile_for_each_rollup() {
     create(&cascade, "events", StreamKind::Access, &mut existing);
     let events = batch(&events(&mut Random(4), 700, 2, 5, 50));
     let metas: Vec<&RollupMeta> = existing.iter().rev().collect();
-    let tiles = cascade.tiles(&metas, &[events]).expect("tiles");
+    let tiles = cascade
+        .tiles(&metas, &[events], &nothing_sealed())
+        .expect("tiles");
     assert_eq!(
         tiles.iter().map(|t| t.events).collect::<Vec<_>>(),
         [700, 700]
     );
     for (meta, tile) in metas.iter().zip(tiles) {
         let definition = Definition::from_meta(meta).expect("a definition");
-        let file = crate::TileFile::open(definition.into(), tile.bytes.into()).expect("a tile");
+        let file = TileFile::open(definition.into(), tile.bytes.into()).expect("a tile");
         tile.sections
             .iter()
             .for_each(|s| file.check(s).expect("whole"));
     }
-    let empty = cascade.tiles(&metas, &[]).expect("tiles");
+    let empty = cascade
+        .tiles(&metas, &[], &nothing_sealed())
+        .expect("tiles");
     assert!(
         empty
             .iter()

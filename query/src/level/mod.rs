@@ -104,6 +104,8 @@ impl LevelTable {
     /// The filter on cells that all these filters make together.
     fn filter(&self, filters: &[Expr]) -> Filter {
         let mut made = Filter {
+            // What retention has given up is not returned, nor what came late below it.
+            from_us: self.rollup.meta.floor_us(self.level.as_str()),
             keys: vec![None; self.rollup.definition.by().len()],
             ..Filter::ALL
         };

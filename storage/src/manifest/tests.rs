@@ -39,6 +39,7 @@ fn section(level: &str, events: u64) -> Section {
         bucket_min_us: 0,
         bucket_max_us: 0,
         cells: 1,
+        densest: 1,
         events,
         offset: 0,
         len: 9,
@@ -64,6 +65,7 @@ fn tile(rollup: u32, range: (u64, u64), events: u64) -> TileMeta {
         cutoff: range.1,
         events,
         files,
+        dropped: BTreeMap::new(),
     }
 }
 
@@ -95,8 +97,10 @@ fn good() -> Manifest {
             name: name("stats"),
             stream: name("events"),
             definition: serde_json::json!({"by": ["site", "path"], "x": null}),
+            levels: vec!["hour".into(), "day".into()],
             first_seq,
             created_us: 5,
+            floors: BTreeMap::new(),
         });
     }
     manifest.tiles = vec![
@@ -143,8 +147,8 @@ fn any_flipped_byte_is_refused() {
     // The head line is read letter for letter.
     let text = String::from_utf8(bytes).expect("text");
     for (from, to) in [
-        ("manifest 1 ", "manifest 0 "),
-        ("manifest 1 ", "manifest +1 "),
+        ("manifest 2 ", "manifest 0 "),
+        ("manifest 2 ", "manifest +2 "),
     ] {
         assert!(decode(text.replacen(from, to, 1).as_bytes()).is_err());
     }
@@ -154,10 +158,10 @@ fn any_flipped_byte_is_refused() {
 fn a_newer_format_is_named() {
     let (bytes, _) = good().encode();
     let text = String::from_utf8(bytes).expect("text");
-    let newer = text.replacen("manifest 1 ", "manifest 2 ", 1);
+    let newer = text.replacen("manifest 2 ", "manifest 3 ", 1);
     match decode(newer.as_bytes()) {
         Err(Error::FormatTooNew {
-            found: 2, known: 1, ..
+            found: 3, known: 2, ..
         }) => {}
         other => panic!("{other:?}"),
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::env::{ManualClock, RealFs};
+use crate::model::Name;
 use crate::model::{Identity, SEQ, WriteConcern};
 use crate::reader::Reader;
 use crate::store::Store;

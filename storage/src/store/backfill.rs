@@ -1,20 +1,19 @@
 //! Rollups that the configuration has gained since the store was last opened: their history is
-//! built from the parts, one file for each part, and committed in one edit.
+//! built from the parts and committed in one edit.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Shared, seal};
 use crate::error::{Error, Result};
 use crate::manifest::TileMeta;
 use crate::model::StreamKind;
-use crate::part;
 use crate::rolling::RollupMeta;
 
 /// Adds the rollups that streams of the store are to have and do not have yet.
 pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let mut next_id = manifest.next_rollup;
-    let mut next_file = manifest.next_file;
     let mut rollups = manifest.rollups.clone();
     let mut added = Vec::new();
     for (stream, meta) in &manifest.streams {
@@ -43,11 +42,13 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
                 name: rollup.name,
                 stream: stream.clone(),
                 definition: rollup.definition,
+                levels: rollup.levels,
                 first_seq: 0,
                 created_us: shared.now_us(),
+                floors: BTreeMap::new(),
             };
             next_id += 1;
-            let tile = backfill(shared, &rollup, manifest.sealed_seq, &mut next_file)?;
+            let tile = backfill(shared, &rollup, manifest.sealed_seq)?;
             rollups.push(rollup.clone());
             added.push((rollup, tile));
         }
@@ -57,7 +58,6 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
     }
     shared.edit(|manifest, _| {
         manifest.next_rollup = next_id;
-        manifest.next_file = manifest.next_file.max(next_file);
         for (rollup, tile) in added {
             manifest.rollups.push(rollup);
             manifest.tiles.extend(tile);
@@ -65,42 +65,41 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
     })
 }
 
-fn backfill(
-    shared: &Shared,
-    rollup: &RollupMeta,
-    cutoff: u64,
-    next_file: &mut u64,
-) -> Result<Option<TileMeta>> {
+fn backfill(shared: &Shared, rollup: &RollupMeta, cutoff: u64) -> Result<Option<TileMeta>> {
     if cutoff == 0 {
         return Ok(None);
     }
-    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let mut tile = TileMeta {
         rollup: rollup.id,
         first_seq: 0,
         cutoff,
         events: 0,
         files: Vec::new(),
+        dropped: BTreeMap::new(),
     };
-    for part in manifest.parts_of(&rollup.stream) {
-        let bytes = part.file.read(shared.fs(), &shared.data)?;
-        let path = shared.data.join(&part.file.path);
-        let events =
-            part::read_part(bytes, None).map_err(|source| Error::Parquet { path, source })?;
-        let images = shared
-            .options
-            .roller
-            .tiles(&[rollup], &events)
-            .map_err(|source| Error::Rollup {
-                rollup: rollup.name.to_string(),
-                source,
-            })?;
-        for image in images.into_iter().filter(|i| i.events > 0) {
+    let sealed = shared.sealed(&shared.state.lock());
+    let mut failed = None;
+    let done = shared
+        .options
+        .roller
+        .backfill(rollup, &sealed, &mut |image| {
             tile.events += image.events;
-            tile.files
-                .push(seal::write_backfill(shared, rollup, *next_file, image)?);
-            *next_file += 1;
-        }
+            match seal::write_images(shared, rollup, vec![image]) {
+                Ok(files) => tile.files.extend(files),
+                Err(error) => {
+                    let what = error.to_string();
+                    failed = Some(error);
+                    return Err(what.into());
+                }
+            }
+            Ok(())
+        });
+    match (failed, done) {
+        (Some(error), _) => Err(error),
+        (None, Err(source)) => Err(Error::Rollup {
+            rollup: rollup.name.to_string(),
+            source,
+        }),
+        (None, Ok(())) => Ok(Some(tile)),
     }
-    Ok(Some(tile))
 }

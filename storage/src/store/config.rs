@@ -20,6 +20,8 @@ pub struct Config {
     pub memtable_bytes_max: usize,
     /// The journal is synced at least this often, milliseconds: what `w=1` may lose in a power cut.
     pub sync_interval_ms: u64,
+    /// Whether tiles are compacted, and the retention of levels applied, without being asked.
+    pub tends: bool,
     /// Streams that are not to have the defaults.
     pub streams: BTreeMap<Name, StreamConfig>,
 }
@@ -32,6 +34,7 @@ impl Default for Config {
             // peak with this and 1.7 GiB with four times as much, for 4 % fewer bytes on disk.
             memtable_bytes_max: 128 << 20,
             sync_interval_ms: 100,
+            tends: true,
             streams: BTreeMap::new(),
         }
     }

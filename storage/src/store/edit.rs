@@ -1,6 +1,8 @@
 //! Manifest edits: one at a time, and the deletion of what they have given up.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Pin, Shared, State};
 use crate::error::{Error, Result};
@@ -30,6 +32,7 @@ impl Shared {
             let state = self.state.lock();
             let mut next = (*state.committed.manifest).clone();
             next.next_seq = next.next_seq.max(state.next_seq);
+            next.next_file = next.next_file.max(self.next_file.load(Ordering::SeqCst));
             change(&mut next, &state);
             (state.committed.clone(), next)
         };
@@ -119,8 +122,10 @@ impl Shared {
                         name: rollup.name,
                         stream: name.clone(),
                         definition: rollup.definition,
+                        levels: rollup.levels,
                         first_seq: next_seq,
                         created_us: now_us,
+                        floors: BTreeMap::new(),
                     });
                     manifest.next_rollup += 1;
                 }

@@ -1,5 +1,6 @@
 //! The store on a disk that fails: what is refused, what is unknown, what comes back by itself.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use crate::env::RealFs;
 use crate::error::{Error, Kind};
 use crate::model::{Identity, Name, StreamKind, WriteConcern};
 use crate::reader::Reader;
-use crate::rolling::{BoxError, NewRollup, Roller, RollupMeta, TileImage};
+use crate::rolling::{BoxError, Merge, NewRollup, Partition, Roller, RollupMeta, TileImage};
 use crate::snapshot::Snapshot;
 use crate::store::Options;
 use crate::testing::{FaultFs, Op, batch, options};
@@ -406,8 +407,45 @@ impl Roller for Panicking {
     ) -> Result<Vec<NewRollup>, BoxError> {
         panic!("a fault of the room above, made on purpose");
     }
-    fn tiles(&self, _: &[&RollupMeta], _: &[RecordBatch]) -> Result<Vec<TileImage>, BoxError> {
+    fn tiles(
+        &self,
+        _: &[&RollupMeta],
+        _: &[RecordBatch],
+        _: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError> {
         Ok(Vec::new())
+    }
+    fn backfill(
+        &self,
+        _: &RollupMeta,
+        _: &Snapshot,
+        _: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
+    ) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn recompute(
+        &self,
+        _: &RollupMeta,
+        _: &str,
+        _: i64,
+        _: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError> {
+        Ok(Vec::new())
+    }
+    fn merge(
+        &self,
+        _: &RollupMeta,
+        _: &[Merge<'_>],
+        _: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError> {
+        Ok(Vec::new())
+    }
+    fn partition(&self, _: &RollupMeta, _: &str, at_us: i64) -> Result<Partition, BoxError> {
+        let (start_us, end_us) = (at_us, at_us);
+        Ok(Partition { start_us, end_us })
+    }
+    fn retention(&self, _: &RollupMeta) -> BTreeMap<String, i64> {
+        BTreeMap::new()
     }
 }
 

@@ -8,6 +8,8 @@
 //! `LOGMILL_FULL=1` runs every crash point. `LOGMILL_BUG` puts a fault into the store, which must
 //! then be found.
 
+mod crowd;
+mod listing;
 mod oracle;
 mod seeded;
 mod seen;

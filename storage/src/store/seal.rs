@@ -17,13 +17,13 @@ use crate::error::{Error, Result};
 use crate::file::FileRef;
 use crate::identity::{self, Entry};
 use crate::journal;
-use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile, TileMeta};
+use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile};
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::part;
-use crate::readers::file_number;
 use crate::rolling::{BoxError, RollupMeta, TileImage};
 use crate::seeded::{self, Bug};
+use crate::snapshot::Snapshot;
 
 /// What a seal did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,7 +47,8 @@ struct Frozen {
     chunks: Chunks,
     cutoff: u64,
     streams: Arc<BTreeMap<Name, StreamMeta>>,
-    manifest: Arc<Manifest>,
+    /// What was sealed before.
+    sealed: Snapshot,
     fresh: Vec<Entry>,
 }
 
@@ -139,25 +140,24 @@ fn freeze(shared: &Shared) -> Option<Frozen> {
         chunks: state.memtable.freeze(),
         cutoff: state.next_seq,
         streams: Arc::clone(&state.streams),
-        manifest: Arc::clone(&state.committed.manifest),
+        sealed: shared.sealed(&state),
         fresh: state.identities.take_fresh(),
     })
 }
 
 fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
     let mut written = Written::default();
-    let mut next_file = frozen.manifest.next_file;
     for (stream, chunks) in &frozen.chunks {
         let meta = frozen
             .streams
             .get(stream)
             .expect("BUG: a stream is created before its events");
-        let rollups: Vec<&RollupMeta> = frozen.manifest.rollups_of(stream).collect();
+        let rollups: Vec<&RollupMeta> = frozen.sealed.manifest.rollups_of(stream).collect();
         // Parts and tiles of the same events need nothing of one another.
         let (parts, tiles) = std::thread::scope(|scope| {
             let tiles = std::thread::Builder::new()
                 .name("logmill-tiles".into())
-                .spawn_scoped(scope, || cascade(shared, &rollups, chunks));
+                .spawn_scoped(scope, || cascade(shared, &rollups, chunks, &frozen.sealed));
             let parts = part::build(meta, chunks);
             let failed = |source: BoxError| Error::Rollup {
                 rollup: stream.to_string(),
@@ -172,10 +172,11 @@ fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
         });
         for image in parts? {
             let folder = part::partition_folder(meta.partition, image.partition_us);
-            let path = format!("streams/{stream}/{folder}/{next_file:016x}.parquet");
+            let id = shared.new_file();
+            let path = format!("streams/{stream}/{folder}/{id:016x}.parquet");
             let file = write_file(shared, &mut written, path, &image.bytes)?;
             written.parts.push(PartMeta {
-                id: next_file,
+                id,
                 stream: stream.clone(),
                 partition_us: image.partition_us,
                 file,
@@ -184,22 +185,14 @@ fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
                 time: image.time,
                 text_range: image.text_range,
             });
-            next_file += 1;
         }
         for (rollup, image) in rollups.iter().zip(tiles?) {
+            let events = image.events;
             let mut files = Vec::new();
-            if image.events > 0 {
-                files.push(write_tile(
-                    shared,
-                    &mut written,
-                    rollup,
-                    next_file,
-                    image.bytes,
-                    image.sections,
-                )?);
-                next_file += 1;
+            if events > 0 {
+                files.push(write_tile(shared, &mut written, rollup, image)?);
             }
-            written.tiles.insert(rollup.id, (image.events, files));
+            written.tiles.insert(rollup.id, (events, files));
         }
     }
     if !seeded::is(Bug::DirectorySyncSkipped) {
@@ -214,6 +207,7 @@ fn cascade(
     shared: &Shared,
     rollups: &[&RollupMeta],
     chunks: &[Arc<Chunk>],
+    sealed: &Snapshot,
 ) -> Result<Vec<TileImage>> {
     if rollups.is_empty() {
         return Ok(Vec::new());
@@ -222,7 +216,7 @@ fn cascade(
     shared
         .options
         .roller
-        .tiles(rollups, &events)
+        .tiles(rollups, &events, sealed)
         .map_err(|source| Error::Rollup {
             rollup: rollups[0].name.to_string(),
             source,
@@ -233,13 +227,14 @@ fn write_tile(
     shared: &Shared,
     written: &mut Written,
     rollup: &RollupMeta,
-    id: u64,
-    bytes: Vec<u8>,
-    sections: Vec<crate::rolling::Section>,
+    image: TileImage,
 ) -> Result<TileFile> {
-    let path = format!("rollups/{}/{id:016x}.tile", rollup.name);
-    let file = write_file(shared, written, path, &bytes)?;
-    Ok(TileFile { file, sections })
+    let path = format!("rollups/{}/{:016x}.tile", rollup.name, shared.new_file());
+    let file = write_file(shared, written, path, &image.bytes)?;
+    Ok(TileFile {
+        file,
+        sections: image.sections,
+    })
 }
 
 fn write_file(
@@ -256,26 +251,21 @@ fn write_file(
     Ok(file)
 }
 
-/// Writes one tile image of a backfill and syncs its directory.
-pub(super) fn write_backfill(
+/// Writes tile images that are no seal's and syncs their directory.
+pub(super) fn write_images(
     shared: &Shared,
     rollup: &RollupMeta,
-    id: u64,
-    image: TileImage,
-) -> Result<TileFile> {
+    images: Vec<TileImage>,
+) -> Result<Vec<TileFile>> {
     let mut written = Written::default();
-    let file = write_tile(
-        shared,
-        &mut written,
-        rollup,
-        id,
-        image.bytes,
-        image.sections,
-    )?;
+    let mut files = Vec::new();
+    for image in images.into_iter().filter(|i| i.events > 0) {
+        files.push(write_tile(shared, &mut written, rollup, image)?);
+    }
     for directory in &written.directories {
         shared.fs().sync_dir(directory).at("sync", directory)?;
     }
-    Ok(file)
+    Ok(files)
 }
 
 fn commit(
@@ -297,7 +287,7 @@ fn commit(
             .map(|f| f.file.len)
             .sum(),
     };
-    let identities = checkpoint(shared, frozen, &written)?;
+    let identities = checkpoint(shared, frozen)?;
     let now_us = shared.now_us();
     let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let Written { parts, tiles, .. } = written;
@@ -310,16 +300,10 @@ fn commit(
     }
     shared.edit_and(
         |manifest, state| {
-            for part in &parts {
-                manifest.next_file = manifest.next_file.max(part.id + 1);
-            }
-            for file in tiles.values().flat_map(|t| &t.1) {
-                manifest.next_file = manifest.next_file.max(file_number(&file.file.path) + 1);
-            }
             if !seeded::is(Bug::TilesApart) {
                 add_parts(manifest, state, parts);
             }
-            add_tiles(manifest, &tiles, frozen.cutoff);
+            manifest.add_tiles(&tiles, frozen.cutoff);
             add_identities(manifest, identities);
             manifest.sealed_seq = frozen.cutoff;
             manifest.sealed_at_us = now_us;
@@ -360,36 +344,6 @@ fn add_parts(manifest: &mut Manifest, state: &State, parts: Vec<PartMeta>) {
     }
 }
 
-/// Adds one tile to every rollup: of the new events, or of none where its stream had none. A tile
-/// without events widens the one before when that has none either, so idle streams stay small.
-fn add_tiles(manifest: &mut Manifest, tiles: &BTreeMap<u32, (u64, Vec<TileFile>)>, cutoff: u64) {
-    let mut all = Vec::new();
-    for rollup in &manifest.rollups {
-        let mut own: Vec<TileMeta> = manifest
-            .tiles
-            .iter()
-            .filter(|t| t.rollup == rollup.id)
-            .cloned()
-            .collect();
-        let first_seq = own.last().map_or(rollup.first_seq, |t| t.cutoff);
-        let (events, files) = tiles.get(&rollup.id).cloned().unwrap_or_default();
-        if cutoff > first_seq {
-            match own.last_mut() {
-                Some(last) if events == 0 && last.events == 0 => last.cutoff = cutoff,
-                _ => own.push(TileMeta {
-                    rollup: rollup.id,
-                    first_seq,
-                    cutoff,
-                    events,
-                    files,
-                }),
-            }
-        }
-        all.append(&mut own);
-    }
-    manifest.tiles = all;
-}
-
 /// What a checkpoint changes: files that replace all others, or one more.
 enum Checkpoint {
     Nothing,
@@ -397,11 +351,11 @@ enum Checkpoint {
     Replace(FileRef),
 }
 
-fn checkpoint(shared: &Shared, frozen: &Frozen, written: &Written) -> Result<Checkpoint> {
+fn checkpoint(shared: &Shared, frozen: &Frozen) -> Result<Checkpoint> {
     if frozen.fresh.is_empty() {
         return Ok(Checkpoint::Nothing);
     }
-    let known = &frozen.manifest.identities;
+    let known = &frozen.sealed.manifest.identities;
     let merge = known.len() >= identity::FILES_MAX;
     let mut entries = Vec::new();
     if merge {
@@ -417,17 +371,7 @@ fn checkpoint(shared: &Shared, frozen: &Frozen, written: &Written) -> Result<Che
     let bytes = identity::encode(&entries);
     let directory = shared.data.join("identities");
     shared.create_dir(&directory)?;
-    let parts = written.parts.iter().map(|p| p.id);
-    let tiles = written
-        .tiles
-        .values()
-        .flat_map(|t| &t.1)
-        .map(|f| file_number(&f.file.path));
-    let last = parts
-        .chain(tiles)
-        .max()
-        .unwrap_or(frozen.manifest.next_file);
-    let path = format!("identities/{:016x}.json.zst", last + 1);
+    let path = format!("identities/{:016x}.json.zst", shared.new_file());
     let file = FileRef::write(shared.fs(), &shared.data, path, &bytes)?;
     shared.fs().sync_dir(&directory).at("sync", &directory)?;
     Ok(if merge {
@@ -451,7 +395,6 @@ fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
             file
         }
     };
-    manifest.next_file = manifest.next_file.max(file_number(&file.path) + 1);
     manifest.identities.push(file);
 }
 

@@ -37,6 +37,8 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::JournalDeletedEarly => &["the segment is missing", "a part is there: Io"],
         Bug::SealPastSync => &["sealed and not synced"],
         Bug::SequenceReused => &["was given before"],
+        Bug::FloorIgnored => &["lies below its floor"],
+        Bug::CompactedTwice => &["of tile"],
     }
 }
 

@@ -3,23 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, UInt64Type};
-
+use super::listing::{LEVELS, Row, listed, rows};
 use crate::file::FileRef;
 use crate::manifest::DroppedPartition;
-use crate::model::{Name, QUARANTINE, SEQ, StreamKind};
+use crate::model::{Name, QUARANTINE};
 use crate::part::read_part;
 use crate::reader::Reader;
-use crate::rolling::{BoxError, NewRollup, Roller, RollupMeta, Section, TileImage};
 use crate::snapshot::Snapshot;
 
 pub(super) const STREAM: &str = "events";
 /// The width of a partition, microseconds.
 pub(super) const DAY_US: i64 = 24 * 3600 * 1_000_000;
 
-/// A sequence number, and what the event carries.
-type Row = (u64, i64);
 /// Events by sequence number.
 pub(super) type Events = BTreeMap<u64, i64>;
 
@@ -110,24 +105,36 @@ fn dropped(snapshot: &Snapshot) -> BTreeMap<i64, DroppedPartition> {
     by_day.map(|d| (day(d.partition_us), *d)).collect()
 }
 
+/// The events that the tiles count, the same at every level but for what lies below its floor.
 fn tiles(snapshot: &Snapshot) -> Events {
-    let mut all = Events::new();
-    for tile in &snapshot.manifest().tiles {
+    let manifest = snapshot.manifest();
+    let mut levels = LEVELS.map(|_| Events::new());
+    for tile in &manifest.tiles {
         for file in &tile.files {
             let bytes = snapshot.read(&file.file).expect("a tile is there");
-            for pair in bytes.chunks_exact(16) {
-                let number = |at: usize| pair[at..at + 8].try_into().expect("8 bytes");
-                let seq = u64::from_le_bytes(number(0));
-                let before = all.insert(seq, i64::from_le_bytes(number(8)));
-                assert_eq!(before, None, "sequence {seq} was counted twice");
-                assert!(
-                    (tile.first_seq..tile.cutoff).contains(&seq),
-                    "{seq} in {tile:?}"
-                );
+            for section in &file.sections {
+                let nth = LEVELS.iter().position(|l| *l == section.level);
+                let all = &mut levels[nth.expect("a level")];
+                for (seq, payload) in listed(&bytes, section) {
+                    let before = all.insert(seq, payload);
+                    assert_eq!(before, None, "sequence {seq} was counted twice");
+                    let range = tile.first_seq..tile.cutoff;
+                    assert!(range.contains(&seq), "{seq} in {tile:?}");
+                }
             }
         }
     }
-    all
+    let [fine, coarse] = levels;
+    let mut above = coarse.clone();
+    if let Some(rollup) = manifest.rollups.first() {
+        let floor_us = rollup.floor_us(LEVELS[0]);
+        above.retain(|_, payload| day(*payload) * DAY_US >= floor_us);
+    }
+    assert_eq!(
+        fine, above,
+        "the fine level, and the coarse one above the floor"
+    );
+    coarse
 }
 
 /// What is in parts, and what is in memory.
@@ -160,68 +167,5 @@ impl Known {
         };
         let key = (file.path.clone(), file.crc);
         Arc::clone(self.0.entry(key).or_insert_with(read))
-    }
-}
-
-/// Sequence numbers and payloads; 0 for what has none.
-fn rows(batch: &RecordBatch) -> Vec<Row> {
-    let seqs = batch[SEQ].as_primitive::<UInt64Type>().values();
-    let payloads = batch
-        .column_by_name("n")
-        .map(|n| n.as_primitive::<Int64Type>());
-    let payload = |row: usize| payloads.map_or(0, |p| p.value(row));
-    seqs.iter()
-        .enumerate()
-        .map(|(row, seq)| (*seq, payload(row)))
-        .collect()
-}
-
-/// A roller whose tiles list their events: sequence number and payload.
-#[derive(Debug)]
-pub(super) struct Listing;
-
-impl Roller for Listing {
-    fn rollups_for(
-        &self,
-        stream: &Name,
-        kind: StreamKind,
-        existing: &[RollupMeta],
-    ) -> Result<Vec<NewRollup>, BoxError> {
-        if kind == StreamKind::Quarantine || existing.iter().any(|r| &r.stream == stream) {
-            return Ok(Vec::new());
-        }
-        Ok(vec![NewRollup {
-            name: Name::new("stats")?,
-            definition: serde_json::Value::Null,
-        }])
-    }
-
-    fn tiles(
-        &self,
-        rollups: &[&RollupMeta],
-        events: &[RecordBatch],
-    ) -> Result<Vec<TileImage>, BoxError> {
-        let mut bytes = Vec::new();
-        for (seq, payload) in events.iter().flat_map(rows) {
-            bytes.extend_from_slice(&seq.to_le_bytes());
-            bytes.extend_from_slice(&payload.to_le_bytes());
-        }
-        let events = bytes.len() as u64 / 16;
-        let section = Section {
-            level: "hour".into(),
-            partition_us: 0,
-            bucket_min_us: 0,
-            bucket_max_us: 0,
-            cells: 1,
-            events,
-            offset: 0,
-            len: bytes.len() as u64,
-        };
-        let image = TileImage {
-            bytes,
-            sections: vec![section],
-            events,
-        };
-        Ok(vec![image; rollups.len()])
     }
 }

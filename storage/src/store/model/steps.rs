@@ -40,6 +40,14 @@ pub(super) enum Step {
     Room,
     Sync,
     Seal,
+    /// Tiles are compacted until nothing is left to merge.
+    Compact,
+    /// The fine level gives up what is older than a day.
+    Retain,
+    /// Rollups are made again, from one day to before another.
+    Rebuild {
+        days: (i64, i64),
+    },
     /// A reader in another process opens the store, or is closed again.
     Read,
     Close,
@@ -49,7 +57,7 @@ pub(super) enum Step {
 pub(super) fn step(random: &mut Random) -> Step {
     let j = random.below(3) == 0;
     let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
-    match random.below(34) {
+    match random.below(38) {
         0..11 => Step::Write {
             events: random.below(5) + u64::from(producer.is_none()),
             bad: random.below(10) / 7,
@@ -82,6 +90,14 @@ pub(super) fn step(random: &mut Random) -> Step {
         25..27 => Step::Sync,
         27..31 => Step::Seal,
         31 | 32 => Step::Read,
+        33 | 34 => Step::Compact,
+        35 => Step::Retain,
+        36 => {
+            let from = random.below(4) as i64 - 2;
+            Step::Rebuild {
+                days: (from, from + 1 + random.below(2) as i64),
+            }
+        }
         _ => Step::Close,
     }
 }
@@ -122,6 +138,9 @@ pub(super) fn short_script() -> Vec<Step> {
         write(None, false, false),
         Step::Retry { times: 3, seed: 5 },
         Step::Seal,
+        Step::Retain,
+        Step::Compact,
+        Step::Rebuild { days },
         Step::Burst {
             batches: 3,
             j: false,

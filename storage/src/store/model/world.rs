@@ -5,8 +5,9 @@ mod acts;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::listing::Listing;
 use super::oracle::Oracle;
-use super::seen::{self, Listing, Seen};
+use super::seen::{self, Seen};
 use super::steps::Step;
 use crate::env::ManualClock;
 use crate::error::{Error, Kind, Result};
@@ -30,6 +31,7 @@ fn options(fs: &SimFs) -> Options {
             lag_us: NEVER_US,
             memtable_bytes_max: 1 << 30,
             sync_interval_ms: 3_600_000,
+            tends: false,
             ..Config::default()
         },
         on_poison: None,

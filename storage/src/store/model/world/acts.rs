@@ -48,6 +48,9 @@ impl World {
                 self.promised(synced.map(|_| ()));
             }
             Step::Seal => self.seal(),
+            Step::Compact => self.compact(),
+            Step::Retain => self.retain(),
+            Step::Rebuild { days } => self.rebuild(days),
             Step::Read => self.read(),
             Step::Close => {
                 let store = self.store.take().expect("it is open");
@@ -200,6 +203,32 @@ impl World {
         self.moment();
         let sealed = self.store().seal();
         self.promised(sealed.map(|_| ()));
+    }
+
+    fn compact(&mut self) {
+        self.moment();
+        if let Err(error) = self.store().compact_tiles() {
+            self.excuse(&error);
+        }
+    }
+
+    fn retain(&mut self) {
+        self.moment();
+        if let Err(error) = self.store().retain_levels() {
+            self.excuse(&error);
+        }
+    }
+
+    fn rebuild(&mut self, days: (i64, i64)) {
+        let rollup = Name::new("stats").expect("a name");
+        let known = !self.store().snapshot().manifest().rollups.is_empty();
+        self.moment();
+        let range = (days.0 * DAY_US, days.1 * DAY_US);
+        match self.store().rebuild(&rollup, range) {
+            Ok(_) => self.oracle.all_durable(),
+            Err(Error::Invalid { .. }) if !known => {}
+            Err(error) => self.excuse(&error),
+        }
     }
 
     /// What promises that everything is durable, or fails.

@@ -1,0 +1,150 @@
+//! The proof that a manifest carries of itself: invariants 2 to 6, checked whenever one is read or
+//! written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Manifest, StreamMeta, TileMeta};
+use crate::model::Name;
+use crate::rolling::RollupMeta;
+
+impl Manifest {
+    /// Checks invariants 2 to 6.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for rollup in &self.rollups {
+            self.check_tiles(rollup)?;
+        }
+        for (name, stream) in &self.streams {
+            self.check_parts(name, stream)?;
+        }
+        if self.store_id.len() != 32 || !self.store_id.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(format!("{:?} is not a store's id", self.store_id));
+        }
+        if let Some(file) = self.files().find(|f| !f.blocks_fit()) {
+            let (path, blocks, len) = (&file.path, file.blocks.len(), file.len);
+            return Err(format!(
+                "{path} has {blocks} checksums of blocks and {len} bytes"
+            ));
+        }
+        let mut named = BTreeSet::new();
+        let pending = self.pending.iter().map(|p| p.path.as_str());
+        for path in self.files().map(|f| f.path.as_str()).chain(pending) {
+            if !named.insert(path) {
+                return Err(format!("{path} is named twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_parts(&self, name: &Name, stream: &StreamMeta) -> Result<(), String> {
+        let dropped: BTreeSet<i64> = stream.dropped.iter().map(|d| d.partition_us).collect();
+        if dropped.len() != stream.dropped.len() {
+            return Err(format!("stream {name}: a partition was dropped twice"));
+        }
+        let live: u128 = self.parts_of(name).map(|p| u128::from(p.rows)).sum();
+        let gone: u128 = stream.dropped.iter().map(|d| u128::from(d.events)).sum();
+        if live + gone != u128::from(stream.sealed_events) {
+            return Err(format!(
+                "stream {name}: parts hold {live} events, {gone} were dropped, {} were sealed",
+                stream.sealed_events
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_tiles(&self, rollup: &RollupMeta) -> Result<(), String> {
+        let mut at = rollup.first_seq;
+        let mut events: u128 = 0;
+        for tile in self.tiles_of(rollup.id) {
+            if tile.first_seq != at || tile.cutoff <= tile.first_seq {
+                return Err(format!(
+                    "rollup {}: a tile covers {}..{} where {at} is next",
+                    rollup.name, tile.first_seq, tile.cutoff
+                ));
+            }
+            at = tile.cutoff;
+            events += u128::from(tile.events);
+            check_levels(rollup, tile)?;
+        }
+        if at != self.sealed_seq.max(rollup.first_seq) {
+            return Err(format!(
+                "rollup {}: tiles end at {at}, last_run is {}",
+                rollup.name, self.sealed_seq
+            ));
+        }
+        let sealed = self
+            .streams
+            .get(&rollup.stream)
+            .map_or(0, |s| s.sealed_events);
+        if events != u128::from(sealed) {
+            return Err(format!(
+                "rollup {}: tiles hold {events} events, {sealed} were sealed",
+                rollup.name
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that `next` may follow this version.
+    pub(crate) fn check_edit(&self, next: &Self) -> Result<(), String> {
+        if next.version != self.version + 1 || next.store_id != self.store_id {
+            return Err(format!(
+                "version {} cannot follow {}",
+                next.version, self.version
+            ));
+        }
+        if next.sealed_seq < self.sealed_seq
+            || next.journal_floor < self.journal_floor
+            || next.writer_epoch < self.writer_epoch
+            || next.next_seq < self.next_seq
+            || next.next_seq < next.sealed_seq
+        {
+            return Err("a sequence, epoch or journal floor would fall".into());
+        }
+        for rollup in &self.rollups {
+            let after = next.rollups.iter().find(|r| r.id == rollup.id);
+            let fell =
+                |level: &String| after.is_some_and(|a| a.floor_us(level) < rollup.floor_us(level));
+            if let Some(level) = rollup.floors.keys().find(|level| fell(level)) {
+                return Err(format!(
+                    "rollup {}: the floor of level {level} would fall",
+                    rollup.name
+                ));
+            }
+        }
+        next.check()
+    }
+}
+
+/// At every level the sections that are kept and the events that lay below its floor add up to the
+/// tile's; no section lies below.
+fn check_levels(rollup: &RollupMeta, tile: &TileMeta) -> Result<(), String> {
+    let expected: &[String] = if tile.events > 0 { &rollup.levels } else { &[] };
+    let mut by_level: BTreeMap<&str, u128> =
+        expected.iter().map(|level| (level.as_str(), 0)).collect();
+    for (level, events) in &tile.dropped {
+        *by_level.entry(level).or_default() += u128::from(*events);
+    }
+    for section in tile.files.iter().flat_map(|f| &f.sections) {
+        if section.partition_us < rollup.floor_us(&section.level) {
+            return Err(format!(
+                "rollup {}: a section of level {} lies below its floor",
+                rollup.name, section.level
+            ));
+        }
+        *by_level.entry(&section.level).or_default() += u128::from(section.events);
+    }
+    let wrong = |found: &u128| *found != u128::from(tile.events);
+    if let Some((level, found)) = by_level.iter().find(|(_, found)| wrong(found)) {
+        return Err(format!(
+            "rollup {}: level {level} of tile {}..{} holds {found} events, the tile {}",
+            rollup.name, tile.first_seq, tile.cutoff, tile.events
+        ));
+    }
+    if tile.events > 0 && by_level.is_empty() {
+        return Err(format!(
+            "rollup {}: a tile of {} events has no section",
+            rollup.name, tile.events
+        ));
+    }
+    Ok(())
+}

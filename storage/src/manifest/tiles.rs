@@ -1,0 +1,196 @@
+//! Edits of tiles. Each keeps what `proof.rs` checks: at every level of a rollup each event is in one
+//! section that is kept, or in the count of those that lay below the level's floor.
+
+use std::collections::BTreeMap;
+
+use super::{Manifest, Pending, TileFile, TileMeta};
+use crate::rolling::{Floor, RollupMeta, Section};
+use crate::seeded::{self, Bug};
+
+/// A section by its file, level and time partition.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SectionKey {
+    pub(crate) path: String,
+    pub(crate) level: String,
+    pub(crate) partition_us: i64,
+}
+
+impl SectionKey {
+    pub(crate) fn of(path: &str, section: &Section) -> Self {
+        Self {
+            path: path.to_owned(),
+            level: section.level.clone(),
+            partition_us: section.partition_us,
+        }
+    }
+}
+
+impl TileMeta {
+    /// The tile without the sections for which `gone` holds, the paths of files that have none left,
+    /// and the events of the sections by level.
+    fn give_up(
+        &mut self,
+        gone: impl Fn(&str, &Section) -> bool,
+    ) -> (Vec<String>, BTreeMap<String, u64>) {
+        let (mut paths, mut events) = (Vec::new(), BTreeMap::new());
+        self.files.retain_mut(|file| {
+            let path = &file.file.path;
+            file.sections.retain(|section| {
+                let gone = gone(path, section);
+                if gone {
+                    *events.entry(section.level.clone()).or_default() += section.events;
+                }
+                !gone
+            });
+            let keeps = !file.sections.is_empty();
+            if !keeps {
+                paths.push(path.clone());
+            }
+            keeps
+        });
+        (paths, events)
+    }
+
+    /// Leaves out what lies below the floors of its rollup and counts it.
+    fn cut(&mut self, rollup: &RollupMeta) -> (Vec<String>, BTreeMap<String, u64>) {
+        let below = |_: &str, s: &Section| s.partition_us < rollup.floor_us(&s.level);
+        let (paths, events) = self.give_up(below);
+        for (level, events) in &events {
+            *self.dropped.entry(level.clone()).or_default() += events;
+        }
+        (paths, events)
+    }
+}
+
+impl Manifest {
+    /// Adds one tile to every rollup: of the new events, or of none where its stream had none. A tile
+    /// without events widens the one before when that has none either, so idle streams stay small.
+    /// What lies below a level's floor is left out there, and counted as late.
+    pub(crate) fn add_tiles(&mut self, new: &BTreeMap<u32, (u64, Vec<TileFile>)>, cutoff: u64) {
+        for nth in 0..self.rollups.len() {
+            let rollup = &self.rollups[nth];
+            let (id, first_seq) = (rollup.id, rollup.first_seq);
+            let last = self.tiles.iter_mut().rfind(|t| t.rollup == id);
+            let first_seq = last.as_ref().map_or(first_seq, |t| t.cutoff);
+            let (events, files) = new.get(&id).cloned().unwrap_or_default();
+            if cutoff <= first_seq {
+                continue;
+            }
+            match last {
+                Some(last) if events == 0 && last.events == 0 => last.cutoff = cutoff,
+                _ => {
+                    let mut tile = TileMeta {
+                        rollup: id,
+                        first_seq,
+                        cutoff,
+                        events,
+                        files,
+                        dropped: BTreeMap::new(),
+                    };
+                    let late = if seeded::is(Bug::FloorIgnored) {
+                        Default::default()
+                    } else {
+                        tile.cut(rollup)
+                    };
+                    self.insert(tile);
+                    self.count_late(nth, late);
+                }
+            }
+        }
+    }
+
+    fn count_late(&mut self, nth: usize, (paths, events): (Vec<String>, BTreeMap<String, u64>)) {
+        for (level, events) in events {
+            if let Some(floor) = self.rollups[nth].floors.get_mut(&level) {
+                floor.late += events;
+            }
+        }
+        self.forget(paths);
+    }
+
+    /// A tile behind those of its rollup.
+    fn insert(&mut self, tile: TileMeta) {
+        let order: BTreeMap<u32, usize> = self
+            .rollups
+            .iter()
+            .enumerate()
+            .map(|(nth, r)| (r.id, nth))
+            .collect();
+        let place = |t: &TileMeta| (order.get(&t.rollup).copied(), t.first_seq);
+        let at = self.tiles.partition_point(|t| place(t) <= place(&tile));
+        self.tiles.insert(at, tile);
+    }
+
+    fn forget(&mut self, paths: Vec<String>) {
+        let since = self.version + 1;
+        let pending = paths.into_iter().map(|path| Pending { path, since });
+        self.pending.extend(pending);
+    }
+
+    /// Puts `files` in the place of some sections of a rollup. The tiles from the first to the last
+    /// that hold one of them become one: what they cover together is what they covered.
+    pub(crate) fn replace_sections(
+        &mut self,
+        rollup: u32,
+        gone: &[SectionKey],
+        files: Vec<TileFile>,
+    ) {
+        let is_gone = |path: &str, s: &Section| {
+            gone.iter()
+                .any(|g| g.path == path && g.level == s.level && g.partition_us == s.partition_us)
+        };
+        let holds = |t: &TileMeta| {
+            t.rollup == rollup
+                && t.files.iter().any(|f| {
+                    let path = &f.file.path;
+                    f.sections.iter().any(|s| is_gone(path, s))
+                })
+        };
+        let Some(first) = self.tiles.iter().position(holds) else {
+            return;
+        };
+        let last = self.tiles.iter().rposition(holds).unwrap_or(first);
+        let mut joined: Option<TileMeta> = None;
+        for tile in self.tiles.drain(first..=last) {
+            let Some(all) = &mut joined else {
+                joined = Some(tile);
+                continue;
+            };
+            all.cutoff = tile.cutoff;
+            all.events += tile.events;
+            all.files.extend(tile.files);
+            for (level, events) in tile.dropped {
+                *all.dropped.entry(level).or_default() += events;
+            }
+        }
+        let mut joined = joined.expect("BUG: first..=last is not empty");
+        if !seeded::is(Bug::CompactedTwice) {
+            let (paths, _) = joined.give_up(is_gone);
+            self.forget(paths);
+        }
+        joined.files.extend(files);
+        self.tiles.insert(first, joined);
+    }
+
+    /// Raises the floor of a rollup's level and gives up what lies below. Returns the events that the
+    /// level no longer counts.
+    pub(crate) fn cut_level(&mut self, rollup: u32, level: &str, from_us: i64) -> u64 {
+        let Some(meta) = self.rollups.iter_mut().find(|r| r.id == rollup) else {
+            return 0;
+        };
+        let floor = meta
+            .floors
+            .entry(level.to_owned())
+            .or_insert(Floor { from_us, late: 0 });
+        floor.from_us = floor.from_us.max(from_us);
+        let meta = meta.clone();
+        let (mut paths, mut events) = (Vec::new(), 0);
+        for tile in self.tiles.iter_mut().filter(|t| t.rollup == rollup) {
+            let (left, cut) = tile.cut(&meta);
+            paths.extend(left);
+            events += cut.get(level).copied().unwrap_or(0);
+        }
+        self.forget(paths);
+        events
+    }
+}

@@ -1,0 +1,170 @@
+//! Compaction of tiles: within one (level, time partition) of a rollup, sections of like size become
+//! one section in a file of its own.
+//!
+//! # Invariants
+//! * The choice is a pure function of the manifest; one edit puts the new files in the place of the
+//!   sections they were made of, and the manifest's proof says that no event is gone or counted twice.
+//! * A merge reads at most [`CELLS_MAX`] cells and [`BYTES_MAX`] bytes of sections, so its memory is
+//!   bounded whatever the history.
+//! * A cell is merged again only with sections that hold at least as much together as its own (a
+//!   quarter, once the partition is quiet): its rewrites grow with the logarithm of the history.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Shared, seal};
+use crate::error::{Error, Result};
+use crate::file::FileRef;
+use crate::manifest::{Manifest, SectionKey};
+use crate::rolling::{Merge, RollupMeta, Section};
+use crate::snapshot::Snapshot;
+
+/// Cells that one merge reads at most; decoded they take some 200 bytes each.
+const CELLS_MAX: u64 = 1 << 19;
+/// Bytes of sections that one merge reads at most.
+const BYTES_MAX: u64 = 16 << 20;
+/// Sections below this are of like size whatever it is.
+const SMALL: u64 = 64;
+/// Merges of one edit.
+const MERGES_MAX: usize = 256;
+
+/// A (level, time partition) of a rollup.
+pub(super) type Place<'a> = (u32, &'a str, i64);
+
+/// What compaction did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactReport {
+    /// Sections that were merged.
+    pub merged: usize,
+    /// Sections that they became.
+    pub into: usize,
+    /// Cells read.
+    pub cells_read: u64,
+    /// Cells written.
+    pub cells_written: u64,
+    /// Bytes of the files written.
+    pub bytes_written: u64,
+    /// Edits of the manifest.
+    pub edits: usize,
+}
+
+/// A section and the file in which it lies.
+type Placed<'a> = (&'a FileRef, &'a Section);
+
+/// The sections of a rollup by level and time partition, in the order of their tiles.
+pub(super) fn by_place<'a>(
+    manifest: &'a Manifest,
+    rollup: &RollupMeta,
+) -> BTreeMap<(&'a str, i64), Vec<Placed<'a>>> {
+    let mut places: BTreeMap<(&str, i64), Vec<Placed<'_>>> = BTreeMap::new();
+    for file in manifest.tiles_of(rollup.id).flat_map(|t| &t.files) {
+        for section in &file.sections {
+            places
+                .entry((&section.level, section.partition_us))
+                .or_default()
+                .push((&file.file, section));
+        }
+    }
+    places
+}
+
+/// The next merges of one rollup, or none when nothing is left to do. In a quiet partition, to which
+/// nothing is added any more, two sections suffice where there must be four otherwise.
+pub(super) fn choose<'a>(
+    manifest: &'a Manifest,
+    quiet: &dyn Fn(Place<'_>) -> bool,
+) -> Option<(&'a RollupMeta, Vec<Merge<'a>>)> {
+    for rollup in &manifest.rollups {
+        let (mut merges, mut cells) = (Vec::new(), 0);
+        for ((level, partition_us), sections) in by_place(manifest, rollup) {
+            let is_quiet = quiet((rollup.id, level, partition_us));
+            let Some(sections) = alike(sections, is_quiet) else {
+                continue;
+            };
+            cells += sections.iter().map(|(_, s)| s.cells).sum::<u64>();
+            merges.push(Merge {
+                level,
+                partition_us,
+                sections,
+            });
+            if cells >= CELLS_MAX || merges.len() == MERGES_MAX {
+                break;
+            }
+        }
+        if !merges.is_empty() {
+            return Some((rollup, merges));
+        }
+    }
+    None
+}
+
+/// Sections of like size, the smallest first: each at most as large as those before it together (or
+/// four times that, in a quiet partition).
+fn alike(mut sections: Vec<Placed<'_>>, quiet: bool) -> Option<Vec<Placed<'_>>> {
+    let (enough, ratio) = if quiet { (2, 4) } else { (4, 1) };
+    sections.sort_by_key(|(_, s)| s.cells);
+    for first in 0..sections.len() {
+        let (mut cells, mut bytes) = (0, 0);
+        let fits = |(_, s): &&Placed<'_>| {
+            let fits = (cells == 0 || s.cells <= SMALL.max(cells * ratio))
+                && cells + s.cells <= CELLS_MAX
+                && bytes + s.len <= BYTES_MAX;
+            cells += s.cells;
+            bytes += s.len;
+            fits
+        };
+        let run = sections[first..].iter().take_while(fits).count();
+        if run >= enough {
+            return Some(sections[first..first + run].to_vec());
+        }
+    }
+    None
+}
+
+/// Merges until nothing is left to do, or the store is closing.
+pub(super) fn compact(shared: &Shared, quiet: &dyn Fn(Place<'_>) -> bool) -> Result<CompactReport> {
+    let _one_at_a_time = shared.tiles.lock();
+    let mut report = CompactReport::default();
+    while !shared.state.lock().closing {
+        let sealed = shared.sealed(&shared.state.lock());
+        let Some((rollup, merges)) = choose(&sealed.manifest, quiet) else {
+            break;
+        };
+        merge(shared, rollup, &merges, &sealed, &mut report)?;
+    }
+    Ok(report)
+}
+
+fn merge(
+    shared: &Shared,
+    rollup: &RollupMeta,
+    merges: &[Merge<'_>],
+    sealed: &Snapshot,
+    report: &mut CompactReport,
+) -> Result<()> {
+    let failed = |source| Error::Rollup {
+        rollup: rollup.name.to_string(),
+        source,
+    };
+    let merged = shared.options.roller.merge(rollup, merges, sealed);
+    let images = merged.map_err(failed)?;
+    let read = || merges.iter().flat_map(|m| &m.sections);
+    let gone: Vec<SectionKey> = read()
+        .map(|(file, section)| SectionKey::of(&file.path, section))
+        .collect();
+    let files = seal::write_images(shared, rollup, images)?;
+    let sections = || files.iter().flat_map(|f| &f.sections);
+    report.merged += gone.len();
+    report.into += sections().count();
+    report.cells_read += read().map(|(_, s)| s.cells).sum::<u64>();
+    report.cells_written += sections().map(|s| s.cells).sum::<u64>();
+    report.bytes_written += files.iter().map(|f| f.file.len).sum::<u64>();
+    report.edits += 1;
+    shared.edit(|manifest, _| manifest.replace_sections(rollup.id, &gone, files))?;
+    shared.remove_unreferenced();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

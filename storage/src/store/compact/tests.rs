@@ -1,0 +1,104 @@
+//! Which sections are merged: few stay, each cell is rewritten seldom, and no merge is large.
+
+use super::*;
+use crate::manifest::TileFile;
+
+fn file(id: u64) -> FileRef {
+    FileRef {
+        path: format!("rollups/stats/{id:016x}.tile"),
+        len: 10,
+        crc: 7,
+        blocks: Vec::new(),
+    }
+}
+
+fn section(cells: u64) -> Section {
+    Section {
+        level: "hour".into(),
+        partition_us: 0,
+        bucket_min_us: 0,
+        bucket_max_us: 0,
+        cells,
+        densest: cells,
+        events: cells,
+        offset: 0,
+        len: cells * 8,
+    }
+}
+
+/// Sections of these sizes, what is chosen of them by size.
+fn chosen(cells: &[u64], quiet: bool) -> Option<Vec<u64>> {
+    let files: Vec<TileFile> = (0..)
+        .zip(cells)
+        .map(|(id, cells)| TileFile {
+            file: file(id),
+            sections: vec![section(*cells)],
+        })
+        .collect();
+    let placed = files.iter().map(|f| (&f.file, &f.sections[0])).collect();
+    let chosen = alike(placed, quiet)?;
+    Some(chosen.iter().map(|(_, s)| s.cells).collect())
+}
+
+#[test]
+fn four_of_like_size_are_merged() {
+    assert_eq!(chosen(&[5000, 5000, 5000], false), None);
+    let four = Some(vec![4000, 4000, 5000, 9000]);
+    assert_eq!(chosen(&[4000, 9000, 5000, 4000], false), four);
+    // The small ones below, and the large one above, are left alone.
+    let sizes = [3, 200_000, 200_000, 90_000, 90_000, 90_000, 90_000];
+    assert_eq!(
+        chosen(
+            &sizes[..1]
+                .iter()
+                .chain(&sizes[2..])
+                .copied()
+                .collect::<Vec<_>>(),
+            false
+        ),
+        Some(vec![90_000, 90_000, 90_000, 90_000])
+    );
+    // Whatever is small is alike.
+    assert_eq!(chosen(&[1, 60, 3, 20], false), Some(vec![1, 3, 20, 60]));
+}
+
+#[test]
+fn in_a_quiet_partition_two_suffice_unless_one_is_much_larger() {
+    assert_eq!(chosen(&[30_000, 9000], true), Some(vec![9000, 30_000]));
+    assert_eq!(chosen(&[90_000, 9000], true), None);
+    assert_eq!(chosen(&[90_000], true), None);
+}
+
+#[test]
+fn a_merge_is_bounded_in_cells_and_bytes() {
+    assert_eq!(
+        chosen(&[CELLS_MAX / 2; 3], true),
+        Some(vec![CELLS_MAX / 2; 2])
+    );
+    assert_eq!(chosen(&[CELLS_MAX, CELLS_MAX], true), None);
+    let many = chosen(&[1000; 3000], false).expect("some");
+    assert!(many.iter().sum::<u64>() <= CELLS_MAX);
+}
+
+#[test]
+fn over_ten_thousand_seals_few_sections_stay_and_cells_are_rewritten_seldom() {
+    for (seal, ratio_max) in [(10, 7.0), (2_000, 7.0), (40_000, 4.0)] {
+        let (mut sections, mut written, mut most) = (Vec::new(), 0, 0);
+        for _ in 0..10_000 {
+            sections.push(seal);
+            while let Some(merged) = chosen(&sections, false) {
+                for cells in &merged {
+                    let at = sections.iter().position(|s| s == cells);
+                    sections.remove(at.expect("it was chosen of these"));
+                }
+                sections.push(merged.iter().sum());
+                written += merged.iter().sum::<u64>();
+            }
+            let full = sections.iter().filter(|s| **s > CELLS_MAX / 2).count();
+            most = most.max(sections.len() - full);
+        }
+        let ratio = written as f64 / (seal * 10_000) as f64;
+        println!("{seal} cells a seal: {ratio:.2} times written again, {most} sections at most");
+        assert!(ratio < ratio_max && most <= 24, "{seal}: {ratio}, {most}");
+    }
+}

@@ -1,0 +1,134 @@
+//! What the store does by itself between seals: levels give up what their retention says, and tiles
+//! are compacted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::compact::{Place, by_place, compact};
+use super::{Shared, wait_for};
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::rolling::RollupMeta;
+
+/// A partition is quiet when nothing was added to it for ten minutes.
+const QUIET_US: i64 = 600_000_000;
+/// How often to look when no seal asks for it.
+const INTERVAL_US: i64 = 60_000_000;
+
+pub(super) fn tend_loop(shared: &Arc<Shared>) {
+    let mut quiet = Quiet::default();
+    let mut tended = None;
+    loop {
+        {
+            let mut state = shared.state.lock();
+            let started = shared.now_us();
+            loop {
+                if state.closing {
+                    return;
+                }
+                let sealed = Some(state.committed.manifest.sealed_seq);
+                if sealed != tended || shared.now_us() - started >= INTERVAL_US {
+                    tended = sealed;
+                    break;
+                }
+                wait_for(&shared.sealing, &mut state, 250_000);
+            }
+        }
+        if let Err(error) = tend(shared, &mut quiet) {
+            tracing::error!(%error, "tiles could not be tended; nothing is lost, they stay as they are");
+            if shared.syncer.poisoned().is_some() {
+                return;
+            }
+        }
+    }
+}
+
+fn tend(shared: &Shared, quiet: &mut Quiet) -> Result<()> {
+    retain(shared)?;
+    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+    quiet.look(&manifest, shared.now_us());
+    let now_us = shared.now_us();
+    compact(shared, &|place| quiet.since(place, now_us))?;
+    Ok(())
+}
+
+/// Since when each (level, time partition) has had the sections that it has.
+#[derive(Debug, Default)]
+struct Quiet(BTreeMap<(u32, String, i64), (u64, i64)>);
+
+impl Quiet {
+    fn look(&mut self, manifest: &Manifest, now_us: i64) {
+        let mut seen = BTreeMap::new();
+        for rollup in &manifest.rollups {
+            for ((level, partition_us), sections) in by_place(manifest, rollup) {
+                let paths: Vec<&str> = sections.iter().map(|(f, _)| f.path.as_str()).collect();
+                let hash = xxh3_64(paths.join("\n").as_bytes());
+                let place = (rollup.id, level.to_owned(), partition_us);
+                let known = self.0.get(&place).filter(|(h, _)| *h == hash);
+                let since = known.map_or(now_us, |(_, since)| *since);
+                seen.insert(place, (hash, since));
+            }
+        }
+        self.0 = seen;
+    }
+
+    fn since(&self, (rollup, level, partition_us): Place<'_>, now_us: i64) -> bool {
+        let known = self.0.get(&(rollup, level.to_owned(), partition_us));
+        known.is_some_and(|(_, since)| now_us - since >= QUIET_US)
+    }
+}
+
+/// Raises the floors of levels whose retention says so and gives up what lies below. It counts back
+/// from the newest event of the stream or from now, whichever is earlier.
+pub(super) fn retain(shared: &Shared) -> Result<u64> {
+    let _one_at_a_time = shared.tiles.lock();
+    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+    let mut cuts = Vec::new();
+    for rollup in &manifest.rollups {
+        let Some(newest_us) = newest(&manifest, rollup) else {
+            continue;
+        };
+        for (level, age_us) in shared.options.roller.retention(rollup) {
+            let limit_us = newest_us.min(shared.now_us()).saturating_sub(age_us);
+            let partition = shared.options.roller.partition(rollup, &level, limit_us);
+            let floor_us = partition.map_err(|source| Error::Rollup {
+                rollup: rollup.name.to_string(),
+                source,
+            })?;
+            if floor_us.start_us > rollup.floor_us(&level)
+                && has_below(&manifest, rollup, &level, floor_us.start_us)
+            {
+                cuts.push((rollup.id, level, floor_us.start_us));
+            }
+        }
+    }
+    let mut events = 0;
+    if !cuts.is_empty() {
+        shared.edit(|manifest, _| {
+            for (rollup, level, floor_us) in &cuts {
+                events += manifest.cut_level(*rollup, level, *floor_us);
+            }
+        })?;
+        shared.remove_unreferenced();
+    }
+    Ok(events)
+}
+
+/// Whether a level holds something that begins before this. (A floor that cuts nothing waits.)
+fn has_below(manifest: &Manifest, rollup: &RollupMeta, level: &str, floor_us: i64) -> bool {
+    let files = manifest.tiles_of(rollup.id).flat_map(|t| &t.files);
+    files
+        .flat_map(|f| &f.sections)
+        .any(|s| s.level == level && s.partition_us < floor_us)
+}
+
+/// The time of the newest sealed event of a rollup's stream, or the start of its newest bucket when
+/// the raw events are gone.
+fn newest(manifest: &Manifest, rollup: &RollupMeta) -> Option<i64> {
+    let parts = manifest.parts_of(&rollup.stream).map(|p| p.time.1);
+    let files = manifest.tiles_of(rollup.id).flat_map(|t| &t.files);
+    let buckets = files.flat_map(|f| &f.sections).map(|s| s.bucket_max_us);
+    parts.chain(buckets).max()
+}
