@@ -229,7 +229,7 @@ pub(crate) struct RepairArgs {
 pub(crate) enum RollupCommand {
     /// `last_run`, events waiting, rows and bytes of every level.
     Status,
-    /// Seal now, which feeds every rollup.
+    /// Seal now, which feeds every rollup, and apply the retention of their levels.
     Run,
     /// Recompute from the raw events and compare.
     Verify {
@@ -239,6 +239,19 @@ pub(crate) enum RollupCommand {
         #[arg(long, value_name = "SHARE")]
         sample: Option<f64>,
     },
+    /// Make a range again from the raw events, where all of them are there.
+    Rebuild {
+        /// The rollup.
+        name: String,
+        /// From this date on: 2000-10, 2000-10-10 or 2000-10-10T13.
+        #[arg(long, value_name = "DATE")]
+        from: String,
+        /// To before this date. Whole partitions of each level are made again.
+        #[arg(long, value_name = "DATE")]
+        to: String,
+    },
+    /// Merge tiles until nothing is left to merge; a running store does so little by little.
+    Compact,
 }
 
 #[derive(Debug, Subcommand)]

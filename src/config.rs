@@ -68,6 +68,10 @@ pub(crate) struct Storage {
     pub(crate) memtable_bytes_max: Bytes,
     /// The journal is synced at least this often.
     pub(crate) sync_interval: Span,
+    /// A server verifies this share of every rollup each interval: 0.01 takes 100 of them for all.
+    pub(crate) scrub_share: f64,
+    /// How often.
+    pub(crate) scrub_interval: Span,
 }
 
 impl Default for Storage {
@@ -77,6 +81,8 @@ impl Default for Storage {
             lag: Span(std::time::Duration::from_secs(60)),
             memtable_bytes_max: Bytes(defaults.memtable_bytes_max as u64),
             sync_interval: Span(std::time::Duration::from_millis(defaults.sync_interval_ms)),
+            scrub_share: 0.01,
+            scrub_interval: Span(std::time::Duration::from_secs(3600)),
         }
     }
 }
@@ -180,6 +186,12 @@ impl Config {
             if let Err(e) = self.concern(name) {
                 problems.push(format!("[stream.{name}] write_concern: {e}"));
             }
+        }
+        let share = self.storage.scrub_share;
+        if !(0.0..=1.0).contains(&share) {
+            problems.push(format!(
+                "[storage] scrub_share = {share}: write a share from 0 to 1"
+            ));
         }
         if let Err(e) = self.cascade() {
             problems.push(e.to_string());

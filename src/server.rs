@@ -10,6 +10,8 @@ mod answer;
 mod ingest;
 mod metrics;
 mod partitions;
+mod rollups;
+mod scrub;
 mod sql;
 mod status;
 mod tail;
@@ -51,8 +53,14 @@ pub(crate) struct App {
     config: Config,
     started: Instant,
     stop: Stop,
-    /// Differences that `verify` has found since the start.
+    /// Differences that `verify` and the scrub have found since the start.
     mismatches: AtomicU64,
+    /// Windows that the scrub has verified.
+    scrubbed: AtomicU64,
+    /// Rollups that it could not verify.
+    scrub_failures: AtomicU64,
+    /// The last thing that it found wrong.
+    scrub_error: Mutex<Option<String>>,
     requests: AtomicU64,
 }
 
@@ -120,6 +128,9 @@ pub(crate) fn run_with(
         started: Instant::now(),
         stop: stop.clone(),
         mismatches: AtomicU64::new(0),
+        scrubbed: AtomicU64::new(0),
+        scrub_failures: AtomicU64::new(0),
+        scrub_error: Mutex::new(None),
         requests: AtomicU64::new(0),
     });
     let runtime = wiring::runtime()?;
@@ -142,6 +153,12 @@ pub(crate) fn run_with(
             }
             outcome
         });
+        let scrubbed = Arc::clone(&app);
+        let scrub = std::thread::Builder::new().name("logmill-scrub".into());
+        let scrub = scrub.spawn_scoped(scope, move || scrub::run(&scrubbed));
+        if let Err(error) = scrub {
+            tracing::error!(%error, "there will be no scrub");
+        }
         runtime.block_on(accept(&listener, app));
         stop.set();
         side.join()
@@ -263,9 +280,11 @@ fn router(app: Arc<App>) -> Router {
             "/api/v1/partitions",
             get(partitions::list).delete(partitions::drop),
         )
-        .route("/api/v1/rollups", get(status::rollups))
-        .route("/api/v1/rollups/run", post(status::run))
-        .route("/api/v1/rollups/{name}/verify", post(status::verify))
+        .route("/api/v1/rollups", get(rollups::list))
+        .route("/api/v1/rollups/run", post(rollups::run))
+        .route("/api/v1/rollups/compact", post(rollups::compact))
+        .route("/api/v1/rollups/{name}/verify", post(rollups::verify))
+        .route("/api/v1/rollups/{name}/rebuild", post(rollups::rebuild))
         .route("/api/v1/sources", get(status::source))
         .route("/api/v1/queries", get(status::queries))
         .route("/api/v1/queries/{id}", delete(status::cancel))

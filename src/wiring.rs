@@ -53,11 +53,13 @@ pub(crate) struct StoreInfo {
 }
 
 impl StoreInfo {
-    pub(crate) fn of_store(store: &Store) -> Self {
+    /// `found` is what the scrub found wrong.
+    pub(crate) fn of_store(store: &Store, found: Option<String>) -> Self {
         let status = store.status();
+        let error = status.poisoned.or(status.seal_error).or(status.tend_error);
         Self {
             sources: sources(store.positions()),
-            last_error: status.poisoned.or(status.seal_error),
+            last_error: error.or(found),
         }
     }
 

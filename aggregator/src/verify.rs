@@ -66,25 +66,46 @@ pub struct LevelVerification {
     pub shown: Vec<String>,
 }
 
-/// Which windows are looked at.
+/// Which windows are looked at: those whose place, drawn by the seed from 0 to 1, lies in a range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// The share of windows, from 0 to 1.
-    pub share: f64,
-    /// The same seed chooses the same windows.
-    pub seed: u64,
+    from: f64,
+    to: f64,
+    seed: u64,
 }
 
 impl Sample {
     /// All of them.
     pub const ALL: Self = Self {
-        share: 1.0,
+        from: 0.0,
+        to: 1.0,
         seed: 0,
     };
 
+    /// A share of them, from 0 to 1; the same seed chooses the same.
+    pub fn of(share: f64, seed: u64) -> Self {
+        Self {
+            from: 0.0,
+            to: share,
+            seed,
+        }
+    }
+
+    /// As large a share, of which each window is in one of `1 / share` turns.
+    pub fn turn(share: f64, turn: u64) -> Self {
+        let turns = (1.0 / share.clamp(1e-9, 1.0)).ceil();
+        let nth = (turn as f64) % turns;
+        Self {
+            from: nth / turns,
+            to: (nth + 1.0) / turns,
+            seed: 0,
+        }
+    }
+
     fn takes(&self, window: &Bucket) -> bool {
         let drawn = xxh3_64_with_seed(&window.start_us.to_le_bytes(), self.seed);
-        self.share >= 1.0 || (drawn as f64) < self.share * u64::MAX as f64
+        let place = drawn as f64 / u64::MAX as f64;
+        self.from <= place && (place < self.to || self.to >= 1.0)
     }
 }
 
@@ -307,3 +328,6 @@ fn describe(level: Level, against: Against, found: &Comparison) -> LevelVerifica
         shown: shown.collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::common::Result;
 use datafusion::datasource::{MemTable, TableProvider};
 use serde::Serialize;
-use storage::{Name, QUARANTINE, Snapshot};
+use storage::{Floor, Name, QUARANTINE, Snapshot};
 
 use crate::level::Rollup;
 use crate::registry::QueryInfo;
@@ -294,6 +294,11 @@ fn tiles(view: &View<'_>) -> Vec<Column> {
 /// A rollup and level with events waiting, cells, bytes and where it is complete from.
 type LevelRow<'a> = (&'a Rollup, Level, u64, u64, u64, Option<i64>);
 
+/// Where the level ends, when its retention has cut it.
+fn floor(row: &LevelRow<'_>) -> Option<Floor> {
+    row.0.meta.floors.get(row.1.as_str()).copied()
+}
+
 /// One row for each rollup and level. `complete_from` is null when the rollup counts every event of
 /// its stream; else no bucket before it is complete.
 fn rollups(view: &View<'_>) -> Vec<Column> {
@@ -350,6 +355,8 @@ fn rollups(view: &View<'_>) -> Vec<Column> {
             of(&rows, |r| Some(r.0.definition.timezone().name().to_owned())),
         ),
         int("generation", of(&rows, |r| Some(u64::from(r.0.meta.id)))),
+        stamp("floor", of(&rows, |r| floor(r).map(|f| f.from_us))),
+        int("late", of(&rows, |r| floor(r).map(|f| f.late))),
     ]
 }
 

@@ -1,14 +1,15 @@
-//! `logmill rollup status | run | verify`.
+//! `logmill rollup status | run | verify | rebuild | compact`.
 
 use std::process::ExitCode;
 
 use aggregator::{Against, Sample, Verification};
-use storage::Snapshot;
+use serde::Serialize;
+use storage::{CompactReport, Name, Rebuilt, Snapshot};
 
-use super::{Context, Place, sql};
+use super::{Context, Place, partition, sql};
 use crate::cli::{Output, RollupCommand};
 use crate::failure::{FAILED, Failure, Result};
-use crate::units::grouped;
+use crate::units::{grouped, human_bytes};
 use crate::wiring;
 
 pub(super) fn run(context: &Context, command: &RollupCommand) -> Result<ExitCode> {
@@ -16,7 +17,88 @@ pub(super) fn run(context: &Context, command: &RollupCommand) -> Result<ExitCode
         RollupCommand::Status => sql::run(context, "SELECT * FROM system.rollups", false),
         RollupCommand::Run => seal(context),
         RollupCommand::Verify { name, sample } => verify(context, name.as_deref(), *sample),
+        RollupCommand::Rebuild { name, from, to } => rebuild(context, name, from, to),
+        RollupCommand::Compact => compact(context),
     }
+}
+
+fn compact(context: &Context) -> Result<ExitCode> {
+    let report: CompactReport = match &context.place {
+        Place::Server(client) => {
+            let answer = client.post("/api/v1/rollups/compact")?;
+            serde_json::from_value(answer).map_err(anyhow::Error::from)?
+        }
+        Place::Data(data) => {
+            let store = wiring::open_store(data, &context.config)?;
+            let report = store.compact_tiles()?;
+            store.close()?;
+            report
+        }
+    };
+    if wants_json(context) {
+        print_json(&report)?;
+    } else {
+        println!(
+            "merged {} sections into {}: {} cells became {}, {}",
+            grouped(report.merged as u64),
+            grouped(report.into as u64),
+            grouped(report.cells_read),
+            grouped(report.cells_written),
+            human_bytes(report.bytes_written)
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends with 1 when something had to be left as it was.
+fn rebuild(context: &Context, name: &str, from: &str, to: &str) -> Result<ExitCode> {
+    let range_us = partition::range(&format!("{from}..{to}")).map_err(Failure::usage)?;
+    let rebuilt: Vec<Rebuilt> = match &context.place {
+        Place::Server(client) => {
+            let path = format!("/api/v1/rollups/{name}/rebuild?from={from}&to={to}");
+            serde_json::from_value(client.post(&path)?).map_err(anyhow::Error::from)?
+        }
+        Place::Data(data) => {
+            let store = wiring::open_store(data, &context.config)?;
+            let rebuilt = store.rebuild(&Name::new(name)?, range_us)?;
+            store.close()?;
+            rebuilt
+        }
+    };
+    let left: Vec<&Rebuilt> = rebuilt.iter().filter(|r| r.left.is_some()).collect();
+    if wants_json(context) {
+        print_json(&rebuilt)?;
+    } else {
+        println!(
+            "{} of {} partitions of {name} were made again from the raw events",
+            rebuilt.len() - left.len(),
+            rebuilt.len()
+        );
+        for partition in &left {
+            let from = chrono::DateTime::from_timestamp_micros(partition.partition_us);
+            println!(
+                "  {} from {}: left as it was, {}",
+                partition.level,
+                from.map_or_else(String::new, |t| t.to_rfc3339()),
+                partition.left.as_deref().unwrap_or_default()
+            );
+        }
+    }
+    Ok(if left.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    })
+}
+
+fn wants_json(context: &Context) -> bool {
+    matches!(context.output, Some(Output::Json | Output::Ndjson))
+}
+
+fn print_json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value).map_err(anyhow::Error::from)?;
+    println!("{text}");
+    Ok(())
 }
 
 fn seal(context: &Context) -> Result<ExitCode> {
@@ -31,6 +113,7 @@ fn seal(context: &Context) -> Result<ExitCode> {
         Place::Data(data) => {
             let store = wiring::open_store(data, &context.config)?;
             let report = store.seal()?;
+            store.retain_levels()?;
             store.close()?;
             (report.cutoff, report.events)
         }
@@ -82,11 +165,8 @@ fn verify(context: &Context, name: Option<&str>, share: Option<f64>) -> Result<E
             all
         }
     };
-    if matches!(context.output, Some(Output::Json | Output::Ndjson)) {
-        println!(
-            "{}",
-            serde_json::to_string(&found).map_err(anyhow::Error::from)?
-        );
+    if wants_json(context) {
+        print_json(&found)?;
     } else {
         show(&found);
     }
@@ -105,10 +185,7 @@ fn verify_path(name: &str, share: Option<f64>) -> String {
 
 /// A different part of the windows each time.
 pub(crate) fn sample(share: Option<f64>) -> Sample {
-    share.map_or(Sample::ALL, |share| Sample {
-        share,
-        seed: rand::random(),
-    })
+    share.map_or(Sample::ALL, |share| Sample::of(share, rand::random()))
 }
 
 fn show(found: &[Verification]) {

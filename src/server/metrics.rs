@@ -143,9 +143,32 @@ fn rollups(text: &mut Text, app: &App) {
     text.single(
         "logmill_rollup_mismatch_total",
         "counter",
-        "Differences that verify has found.",
+        "Differences from the raw events that verify and the scrub have found.",
         mismatches,
     );
+    text.single(
+        "logmill_scrub_windows_total",
+        "counter",
+        "Windows of rollups that the scrub has verified.",
+        app.scrubbed.load(Ordering::Relaxed),
+    );
+    text.single(
+        "logmill_scrub_failures_total",
+        "counter",
+        "Rollups that the scrub could not verify.",
+        app.scrub_failures.load(Ordering::Relaxed),
+    );
+    text.family(
+        "logmill_rollup_late_total",
+        "counter",
+        "Events that came below a level's floor and reached the other levels only.",
+    );
+    for rollup in &manifest.rollups {
+        for (level, floor) in &rollup.floors {
+            let labels = format!("{{rollup=\"{}\",level=\"{level}\"}}", rollup.name);
+            text.sample("logmill_rollup_late_total", &labels, floor.late);
+        }
+    }
     text.single("logmill_parts", "gauge", "Parts.", manifest.parts.len());
     let part_bytes: u64 = manifest.parts.iter().map(|p| p.file.len).sum();
     text.single("logmill_part_bytes", "gauge", "Bytes of parts.", part_bytes);

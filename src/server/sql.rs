@@ -72,7 +72,10 @@ pub(super) async fn start(
     sql: &str,
     params: Option<serde_json::Value>,
 ) -> query::Result<Answer> {
-    let system = Arc::new(StoreInfo::of_store(&app.store));
+    let system = Arc::new(StoreInfo::of_store(
+        &app.store,
+        app.scrub_error.lock().clone(),
+    ));
     app.engine
         .sql(app.store.snapshot(), system, sql, params)
         .await

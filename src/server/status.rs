@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
@@ -12,7 +11,6 @@ use serde_json::json;
 use storage::StreamKind;
 
 use super::{App, answer, sql};
-use crate::commands::rollup::{sample, verify_snapshot};
 
 pub(super) async fn health() -> &'static str {
     "ok\n"
@@ -56,10 +54,6 @@ pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
     answer::json(StatusCode::OK, &streams)
 }
 
-pub(super) async fn rollups(State(app): State<Arc<App>>) -> Response {
-    rows(&app, "SELECT * FROM system.rollups").await
-}
-
 /// The rows of a query of ours as a JSON array.
 pub(super) async fn rows(app: &App, query: &str) -> Response {
     let collected = match sql::start(app, query, None).await {
@@ -72,86 +66,6 @@ pub(super) async fn rows(app: &App, query: &str) -> Response {
     }) {
         Ok(()) => answer::json_bytes(StatusCode::OK, out),
         Err(error) => answer::of_query(&error),
-    }
-}
-
-/// All rollups at once: one seal.
-pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
-    let store = Arc::clone(&app.store);
-    match tokio::task::spawn_blocking(move || store.seal()).await {
-        Ok(Ok(report)) => answer::json(
-            StatusCode::OK,
-            &json!({
-                "last_run": report.cutoff,
-                "events": report.events,
-                "parts": report.parts,
-                "part_bytes": report.part_bytes,
-                "tile_files": report.tile_files,
-                "tile_bytes": report.tile_bytes,
-            }),
-        ),
-        Ok(Err(error)) => answer::of_storage(&error),
-        Err(_) => answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "the seal failed",
-            None,
-        ),
-    }
-}
-
-pub(super) async fn verify(
-    State(app): State<Arc<App>>,
-    Path(name): Path<String>,
-    Query(asked): Query<HashMap<String, String>>,
-) -> Response {
-    let share = match asked.get("sample").map(|s| s.parse()).transpose() {
-        Ok(share) => share,
-        Err(_) => return answer::bad_request("sample: write a share such as 0.1"),
-    };
-    let snapshot = app.store.snapshot();
-    let known = snapshot
-        .manifest()
-        .rollups
-        .iter()
-        .any(|r| r.name.as_str() == name);
-    if !known {
-        return answer::error(
-            StatusCode::NOT_FOUND,
-            "no_rollup",
-            &format!("there is no rollup {name:?}"),
-            None,
-        );
-    }
-    let verified =
-        tokio::task::spawn_blocking(move || verify_snapshot(&snapshot, Some(&name), sample(share)))
-            .await;
-    match verified {
-        Ok(Ok(found)) => {
-            let Some(one) = found.first() else {
-                return answer::error(
-                    StatusCode::NOT_FOUND,
-                    "no_rollup",
-                    "the rollup is gone",
-                    None,
-                );
-            };
-            app.mismatches
-                .fetch_add(one.differences(), Ordering::Relaxed);
-            answer::json(StatusCode::OK, one)
-        }
-        Ok(Err(error)) => answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "verify_failed",
-            &error.to_string(),
-            None,
-        ),
-        Err(_) => answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "the verification failed",
-            None,
-        ),
     }
 }
 

@@ -86,6 +86,8 @@ pub struct Counters {
 pub struct Status {
     /// Why the last seal failed, until one succeeds.
     pub seal_error: Option<String>,
+    /// Why tiles could not be tended, until they could.
+    pub tend_error: Option<String>,
     /// Why nothing is taken any more.
     pub poisoned: Option<String>,
     /// Bytes of memory held by the memtable.
@@ -115,6 +117,8 @@ struct State {
     segments: Vec<(u64, u64)>,
     /// Why the last seal failed, and what can be done about it.
     seal_error: Option<(Kind, String)>,
+    /// Why tiles could not be tended.
+    tend_error: Option<String>,
     closing: bool,
     /// Those who follow what comes in.
     followers: Vec<Sender<Arrived>>,
@@ -244,6 +248,7 @@ impl Store {
                 rotate: false,
                 segments,
                 seal_error: None,
+                tend_error: None,
                 closing: false,
                 followers: Vec::new(),
             }),
@@ -418,6 +423,7 @@ impl Store {
         let state = self.shared.state.lock();
         Status {
             seal_error: state.seal_error.as_ref().map(|(_, why)| why.clone()),
+            tend_error: state.tend_error.clone(),
             poisoned: self.shared.syncer.poisoned().map(str::to_owned),
             memtable_bytes: state.memtable.bytes(),
             durable_seq: self.shared.syncer.durable_seq(),

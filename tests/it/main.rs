@@ -28,6 +28,7 @@ mod identity;
 mod import;
 mod injection;
 mod kill;
+mod levels;
 mod oracle;
 mod page;
 mod partition;

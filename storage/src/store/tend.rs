@@ -36,7 +36,9 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
                 wait_for(&shared.sealing, &mut state, 250_000);
             }
         }
-        if let Err(error) = tend(shared, &mut quiet) {
+        let tended = tend(shared, &mut quiet);
+        shared.state.lock().tend_error = tended.as_ref().err().map(ToString::to_string);
+        if let Err(error) = tended {
             tracing::error!(%error, "tiles could not be tended; nothing is lost, they stay as they are");
             if shared.syncer.poisoned().is_some() {
                 return;

@@ -1,0 +1,146 @@
+//! `/api/v1/rollups`: what there is, and what can be asked to be done to them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::json;
+use storage::Name;
+
+use super::{App, answer, status};
+use crate::commands::partition::range;
+use crate::commands::rollup::{sample, verify_snapshot};
+
+pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
+    status::rows(&app, "SELECT * FROM system.rollups").await
+}
+
+/// All rollups at once: one seal, and what the retention of their levels says.
+pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
+    let store = Arc::clone(&app.store);
+    let seal = move || {
+        let report = store.seal()?;
+        store.retain_levels()?;
+        Ok(report)
+    };
+    match tokio::task::spawn_blocking(seal).await {
+        Ok(Ok(report)) => answer::json(
+            StatusCode::OK,
+            &json!({
+                "last_run": report.cutoff,
+                "events": report.events,
+                "parts": report.parts,
+                "part_bytes": report.part_bytes,
+                "tile_files": report.tile_files,
+                "tile_bytes": report.tile_bytes,
+            }),
+        ),
+        Ok(Err(error)) => answer::of_storage(&error),
+        Err(_) => answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the seal failed",
+            None,
+        ),
+    }
+}
+
+pub(super) async fn verify(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let share = match asked.get("sample").map(|s| s.parse()).transpose() {
+        Ok(share) => share,
+        Err(_) => return answer::bad_request("sample: write a share such as 0.1"),
+    };
+    let snapshot = app.store.snapshot();
+    let known = snapshot
+        .manifest()
+        .rollups
+        .iter()
+        .any(|r| r.name.as_str() == name);
+    if !known {
+        return answer::error(
+            StatusCode::NOT_FOUND,
+            "no_rollup",
+            &format!("there is no rollup {name:?}"),
+            None,
+        );
+    }
+    let verified =
+        tokio::task::spawn_blocking(move || verify_snapshot(&snapshot, Some(&name), sample(share)))
+            .await;
+    match verified {
+        Ok(Ok(found)) => {
+            let Some(one) = found.first() else {
+                return answer::error(
+                    StatusCode::NOT_FOUND,
+                    "no_rollup",
+                    "the rollup is gone",
+                    None,
+                );
+            };
+            app.mismatches
+                .fetch_add(one.differences(), Ordering::Relaxed);
+            answer::json(StatusCode::OK, one)
+        }
+        Ok(Err(error)) => answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "verify_failed",
+            &error.to_string(),
+            None,
+        ),
+        Err(_) => answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the verification failed",
+            None,
+        ),
+    }
+}
+
+/// `POST /api/v1/rollups/compact`: merges tiles until nothing is left to merge.
+pub(super) async fn compact(State(app): State<Arc<App>>) -> Response {
+    let store = Arc::clone(&app.store);
+    work(move || store.compact_tiles()).await
+}
+
+/// `POST /api/v1/rollups/{name}/rebuild?from=&to=`.
+pub(super) async fn rebuild(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let text = |name: &str| asked.get(name).map_or("", String::as_str);
+    let name = match Name::new(&name) {
+        Ok(name) => name,
+        Err(error) => return answer::of_storage(&error),
+    };
+    let range_us = match range(&format!("{}..{}", text("from"), text("to"))) {
+        Ok(range) => range,
+        Err(what) => return answer::bad_request(what),
+    };
+    let store = Arc::clone(&app.store);
+    work(move || store.rebuild(&name, range_us)).await
+}
+
+/// Long work on the store, and its report as JSON.
+async fn work<T: Serialize + Send + 'static>(
+    what: impl FnOnce() -> storage::Result<T> + Send + 'static,
+) -> Response {
+    match tokio::task::spawn_blocking(what).await {
+        Ok(Ok(report)) => answer::json(StatusCode::OK, &report),
+        Ok(Err(error)) => answer::of_storage(&error),
+        Err(_) => answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the work failed",
+            None,
+        ),
+    }
+}
