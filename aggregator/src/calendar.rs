@@ -167,13 +167,13 @@ impl Calendar {
     }
 
     /// The start of the time partition that keeps the buckets of `level` around `bucket_start_us`:
-    /// minutes by local day, hours by month, days by year; weeks, months and years have one, 0.
+    /// minutes by local day; hours, days and months by month; weeks by the year in which they begin,
+    /// and years by year.
     pub fn partition(&self, level: Level, bucket_start_us: i64) -> i64 {
         let by = match level {
             Level::Minute => Level::Day,
-            Level::Hour => Level::Month,
-            Level::Day => Level::Year,
-            Level::Week | Level::Month | Level::Year => return 0,
+            Level::Hour | Level::Day | Level::Month => Level::Month,
+            Level::Week | Level::Year => Level::Year,
         };
         self.bucket(by, bucket_start_us).start_us
     }

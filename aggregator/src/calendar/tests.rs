@@ -192,20 +192,34 @@ fn weeks_begin_on_the_day_asked_for() {
 #[test]
 fn partitions_are_coarser_calendar_intervals() {
     let calendar = Calendar::new(Tz::Europe__Berlin, WeekStart::Sunday);
-    let t = us("2024-06-15T12:00:00Z");
+    let partition = |level, t| {
+        let start_us = calendar.bucket(level, us(t)).start_us;
+        calendar.partition(level, start_us)
+    };
+    let june = us("2024-05-31T22:00:00Z");
+    for (level, start_us) in [
+        (Level::Minute, us("2024-06-14T22:00:00Z")),
+        (Level::Hour, june),
+        (Level::Day, june),
+        (Level::Week, us("2023-12-31T23:00:00Z")),
+        (Level::Month, june),
+        (Level::Year, us("2023-12-31T23:00:00Z")),
+    ] {
+        assert_eq!(
+            partition(level, "2024-06-15T12:00:00Z"),
+            start_us,
+            "{level}"
+        );
+    }
+    // The week of New Year's Day 2025 began on 29 December.
     assert_eq!(
-        calendar.partition(Level::Minute, t),
-        us("2024-06-14T22:00:00Z")
-    );
-    assert_eq!(
-        calendar.partition(Level::Hour, t),
-        us("2024-05-31T22:00:00Z")
-    );
-    assert_eq!(
-        calendar.partition(Level::Day, t),
+        partition(Level::Week, "2025-01-01T12:00:00Z"),
         us("2023-12-31T23:00:00Z")
     );
-    assert_eq!(calendar.partition(Level::Week, t), 0);
+    assert_eq!(
+        partition(Level::Week, "2025-01-05T12:00:00Z"),
+        us("2024-12-31T23:00:00Z")
+    );
 }
 
 #[test]

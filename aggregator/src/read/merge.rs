@@ -53,7 +53,7 @@ pub fn merge(definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells 
         all.count.extend_from_slice(&input.count);
         for (mine, other) in all.columns.iter_mut().zip(&input.columns) {
             if let (Some(mine), Some(other)) = (mine, other) {
-                mine.append(other, before, input.len(), coupon_map);
+                mine.append(other, before, input.len(), Some(coupon_map));
             }
         }
     }
