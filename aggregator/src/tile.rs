@@ -50,11 +50,13 @@
 mod dictionary;
 mod file;
 mod head;
+mod merge;
 mod read;
 mod stream;
 mod write;
 
 pub use file::TileFile;
+pub use merge::merge_sections;
 
 use std::ops::Range;
 

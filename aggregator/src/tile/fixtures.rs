@@ -9,9 +9,9 @@ use std::sync::Arc;
 use chrono_tz::Tz;
 use storage::Section;
 
-use super::{BLOCK_CELLS_MAX, TileFile, encode_in_blocks};
+use super::{BLOCK_CELLS_MAX, TileFile, encode, encode_in_blocks, merge_sections};
 use crate::cascade;
-use crate::cells::{Cells, Filter, Projection};
+use crate::cells::{CellSet, Cells, Filter, Projection};
 use crate::definition::Definition;
 use crate::read::merge;
 use crate::testing::{Event, batch, default_definitions, filtered, recompute, rows};
@@ -65,6 +65,28 @@ fn tiles_of_version_1_are_read() {
     for definition in default_definitions() {
         let (bytes, sections) = read(&folder("v1"), definition.name().as_str());
         check(&definition, bytes, &sections);
+    }
+}
+
+#[test]
+fn sections_of_version_1_merge_to_those_of_today() {
+    for definition in default_definitions() {
+        let (bytes, sections) = read(&folder("v1"), definition.name().as_str());
+        let file = TileFile::open(Arc::new(definition.clone()), bytes.into()).expect("a tile");
+        let set = cascade(&[&definition], &[batch(&recorded())])
+            .expect("cells")
+            .remove(0);
+        for (level, cells) in set.levels {
+            let own = sections.iter().filter(|s| s.level == level.as_str());
+            let read = |s| file.read(s, &Projection::all(&definition), &Filter::ALL);
+            let inputs = own.map(|s| read(s).expect("whole")).collect();
+            let merged = merge_sections(&definition, level, inputs);
+            let one = CellSet {
+                levels: vec![(level, cells)],
+                events: set.events,
+            };
+            assert!(merged.bytes == encode(&definition, &one).bytes, "{level}");
+        }
     }
 }
 

@@ -6,10 +6,12 @@ use crate::cells::{Filter, Projection};
 use crate::error::Result;
 use crate::read::{compare, merge};
 use crate::testing::{
-    Event, Random, batch, default_definitions, events, filtered, keyed, recompute, rows, zoned,
+    Event, Random, batch, default_definitions, definition, events, filtered, keyed, recompute,
+    rows, zoned,
 };
 use bytes::Bytes;
 use chrono_tz::Tz;
+use serde_json::json;
 use std::sync::Arc;
 
 fn tile(definition: &Definition, all: &[Event]) -> (TileImage, TileFile) {
@@ -318,6 +320,37 @@ fn damage_that_the_checksums_hide_is_no_panic_either() {
             }
         }
     }
+}
+
+#[test]
+fn a_block_or_a_section_that_counts_otherwise_than_is_said_is_refused() {
+    let definition = definition(json!({
+        "stream": "events", "by": ["path"], "measures": { "hits": "count" },
+    }));
+    let one = sample().swap_remove(0);
+    let (image, file) = tile(&definition, &vec![one.clone(); 2]);
+    let (other, _) = tile(&definition, &vec![one; 3]);
+    let section = &image.sections[0];
+    let head = file.head(section, section.offset as usize).expect("a head");
+    let block = head.blocks[0].payload.clone();
+    for said in [
+        Section {
+            events: 3,
+            ..section.clone()
+        },
+        Section {
+            cells: 2,
+            ..section.clone()
+        },
+    ] {
+        let error = file.check(&said).expect_err("one cell of two events");
+        assert!(error.to_string().contains("manifest entry"), "{error}");
+    }
+    let mut bytes = image.bytes.clone();
+    bytes[block.clone()].copy_from_slice(&other.bytes[block]);
+    let file = open(&definition, &bytes).expect("its header is whole");
+    let error = file.check(section).expect_err("three events are not two");
+    assert!(error.to_string().contains("its head says"), "{error}");
 }
 
 #[test]
