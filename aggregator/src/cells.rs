@@ -7,6 +7,7 @@
 //! * The cascade's cells are sorted by (bucket, key id); cells read from a tile need not be.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int16Array, Int64Array, StringArray};
@@ -154,8 +155,8 @@ impl Keys {
             .collect()
     }
 
-    /// Per key whether the filter lets it pass; `None` when it asks nothing of them.
-    pub(crate) fn passing(&self, filter: &Filter) -> Option<Vec<bool>> {
+    /// The keys that the filter lets pass; `None` when it asks nothing of them.
+    pub(crate) fn passing(&self, filter: &Filter) -> Option<Passing> {
         let mut passing: Option<Vec<bool>> = None;
         for (column, wanted) in filter.keys.iter().enumerate() {
             let (Some(wanted), Some(array)) = (wanted, self.columns.get(column)) else {
@@ -166,7 +167,7 @@ impl Keys {
                 *pass &= hit;
             }
         }
-        passing
+        passing.map(Passing::new)
     }
 
     /// No keys, with columns of the definition's types.
@@ -182,6 +183,33 @@ impl Keys {
     /// Bytes in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.columns.iter().map(|c| c.get_array_memory_size()).sum()
+    }
+}
+
+/// The keys that a filter lets pass.
+#[derive(Debug)]
+pub(crate) struct Passing {
+    /// Per key whether it passes.
+    of: Vec<bool>,
+    /// Those that do, rising.
+    ids: Vec<u32>,
+}
+
+impl Passing {
+    fn new(of: Vec<bool>) -> Self {
+        let ids = (0..of.len() as u32).filter(|id| of[*id as usize]).collect();
+        Self { of, ids }
+    }
+
+    /// Whether a key passes.
+    pub(crate) fn has(&self, key: u32) -> bool {
+        self.of[key as usize]
+    }
+
+    /// Whether any key of a range passes.
+    pub(crate) fn any_in(&self, keys: Range<u32>) -> bool {
+        let next = self.ids.partition_point(|id| *id < keys.start);
+        self.ids.get(next).is_some_and(|id| *id < keys.end)
     }
 }
 
@@ -320,7 +348,7 @@ impl Cells {
                 let bucket = self.bucket[*c];
                 filter.from_us <= bucket
                     && bucket < filter.to_us
-                    && passing.as_ref().is_none_or(|p| p[self.key[*c] as usize])
+                    && passing.as_ref().is_none_or(|p| p.has(self.key[*c]))
             })
             .map(|c| c as u32)
             .collect();

@@ -111,8 +111,14 @@ impl Column {
     }
 
     /// Adds the cells of another column of `cells` cells after the `before` cells of this one;
-    /// `coupon_map` gives the other's coupon ids their ids here.
-    pub(crate) fn append(&mut self, other: &Self, before: usize, cells: usize, coupon_map: &[u32]) {
+    /// `coupon_map` gives the other's coupon ids their ids here, `None` when they are the same.
+    pub(crate) fn append(
+        &mut self,
+        other: &Self,
+        before: usize,
+        cells: usize,
+        coupon_map: Option<&[u32]>,
+    ) {
         match (self, other) {
             (Self::Counts(a), Self::Counts(b)) => a.extend_from_slice(b),
             (Self::Numeric(a), Self::Numeric(b)) => a.append(b, before, cells),

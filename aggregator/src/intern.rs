@@ -10,6 +10,8 @@ mod numbers;
 pub(crate) use keys::{KeyValues, keys};
 pub(crate) use numbers::Numbers;
 
+use std::cmp::Ordering;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMicrosecondType};
@@ -131,15 +133,15 @@ pub(crate) fn coupons(fields: &[&Identities]) -> (Vec<u64>, Vec<Vec<u32>>) {
         all.extend(own.map(|(id, (hash, count))| (*hash, *count, nth as u32, id as u32)));
     }
     all.sort_unstable();
-    // (class, hash) of each different hash, most frequent first.
-    let mut dictionary: Vec<(u32, u64)> = Vec::new();
+    // Each different hash and its number of events.
+    let (mut hashes, mut counts) = (Vec::new(), Vec::new());
     for same in all.chunk_by(|a, b| a.0 == b.0) {
-        let count: u64 = same.iter().map(|s| s.1).sum();
-        dictionary.push((u64::BITS - count.ilog2(), same[0].0));
+        hashes.push(same[0].0);
+        counts.push(same.iter().map(|s| s.1).sum());
     }
-    let mut order: Vec<u32> = (0..dictionary.len() as u32).collect();
-    order.sort_unstable_by_key(|i| dictionary[*i as usize]);
-    let mut place = vec![0_u32; dictionary.len()];
+    // They rise already.
+    let order = by_frequency(&counts, |a, b| a.cmp(&b));
+    let mut place = vec![0_u32; hashes.len()];
     for (rank, nth) in order.iter().enumerate() {
         place[*nth as usize] = rank as u32;
     }
@@ -160,10 +162,18 @@ pub(crate) fn coupons(fields: &[&Identities]) -> (Vec<u64>, Vec<Vec<u32>>) {
         field.ids.iter().map(coupon).collect()
     };
     let events = fields.iter().zip(maps).map(per_event).collect();
-    (
-        order.iter().map(|i| dictionary[*i as usize].1).collect(),
-        events,
-    )
+    (order.iter().map(|i| hashes[*i as usize]).collect(), events)
+}
+
+/// The order in which a dictionary has its values: by frequency in powers of two, the usual ones
+/// first, then by value. What occurs nowhere is left out.
+pub(crate) fn by_frequency(counts: &[u64], by_value: impl Fn(u32, u32) -> Ordering) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..counts.len() as u32)
+        .filter(|id| counts[*id as usize] > 0)
+        .collect();
+    let class = |id: u32| counts[id as usize].ilog2();
+    order.sort_unstable_by(|a, b| class(*b).cmp(&class(*a)).then_with(|| by_value(*a, *b)));
+    order
 }
 
 /// The instants of events, microseconds since 1970.

@@ -8,7 +8,7 @@ pub use compare::{Comparison, Difference, compare};
 pub use finalise::finalise;
 pub(crate) use finalise::is_scaled;
 pub use merge::merge;
-pub(crate) use merge::{coarsen, ranks_of_buckets};
+pub(crate) use merge::{coarsen, key_ranks, merge_all, ranks_of_buckets, select};
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
 

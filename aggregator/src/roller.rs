@@ -13,13 +13,12 @@ use storage::{
 
 use crate::calendar::{Bucket, Level};
 use crate::cascade::cascade;
-use crate::cells::{CellSet, Cells, Filter, Projection};
+use crate::cells::{Filter, Projection};
 use crate::definition::{Definition, defaults};
 use crate::error::{Error, Result};
 use crate::raw;
-use crate::read::merge;
 use crate::table::RollupTable;
-use crate::tile::{TileFile, encode};
+use crate::tile::{TileFile, encode, merge_sections};
 
 /// What the configuration says about rollups.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -249,7 +248,7 @@ impl Roller for Cascade {
                 let all = Projection::all(&definition);
                 inputs.push(files[file.path.as_str()].read(section, &all, &Filter::ALL)?);
             }
-            images.push(merged(&definition, level, &inputs));
+            images.push(merge_sections(&definition, level, inputs));
         }
         Ok(images)
     }
@@ -284,15 +283,6 @@ const ALWAYS: Bucket = Bucket {
 fn level_of(definition: &Definition, name: &str) -> Result<Level> {
     let level = Level::from_name(name).filter(|l| definition.levels().contains(l));
     level.ok_or_else(|| Error::invalid(format!("rollup {} has no level {name}", definition.name())))
-}
-
-/// The cells of one level and time partition as a file of their own.
-fn merged(definition: &Definition, level: Level, inputs: &[Cells]) -> TileImage {
-    let inputs: Vec<&Cells> = inputs.iter().collect();
-    let cells = merge(definition, level, &inputs);
-    let events = cells.events();
-    let levels = vec![(level, cells)];
-    encode(definition, &CellSet { levels, events })
 }
 
 #[cfg(test)]

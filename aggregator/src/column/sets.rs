@@ -165,17 +165,18 @@ impl Sets {
         out
     }
 
-    pub(super) fn append(&mut self, other: &Self, before: usize, coupon_map: &[u32]) {
+    pub(super) fn append(&mut self, other: &Self, before: usize, coupon_map: Option<&[u32]>) {
         let base = self.ids.len();
-        for cell in 0..other.offsets.len() - 1 {
-            let start = self.ids.len();
-            self.ids.extend(
-                other
-                    .coupons(cell)
-                    .iter()
-                    .map(|id| coupon_map[*id as usize]),
-            );
-            self.ids[start..].sort_unstable();
+        match coupon_map {
+            None => self.ids.extend_from_slice(&other.ids),
+            Some(map) => {
+                for cell in 0..other.offsets.len() - 1 {
+                    let start = self.ids.len();
+                    let coupons = other.coupons(cell).iter();
+                    self.ids.extend(coupons.map(|id| map[*id as usize]));
+                    self.ids[start..].sort_unstable();
+                }
+            }
         }
         self.offsets
             .extend(other.offsets[1..].iter().map(|o| o + base));

@@ -1,5 +1,6 @@
 //! Key columns as ids, and the dictionary of keys.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt32Array};
@@ -8,7 +9,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use hashbrown::{HashMap, HashTable};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::as_text;
+use super::{as_text, by_frequency};
 use crate::cells::{Keys, int_column};
 use crate::definition::KeyType;
 use crate::error::Result;
@@ -164,20 +165,12 @@ pub(crate) fn keys(columns: &[&KeyValues], rows: usize) -> Result<(Vec<u32>, Key
     }
     let mut counts = vec![0_u64; len];
     ids.iter().for_each(|id| counts[*id as usize] += 1);
-    let mut order: Vec<u32> = (0..len as u32).collect();
-    order.sort_unstable_by(|a, b| {
-        let (a, b) = (*a as usize, *b as usize);
-        let by_value = || {
-            let ranks = columns
-                .iter()
-                .zip(&tuples)
-                .map(|(c, t)| c.ranks[t[a] as usize].cmp(&c.ranks[t[b] as usize]));
-            ranks.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
-        };
-        counts[b]
-            .ilog2()
-            .cmp(&counts[a].ilog2())
-            .then_with(by_value)
+    let order = by_frequency(&counts, |a, b| {
+        let ranks = columns
+            .iter()
+            .zip(&tuples)
+            .map(|(c, t)| c.ranks[t[a as usize] as usize].cmp(&c.ranks[t[b as usize] as usize]));
+        ranks.fold(Ordering::Equal, Ordering::then)
     });
     let mut place = vec![0_u32; len];
     for (rank, id) in order.iter().enumerate() {

@@ -23,28 +23,50 @@ const UNUSED: u32 = u32::MAX;
 /// Merges cells of one level from any number of tiles and memtable chunks, each with dictionaries
 /// of its own. The result holds the states that every input has, and one cell per (bucket, key).
 pub fn merge(definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells {
-    let present: Vec<bool> = (0..definition.components().len())
-        .map(|nth| inputs.iter().all(|input| input.columns[nth].is_some()))
-        .collect();
-    let projection = Projection {
-        components: present,
-    };
+    let projection = shared_by(definition, inputs);
     let inputs: Vec<&Cells> = inputs.iter().copied().filter(|i| !i.is_empty()).collect();
-    let mut all = Cells::empty(definition, level, &projection);
     if let [one] = inputs[..] {
-        all = one.clone();
-        for (column, wanted) in all.columns.iter_mut().zip(&projection.components) {
+        let mut one = one.clone();
+        for (column, wanted) in one.columns.iter_mut().zip(&projection.components) {
             if !wanted {
                 *column = None;
             }
         }
-        return all;
+        return one;
     }
+    grouped(joined(definition, level, &projection, &inputs))
+}
+
+/// As [`merge`], without holding the inputs to the end.
+pub(crate) fn merge_all(definition: &Definition, level: Level, inputs: Vec<Cells>) -> Cells {
+    let by_reference: Vec<&Cells> = inputs.iter().filter(|i| !i.is_empty()).collect();
+    let projection = shared_by(definition, &by_reference);
+    let all = joined(definition, level, &projection, &by_reference);
+    drop(inputs);
+    grouped(all)
+}
+
+/// The states that every input has.
+fn shared_by(definition: &Definition, inputs: &[&Cells]) -> Projection {
+    let has = |nth: usize| inputs.iter().all(|input| input.columns[nth].is_some());
+    Projection {
+        components: (0..definition.components().len()).map(has).collect(),
+    }
+}
+
+/// The inputs behind each other, under one dictionary of keys and one of coupons.
+fn joined(
+    definition: &Definition,
+    level: Level,
+    projection: &Projection,
+    inputs: &[&Cells],
+) -> Cells {
+    let mut all = Cells::empty(definition, level, projection);
     if inputs.is_empty() {
         return all;
     }
-    let (keys, key_maps) = unify_keys(&inputs);
-    let (coupons, coupon_maps) = unify_coupons(&inputs);
+    let (keys, key_maps) = unify_keys(inputs);
+    let (coupons, coupon_maps) = unify_coupons(inputs);
     for ((input, key_map), coupon_map) in inputs.iter().zip(&key_maps).zip(&coupon_maps) {
         let before = all.len();
         all.bucket.extend_from_slice(&input.bucket);
@@ -53,13 +75,13 @@ pub fn merge(definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells 
         all.count.extend_from_slice(&input.count);
         for (mine, other) in all.columns.iter_mut().zip(&input.columns) {
             if let (Some(mine), Some(other)) = (mine, other) {
-                mine.append(other, before, input.len(), coupon_map);
+                mine.append(other, before, input.len(), Some(coupon_map));
             }
         }
     }
     all.keys = Arc::new(keys);
     all.coupons = Arc::new(coupons);
-    grouped(all)
+    all
 }
 
 /// The cells of a coarser level, merged from those of a finer one, as far as the finer one holds
@@ -77,12 +99,9 @@ pub(crate) fn coarsen(definition: &Definition, level: Level, finer: &Cells) -> C
 fn grouped(all: Cells) -> Cells {
     let (ranks, starts) = ranks_of_buckets(&all.bucket);
     let groups = group(&ranks, &all.key, starts.len(), all.keys.len);
-    let reduced = |column: &Column| column.reduce(&groups, true, &all.coupons);
-    let columns = all
-        .columns
-        .iter()
-        .map(|c| c.as_ref().map(reduced))
-        .collect();
+    // Each column goes as soon as it is reduced.
+    let reduced = |column: Column| column.reduce(&groups, true, &all.coupons);
+    let columns = all.columns.into_iter().map(|c| c.map(reduced)).collect();
     Cells {
         bucket: groups.firsts().map(|c| all.bucket[c]).collect(),
         key: groups.firsts().map(|c| all.key[c]).collect(),
@@ -160,7 +179,7 @@ pub(crate) fn unify_keys(inputs: &[&Cells]) -> (Keys, Vec<Vec<u32>>) {
     let mut row_of: Vec<usize> = Vec::new();
     for (nth, input) in inputs.iter().enumerate() {
         let ids = used(input.keys.len, input.key.iter());
-        let columns = select(&input.keys, &ids);
+        let columns = select(&input.keys, &ids).columns;
         let base = rows.num_rows();
         converter
             .append(&mut rows, &columns)
@@ -200,12 +219,15 @@ pub(crate) fn unify_keys(inputs: &[&Cells]) -> (Keys, Vec<Vec<u32>>) {
     )
 }
 
-/// Some rows of a dictionary.
-fn select(keys: &Keys, ids: &[u32]) -> Vec<ArrayRef> {
+/// Some keys of a dictionary.
+pub(crate) fn select(keys: &Keys, ids: &[u32]) -> Keys {
     let indices = UInt32Array::from(ids.to_vec());
     let column =
         |c: &ArrayRef| take(c, &indices, None).expect("BUG: key ids are rows of the dictionary");
-    keys.columns.iter().map(column).collect()
+    Keys {
+        columns: keys.columns.iter().map(column).collect(),
+        len: ids.len(),
+    }
 }
 
 /// The rank of each key that some cell uses, by value, null first; others have rank 0.
@@ -215,7 +237,7 @@ pub(crate) fn key_ranks(keys: &Keys, used_by: &[u32]) -> Vec<u32> {
         return ranks;
     }
     let ids = used(keys.len, used_by.iter());
-    let columns = select(keys, &ids);
+    let columns = select(keys, &ids).columns;
     let fields = columns
         .iter()
         .map(|c| SortField::new(c.data_type().clone()))

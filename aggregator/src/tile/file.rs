@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use storage::Section;
 
+use super::head::{Block, Head};
 use super::read::Payload;
 use super::stream::Unpacker;
-use super::{MAGIC, SECOND_US, VERSION, by_key, dictionary};
-use crate::bytes_io::{Reader, unzigzag};
+use super::{MAGIC, VERSION, dictionary};
+use crate::bytes_io::Reader;
 use crate::calendar::Level;
-use crate::cells::{Cells, Filter, Keys, Projection};
+use crate::cells::{Cells, Filter, Keys, Passing, Projection};
 use crate::definition::{Component, Definition};
 use crate::error::{Error, Result};
 
@@ -20,18 +21,12 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct TileFile {
     definition: Arc<Definition>,
+    version: u16,
     bytes: Bytes,
     pub(super) keys_at: Range<usize>,
     pub(super) coupons_at: Range<usize>,
     keys: OnceLock<Arc<Keys>>,
     coupons: OnceLock<Arc<Vec<u64>>>,
-}
-
-/// The head of a section.
-pub(super) struct Head {
-    cells: usize,
-    starts: Vec<i64>,
-    pub(super) payload: Range<usize>,
 }
 
 impl TileFile {
@@ -45,10 +40,10 @@ impl TileFile {
             return Err(Error::corrupt(0, "it is not a tile file"));
         }
         let version = u16::from_le_bytes([reader.u8()?, reader.u8()?]);
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(Error::corrupt(
                 6,
-                format!("its version is {version}, known is {VERSION}; use a newer logmill"),
+                format!("its version is {version}, known are 1 to {VERSION}; use a newer logmill"),
             ));
         }
         let fingerprint = reader.u64()?;
@@ -77,6 +72,7 @@ impl TileFile {
         }
         Ok(Self {
             definition,
+            version,
             keys_at: keys_at..coupons_at,
             coupons_at: coupons_at..sections_at,
             bytes,
@@ -96,7 +92,8 @@ impl TileFile {
         self.bytes.len() + keys + self.coupons.get().map_or(0, |c| c.len() * 8)
     }
 
-    /// Reads the cells of one section that pass the filter, with the states asked for.
+    /// Reads the cells of one section that pass the filter, with the states asked for. Blocks that
+    /// cannot hold such cells are not looked at.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when the section, or a dictionary it needs, is damaged.
@@ -115,80 +112,32 @@ impl TileFile {
                 format!("the rollup has no level {:?}", section.level),
             ));
         };
-        let wanted = self.wanted(projection);
-        let nothing = || Ok(Cells::empty(&self.definition, level, projection));
+        let mut cells = Cells::empty(&self.definition, level, projection);
         if section.bucket_max_us < filter.from_us || section.bucket_min_us >= filter.to_us {
-            return nothing();
+            return Ok(cells);
         }
         let head = self.head(section, at)?;
         let keys = self.keys()?;
-        let passing = keys.passing(filter);
-        if passing.as_ref().is_some_and(|p| !p.contains(&true)) {
-            return nothing();
-        }
-        let block = self.checked(head.payload.clone())?;
-        let mut unpacker = Unpacker::new(self.bytes.len());
-        let reader = Reader::new(block, head.payload.start + 4);
-        let mut payload = Payload {
-            definition: &self.definition,
+        let mut blocks = Blocks {
+            file: self,
             level,
-            unpacker: &mut unpacker,
-            reader,
+            starts: &head.starts,
+            ranks: head.ranks(filter),
+            passing: keys.passing(filter),
+            wanted: self.wanted(projection),
+            projection,
+            unpacker: Unpacker::new(self.bytes.len()),
+            keys: &keys,
         };
-        let shape = payload.shape(by_key(level), head.cells, head.starts.len(), keys.len)?;
-        let events = shape
-            .counts
-            .iter()
-            .fold(0_u64, |sum, c| sum.wrapping_add(*c));
-        if (events, head.cells as u64) != (section.events, section.cells) {
-            return Err(Error::corrupt(
-                at,
-                "it does not hold what its manifest entry says",
-            ));
-        }
-        let kept: Vec<u32> = (0..head.cells)
-            .filter(|c| {
-                let bucket = head.starts[shape.ranks[*c] as usize];
-                let passes = passing.as_ref().is_none_or(|p| p[shape.keys[*c] as usize]);
-                passes && filter.from_us <= bucket && bucket < filter.to_us
-            })
-            .map(|c| c as u32)
-            .collect();
-        if kept.is_empty() {
-            return nothing();
-        }
-        let needs_coupons =
-            |(c, wanted): (&Component, &bool)| *wanted && matches!(c, Component::Distinct { .. });
-        let coupons = if self
-            .definition
-            .components()
-            .iter()
-            .zip(&wanted)
-            .any(needs_coupons)
-        {
-            self.coupons()?
-        } else {
-            Arc::default()
-        };
-        let mut columns = payload.columns(&wanted, &shape.counts, coupons.len())?;
-        for (column, wanted) in columns.iter_mut().zip(&projection.components) {
-            if !wanted {
-                *column = None;
-            } else if kept.len() < head.cells {
-                *column = column.as_ref().map(|c| c.take(&kept));
+        for block in &head.blocks {
+            if blocks.may_pass(block) {
+                blocks.read(block, &mut cells)?;
             }
         }
-        Ok(Cells {
-            keys,
-            coupons,
-            bucket: kept
-                .iter()
-                .map(|c| head.starts[shape.ranks[*c as usize] as usize])
-                .collect(),
-            key: kept.iter().map(|c| shape.keys[*c as usize]).collect(),
-            count: kept.iter().map(|c| shape.counts[*c as usize]).collect(),
-            columns,
-        })
+        if !cells.is_empty() {
+            cells.keys = keys;
+        }
+        Ok(cells)
     }
 
     /// Reads everything of one section and both dictionaries, for `check`.
@@ -232,42 +181,13 @@ impl TileFile {
                 "the checksum of a section's head is wrong",
             ));
         }
-        let mut reader = Reader::new(head, head_at);
-        let cells = reader.varint_len()?;
-        let buckets = reader.varint_len()?;
-        if buckets == 0 || buckets > reader.left() || cells < buckets {
-            return Err(Error::corrupt(head_at, "its number of buckets is wrong"));
-        }
-        Unpacker::new(self.bytes.len()).check_len(&reader, cells)?;
-        let mut starts = Vec::with_capacity(buckets);
-        let mut second = unzigzag(reader.varint()?);
-        for nth in 0..buckets {
-            if nth > 0 {
-                let distance = reader.varint_u64()?;
-                if distance == 0 {
-                    return Err(Error::corrupt(reader.offset(), "its buckets do not rise"));
-                }
-                second += i128::from(distance);
-            }
-            let start = i64::try_from(second.saturating_mul(SECOND_US.into()));
-            starts.push(
-                start.map_err(|_| Error::corrupt(reader.offset(), "a bucket is out of range"))?,
-            );
-        }
-        let (from, len) = (reader.varint_len()?, reader.varint_len()?);
-        reader.finish()?;
-        let from = if from == 0 { outer.offset() } else { from };
-        let to = from
-            .checked_add(len)
-            .filter(|to| *to <= self.bytes.len() && len >= 4);
-        let Some(to) = to else {
-            return Err(Error::corrupt(at, "its payload lies outside the file"));
+        let read = if self.version == 1 {
+            Head::read_v1
+        } else {
+            Head::read
         };
-        Ok(Head {
-            cells,
-            starts,
-            payload: from..to,
-        })
+        let reader = Reader::new(head, head_at);
+        read(reader, section, outer.offset(), self.bytes.len())
     }
 
     /// The bytes behind a checksum.
@@ -308,5 +228,89 @@ impl TileFile {
         let coupons = Arc::new(dictionary::read_coupons(&mut unpacker, &mut reader)?);
         reader.finish()?;
         Ok(Arc::clone(self.coupons.get_or_init(|| coupons)))
+    }
+}
+
+/// The blocks of one section under one question.
+struct Blocks<'a> {
+    file: &'a TileFile,
+    level: Level,
+    starts: &'a [i64],
+    /// Ranks of the buckets that pass.
+    ranks: Range<u32>,
+    /// Which keys pass; `None` when all do.
+    passing: Option<Passing>,
+    /// The components asked for, and the numbers that they need.
+    wanted: Vec<bool>,
+    projection: &'a Projection,
+    unpacker: Unpacker,
+    keys: &'a Keys,
+}
+
+impl Blocks<'_> {
+    /// Whether a block can hold cells that pass.
+    fn may_pass(&self, block: &Block) -> bool {
+        block.ranks.start < self.ranks.end
+            && self.ranks.start < block.ranks.end
+            && self
+                .passing
+                .as_ref()
+                .is_none_or(|p| p.any_in(block.keys.clone()))
+    }
+
+    /// Adds the cells of a block that pass.
+    fn read(&mut self, block: &Block, out: &mut Cells) -> Result<()> {
+        let file = self.file;
+        let mut payload = Payload {
+            definition: &file.definition,
+            level: self.level,
+            unpacker: &mut self.unpacker,
+            reader: Reader::new(
+                file.checked(block.payload.clone())?,
+                block.payload.start + 4,
+            ),
+        };
+        let shape = payload.shape(block, self.keys.len)?;
+        let passes = |cell: &u32| {
+            let (rank, key) = (shape.ranks[*cell as usize], shape.keys[*cell as usize]);
+            self.ranks.contains(&rank) && self.passing.as_ref().is_none_or(|p| p.has(key))
+        };
+        let kept: Vec<u32> = (0..block.cells as u32).filter(passes).collect();
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let components = file.definition.components().iter().zip(&self.wanted);
+        if components
+            .into_iter()
+            .any(|(c, wanted)| *wanted && matches!(c, Component::Distinct { .. }))
+        {
+            out.coupons = file.coupons()?;
+        }
+        let columns = payload.columns(&self.wanted, &shape.counts, out.coupons.len())?;
+        let before = out.len();
+        for ((column, wanted), mine) in columns
+            .into_iter()
+            .zip(&self.projection.components)
+            .zip(&mut out.columns)
+        {
+            let Some(column) = column.filter(|_| *wanted) else {
+                continue;
+            };
+            let column = if kept.len() < block.cells {
+                column.take(&kept)
+            } else {
+                column
+            };
+            match mine {
+                Some(mine) if before > 0 => mine.append(&column, before, kept.len(), None),
+                _ => *mine = Some(column),
+            }
+        }
+        let kept = || kept.iter().map(|c| *c as usize);
+        out.bucket
+            .extend(kept().map(|c| self.starts[shape.ranks[c] as usize]));
+        out.key.extend(kept().map(|c| shape.keys[c]));
+        out.count.extend(kept().map(|c| shape.counts[c]));
+        Ok(())
     }
 }

@@ -1,10 +1,12 @@
-//! Reads the payload of a section: see the layout in `tile.rs`. The inverse of `write.rs`; nothing
+//! Reads the payload of a block: see the layout in `tile.rs`. The inverse of `write.rs`; nothing
 //! that is read is trusted.
 
 mod sets;
 
 use arrow::datatypes::i256;
 
+use super::by_key;
+use super::head::Block;
 use super::stream::Unpacker;
 use crate::bytes_io::{Reader, unzigzag};
 use crate::calendar::Level;
@@ -13,7 +15,7 @@ use crate::definition::{Component, Definition};
 use crate::error::{Error, Result};
 use crate::state::Layout;
 
-/// Which buckets (as ranks) and keys the cells of a section have, and how many events.
+/// Which buckets (as ranks) and keys the cells of a block have, and how many events.
 pub(super) struct Shape {
     pub(super) ranks: Vec<u32>,
     pub(super) keys: Vec<u32>,
@@ -28,7 +30,7 @@ fn numeric_of(columns: &[Option<Column>], component: usize) -> &Numeric {
         .numeric()
 }
 
-/// Reads a payload, block by block.
+/// Reads a payload, component by component.
 pub(super) struct Payload<'a> {
     pub(super) definition: &'a Definition,
     pub(super) level: Level,
@@ -37,52 +39,51 @@ pub(super) struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// The shape of `cells` cells over `buckets` buckets and a dictionary of `keys` keys.
-    pub(super) fn shape(
-        &mut self,
-        by_key: bool,
-        cells: usize,
-        buckets: usize,
-        keys: usize,
-    ) -> Result<Shape> {
-        let at = self.reader.offset();
+    /// The shape of a block, with a dictionary of `keys` keys.
+    pub(super) fn shape(&mut self, block: &Block, keys: usize) -> Result<Shape> {
+        let (cells, at) = (block.cells, self.reader.offset());
         let wrong = || Error::corrupt(at, "its buckets and keys are not in order");
-        let first = self
-            .unpacker
-            .integers(&mut self.reader, if by_key { cells } else { buckets })?;
+        let by_key = by_key(self.level);
+        let firsts = if by_key { cells } else { block.ranks.len() };
+        let first = self.unpacker.integers(&mut self.reader, firsts)?;
         let second = self.unpacker.integers(&mut self.reader, cells)?;
+        let (rank_end, key_end) = (
+            u64::from(block.ranks.end),
+            u64::from(block.keys.end).min(keys as u64),
+        );
+        let (first_rank, first_key) = (u64::from(block.ranks.start), u64::from(block.keys.start));
         let (mut ranks, mut ids) = (Vec::with_capacity(cells), Vec::with_capacity(cells));
         if by_key {
-            let (mut rank, mut key) = (0_u64, 0_u64);
+            let (mut rank, mut key) = (first_rank, first_key);
             for (nth, (step, place)) in first.iter().zip(&second).enumerate() {
                 rank = if *step == 0 && nth > 0 {
                     rank.checked_add(1)
                 } else {
-                    Some(0)
+                    Some(first_rank)
                 }
                 .and_then(|base| base.checked_add(*place))
-                .filter(|r| *r < buckets as u64)
+                .filter(|r| *r < rank_end)
                 .ok_or_else(wrong)?;
                 key = key
                     .checked_add(*step)
-                    .filter(|k| *k < keys as u64)
+                    .filter(|k| *k < key_end)
                     .ok_or_else(wrong)?;
                 ranks.push(rank as u32);
                 ids.push(key as u32);
             }
         } else {
             let mut rest = second.iter();
-            for (rank, len) in first.iter().enumerate() {
-                let mut next = 0_u64;
+            for (rank, len) in block.ranks.clone().zip(&first) {
+                let mut next = first_key;
                 if *len > rest.len() as u64 {
                     return Err(wrong());
                 }
                 for distance in rest.by_ref().take(*len as usize) {
                     let key = next
                         .checked_add(*distance)
-                        .filter(|k| *k < keys as u64)
+                        .filter(|k| *k < key_end)
                         .ok_or_else(wrong)?;
-                    ranks.push(rank as u32);
+                    ranks.push(rank);
                     ids.push(key as u32);
                     next = key + 1;
                 }
@@ -94,6 +95,13 @@ impl Payload<'_> {
         let mut counts = self.unpacker.integers(&mut self.reader, cells)?;
         for count in &mut counts {
             *count = count.checked_add(1).ok_or_else(wrong)?;
+        }
+        let mut events = counts.iter();
+        if events.try_fold(0_u64, |sum, count| sum.checked_add(*count)) != Some(block.events) {
+            return Err(Error::corrupt(
+                at,
+                "a block does not hold what its head says",
+            ));
         }
         Ok(Shape {
             ranks,

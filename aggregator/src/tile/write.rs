@@ -1,5 +1,9 @@
-//! Writes the payload of a section: see the layout in `tile.rs`.
+//! Writes the payload of a block: see the layout in `tile.rs`.
 
+use std::ops::Range;
+
+use super::by_key;
+use super::head::Block;
 use super::stream::Packer;
 use crate::bytes_io::{put_varint, zigzag};
 use crate::calendar::Level;
@@ -14,82 +18,84 @@ pub(super) const LISTED_MAX: usize = 900;
 /// Stands for registers where the number of coupons stands.
 pub(super) const DENSE: u64 = COUPONS_MAX as u64 + 1;
 
-/// Some cells of one level, in the order of their section.
+/// The cells of one block.
 pub(super) struct Slice<'a> {
     pub(super) definition: &'a Definition,
     pub(super) level: Level,
     pub(super) cells: &'a Cells,
-    /// Cells by key and bucket when `by_key`, else by bucket and key.
+    /// Cells by key and bucket where the level is by key, else by bucket and key.
     pub(super) order: &'a [u32],
-    pub(super) by_key: bool,
-    /// Starts of the section's buckets, rising.
-    pub(super) starts: &'a [i64],
+    /// Per cell in this order the rank of its bucket in the section.
+    pub(super) ranks: &'a [u32],
     /// The id in the file of each coupon.
     pub(super) coupon_ids: &'a [u32],
 }
 
 impl Slice<'_> {
-    fn cells(&self) -> impl Iterator<Item = usize> + '_ {
+    fn cells(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         self.order.iter().map(|c| *c as usize)
     }
 
-    /// Appends everything.
-    pub(super) fn write(&self, packer: &mut Packer, out: &mut Vec<u8>) {
-        self.shape(packer, out);
+    /// What the head says of this block, but for its payload.
+    pub(super) fn block(&self) -> Block {
+        Block {
+            cells: self.order.len(),
+            events: self.cells().map(|c| self.cells.count[c]).sum(),
+            ranks: range_of(self.ranks.iter().copied()),
+            keys: range_of(self.cells().map(|c| self.cells.key[c])),
+            payload: 0..0,
+        }
+    }
+
+    /// Appends everything that `block` does not say.
+    pub(super) fn write(&self, block: &Block, packer: &mut Packer, out: &mut Vec<u8>) {
+        self.shape(block, packer, out);
         let counts: Vec<u64> = self.cells().map(|c| self.cells.count[c] - 1).collect();
         packer.integers(&counts, out);
         for (component, column) in self.definition.components().iter().zip(&self.cells.columns) {
             if !component.at(self.level) {
                 continue;
             }
-            let mut block = Vec::new();
+            let mut states = Vec::new();
             match column
                 .as_ref()
                 .expect("BUG: a tile is written from whole cells")
             {
                 Column::Counts(counts) => {
                     let counts: Vec<u64> = self.cells().map(|c| counts[c]).collect();
-                    packer.integers(&counts, &mut block);
+                    packer.integers(&counts, &mut states);
                 }
-                Column::Numeric(numeric) => self.numeric(numeric, packer, &mut block),
-                Column::Squares(squares) => self.squares(component, squares, packer, &mut block),
-                Column::Buckets(buckets) => self.buckets(component, buckets, packer, &mut block),
-                Column::Sets(sets) => self.sets(sets, packer, &mut block),
+                Column::Numeric(numeric) => self.numeric(numeric, packer, &mut states),
+                Column::Squares(squares) => self.squares(component, squares, packer, &mut states),
+                Column::Buckets(buckets) => self.buckets(component, buckets, packer, &mut states),
+                Column::Sets(sets) => self.sets(sets, packer, &mut states),
             }
-            put_varint(out, block.len() as u128);
-            out.extend_from_slice(&block);
+            put_varint(out, states.len() as u128);
+            out.extend_from_slice(&states);
         }
     }
 
     /// Which buckets and keys.
-    fn shape(&self, packer: &mut Packer, out: &mut Vec<u8>) {
-        let mut rank = 0;
-        let ranks = self.cells().map(|c| {
-            let bucket = self.cells.bucket[c];
-            if self.starts[rank] != bucket {
-                rank = self
-                    .starts
-                    .binary_search(&bucket)
-                    .expect("BUG: every bucket is listed");
-            }
-            rank as u64
-        });
-        let keys = self.cells().map(|c| u64::from(self.cells.key[c]));
+    fn shape(&self, block: &Block, packer: &mut Packer, out: &mut Vec<u8>) {
+        let (first_rank, first_key) = (block.ranks.start, block.keys.start);
+        let keys = self.cells().map(|c| self.cells.key[c]);
         let (mut first, mut second) = (Vec::new(), Vec::new());
-        let mut before: Option<(u64, u64)> = None;
-        if self.by_key {
-            for (rank, key) in ranks.zip(keys) {
+        let mut before: Option<(u32, u32)> = None;
+        if by_key(self.level) {
+            for (rank, key) in self.ranks.iter().copied().zip(keys) {
                 let same = before.filter(|b| b.1 == key);
-                first.push(key - before.map_or(0, |b| b.1));
-                second.push(same.map_or(rank, |b| rank - b.0 - 1));
+                first.push(u64::from(key - before.map_or(first_key, |b| b.1)));
+                second.push(u64::from(
+                    same.map_or(rank - first_rank, |b| rank - b.0 - 1),
+                ));
                 before = Some((rank, key));
             }
         } else {
-            first.resize(self.starts.len(), 0);
-            for (rank, key) in ranks.zip(keys) {
+            first.resize(block.ranks.len(), 0);
+            for (rank, key) in self.ranks.iter().copied().zip(keys) {
                 let same = before.filter(|b| b.0 == rank);
-                first[rank as usize] += 1;
-                second.push(same.map_or(key, |b| key - b.1 - 1));
+                first[(rank - first_rank) as usize] += 1;
+                second.push(u64::from(same.map_or(key - first_key, |b| key - b.1 - 1)));
                 before = Some((rank, key));
             }
         }
@@ -218,6 +224,7 @@ impl Slice<'_> {
             lacking.push(self.cells.count[cell].min(DENSE) - len);
             mapped.clear();
             mapped.extend(coupons.iter().map(|id| self.coupon_ids[*id as usize]));
+            mapped.sort_unstable();
             distances(0, &mapped, &mut ids);
             let Some(body) = body else { continue };
             registers.fill(0);
@@ -241,6 +248,12 @@ impl Slice<'_> {
         packer.bytes(&rhos, out);
         packer.bytes(&dense, out);
     }
+}
+
+/// From the least id to behind the greatest.
+fn range_of(ids: impl Iterator<Item = u32> + Clone) -> Range<u32> {
+    let start = ids.clone().min().unwrap_or(0);
+    start..ids.max().map_or(start, |last| last + 1)
 }
 
 /// Appends rising numbers as distances from the least that each could be, the first from `next`.

@@ -1,0 +1,132 @@
+//! Tiles of every version that was ever written, and beside each the sections that its manifest
+//! named. Old versions stay for ever; those of today are compared with what is written today, and
+//! written anew by `LOGMILL_WRITE_FIXTURES=1 cargo test -p logmill-aggregator the_version_of_today`.
+//! What they are to say is recomputed from the events.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono_tz::Tz;
+use storage::Section;
+
+use super::{BLOCK_CELLS_MAX, TileFile, encode, encode_in_blocks, merge_sections};
+use crate::cascade;
+use crate::cells::{CellSet, Cells, Filter, Projection};
+use crate::definition::Definition;
+use crate::read::merge;
+use crate::testing::{Event, batch, default_definitions, filtered, recompute, rows};
+
+fn folder(version: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/tile/fixtures")
+        .join(version)
+}
+
+/// The events that all fixtures count.
+fn recorded() -> Vec<Event> {
+    (0..400)
+        .map(|i: i64| Event {
+            time: 1_729_814_400_000_000 + i * 977_000_000,
+            site: None,
+            path: Some(format!("/page/{}", i % 11)),
+            status: Some([200, 404, 500][i as usize % 3]),
+            method: Some(["GET", "POST"][i as usize % 2].to_owned()),
+            host: Some(format!("10.0.{}.{}", i % 2, i % 149)),
+            size: (i % 13 > 0).then_some(i * i * 37),
+        })
+        .collect()
+}
+
+fn read(folder: &Path, name: &str) -> (Vec<u8>, Vec<Section>) {
+    let bytes = |ending| std::fs::read(folder.join(format!("{name}.{ending}"))).expect("a fixture");
+    let sections = serde_json::from_slice(&bytes("json")).expect("sections");
+    (bytes("tile"), sections)
+}
+
+/// Every level of a tile reads as a recompute of the recorded events.
+fn check(definition: &Definition, bytes: Vec<u8>, sections: &[Section]) {
+    let file = TileFile::open(Arc::new(definition.clone()), bytes.into());
+    let file = file.expect("the definition is known by the same hash");
+    for level in definition.levels() {
+        let own = sections.iter().filter(|s| s.level == level.as_str());
+        let read = |s| file.read(s, &Projection::all(definition), &Filter::ALL);
+        let cells: Vec<Cells> = own.map(|s| read(s).expect("whole")).collect();
+        let cells = merge(definition, *level, &cells.iter().collect::<Vec<_>>());
+        assert_eq!(
+            rows(definition, *level, &cells),
+            recompute(definition, *level, &recorded()),
+            "{level}"
+        );
+    }
+}
+
+#[test]
+fn tiles_of_version_1_are_read() {
+    for definition in default_definitions() {
+        let (bytes, sections) = read(&folder("v1"), definition.name().as_str());
+        check(&definition, bytes, &sections);
+    }
+}
+
+#[test]
+fn sections_of_version_1_merge_to_those_of_today() {
+    for definition in default_definitions() {
+        let (bytes, sections) = read(&folder("v1"), definition.name().as_str());
+        let file = TileFile::open(Arc::new(definition.clone()), bytes.into()).expect("a tile");
+        let set = cascade(&[&definition], &[batch(&recorded())])
+            .expect("cells")
+            .remove(0);
+        for (level, cells) in set.levels {
+            let own = sections.iter().filter(|s| s.level == level.as_str());
+            let read = |s| file.read(s, &Projection::all(&definition), &Filter::ALL);
+            let inputs = own.map(|s| read(s).expect("whole")).collect();
+            let merged = merge_sections(&definition, level, inputs);
+            let one = CellSet {
+                levels: vec![(level, cells)],
+                events: set.events,
+            };
+            assert!(merged.bytes == encode(&definition, &one).bytes, "{level}");
+        }
+    }
+}
+
+/// Name, definition and cells in a block of each fixture of the version of today.
+fn of_today() -> Vec<(&'static str, Definition, usize)> {
+    let [stats, traffic] = &default_definitions()[..] else {
+        panic!("two defaults")
+    };
+    vec![
+        ("stats", stats.clone(), BLOCK_CELLS_MAX),
+        ("traffic", traffic.clone(), BLOCK_CELLS_MAX),
+        ("stats-blocks", stats.clone(), 32),
+        (
+            "every-measure",
+            filtered(&["path"], Tz::Europe__Berlin, "hour"),
+            32,
+        ),
+    ]
+}
+
+#[test]
+fn tiles_of_the_version_of_today_are_read_and_written_the_same() {
+    let folder = folder("v2");
+    for (name, definition, block_cells) in of_today() {
+        let set = cascade(&[&definition], &[batch(&recorded())])
+            .expect("cells")
+            .remove(0);
+        let image = encode_in_blocks(&definition, &set, block_cells);
+        if std::env::var_os("LOGMILL_WRITE_FIXTURES").is_some() {
+            let json = serde_json::to_string_pretty(&image.sections).expect("JSON");
+            std::fs::write(folder.join(format!("{name}.tile")), &image.bytes).expect("written");
+            std::fs::write(folder.join(format!("{name}.json")), json + "\n").expect("written");
+        }
+        let (bytes, sections) = read(&folder, name);
+        assert!(
+            image.bytes == bytes,
+            "{name} would be written otherwise; raise the version if a reader must know, and write \
+             with LOGMILL_WRITE_FIXTURES=1"
+        );
+        assert_eq!(image.sections, sections, "{name}");
+        check(&definition, bytes, &sections);
+    }
+}

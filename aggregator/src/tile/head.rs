@@ -1,0 +1,210 @@
+//! The head of a section: its buckets, and what each of its blocks holds and where it lies.
+
+use std::ops::Range;
+
+use storage::Section;
+
+use super::SECOND_US;
+use super::stream::Unpacker;
+use crate::bytes_io::{Reader, put_varint, unzigzag, zigzag};
+use crate::cells::Filter;
+use crate::error::{Error, Result};
+
+/// More cells in a block than this are damage. Writers put fewer in; see `BLOCK_CELLS_MAX`.
+const BLOCK_CELLS_LIMIT: usize = 1 << 16;
+
+/// The head of a section.
+pub(super) struct Head {
+    /// Starts of the section's buckets, rising.
+    pub(super) starts: Vec<i64>,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// Some neighbouring cells of a section, encoded by themselves.
+pub(super) struct Block {
+    pub(super) cells: usize,
+    pub(super) events: u64,
+    /// From the rank of its first bucket to that behind its last one.
+    pub(super) ranks: Range<u32>,
+    /// The same for the ids of its keys.
+    pub(super) keys: Range<u32>,
+    /// Where its payload lies in the file.
+    pub(super) payload: Range<usize>,
+}
+
+/// Writes a head behind its length. Blocks that an earlier section wrote lie where `shared` says,
+/// the others behind this head.
+pub(super) fn write(starts: &[i64], blocks: &[Block], shared: &[Option<usize>]) -> Vec<u8> {
+    let mut head = Vec::new();
+    put_varint(&mut head, starts.len() as u128);
+    let mut before: Option<i64> = None;
+    for start in starts.iter().map(|s| s.div_euclid(SECOND_US)) {
+        put_varint(
+            &mut head,
+            before.map_or_else(|| zigzag(start.into()), |b| (start - b) as u128),
+        );
+        before = Some(start);
+    }
+    put_varint(&mut head, blocks.len() as u128);
+    for (block, shared) in blocks.iter().zip(shared) {
+        put_varint(&mut head, block.cells as u128);
+        put_varint(&mut head, u128::from(block.events) - block.cells as u128);
+        for range in [&block.ranks, &block.keys] {
+            put_varint(&mut head, range.start.into());
+            put_varint(&mut head, (range.end - 1 - range.start).into());
+        }
+        put_varint(&mut head, shared.unwrap_or(0) as u128);
+        put_varint(&mut head, block.payload.len() as u128);
+    }
+    let mut out = Vec::new();
+    put_varint(&mut out, head.len() as u128);
+    out.extend_from_slice(&head);
+    out
+}
+
+impl Head {
+    /// Reads the head of `section` from `reader`, which has nothing else. Blocks of its own lie at
+    /// `own_at` of a file of `file_len` bytes.
+    pub(super) fn read(
+        mut reader: Reader<'_>,
+        section: &Section,
+        own_at: usize,
+        file_len: usize,
+    ) -> Result<Self> {
+        let starts = read_starts(&mut reader)?;
+        let len = reader.varint_len()?;
+        if len > reader.left() {
+            return Err(Error::corrupt(
+                reader.offset(),
+                "its number of blocks is wrong",
+            ));
+        }
+        let mut blocks = Vec::with_capacity(len);
+        let mut own_at = own_at;
+        for _ in 0..len {
+            let block = read_block(&mut reader, starts.len(), own_at, file_len)?;
+            if block.payload.start == own_at {
+                own_at = block.payload.end;
+            }
+            blocks.push(block);
+        }
+        Self { starts, blocks }.checked(&reader, section, file_len)
+    }
+
+    /// As [`Head::read`] in a file of version 1, where a section has one block.
+    pub(super) fn read_v1(
+        mut reader: Reader<'_>,
+        section: &Section,
+        own_at: usize,
+        file_len: usize,
+    ) -> Result<Self> {
+        let cells = reader.varint_len()?;
+        let starts = read_starts(&mut reader)?;
+        let block = Block {
+            cells,
+            events: section.events,
+            ranks: 0..starts.len() as u32,
+            keys: 0..u32::MAX,
+            payload: read_place(&mut reader, own_at, file_len)?,
+        };
+        let blocks = vec![block];
+        Self { starts, blocks }.checked(&reader, section, file_len)
+    }
+
+    /// Fails unless everything was read and the blocks are as many cells and events as the manifest
+    /// says.
+    fn checked(self, reader: &Reader<'_>, section: &Section, file_len: usize) -> Result<Self> {
+        reader.finish()?;
+        let sum = |of: fn(&Block) -> u64| {
+            let mut values = self.blocks.iter().map(of);
+            values.try_fold(0_u64, |sum, value| sum.checked_add(value))
+        };
+        let (cells, events) = (sum(|b| b.cells as u64), sum(|b| b.events));
+        if (cells, events) != (Some(section.cells), Some(section.events)) {
+            return Err(Error::corrupt(
+                reader.offset(),
+                "it does not hold what its manifest entry says",
+            ));
+        }
+        if section.cells < self.starts.len() as u64 {
+            return Err(Error::corrupt(
+                reader.offset(),
+                "it has more buckets than cells",
+            ));
+        }
+        let cells = usize::try_from(section.cells).unwrap_or(usize::MAX);
+        Unpacker::new(file_len).check_len(reader, cells)?;
+        Ok(self)
+    }
+
+    /// The ranks of the buckets that the filter lets pass.
+    pub(super) fn ranks(&self, filter: &Filter) -> Range<u32> {
+        let before = |us: i64| self.starts.partition_point(|start| *start < us) as u32;
+        before(filter.from_us)..before(filter.to_us)
+    }
+}
+
+fn read_starts(reader: &mut Reader<'_>) -> Result<Vec<i64>> {
+    let at = reader.offset();
+    let buckets = reader.varint_len()?;
+    if buckets == 0 || buckets > reader.left() {
+        return Err(Error::corrupt(at, "its number of buckets is wrong"));
+    }
+    let mut starts = Vec::with_capacity(buckets);
+    let mut second = unzigzag(reader.varint()?);
+    for nth in 0..buckets {
+        if nth > 0 {
+            let distance = reader.varint_u64()?;
+            if distance == 0 {
+                return Err(Error::corrupt(reader.offset(), "its buckets do not rise"));
+            }
+            second += i128::from(distance);
+        }
+        let start = i64::try_from(second.saturating_mul(SECOND_US.into()));
+        starts
+            .push(start.map_err(|_| Error::corrupt(reader.offset(), "a bucket is out of range"))?);
+    }
+    Ok(starts)
+}
+
+fn read_block(
+    reader: &mut Reader<'_>,
+    buckets: usize,
+    own_at: usize,
+    file_len: usize,
+) -> Result<Block> {
+    let at = reader.offset();
+    let wrong = || Error::corrupt(at, "a block's buckets, keys or cells are out of range");
+    let cells = reader.varint_len()?;
+    if cells == 0 || cells > BLOCK_CELLS_LIMIT {
+        return Err(wrong());
+    }
+    let events = reader.varint_u64()?.checked_add(cells as u64);
+    let mut range = |bound: u64| -> Result<Range<u32>> {
+        let start = reader.varint_u64()?;
+        let end = start.checked_add(reader.varint_u64()?);
+        let end = end.and_then(|last| last.checked_add(1));
+        let end = end.filter(|end| *end <= bound).ok_or_else(wrong)?;
+        Ok(start as u32..end as u32)
+    };
+    let ranks = range(buckets as u64)?;
+    let keys = range(u32::MAX.into())?;
+    Ok(Block {
+        cells,
+        events: events.ok_or_else(wrong)?,
+        ranks,
+        keys,
+        payload: read_place(reader, own_at, file_len)?,
+    })
+}
+
+/// Where a payload lies: at an offset, or at `own_at` when that is 0.
+fn read_place(reader: &mut Reader<'_>, own_at: usize, file_len: usize) -> Result<Range<usize>> {
+    let at = reader.offset();
+    let (from, len) = (reader.varint_len()?, reader.varint_len()?);
+    let from = if from == 0 { own_at } else { from };
+    let to = from.checked_add(len).filter(|to| *to <= file_len);
+    let to = to.filter(|_| len >= 4);
+    let to = to.ok_or_else(|| Error::corrupt(at, "a payload lies outside the file"))?;
+    Ok(from..to)
+}
