@@ -1,0 +1,77 @@
+//! Events of now at a steady rate, in the background.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
+use storage::{Batch, Clock, Store, SystemClock, TIME, WriteConcern};
+
+use crate::events;
+
+/// Events of one batch.
+const BATCH: usize = 1000;
+/// Different batches, sent round and round.
+const BATCHES: usize = 100;
+
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+    began: Instant,
+}
+
+impl Load {
+    pub(crate) fn start(store: &Arc<Store>, rate: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (store, stopped) = (Arc::clone(store), Arc::clone(&stop));
+        let lines = events::lines(Path::new(crate::LOGMILL), BATCH * BATCHES);
+        let batches = events::batches(&lines, BATCH);
+        let began = Instant::now();
+        let thread = std::thread::spawn(move || send(&store, &batches, rate, &stopped));
+        Self {
+            stop,
+            thread,
+            began,
+        }
+    }
+
+    /// Events sent, and the seconds it took.
+    pub(crate) fn stop(self) -> (u64, f64) {
+        self.stop.store(true, Ordering::SeqCst);
+        let sent = self.thread.join().expect("no panic");
+        (sent, self.began.elapsed().as_secs_f64())
+    }
+}
+
+fn send(store: &Store, batches: &[Batch], rate: usize, stop: &AtomicBool) -> u64 {
+    let (began, mut sent) = (Instant::now(), 0);
+    for batch in batches.iter().cycle() {
+        if stop.load(Ordering::SeqCst) || rate == 0 {
+            break;
+        }
+        let due = began + Duration::from_secs_f64(sent as f64 / rate as f64);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let ack = store.write(now(batch), WriteConcern::ACKNOWLEDGED);
+        sent += ack.expect("taken").accepted;
+    }
+    sent
+}
+
+/// The batch as of this moment.
+fn now(batch: &Batch) -> Batch {
+    let received_us = SystemClock.now_us();
+    let rows = batch.events.num_rows() as i64;
+    let times = (0..rows).map(|row| received_us - (rows - row) * 20);
+    let times = TimestampMicrosecondArray::from_iter_values(times);
+    let (schema, mut columns, _) = batch.events.clone().into_parts();
+    let nth = schema.index_of(TIME).expect("events have a time");
+    let zoned = times.with_data_type(columns[nth].data_type().clone());
+    columns[nth] = Arc::new(zoned) as ArrayRef;
+    Batch {
+        received_us,
+        events: RecordBatch::try_new(schema, columns).expect("the same columns"),
+        ..batch.clone()
+    }
+}
