@@ -7,6 +7,7 @@ use bytes::Bytes;
 use storage::Section;
 
 use super::head::{Block, Head};
+use super::index::KeyIndex;
 use super::read::Payload;
 use super::stream::Unpacker;
 use super::{MAGIC, VERSION, dictionary};
@@ -27,6 +28,7 @@ pub struct TileFile {
     pub(super) coupons_at: Range<usize>,
     keys: OnceLock<Arc<Keys>>,
     coupons: OnceLock<Arc<Vec<u64>>>,
+    index: KeyIndex,
 }
 
 impl TileFile {
@@ -71,6 +73,7 @@ impl TileFile {
             ));
         }
         Ok(Self {
+            index: KeyIndex::new(definition.by().len()),
             definition,
             version,
             keys_at: keys_at..coupons_at,
@@ -86,10 +89,11 @@ impl TileFile {
         &self.definition
     }
 
-    /// Bytes in memory: the file's and the decoded dictionaries'.
+    /// Bytes in memory: the file's, and those of the dictionaries and indexes made so far.
     pub fn memory_bytes(&self) -> usize {
         let keys = self.keys.get().map_or(0, |k| k.memory_bytes());
-        self.bytes.len() + keys + self.coupons.get().map_or(0, |c| c.len() * 8)
+        let coupons = self.coupons.get().map_or(0, |c| c.len() * 8);
+        self.bytes.len() + keys + coupons + self.index.memory_bytes()
     }
 
     /// Reads the cells of one section that pass the filter, with the states asked for. Blocks that
@@ -123,7 +127,7 @@ impl TileFile {
             level,
             starts: &head.starts,
             ranks: head.ranks(filter),
-            passing: keys.passing(filter),
+            passing: self.index.passing(&keys, filter),
             wanted: self.wanted(projection),
             projection,
             unpacker: Unpacker::new(self.bytes.len()),
