@@ -50,6 +50,7 @@
 mod dictionary;
 mod file;
 mod head;
+mod index;
 mod merge;
 mod read;
 mod stream;

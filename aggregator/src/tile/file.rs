@@ -7,12 +7,14 @@ use bytes::Bytes;
 use storage::Section;
 
 use super::head::{Block, Head};
+use super::index::KeyIndex;
 use super::read::Payload;
 use super::stream::Unpacker;
 use super::{MAGIC, VERSION, dictionary};
 use crate::bytes_io::Reader;
 use crate::calendar::Level;
 use crate::cells::{Cells, Filter, Keys, Passing, Projection};
+use crate::column::Column;
 use crate::definition::{Component, Definition};
 use crate::error::{Error, Result};
 
@@ -27,6 +29,7 @@ pub struct TileFile {
     pub(super) coupons_at: Range<usize>,
     keys: OnceLock<Arc<Keys>>,
     coupons: OnceLock<Arc<Vec<u64>>>,
+    index: KeyIndex,
 }
 
 impl TileFile {
@@ -71,6 +74,7 @@ impl TileFile {
             ));
         }
         Ok(Self {
+            index: KeyIndex::new(definition.by().len()),
             definition,
             version,
             keys_at: keys_at..coupons_at,
@@ -86,10 +90,11 @@ impl TileFile {
         &self.definition
     }
 
-    /// Bytes in memory: the file's and the decoded dictionaries'.
+    /// Bytes in memory: the file's, and those of the dictionaries and indexes made so far.
     pub fn memory_bytes(&self) -> usize {
         let keys = self.keys.get().map_or(0, |k| k.memory_bytes());
-        self.bytes.len() + keys + self.coupons.get().map_or(0, |c| c.len() * 8)
+        let coupons = self.coupons.get().map_or(0, |c| c.len() * 8);
+        self.bytes.len() + keys + coupons + self.index.memory_bytes()
     }
 
     /// Reads the cells of one section that pass the filter, with the states asked for. Blocks that
@@ -118,21 +123,27 @@ impl TileFile {
         }
         let head = self.head(section, at)?;
         let keys = self.keys()?;
-        let mut blocks = Blocks {
+        let asked = Asked {
+            ranks: head.ranks(filter),
+            passing: self.index.passing(&keys, filter),
+        };
+        let mut blocks = head.blocks.iter().filter(|b| asked.may_pass(b)).peekable();
+        if blocks.peek().is_none() {
+            return Ok(cells);
+        }
+        let mut found = Found {
             file: self,
             level,
             starts: &head.starts,
-            ranks: head.ranks(filter),
-            passing: keys.passing(filter),
+            asked: &asked,
             wanted: self.wanted(projection),
             projection,
             unpacker: Unpacker::new(self.bytes.len()),
-            keys: &keys,
+            keys: keys.len,
+            cells: &mut cells,
         };
-        for block in &head.blocks {
-            if blocks.may_pass(block) {
-                blocks.read(block, &mut cells)?;
-            }
+        for block in blocks {
+            found.add(block)?;
         }
         if !cells.is_empty() {
             cells.keys = keys;
@@ -231,86 +242,94 @@ impl TileFile {
     }
 }
 
-/// The blocks of one section under one question.
-struct Blocks<'a> {
-    file: &'a TileFile,
-    level: Level,
-    starts: &'a [i64],
+/// Which cells of one section are asked for.
+struct Asked {
     /// Ranks of the buckets that pass.
     ranks: Range<u32>,
     /// Which keys pass; `None` when all do.
     passing: Option<Passing>,
-    /// The components asked for, and the numbers that they need.
-    wanted: Vec<bool>,
-    projection: &'a Projection,
-    unpacker: Unpacker,
-    keys: &'a Keys,
 }
 
-impl Blocks<'_> {
+impl Asked {
     /// Whether a block can hold cells that pass.
     fn may_pass(&self, block: &Block) -> bool {
+        let passing = self.passing.as_ref();
         block.ranks.start < self.ranks.end
             && self.ranks.start < block.ranks.end
-            && self
-                .passing
-                .as_ref()
-                .is_none_or(|p| p.any_in(block.keys.clone()))
+            && passing.is_none_or(|p| p.any_in(block.keys.clone()))
     }
 
+    fn passes(&self, rank: u32, key: u32) -> bool {
+        self.ranks.contains(&rank) && self.passing.as_ref().is_none_or(|p| p.has(key))
+    }
+}
+
+/// The cells found in one section.
+struct Found<'a> {
+    file: &'a TileFile,
+    level: Level,
+    starts: &'a [i64],
+    asked: &'a Asked,
+    projection: &'a Projection,
+    /// The components asked for, and the numbers that they need.
+    wanted: Vec<bool>,
+    unpacker: Unpacker,
+    /// Length of the dictionary of keys.
+    keys: usize,
+    cells: &'a mut Cells,
+}
+
+impl Found<'_> {
     /// Adds the cells of a block that pass.
-    fn read(&mut self, block: &Block, out: &mut Cells) -> Result<()> {
-        let file = self.file;
+    fn add(&mut self, block: &Block) -> Result<()> {
+        let (file, at) = (self.file, block.payload.start);
         let mut payload = Payload {
             definition: &file.definition,
             level: self.level,
             unpacker: &mut self.unpacker,
-            reader: Reader::new(
-                file.checked(block.payload.clone())?,
-                block.payload.start + 4,
-            ),
+            reader: Reader::new(file.checked(block.payload.clone())?, at + 4),
         };
-        let shape = payload.shape(block, self.keys.len)?;
-        let passes = |cell: &u32| {
-            let (rank, key) = (shape.ranks[*cell as usize], shape.keys[*cell as usize]);
-            self.ranks.contains(&rank) && self.passing.as_ref().is_none_or(|p| p.has(key))
-        };
-        let kept: Vec<u32> = (0..block.cells as u32).filter(passes).collect();
+        let shape = payload.shape(block, self.keys)?;
+        let cells = shape.ranks.iter().zip(&shape.keys).zip(0..);
+        let kept: Vec<u32> = cells
+            .filter(|((rank, key), _)| self.asked.passes(**rank, **key))
+            .map(|(_, cell)| cell)
+            .collect();
         if kept.is_empty() {
             return Ok(());
         }
-        let components = file.definition.components().iter().zip(&self.wanted);
-        if components
-            .into_iter()
-            .any(|(c, wanted)| *wanted && matches!(c, Component::Distinct { .. }))
-        {
-            out.coupons = file.coupons()?;
+        let mut components = file.definition.components().iter().zip(&self.wanted);
+        if components.any(|(c, wanted)| *wanted && matches!(c, Component::Distinct { .. })) {
+            self.cells.coupons = file.coupons()?;
         }
-        let columns = payload.columns(&self.wanted, &shape.counts, out.coupons.len())?;
-        let before = out.len();
-        for ((column, wanted), mine) in columns
-            .into_iter()
-            .zip(&self.projection.components)
-            .zip(&mut out.columns)
-        {
-            let Some(column) = column.filter(|_| *wanted) else {
+        let coupons = self.cells.coupons.len();
+        let columns = payload.columns(&self.wanted, &shape.counts, coupons)?;
+        self.add_columns(columns, &kept, block.cells);
+        let kept = || kept.iter().map(|cell| *cell as usize);
+        let start = |cell| self.starts[shape.ranks[cell] as usize];
+        self.cells.bucket.extend(kept().map(start));
+        self.cells.key.extend(kept().map(|cell| shape.keys[cell]));
+        self.cells
+            .count
+            .extend(kept().map(|cell| shape.counts[cell]));
+        Ok(())
+    }
+
+    /// Adds the states of the cells that are kept, where they are asked for.
+    fn add_columns(&mut self, columns: Vec<Option<Column>>, kept: &[u32], cells: usize) {
+        let before = self.cells.len();
+        let asked = columns.into_iter().zip(&self.projection.components);
+        for ((column, asked), mine) in asked.zip(&mut self.cells.columns) {
+            let Some(mut column) = column.filter(|_| *asked) else {
                 continue;
             };
-            let column = if kept.len() < block.cells {
-                column.take(&kept)
-            } else {
-                column
-            };
+            if kept.len() < cells {
+                column = column.take(kept);
+            }
             match mine {
                 Some(mine) if before > 0 => mine.append(&column, before, kept.len(), None),
                 _ => *mine = Some(column),
             }
         }
-        let kept = || kept.iter().map(|c| *c as usize);
-        out.bucket
-            .extend(kept().map(|c| self.starts[shape.ranks[c] as usize]));
-        out.key.extend(kept().map(|c| shape.keys[c]));
-        out.count.extend(kept().map(|c| shape.counts[c]));
-        Ok(())
     }
 }

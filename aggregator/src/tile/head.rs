@@ -5,13 +5,15 @@ use std::ops::Range;
 use storage::Section;
 
 use super::SECOND_US;
-use super::stream::Unpacker;
+use super::stream::check_len;
 use crate::bytes_io::{Reader, put_varint, unzigzag, zigzag};
 use crate::cells::Filter;
 use crate::error::{Error, Result};
 
 /// More cells in a block than this are damage. Writers put fewer in; see `BLOCK_CELLS_MAX`.
 const BLOCK_CELLS_LIMIT: usize = 1 << 16;
+/// Of a block in a head: eight varints.
+const BLOCK_BYTES_MIN: usize = 8;
 
 /// The head of a section.
 pub(super) struct Head {
@@ -73,7 +75,7 @@ impl Head {
     ) -> Result<Self> {
         let starts = read_starts(&mut reader)?;
         let len = reader.varint_len()?;
-        if len > reader.left() {
+        if len > reader.left() / BLOCK_BYTES_MIN {
             return Err(Error::corrupt(
                 reader.offset(),
                 "its number of blocks is wrong",
@@ -133,7 +135,7 @@ impl Head {
             ));
         }
         let cells = usize::try_from(section.cells).unwrap_or(usize::MAX);
-        Unpacker::new(file_len).check_len(reader, cells)?;
+        check_len(reader, cells, file_len)?;
         Ok(self)
     }
 

@@ -95,34 +95,30 @@ impl Packer {
 /// Reads streams.
 pub(super) struct Unpacker {
     zstd: Decompressor<'static>,
-    /// More values than this cannot be in a file of its length.
-    values_max: usize,
+    file_len: usize,
+}
+
+/// Fails when `values` are more than a file of `file_len` bytes could hold.
+pub(super) fn check_len(reader: &Reader<'_>, values: usize, file_len: usize) -> Result<()> {
+    if values <= file_len.saturating_mul(UNPACK_MAX) && u32::try_from(values).is_ok() {
+        return Ok(());
+    }
+    Err(Error::corrupt(
+        reader.offset(),
+        format!("{values} values are claimed, more than the file can hold"),
+    ))
 }
 
 impl Unpacker {
     /// For a file of `file_len` bytes.
     pub(super) fn new(file_len: usize) -> Self {
         let zstd = Decompressor::new().expect("BUG: zstd needs nothing but memory");
-        Self {
-            zstd,
-            values_max: file_len.saturating_mul(UNPACK_MAX),
-        }
-    }
-
-    /// Fails when `values` are more than the file could hold.
-    pub(super) fn check_len(&self, reader: &Reader<'_>, values: usize) -> Result<()> {
-        if values <= self.values_max && u32::try_from(values).is_ok() {
-            return Ok(());
-        }
-        Err(Error::corrupt(
-            reader.offset(),
-            format!("{values} values are claimed, more than the file can hold"),
-        ))
+        Self { zstd, file_len }
     }
 
     /// Reads `len` integers.
     pub(super) fn integers(&mut self, reader: &mut Reader<'_>, len: usize) -> Result<Vec<u64>> {
-        self.check_len(reader, len)?;
+        check_len(reader, len, self.file_len)?;
         let at = reader.offset();
         let tag = reader.u8()?;
         if tag == 0 {
@@ -156,7 +152,7 @@ impl Unpacker {
     /// Reads bytes.
     pub(super) fn bytes(&mut self, reader: &mut Reader<'_>) -> Result<Vec<u8>> {
         let len = reader.varint_len()?;
-        self.check_len(reader, len)?;
+        check_len(reader, len, self.file_len)?;
         if len == 0 {
             return Ok(Vec::new());
         }

@@ -1,0 +1,119 @@
+//! Finding the keys of an open file that have one of a few values, without comparing all of them.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::cells::{Filter, KeyValue, Keys, Passing};
+
+/// With more values than this for a column, or more keys than one in this many that may have them,
+/// all keys are compared.
+const FEW: usize = 16;
+
+/// The indexes of the key columns, each made when it is first of use.
+#[derive(Debug)]
+pub(super) struct KeyIndex {
+    columns: Vec<OnceLock<ColumnIndex>>,
+    /// A file that is asked once is not worth an index.
+    asked: AtomicBool,
+}
+
+/// The keys by the hash of their value in one column.
+#[derive(Debug)]
+struct ColumnIndex {
+    /// Half a hash above the id of its key, rising.
+    places: Vec<u64>,
+}
+
+impl KeyIndex {
+    pub(super) fn new(columns: usize) -> Self {
+        Self {
+            columns: (0..columns).map(|_| OnceLock::new()).collect(),
+            asked: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let made = self.columns.iter().filter_map(OnceLock::get);
+        made.map(|column| column.places.len() * 8).sum()
+    }
+
+    /// As [`Keys::passing`].
+    pub(super) fn passing(&self, keys: &Keys, filter: &Filter) -> Option<Passing> {
+        let wanted = filter.keys.iter().take(keys.columns.len()).enumerate();
+        let wanted: Vec<(usize, &Vec<KeyValue>)> = wanted
+            .filter_map(|(column, values)| Some((column, values.as_ref()?)))
+            .collect();
+        let few = wanted.iter().all(|(_, values)| values.len() <= FEW);
+        if wanted.is_empty() || !few || !self.asked.swap(true, Ordering::Relaxed) {
+            return keys.passing(filter);
+        }
+        let candidates = wanted.iter().map(|(column, values)| {
+            let index =
+                self.columns[*column].get_or_init(|| ColumnIndex::of(&keys.columns[*column]));
+            index.candidates(values)
+        });
+        let fewest = candidates.min_by_key(|places| count(places))?;
+        if count(&fewest) > keys.len / FEW {
+            return keys.passing(filter);
+        }
+        let ids = fewest.into_iter().flatten().map(|place| *place as u32);
+        let ids = ids.filter(|id| keys.passes(*id as usize, filter)).collect();
+        Some(Passing::some(keys.len, ids))
+    }
+}
+
+fn count(places: &[&[u64]]) -> usize {
+    places.iter().map(|some| some.len()).sum()
+}
+
+impl ColumnIndex {
+    fn of(array: &ArrayRef) -> Self {
+        let hashes: Vec<u32> = if let Some(texts) = array.as_string_opt::<i32>() {
+            let hash = |text: Option<&str>| text.map_or(NULL, hash_of_text);
+            texts.iter().map(hash).collect()
+        } else {
+            let integers = cast(array, &DataType::Int64).expect("BUG: keys are text or integers");
+            let integers = integers.as_primitive::<Int64Type>();
+            let hash = |integer: Option<i64>| integer.map_or(NULL, hash_of_integer);
+            integers.iter().map(hash).collect()
+        };
+        let place = |(id, hash): (usize, u32)| u64::from(hash) << 32 | id as u64;
+        let mut places: Vec<u64> = hashes.into_iter().enumerate().map(place).collect();
+        places.sort_unstable();
+        Self { places }
+    }
+
+    /// The keys that may have one of the values, and few others.
+    fn candidates(&self, values: &[KeyValue]) -> Vec<&[u64]> {
+        let of_value = |value: &KeyValue| {
+            let hash = u64::from(match value {
+                KeyValue::Null => NULL,
+                KeyValue::Int(integer) => hash_of_integer(*integer),
+                KeyValue::Text(text) => hash_of_text(text),
+            });
+            let from = self.places.partition_point(|place| place >> 32 < hash);
+            let same = self.places[from..].partition_point(|place| place >> 32 == hash);
+            &self.places[from..from + same]
+        };
+        values.iter().map(of_value).collect()
+    }
+}
+
+/// Stands for the hash of null.
+const NULL: u32 = 0;
+
+fn hash_of_text(text: &str) -> u32 {
+    xxh3_64(text.as_bytes()) as u32
+}
+
+fn hash_of_integer(integer: i64) -> u32 {
+    xxh3_64(&integer.to_le_bytes()) as u32
+}
+
+#[cfg(test)]
+mod tests;
