@@ -14,7 +14,7 @@ use datafusion::datasource::empty::EmptyTable;
 use parking_lot::Mutex;
 use storage::{Name, QUARANTINE, Snapshot, TIME};
 
-use crate::level::{LevelTable, Rollup, TileCache, rollups};
+use crate::level::{DocumentTable, Form, LevelTable, Rollup, TileCache, rollups};
 use crate::registry::QueryInfo;
 use crate::stream::{self, Files};
 use crate::system::{self, SystemInfo};
@@ -84,13 +84,7 @@ impl Catalog {
             .map(ToString::to_string)
             .collect();
         for (name, rollup) in &inner.rollups {
-            names.extend(
-                rollup
-                    .definition
-                    .levels()
-                    .iter()
-                    .map(|l| format!("{name}.{}", l.table())),
-            );
+            names.extend(tables_of(rollup).map(|table| format!("{name}.{table}")));
         }
         names.extend(system::TABLES.iter().map(|t| format!("{SYSTEM}.{t}")));
         names
@@ -200,6 +194,22 @@ impl TablesOf {
             tiles,
         ))))
     }
+
+    /// Documents that the rollup lacks something for are an error that says what.
+    fn documents(&self, rollup: &Rollup, form: Form) -> Result<Option<Arc<dyn TableProvider>>> {
+        let (snapshot, tiles) = (&self.inner.snapshot, &self.inner.tiles);
+        let table = DocumentTable::new(form, snapshot, rollup, tiles)?;
+        Ok(Some(Arc::new(table)))
+    }
+}
+
+/// The tables of a rollup: its levels, and the documents that it has what it takes for.
+fn tables_of(rollup: &Rollup) -> impl Iterator<Item = &'static str> {
+    let definition = &rollup.definition;
+    let levels = definition.levels().iter().map(|level| level.table());
+    let forms = Form::ALL.into_iter();
+    let documents = forms.filter(|form| form.counter(definition).is_ok());
+    levels.chain(documents.map(Form::table))
 }
 
 /// The columns that matter of a quarantine that nothing has entered yet.
@@ -233,12 +243,7 @@ impl SchemaProvider for TablesOf {
                 shown.map(ToString::to_string).collect()
             }
             SchemaKind::System => system::TABLES.iter().map(ToString::to_string).collect(),
-            SchemaKind::Rollup(rollup) => rollup
-                .definition
-                .levels()
-                .iter()
-                .map(|l| l.table().to_owned())
-                .collect(),
+            SchemaKind::Rollup(rollup) => tables_of(rollup).map(str::to_owned).collect(),
         }
     }
 
@@ -249,7 +254,10 @@ impl SchemaProvider for TablesOf {
                 Err(_) => Ok(None),
             },
             SchemaKind::System => self.system(name),
-            SchemaKind::Rollup(rollup) => self.level(rollup, name),
+            SchemaKind::Rollup(rollup) => match Form::from_table(name) {
+                Some(form) => self.documents(rollup, form),
+                None => self.level(rollup, name),
+            },
         }
     }
 
@@ -257,9 +265,7 @@ impl SchemaProvider for TablesOf {
         match &self.kind {
             SchemaKind::Streams => self.inner.snapshot.streams().contains_key(name),
             SchemaKind::System => system::TABLES.contains(&name),
-            SchemaKind::Rollup(rollup) => {
-                Level::from_table(name).is_some_and(|l| rollup.definition.levels().contains(&l))
-            }
+            SchemaKind::Rollup(rollup) => tables_of(rollup).any(|table| table == name),
         }
     }
 }

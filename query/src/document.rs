@@ -2,15 +2,18 @@
 //!
 //! The fields come in the order of the columns, which for an access log is that of `SELECT *`: `_id`
 //! ObjectId, `time` UTC datetime (milliseconds), `status` int32, `response_size` int64, text as
-//! strings. A column that is null is null, but `site` and `extra`, which are left out. The fields of
+//! strings, structs as documents. A column that is null is null, but `site` and `extra`, which are left out. The fields of
 //! the overflow column `_rest` follow in their own types, and `_seq` is left out.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
-    TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Field, Fields, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Schema, TimeUnit, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+use arrow::error::ArrowError;
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Document, RawDocument};
@@ -42,40 +45,47 @@ pub fn document(batch: &RecordBatch, row: usize) -> Result<Document> {
 
 /// The batch with one text type and one timestamp type.
 fn plain(batch: &RecordBatch) -> Result<RecordBatch> {
-    let simple = |array: &ArrayRef| -> Result<ArrayRef, arrow::error::ArrowError> {
-        match array.data_type() {
-            DataType::Utf8 | DataType::LargeUtf8 => cast(array, &DataType::Utf8View),
-            DataType::Dictionary(_, _) => simple_dictionary(array),
-            DataType::LargeBinary | DataType::BinaryView => cast(array, &DataType::Binary),
-            DataType::Timestamp(..) | DataType::Date32 => cast(
-                array,
-                &DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            ),
-            _ => Ok(array.clone()),
-        }
-    };
-    let arrow = |e: arrow::error::ArrowError| Error::invalid(e.to_string());
-    let mut columns = Vec::with_capacity(batch.num_columns());
-    let mut fields = Vec::with_capacity(batch.num_columns());
-    for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
-        let array = simple(array).map_err(arrow)?;
-        fields.push(
-            field
-                .as_ref()
-                .clone()
-                .with_data_type(array.data_type().clone()),
-        );
-        columns.push(array);
-    }
-    RecordBatch::try_new(
-        std::sync::Arc::new(arrow::datatypes::Schema::new(fields)),
-        columns,
-    )
-    .map_err(arrow)
+    let arrow = |e: ArrowError| Error::invalid(e.to_string());
+    let (fields, columns) =
+        simple_all(batch.schema_ref().fields(), batch.columns()).map_err(arrow)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .map_err(arrow)
 }
 
-fn simple_dictionary(array: &ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
-    cast(array, &DataType::Utf8View)
+fn simple_all(
+    fields: &Fields,
+    columns: &[ArrayRef],
+) -> Result<(Fields, Vec<ArrayRef>), ArrowError> {
+    let columns = columns.iter().map(simple).collect::<Result<Vec<_>, _>>()?;
+    let typed = |(field, array): (&Arc<Field>, &ArrayRef)| {
+        let field = field.as_ref().clone();
+        field.with_data_type(array.data_type().clone())
+    };
+    Ok((fields.iter().zip(&columns).map(typed).collect(), columns))
+}
+
+fn simple(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match array.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Dictionary(_, _) => {
+            cast(array, &DataType::Utf8View)
+        }
+        DataType::LargeBinary | DataType::BinaryView => cast(array, &DataType::Binary),
+        DataType::Timestamp(..) | DataType::Date32 => cast(
+            array,
+            &DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        ),
+        DataType::Struct(fields) => {
+            let structs = array.as_struct();
+            let (fields, columns) = simple_all(fields, structs.columns())?;
+            let nulls = structs.nulls().cloned();
+            let len = structs.len();
+            Ok(Arc::new(StructArray::try_new_with_length(
+                fields, columns, nulls, len,
+            )?))
+        }
+        _ => Ok(array.clone()),
+    }
 }
 
 fn row_document(batch: &RecordBatch, row: usize) -> Result<Document> {
@@ -150,6 +160,12 @@ fn value(name: &str, array: &ArrayRef, row: usize) -> Result<Bson> {
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             let micros = array.as_primitive::<TimestampMicrosecondType>().value(row);
             Bson::DateTime(DateTime::from_millis(micros.div_euclid(1_000)))
+        }
+        DataType::Struct(fields) => {
+            let members = fields.iter().zip(array.as_struct().columns());
+            let members = members
+                .map(|(field, member)| Ok((field.name().clone(), value(name, member, row)?)));
+            Bson::Document(members.collect::<Result<Document>>()?)
         }
         other => {
             return Err(Error::invalid(format!(

@@ -74,17 +74,18 @@ impl Figures {
     }
 
     fn add(&mut self, plan: &dyn ExecutionPlan) {
-        if let Some(looked) = looked(plan) {
-            looked.answered_by.iter().for_each(|by| self.answered(by));
-            self.partitions += looked.partitions;
-            self.parts += looked.parts;
-        } else if let Some(level) = level::exec::looked(plan) {
+        for level in level::exec::looked(plan) {
             self.answered(&level.answered_by);
             self.partitions += level.partitions;
             self.parts += level.parts;
             self.row_groups += level.sections;
             self.rows_examined += level.cells;
             self.bytes_read += level.bytes;
+        }
+        if let Some(looked) = looked(plan) {
+            looked.answered_by.iter().for_each(|by| self.answered(by));
+            self.partitions += looked.partitions;
+            self.parts += looked.parts;
         } else if let Some(metrics) = plan.metrics() {
             if is_chunks(plan) {
                 self.rows_examined += sum(&metrics, ROWS_EXAMINED);

@@ -18,6 +18,7 @@
 
 mod check;
 mod concern;
+mod documents;
 mod example;
 mod fresh;
 mod full_disk;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, Int16Array, Int64Array, RecordBatch, StringViewArray,
-    TimestampMicrosecondArray, UInt64Array,
+    ArrayRef, BinaryArray, Int16Array, Int64Array, RecordBatch, StringArray, StringViewArray,
+    StructArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::datatypes::{Field, Schema};
 use bson::{DateTime, doc, oid::ObjectId};
@@ -153,4 +153,36 @@ fn an_id_of_another_form_and_overflow_fields_keep_their_types() {
     let hex = batch(vec![("_id", text(Some("39e382db0102000000000007")))]);
     let id = ObjectId::parse_str("39e382db0102000000000007").expect("hex");
     assert_eq!(documents(&hex).expect("BSON"), [doc! { "_id": id }]);
+}
+
+fn structure(members: Vec<(&str, ArrayRef)>) -> ArrayRef {
+    let members = batch(members);
+    Arc::new(StructArray::from(members))
+}
+
+#[test]
+fn structs_are_documents_in_documents() {
+    let date = TimestampMicrosecondArray::from(vec![971_136_000_000_000]).with_timezone("UTC");
+    let one = |n: i64| -> ArrayRef { Arc::new(Int64Array::from(vec![n])) };
+    let row = batch(vec![
+        ("_id", text(Some("20001010/-//a"))),
+        (
+            "metadata",
+            structure(vec![
+                ("date", Arc::new(date)),
+                ("site", text(None)),
+                ("path", Arc::new(StringArray::from(vec!["/a"]))),
+            ]),
+        ),
+        (
+            "minute",
+            structure(vec![("0", structure(vec![("0", one(0)), ("1", one(3))]))]),
+        ),
+    ]);
+    let expected = doc! {
+        "_id": "20001010/-//a",
+        "metadata": { "date": DateTime::from_millis(971_136_000_000), "site": null, "path": "/a" },
+        "minute": { "0": { "0": 0_i64, "1": 3_i64 } },
+    };
+    assert_eq!(documents(&row).expect("BSON"), [expected]);
 }

@@ -9,7 +9,9 @@
 //!   made.
 
 mod cache;
+mod documents;
 pub(crate) mod exec;
+mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,10 +24,13 @@ use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::datasource::{TableProvider, TableType};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use storage::{Name, RollupMeta, Snapshot};
 
 pub(crate) use cache::TileCache;
-use exec::{LevelExec, Work};
+pub(crate) use documents::{DocumentTable, Form};
+use exec::LevelExec;
+use read::{Source, Work, meets};
 
 use crate::figures::Count;
 use crate::stream::prune::time_range;
@@ -101,6 +106,11 @@ impl LevelTable {
         Some((key, values))
     }
 
+    /// Whether a filter is one on cells, which the scan applies itself.
+    fn applies(&self, filter: &Expr) -> bool {
+        time_range(filter, "bucket").is_some() || self.key_values(filter).is_some()
+    }
+
     /// The filter on cells that all these filters make together.
     fn filter(&self, filters: &[Expr]) -> Filter {
         let mut made = Filter {
@@ -121,6 +131,59 @@ impl LevelTable {
             }
         }
         made
+    }
+
+    /// What is to be read for these columns of the cells that pass the filter.
+    fn source(&self, schema: SchemaRef, filter: Filter) -> Result<Source> {
+        let definition = &self.rollup.definition;
+        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        let projection = Projection::of_columns(definition, self.level, &names)
+            .map_err(|e| DataFusionError::External(Box::new(e)))?;
+        let mut partitions = (BTreeSet::new(), BTreeSet::new());
+        let mut work = Work {
+            snapshot: self.snapshot.clone(),
+            rollup: self.rollup.meta.id,
+            definition: definition.clone(),
+            level: self.level,
+            projection,
+            filter,
+            files: Vec::new(),
+            cache: self.cache.clone(),
+        };
+        let (mut parts, mut sections) = (Count::default(), Count::default());
+        let tiles = self.snapshot.manifest().tiles_of(self.rollup.meta.id);
+        for file in tiles.flat_map(|t| &t.files) {
+            let mut wanted = Vec::new();
+            let level = self.level.as_str();
+            let mut any = false;
+            for section in file.sections.iter().filter(|s| s.level == level) {
+                any = true;
+                partitions.0.insert(section.partition_us);
+                sections.total += 1;
+                if meets(section, &work.filter) {
+                    partitions.1.insert(section.partition_us);
+                    sections.examined += 1;
+                    wanted.push(section.clone());
+                }
+            }
+            parts.total += u64::from(any);
+            parts.examined += u64::from(!wanted.is_empty());
+            if !wanted.is_empty() {
+                work.files.push((file.file.clone(), wanted));
+            }
+        }
+        let partitions = Count {
+            total: partitions.0.len() as u64,
+            examined: partitions.1.len() as u64,
+        };
+        Ok(Source {
+            work,
+            schema,
+            partitions,
+            parts,
+            sections,
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
     }
 }
 
@@ -195,7 +258,7 @@ impl TableProvider for LevelTable {
         Ok(filters
             .iter()
             .map(|filter| {
-                if time_range(filter, "bucket").is_some() || self.key_values(filter).is_some() {
+                if self.applies(filter) {
                     TableProviderFilterPushDown::Exact
                 } else {
                     TableProviderFilterPushDown::Unsupported
@@ -214,52 +277,7 @@ impl TableProvider for LevelTable {
             Some(projection) => Arc::new(self.schema.project(projection)?),
             None => self.schema.clone(),
         };
-        let definition = &self.rollup.definition;
-        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let projection = Projection::of_columns(definition, self.level, &names)
-            .map_err(|e| DataFusionError::External(Box::new(e)))?;
-        let filter = self.filter(filters);
-        let mut partitions = (BTreeSet::new(), BTreeSet::new());
-        let mut work = Work {
-            snapshot: self.snapshot.clone(),
-            rollup: self.rollup.meta.id,
-            definition: definition.clone(),
-            level: self.level,
-            projection,
-            filter,
-            files: Vec::new(),
-            cache: self.cache.clone(),
-        };
-        let (mut parts, mut sections) = (Count::default(), Count::default());
-        let tiles = self.snapshot.manifest().tiles_of(self.rollup.meta.id);
-        for file in tiles.flat_map(|t| &t.files) {
-            let mut wanted = Vec::new();
-            let level = self.level.as_str();
-            let mut any = false;
-            for section in file.sections.iter().filter(|s| s.level == level) {
-                any = true;
-                partitions.0.insert(section.partition_us);
-                sections.total += 1;
-                if section.bucket_max_us >= work.filter.from_us
-                    && section.bucket_min_us < work.filter.to_us
-                {
-                    partitions.1.insert(section.partition_us);
-                    sections.examined += 1;
-                    wanted.push(section.clone());
-                }
-            }
-            parts.total += u64::from(any);
-            parts.examined += u64::from(!wanted.is_empty());
-            if !wanted.is_empty() {
-                work.files.push((file.file.clone(), wanted));
-            }
-        }
-        let partitions = Count {
-            total: partitions.0.len() as u64,
-            examined: partitions.1.len() as u64,
-        };
-        Ok(Arc::new(LevelExec::new(
-            work, schema, partitions, parts, sections,
-        )))
+        let source = self.source(schema, self.filter(filters))?;
+        Ok(Arc::new(LevelExec::new(source)))
     }
 }

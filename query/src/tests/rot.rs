@@ -13,25 +13,11 @@ use futures::FutureExt;
 use serde_json::Value;
 use storage::{Snapshot, StreamKind};
 
-use super::support::{DAY_US, Fixture, batch, mixture};
+use super::support::{DAY_US, Fixture, Random, batch, mixture};
 use crate::{Engine, EngineOptions, NoSystemInfo, Result, SliceArgs, slice_sql};
 
 /// 2000-10-09T00:00:00Z.
 const START: i64 = 971_049_600_000_000;
-
-/// A repeatable sequence of numbers.
-struct Random(u64);
-
-impl Random {
-    /// A number below `end`, which is not 0.
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) as usize % end
-    }
-}
 
 /// Three days in two seals, and events of each in the memtable.
 fn store() -> Fixture {
@@ -66,6 +52,8 @@ fn queries() -> Vec<String> {
             "SELECT * FROM stats.daily WHERE path = '/p3'",
             "SELECT * FROM traffic.minutely WHERE bucket >= '2000-10-11'",
             "SELECT * FROM traffic.yearly",
+            "SELECT _id, daily, hourly, minute['9'] FROM stats.daily_documents",
+            "SELECT * FROM traffic.monthly_documents",
             "SELECT * FROM system.parts",
             "SELECT * FROM system.tiles",
             "SELECT * FROM system.rollups",

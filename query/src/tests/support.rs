@@ -203,3 +203,17 @@ pub(super) fn batch(events: &[Event]) -> RecordBatch {
         .collect();
     RecordBatch::try_new(arrow_schema(&access_fields()), columns).expect("columns fit")
 }
+
+/// A repeatable sequence of numbers.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    /// A number below `end`, which is not 0.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) as usize % end
+    }
+}
