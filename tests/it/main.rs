@@ -37,3 +37,4 @@ mod rollup;
 mod stop;
 mod strace;
 mod support;
+mod zones;
