@@ -19,6 +19,7 @@
 mod check;
 mod concern;
 mod example;
+mod faults;
 mod fresh;
 mod full_disk;
 mod http_ingest;
