@@ -10,16 +10,17 @@
 //! | variable | default | what |
 //! |---|---|---|
 //! | `LOGMILL_TRIALS` | 1000 | acknowledgements that `fresh` reads after |
-//! | `LOGMILL_KILLS` | 4 | kills of each kind in `kill` |
+//! | `LOGMILL_KILLS` | 4 | kills of each kind in `kill` and `faults::crash` |
 //! | `LOGMILL_FILLS` | 2 | times that `full_disk` fills a disk |
 //! | `LOGMILL_READER_SECONDS` | 10 | how long `reader` reads beside a server |
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
-//! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle` |
+//! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle`; `faults` weighs every minute of a day |
 
 mod check;
 mod concern;
 mod documents;
 mod example;
+mod faults;
 mod fresh;
 mod full_disk;
 mod http_ingest;
@@ -39,3 +40,4 @@ mod rollup;
 mod stop;
 mod strace;
 mod support;
+mod zones;

@@ -17,7 +17,8 @@ const PIECES: usize = 50;
 /// Larger logs go through one import only, unless `LOGMILL_FULL` is set.
 const LARGE_BYTES: usize = 4 << 20;
 
-fn oracle(program: &str) -> PathBuf {
+/// A program of the oracle.
+pub(crate) fn oracle(program: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/oracle")
         .join(program)
@@ -37,11 +38,7 @@ struct Case {
 impl Case {
     fn new(python: &'static str, log: &Path) -> Self {
         let home = Home::new();
-        let content = std::fs::read(log).expect("a log");
-        let content = match log.extension().and_then(|e| e.to_str()) {
-            Some("zst") => zstd::decode_all(content.as_slice()).expect("a log that zstd packed"),
-            _ => content,
-        };
+        let content = content_of(log);
         // The oracle needs no decompressor this way.
         let plain = home.file("plain.log", &content);
         let told = finish(
@@ -144,8 +141,17 @@ impl Case {
     }
 }
 
+/// A log's content, decompressed.
+pub(crate) fn content_of(log: &Path) -> Vec<u8> {
+    let content = std::fs::read(log).expect("a log");
+    match log.extension().and_then(|e| e.to_str()) {
+        Some("zst") => zstd::decode_all(content.as_slice()).expect("a log that zstd packed"),
+        _ => content,
+    }
+}
+
 /// The content cut at line ends into pieces of about the same number of lines.
-fn pieces(content: &[u8]) -> Vec<&[u8]> {
+pub(crate) fn pieces(content: &[u8]) -> Vec<&[u8]> {
     let lines: Vec<&[u8]> = content.split_inclusive(|b| *b == b'\n').collect();
     let mut pieces = Vec::new();
     let mut begin = 0;
@@ -161,7 +167,7 @@ fn pieces(content: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Logs of the folder, those in folders below it too, by name.
-fn logs_under(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn logs_under(folder: &Path, found: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(folder).expect("a folder of logs");
     let mut paths: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
     paths.sort();

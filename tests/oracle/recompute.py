@@ -390,30 +390,36 @@ class Totals:
         }
 
 
+def records(path, form="auto", strict=False, received=None):
+    """Each line of a log: None for an empty one, the reason (text) when it is no event, or
+    (kind, event)."""
+    received = int(time.time()) if received is None else received
+    log = open_log(path)
+    for line in log:
+        if line.endswith(b"\n"):
+            line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
+        parsed = parse_line(line, form, strict) if line else None
+        if isinstance(parsed, tuple) and parsed[1]["time"] > received + MAX_FUTURE_SECONDS:
+            parsed = "future"
+        yield parsed
+    log.close()
+
+
 def recompute(paths, form="auto", strict=False, site=None, tz="UTC", received=None):
     """The figures of the logs at `paths`, as the object that `main` prints."""
-    received = int(time.time()) if received is None else received
     totals = Totals(Calendar(tz), site)
     for path in paths:
-        log = open_log(path)
-        for line in log:
+        for parsed in records(path, form, strict, received):
             totals.lines += 1
-            if line.endswith(b"\n"):
-                line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
-            if not line:
+            if parsed is None:
                 totals.empty += 1
-                continue
-            parsed = parse_line(line, form, strict)
-            if not isinstance(parsed, str) and parsed[1]["time"] > received + MAX_FUTURE_SECONDS:
-                parsed = "future"
-            if isinstance(parsed, str):
+            elif isinstance(parsed, str):
                 totals.quarantined += 1
                 totals.reasons[parsed] += 1
-                continue
-            totals.accepted += 1
-            totals.kinds[parsed[0]] += 1
-            totals.add(parsed[1])
-        log.close()
+            else:
+                totals.accepted += 1
+                totals.kinds[parsed[0]] += 1
+                totals.add(parsed[1])
     return totals.result()
 
 
