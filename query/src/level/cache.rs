@@ -66,7 +66,13 @@ impl TileCache {
         let tick = inner.tick;
         let entry = inner.files.get_mut(path)?;
         entry.used = tick;
-        Some(entry.file.clone())
+        // Dictionaries and what finds their keys are made while it is read.
+        let (before, now) = (entry.bytes, entry.file.memory_bytes() as u64);
+        entry.bytes = now;
+        let file = entry.file.clone();
+        inner.bytes = inner.bytes - before + now;
+        inner.make_room(self.bytes_max);
+        Some(file)
     }
 
     fn put(&self, path: PathBuf, file: Arc<TileFile>, bytes: u64) {
@@ -77,16 +83,22 @@ impl TileCache {
         if let Some(old) = inner.files.insert(path, Entry { file, bytes, used }) {
             inner.bytes -= old.bytes;
         }
-        while inner.bytes > self.bytes_max && inner.files.len() > 1 {
-            let oldest = inner
+        inner.make_room(self.bytes_max);
+    }
+}
+
+impl Inner {
+    fn make_room(&mut self, bytes_max: u64) {
+        while self.bytes > bytes_max && self.files.len() > 1 {
+            let oldest = self
                 .files
                 .iter()
                 .min_by_key(|(_, e)| e.used)
                 .map(|(path, _)| path.clone());
             let gone = oldest
-                .and_then(|path| inner.files.remove(&path))
+                .and_then(|path| self.files.remove(&path))
                 .expect("BUG: a cache of two has an oldest");
-            inner.bytes -= gone.bytes;
+            self.bytes -= gone.bytes;
         }
     }
 }

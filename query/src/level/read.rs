@@ -40,6 +40,13 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    /// The start of the first bucket that the level still has.
+    pub(crate) fn floor_us(&self) -> i64 {
+        let rollups = &self.snapshot.manifest().rollups;
+        let meta = rollups.iter().find(|r| r.id == self.rollup);
+        meta.map_or(i64::MIN, |r| r.floor_us(self.level.as_str()))
+    }
+
     /// The same work for the buckets of an interval alone.
     pub(crate) fn within(&self, interval: Bucket) -> Self {
         let mut part = Self {

@@ -17,6 +17,8 @@ use crate::level::read::{Reader, Work};
 /// The rows of a level, by bucket and keys.
 pub(super) struct LevelRows {
     pub(super) level: Level,
+    /// Where the level ends: it has forgotten older buckets.
+    pub(super) floor_us: i64,
     /// Starts of buckets, microseconds since 1970.
     buckets: ArrayRef,
     pub(super) keys: Vec<ArrayRef>,
@@ -24,7 +26,7 @@ pub(super) struct LevelRows {
 }
 
 impl LevelRows {
-    fn of(level: Level, batch: &RecordBatch, counter: &str) -> Self {
+    fn of(work: &Work, batch: &RecordBatch, counter: &str) -> Self {
         let column = |name: &str| batch.column_by_name(name).cloned();
         let names: Vec<String> = batch
             .schema()
@@ -34,7 +36,8 @@ impl LevelRows {
             .collect();
         let is_key = |name: &&String| *name != "bucket" && *name != counter;
         Self {
-            level,
+            level: work.level,
+            floor_us: work.floor_us(),
             buckets: column("bucket").expect("BUG: documents read buckets"),
             keys: names
                 .iter()
@@ -59,6 +62,7 @@ impl LevelRows {
         let cut = |array: &ArrayRef| array.slice(from, to - from);
         Self {
             level: self.level,
+            floor_us: self.floor_us,
             buckets: cut(&self.buckets),
             keys: self.keys.iter().map(cut).collect(),
             counts: cut(&self.counts),
@@ -202,7 +206,7 @@ fn read(
     counter: &str,
 ) -> Result<(LevelRows, MemoryReservation)> {
     let (batch, memory) = reader.read(&work.within(interval))?;
-    Ok((LevelRows::of(work.level, &batch, counter), memory))
+    Ok((LevelRows::of(work, &batch, counter), memory))
 }
 
 /// The windows that hold cells of a level, rising.

@@ -195,7 +195,7 @@ struct Cell {
 /// The hits of one level.
 struct Hits {
     level: Level,
-    /// What members read that have no cell.
+    /// What members read that have no cell: no hits, or null where the level has forgotten them.
     absent: Option<i64>,
     /// By document.
     cells: Vec<Cell>,
@@ -232,7 +232,7 @@ impl Hits {
         cells.sort_by_key(|cell| cell.document);
         Ok(Self {
             level: from.level,
-            absent: absent(from.level, interval),
+            absent: (from.floor_us <= interval.start_us).then_some(0),
             cells,
         })
     }
@@ -266,12 +266,6 @@ impl Hits {
         }
         members
     }
-}
-
-/// What a member reads that has no cell. Levels keep every bucket, so it had no hits; a level that
-/// forgets old ones must answer `None` here for documents older than what it keeps.
-fn absent(_level: Level, _document: Bucket) -> Option<i64> {
-    Some(0)
 }
 
 /// The place among the members of a level of the bucket that starts at a local time.
