@@ -7,7 +7,7 @@
 mod keys;
 mod numbers;
 
-pub(crate) use keys::{KeyValues, keys};
+pub(crate) use keys::{KeyValues, Tuples};
 pub(crate) use numbers::Numbers;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};

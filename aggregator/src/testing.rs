@@ -128,6 +128,20 @@ pub(crate) fn default_definitions() -> Vec<Definition> {
     .expect("definitions")
 }
 
+/// A definition as it was before there was a limit on the number of keys.
+pub(crate) fn without_limit(definition: Definition) -> Definition {
+    Definition::new(
+        definition.name().clone(),
+        definition.stream().clone(),
+        definition.by().to_vec(),
+        definition.levels().to_vec(),
+        definition.timezone(),
+        definition.week(),
+        definition.measures().to_vec(),
+    )
+    .expect("a definition")
+}
+
 /// A definition from its table in JSON, for an access stream.
 pub(crate) fn definition(table: Value) -> Definition {
     let table: RollupTable = serde_json::from_value(table).expect("a table");

@@ -285,11 +285,8 @@ impl Reading {
                 keep(found, &mut self.memory)?;
             }
         }
-        for chunk in work.snapshot.chunks(work.definition.stream().as_str()) {
-            let made = chunk_cells(&work.definition, work.rollup, chunk);
-            let set = (*made)
-                .as_ref()
-                .map_err(|e| Error::invalid(e.to_string()))?;
+        for set in chunk_cells(&work.definition, work.rollup, &work.snapshot) {
+            let set = set.map_err(external)?;
             if let Some(found) = set.level(work.level) {
                 keep(
                     found.filter(&work.filter, &work.projection),
@@ -304,6 +301,7 @@ impl Reading {
 fn external(error: aggregator::Error) -> DataFusionError {
     match error {
         aggregator::Error::Invalid { what } => Error::invalid(what).into(),
+        aggregator::Error::Storage(error) => Error::Storage(Arc::new(error)).into(),
         other => DataFusionError::External(Box::new(other)),
     }
 }
