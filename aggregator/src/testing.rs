@@ -1,5 +1,9 @@
 //! What the tests share: made-up events, and a recompute that knows nothing of the cascade.
 
+mod names;
+
+pub(crate) use names::{counted_under, other};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -206,13 +210,11 @@ pub(crate) fn filtered(by: &[&str], zone: Tz, from: &str) -> Definition {
 /// What a level reads, cell by cell, as text.
 pub(crate) type Rows = BTreeMap<(i64, Vec<KeyValue>), Vec<String>>;
 
-/// The cells of a level, from the events alone.
+/// The cells of a level, from the events alone, which come in the order of their sequence numbers.
 pub(crate) fn recompute(definition: &Definition, level: Level, events: &[Event]) -> Rows {
     let mut cells: BTreeMap<(i64, Vec<KeyValue>), Vec<&Event>> = BTreeMap::new();
     let calendar = definition.calendar();
-    for event in events {
-        let keys = definition.by().iter();
-        let key = keys.map(|key| naive_key(&key.name, event)).collect();
+    for (event, key) in events.iter().zip(counted_under(definition, events)) {
         cells
             .entry((calendar.bucket(level, event.time).start_us, key))
             .or_default()

@@ -117,7 +117,7 @@ fn reaches(section: &Section, days_us: (i64, i64)) -> bool {
 }
 
 /// No day of a section of days has more.
-fn names_of(section: &Section) -> u64 {
+pub(super) fn names_of(section: &Section) -> u64 {
     if section.densest > 0 {
         section.densest
     } else {
