@@ -3,9 +3,13 @@
 //! Every level is deltas of the events given, never totals. A measure that enters at a coarser
 //! level is made from the events of that level's cells and cascades upward from there. Columns of
 //! events that several rollups need are read once. A filtered measure is made from groups of the
-//! events that pass; the cells, their keys and their own counts do not depend on filters.
+//! events that pass; the cells, their keys and their own counts do not depend on filters. Which keys
+//! have a name is decided before anything is grouped, so every level follows.
 
+mod chunks;
 mod shared;
+
+pub use chunks::chunk_cells;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,38 +22,36 @@ use crate::column::{Column, EventValues};
 use crate::definition::{Component, Definition};
 use crate::error::Result;
 use crate::group::{Grouping, group};
-use crate::intern::{KeyValues, keys};
+use crate::intern::{KeyValues, Tuples};
+use crate::names::{self, Names, Nobody};
 use shared::{Coupons, Shared, distinct_fields, lookup, number_of};
 
 /// Cascades events through every level of each rollup, in one pass over the columns they share.
 ///
 /// `events` need `time` (microseconds, without nulls); any other column that is missing reads as
-/// null. The result is a pure function of the set of events: their order and division do not show.
+/// null. The events come in the order of their sequence numbers, and none came before them: the first
+/// keys of a day have a name. As long as no day has more of them than the rollup allows, the result is
+/// a pure function of the set of events: their order and division do not show.
 ///
 /// # Errors
 /// [`crate::Error::Invalid`] when `time` is missing or of another type.
 pub fn cascade(definitions: &[&Definition], events: &[RecordBatch]) -> Result<Vec<CellSet>> {
+    let mut names: Vec<Nobody> = definitions.iter().map(|_| Nobody::default()).collect();
+    cascade_after(definitions, &mut names, events)
+}
+
+/// As [`cascade()`], with the names that each rollup has given before these events.
+pub(crate) fn cascade_after(
+    definitions: &[&Definition],
+    names: &mut [impl Names],
+    events: &[RecordBatch],
+) -> Result<Vec<CellSet>> {
     let shared = Shared::of(definitions, events)?;
     definitions
         .iter()
-        .map(|definition| Run::new(definition, &shared)?.finish())
+        .zip(names)
+        .map(|(definition, names)| Run::new(definition, &shared, names)?.finish())
         .collect()
-}
-
-/// The cells of a memtable chunk, made once for each rollup (by its generation) and kept with the
-/// chunk: what every reader of the chunk adds to the tiles.
-pub fn chunk_cells(
-    definition: &Definition,
-    generation: u32,
-    chunk: &storage::Chunk,
-) -> Arc<Result<CellSet>> {
-    chunk.derived(generation, |events| {
-        let sets = cascade(&[definition], std::slice::from_ref(events));
-        sets.map(|mut sets| {
-            sets.pop()
-                .expect("BUG: one definition gives one set of cells")
-        })
-    })
 }
 
 /// One level under way.
@@ -75,13 +77,15 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(definition: &'a Definition, shared: &'a Shared) -> Result<Self> {
+    fn new(definition: &'a Definition, shared: &'a Shared, names: &mut impl Names) -> Result<Self> {
         let columns: Vec<&KeyValues> = definition
             .by()
             .iter()
             .map(|k| lookup(&shared.key_values, &(k.value(), k.key_type)))
             .collect();
-        let (key_ids, keys) = keys(&columns, shared.rows)?;
+        let mut tuples = Tuples::of(columns, shared.rows);
+        names::fold(&mut tuples, &shared.times, definition, names)?;
+        let (key_ids, keys) = tuples.dictionary()?;
         let fields = distinct_fields(definition);
         let coupons = lookup(&shared.coupons, &fields);
         Ok(Self {

@@ -32,8 +32,12 @@ use component::components_of;
 use form::{Form, measure_value};
 
 /// The newest version of the canonical form; a reader refuses a newer one. A definition has the
-/// version that first knew what it uses: 2 brought filters, the variance and expressions as keys.
-const FORM: u64 = 2;
+/// version that first knew what it uses: 2 brought filters, the variance and expressions as keys, 3
+/// the number of keys that keep their name.
+const FORM: u64 = 3;
+
+/// Keys of a day that keep their name, when nothing else is said.
+pub(crate) const MAX_KEYS: u64 = 100_000;
 
 /// A field that is counted as a number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -143,6 +147,7 @@ pub struct Definition {
     levels: Vec<Level>,
     timezone: Tz,
     week: WeekStart,
+    max_keys: Option<u64>,
     measures: Vec<Measure>,
     components: Vec<Component>,
 }
@@ -193,6 +198,7 @@ impl Definition {
             levels,
             timezone,
             week,
+            max_keys: None,
             measures,
             components,
         };
@@ -207,6 +213,26 @@ impl Definition {
             }
         }
         Ok(definition)
+    }
+
+    /// The same, but in each day only so many keys keep their name: the first ones, by the sequence
+    /// number of their first event. Events of that day with any other key count under `(other)`.
+    ///
+    /// # Errors
+    /// [`Error::Definition`] without keys, without the level `day`, which is the list of the names,
+    /// and below one.
+    pub fn with_max_keys(mut self, max_keys: u64) -> Result<Self> {
+        let wrong = if self.by.is_empty() {
+            "max_keys limits keys, and it has none; leave it out"
+        } else if !self.levels.contains(&Level::Day) {
+            "max_keys needs the level day, which is the list of named keys"
+        } else if max_keys == 0 {
+            "max_keys is 0; let one key a day keep its name at least"
+        } else {
+            self.max_keys = Some(max_keys);
+            return Ok(self);
+        };
+        Err(Error::definition(self.name.as_str(), wrong))
     }
 
     /// The definition that a manifest entry holds.
@@ -240,7 +266,7 @@ impl Definition {
             .into_iter()
             .map(|m| m.measure().map_err(&fail))
             .collect::<Result<Vec<_>>>()?;
-        Self::new(
+        let definition = Self::new(
             name.clone(),
             stream.clone(),
             form.by,
@@ -248,28 +274,38 @@ impl Definition {
             timezone,
             form.week,
             measures,
-        )
+        )?;
+        match form.max_keys {
+            Some(max_keys) => definition.with_max_keys(max_keys),
+            None => Ok(definition),
+        }
     }
 
     /// The canonical form.
     pub fn to_value(&self) -> Value {
         let measures: Vec<Value> = self.measures.iter().map(measure_value).collect();
-        json!({
+        let mut value = json!({
             "version": self.form(),
             "by": self.by,
             "levels": self.levels,
             "timezone": self.timezone.name(),
             "week": self.week,
             "measures": measures,
-        })
+        });
+        if let Some(max_keys) = self.max_keys {
+            value["max_keys"] = max_keys.into();
+        }
+        value
     }
 
     /// The first version of the canonical form that knows all it uses.
     fn form(&self) -> u64 {
         let is_new = |m: &Measure| m.filter.is_some() || matches!(m.kind, MeasureKind::Variance(_));
         let is_made = |key: &Key| key.expr.is_some();
-        if self.measures.iter().any(is_new) || self.by.iter().any(is_made) {
+        if self.max_keys.is_some() {
             FORM
+        } else if self.measures.iter().any(is_new) || self.by.iter().any(is_made) {
+            2
         } else {
             1
         }
@@ -308,6 +344,11 @@ impl Definition {
     /// The first day of its weeks.
     pub fn week(&self) -> WeekStart {
         self.week
+    }
+
+    /// How many keys of a day keep their name; `None` when all of them do.
+    pub fn max_keys(&self) -> Option<u64> {
+        self.max_keys
     }
 
     /// Its calendar.

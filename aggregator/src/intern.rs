@@ -7,7 +7,7 @@
 mod keys;
 mod numbers;
 
-pub(crate) use keys::{KeyValues, keys};
+pub(crate) use keys::{KeyValues, Tuples};
 pub(crate) use numbers::Numbers;
 
 use std::cmp::Ordering;

@@ -22,9 +22,11 @@ mod error;
 mod expression;
 mod group;
 mod intern;
+mod names;
 mod raw;
 mod read;
 mod roller;
+mod seeded;
 pub mod state;
 mod table;
 #[cfg(test)]

@@ -1,49 +1,151 @@
-//! The raw events that a rollup counts, read from the parts of a snapshot, one part at a time.
+//! The raw events that a rollup counts: those of the parts of a snapshot, and of its memtable.
 
 use std::collections::BTreeSet;
 
 use arrow::array::{RecordBatch, TimestampMicrosecondArray, UInt64Array};
 use arrow::compute::filter_record_batch;
-use storage::{RollupMeta, SEQ, Snapshot, TIME, read_part};
+use storage::{Chunk, PartMeta, RollupMeta, SEQ, Snapshot, TIME, read_part};
 
 use crate::calendar::Bucket;
-use crate::definition::Definition;
+use crate::cascade::cascade_after;
+use crate::cells::CellSet;
+use crate::definition::{Definition, Key};
 use crate::error::{Error, Result};
+use crate::names::Whole;
 
-/// The sealed events of a window, part by part: what the rollup's generation covers, and the columns
-/// that its definition reads.
-pub(crate) fn sealed<'a>(
+/// The raw events of a window, whole days of the rollup, that its generation covers.
+pub(crate) struct Raw<'a> {
     snapshot: &'a Snapshot,
     meta: &'a RollupMeta,
-    definition: &Definition,
+    definition: &'a Definition,
     window: Bucket,
-) -> impl Iterator<Item = Result<Vec<RecordBatch>>> + 'a {
-    let columns = columns(definition);
-    let parts = snapshot.manifest().parts_of(&meta.stream);
-    let reaches = move |time: (i64, i64)| time.0 < window.end_us && time.1 >= window.start_us;
-    parts.filter(move |p| reaches(p.time)).map(move |part| {
-        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let bytes = snapshot.read(&part.file)?;
-        let events = read_part(bytes, Some(&columns))
-            .map_err(|e| Error::invalid(format!("{}: {e}", part.file.path)))?;
-        inside(&events, window, meta.first_seq)
-    })
+    /// Those that come first are first.
+    sources: Vec<Source<'a>>,
 }
 
-/// The events of a window that are in memory.
-pub(crate) fn in_memory<'a>(
-    snapshot: &'a Snapshot,
-    meta: &'a RollupMeta,
-    window: Bucket,
-) -> impl Iterator<Item = Result<Vec<RecordBatch>>> + 'a {
-    let chunks = snapshot.chunks(meta.stream.as_str()).iter();
-    chunks.map(move |c| inside(std::slice::from_ref(&c.events), window, meta.first_seq))
+/// Where some of the events are.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Part(&'a PartMeta),
+    Chunk(&'a Chunk),
 }
 
-/// The columns of events that a definition reads.
-fn columns(definition: &Definition) -> BTreeSet<String> {
-    let own = [TIME, SEQ].map(str::to_owned);
-    definition.fields().into_iter().chain(own).collect()
+impl Source<'_> {
+    fn time(&self) -> (i64, i64) {
+        match self {
+            Self::Part(part) => part.time,
+            Self::Chunk(chunk) => chunk.time,
+        }
+    }
+
+    fn rows(&self) -> u64 {
+        match self {
+            Self::Part(part) => part.rows,
+            Self::Chunk(chunk) => chunk.events.num_rows() as u64,
+        }
+    }
+
+    fn reaches(&self, window: Bucket) -> bool {
+        let (first, last) = self.time();
+        first < window.end_us && last >= window.start_us
+    }
+}
+
+impl<'a> Raw<'a> {
+    /// The events that are sealed.
+    pub(crate) fn sealed(
+        snapshot: &'a Snapshot,
+        meta: &'a RollupMeta,
+        definition: &'a Definition,
+        window: Bucket,
+    ) -> Self {
+        let parts = snapshot.manifest().parts_of(&meta.stream);
+        let raw = Self {
+            snapshot,
+            meta,
+            definition,
+            window,
+            sources: Vec::new(),
+        };
+        raw.with(parts.map(Source::Part))
+    }
+
+    /// All of them.
+    pub(crate) fn all(
+        snapshot: &'a Snapshot,
+        meta: &'a RollupMeta,
+        definition: &'a Definition,
+        window: Bucket,
+    ) -> Self {
+        let chunks = snapshot.chunks(meta.stream.as_str()).iter();
+        let sealed = Self::sealed(snapshot, meta, definition, window);
+        sealed.with(chunks.map(|chunk| Source::Chunk(chunk)))
+    }
+
+    fn with(mut self, sources: impl Iterator<Item = Source<'a>>) -> Self {
+        self.sources
+            .extend(sources.filter(|s| s.reaches(self.window)));
+        self.sources.sort_by_key(|s| s.time().0);
+        self
+    }
+
+    pub(crate) fn definition(&self) -> &'a Definition {
+        self.definition
+    }
+
+    /// No more events than these are in a part of the window.
+    pub(crate) fn rows_at_most(&self, window: Bucket) -> u64 {
+        let sources = self.sources.iter().filter(|s| s.reaches(window));
+        sources.map(Source::rows).sum()
+    }
+
+    /// The cells, part by part and chunk by chunk.
+    pub(crate) fn cells(self) -> impl Iterator<Item = Result<CellSet>> {
+        let mut names = [Whole::new()];
+        (0..self.sources.len()).map(move |nth| self.cells_of(self.sources[nth], &mut names))
+    }
+
+    fn cells_of(&self, source: Source<'_>, names: &mut [Whole; 1]) -> Result<CellSet> {
+        let (first, last) = source.time();
+        let (start_us, end_us) = (self.window.start_us, self.window.end_us);
+        names[0].reach(self, (first.max(start_us), last.min(end_us - 1)))?;
+        let events = self.read(source, &self.definition.fields(), self.window)?;
+        let mut sets = cascade_after(&[self.definition], names, &events)?;
+        Ok(sets
+            .pop()
+            .expect("BUG: one definition gives one set of cells"))
+    }
+
+    /// The keys of the events in a part of the window.
+    pub(crate) fn keys(&self, window: Bucket) -> impl Iterator<Item = Result<Vec<RecordBatch>>> {
+        let field = |key: &Key| key.value().field().to_owned();
+        let fields: Vec<String> = self.definition.by().iter().map(field).collect();
+        let sources = self.sources.iter().filter(move |s| s.reaches(window));
+        sources.map(move |source| self.read(*source, &fields, window))
+    }
+
+    fn read(
+        &self,
+        source: Source<'_>,
+        fields: &[String],
+        window: Bucket,
+    ) -> Result<Vec<RecordBatch>> {
+        let columns: BTreeSet<&str> = fields.iter().map(String::as_str).collect();
+        let columns: Vec<&str> = columns.into_iter().chain([TIME, SEQ]).collect();
+        match source {
+            Source::Chunk(chunk) => inside(
+                std::slice::from_ref(&chunk.events),
+                window,
+                self.meta.first_seq,
+            ),
+            Source::Part(part) => {
+                let bytes = self.snapshot.read(&part.file)?;
+                let events = read_part(bytes, Some(&columns))
+                    .map_err(|e| Error::invalid(format!("{}: {e}", part.file.path)))?;
+                inside(&events, window, self.meta.first_seq)
+            }
+        }
+    }
 }
 
 fn inside(events: &[RecordBatch], window: Bucket, first_seq: u64) -> Result<Vec<RecordBatch>> {

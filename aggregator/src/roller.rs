@@ -12,11 +12,12 @@ use storage::{
 };
 
 use crate::calendar::{Bucket, Level};
-use crate::cascade::cascade;
+use crate::cascade::cascade_after;
 use crate::cells::{Filter, Projection};
 use crate::definition::{Definition, defaults};
 use crate::error::{Error, Result};
-use crate::raw;
+use crate::names::Before;
+use crate::raw::Raw;
 use crate::table::RollupTable;
 use crate::tile::{TileFile, encode, merge_sections};
 
@@ -90,14 +91,16 @@ impl Cascade {
             .filter(|(_, table)| table.stream == stream.as_str())
         {
             configured = true;
-            let definition = table.resolve(name, kind)?;
             match existing
                 .iter()
                 .filter(|r| r.name == *name)
                 .max_by_key(|r| r.id)
             {
-                Some(current) => require_equal(&definition, current)?,
-                None => missing.push(definition),
+                Some(current) => {
+                    let definition = table.resolve_as(name, kind, &current.definition)?;
+                    require_equal(&definition, current)?;
+                }
+                None => missing.push(table.resolve(name, kind)?),
             }
         }
         if configured || self.without_defaults.iter().any(|s| s == stream.as_str()) {
@@ -136,9 +139,11 @@ fn require_equal(configured: &Definition, stored: &RollupMeta) -> Result<()> {
         ));
     }
     if new != stored.definition {
-        for member in ["by", "levels", "timezone", "week", "measures", "version"] {
+        for member in [
+            "by", "levels", "timezone", "week", "max_keys", "measures", "version",
+        ] {
             let (here, there) = (
-                &new[member],
+                new.get(member).unwrap_or(&Value::Null),
                 stored.definition.get(member).unwrap_or(&Value::Null),
             );
             if here != there {
@@ -177,14 +182,19 @@ impl Roller for Cascade {
         &self,
         rollups: &[&RollupMeta],
         events: &[RecordBatch],
-        _: &Snapshot,
+        sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError> {
         let definitions = rollups
             .iter()
-            .map(|r| Definition::from_meta(r))
+            .map(|r| Definition::from_meta(r).map(Arc::new))
             .collect::<Result<Vec<_>>>()?;
-        let by_reference: Vec<&Definition> = definitions.iter().collect();
-        let sets = cascade(&by_reference, events)?;
+        let mut names: Vec<Before<'_>> = definitions
+            .iter()
+            .zip(rollups)
+            .map(|(definition, rollup)| Before::new(definition, rollup.id, sealed))
+            .collect();
+        let by_reference: Vec<&Definition> = definitions.iter().map(Arc::as_ref).collect();
+        let sets = cascade_after(&by_reference, &mut names, events)?;
         Ok(definitions
             .iter()
             .zip(&sets)
@@ -199,10 +209,8 @@ impl Roller for Cascade {
         write: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
     ) -> Result<(), BoxError> {
         let definition = Definition::from_meta(rollup)?;
-        for events in raw::sealed(sealed, rollup, &definition, ALWAYS) {
-            for set in cascade(&[&definition], &events?)? {
-                write(encode(&definition, &set))?;
-            }
+        for set in Raw::sealed(sealed, rollup, &definition, ALWAYS).cells() {
+            write(encode(&definition, &set?))?;
         }
         Ok(())
     }
@@ -218,11 +226,10 @@ impl Roller for Cascade {
         let level = level_of(&definition, level)?;
         let window = definition.calendar().partition_window(level, partition_us);
         let mut images = Vec::new();
-        for events in raw::sealed(sealed, rollup, &definition, window) {
-            for mut set in cascade(&[&definition], &events?)? {
-                set.levels.retain(|(l, _)| *l == level);
-                images.push(encode(&definition, &set));
-            }
+        for set in Raw::sealed(sealed, rollup, &definition, window).cells() {
+            let mut set = set?;
+            set.levels.retain(|(l, _)| *l == level);
+            images.push(encode(&definition, &set));
         }
         Ok(images)
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use storage::{Name, StreamKind};
 
 use crate::calendar::{Level, WeekStart};
-use crate::definition::{Definition, Key, Measure, MeasureKind, Number};
+use crate::definition::{Definition, Key, MAX_KEYS, Measure, MeasureKind, Number};
 use crate::error::{Error, Result};
 use crate::expression::{Condition, Expression};
 use crate::state::Layout;
@@ -27,7 +27,8 @@ pub struct RollupTable {
     /// Key fields, and keys made by an expression; none counts everything together.
     #[serde(default)]
     pub by: Vec<Value>,
-    /// Levels, every one by default.
+    /// Levels, every one by default. A rollup with keys has `day` besides: it is the list of the keys
+    /// that keep their name.
     #[serde(default)]
     pub levels: Option<Vec<Level>>,
     /// IANA name of the zone in which days begin, `UTC` by default.
@@ -37,12 +38,14 @@ pub struct RollupTable {
     #[serde(default)]
     pub week: WeekStart,
     /// How long levels keep their buckets, such as `minute = "7d"`: for ever by default. It is no
-    /// part of the definition and may be changed; what was given up does not come back.
+    /// part of the definition and may be changed; what was given up does not come back. The days of
+    /// a rollup with keys are kept for ever.
     #[serde(default)]
     pub retention: BTreeMap<Level, String>,
-    /// Number of keys a day that keep their name; not supported yet.
+    /// How many keys of a day keep their name, 100,000 by default: the first ones, by the sequence
+    /// number of their first event. Events of that day with any other key count under `(other)`.
     #[serde(default)]
-    pub max_keys: Option<Value>,
+    pub max_keys: Option<u64>,
     /// Measures by name.
     pub measures: Map<String, Value>,
 }
@@ -81,14 +84,36 @@ impl RollupTable {
     /// # Errors
     /// [`Error::Definition`] naming the member that is wrong, unknown or not supported yet.
     pub fn resolve(&self, name: &Name, kind: StreamKind) -> Result<Definition> {
-        let fail = |what: String| Error::definition(name.as_str(), what);
-        if self.max_keys.is_some() {
-            return Err(fail(
-                "max_keys is not supported yet; leave it out".to_owned(),
-            ));
+        let default = (!self.by.is_empty()).then_some(MAX_KEYS);
+        self.limited(name, kind, self.max_keys.or(default))
+    }
+
+    /// Resolves the table for a rollup that the store has in this form. One from before there was a
+    /// limit goes on without, as long as the table asks for none.
+    ///
+    /// # Errors
+    /// As [`RollupTable::resolve`].
+    pub(crate) fn resolve_as(
+        &self,
+        name: &Name,
+        kind: StreamKind,
+        stored: &Value,
+    ) -> Result<Definition> {
+        if self.max_keys.is_none() && stored.get("max_keys").is_none() {
+            return self.limited(name, kind, None);
         }
+        self.resolve(name, kind)
+    }
+
+    fn limited(&self, name: &Name, kind: StreamKind, max_keys: Option<u64>) -> Result<Definition> {
+        let fail = |what: String| Error::definition(name.as_str(), what);
         for (level, age) in &self.retention {
             age_us(age).map_err(|e| fail(format!("retention of level {level}: {e}")))?;
+        }
+        if !self.by.is_empty() && self.retention.contains_key(&Level::Day) {
+            let what = "retention of level day: the days of a rollup with keys are the list of the \
+                        keys that keep their name; leave it out";
+            return Err(fail(what.to_owned()));
         }
         let stream = Name::new(&self.stream).map_err(|e| fail(format!("stream: {e}")))?;
         let by = self
@@ -102,7 +127,10 @@ impl RollupTable {
                 "timezone {zone:?} is not an IANA name such as Europe/Berlin"
             ))
         })?;
-        let levels = self.levels.clone().unwrap_or_else(|| Level::ALL.to_vec());
+        let mut levels = self.levels.clone().unwrap_or_else(|| Level::ALL.to_vec());
+        if max_keys.is_some() && !levels.is_empty() {
+            levels.push(Level::Day);
+        }
         let finest = levels.iter().min().copied().unwrap_or(Level::Minute);
         let measures = self
             .measures
@@ -112,7 +140,7 @@ impl RollupTable {
                     .map_err(|what| fail(format!("measure {measure}: {what}")))
             })
             .collect::<Result<Vec<_>>>()?;
-        Definition::new(
+        let definition = Definition::new(
             name.clone(),
             stream,
             by,
@@ -120,7 +148,11 @@ impl RollupTable {
             timezone,
             self.week,
             measures,
-        )
+        )?;
+        match max_keys {
+            Some(max_keys) => definition.with_max_keys(max_keys),
+            None => Ok(definition),
+        }
     }
 }
 

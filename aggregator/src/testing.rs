@@ -1,5 +1,9 @@
 //! What the tests share: made-up events, and a recompute that knows nothing of the cascade.
 
+mod names;
+
+pub(crate) use names::{counted_under, other};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -128,6 +132,20 @@ pub(crate) fn default_definitions() -> Vec<Definition> {
     .expect("definitions")
 }
 
+/// A definition as it was before there was a limit on the number of keys.
+pub(crate) fn without_limit(definition: Definition) -> Definition {
+    Definition::new(
+        definition.name().clone(),
+        definition.stream().clone(),
+        definition.by().to_vec(),
+        definition.levels().to_vec(),
+        definition.timezone(),
+        definition.week(),
+        definition.measures().to_vec(),
+    )
+    .expect("a definition")
+}
+
 /// A definition from its table in JSON, for an access stream.
 pub(crate) fn definition(table: Value) -> Definition {
     let table: RollupTable = serde_json::from_value(table).expect("a table");
@@ -192,13 +210,11 @@ pub(crate) fn filtered(by: &[&str], zone: Tz, from: &str) -> Definition {
 /// What a level reads, cell by cell, as text.
 pub(crate) type Rows = BTreeMap<(i64, Vec<KeyValue>), Vec<String>>;
 
-/// The cells of a level, from the events alone.
+/// The cells of a level, from the events alone, which come in the order of their sequence numbers.
 pub(crate) fn recompute(definition: &Definition, level: Level, events: &[Event]) -> Rows {
     let mut cells: BTreeMap<(i64, Vec<KeyValue>), Vec<&Event>> = BTreeMap::new();
     let calendar = definition.calendar();
-    for event in events {
-        let keys = definition.by().iter();
-        let key = keys.map(|key| naive_key(&key.name, event)).collect();
+    for (event, key) in events.iter().zip(counted_under(definition, events)) {
         cells
             .entry((calendar.bucket(level, event.time).start_us, key))
             .or_default()

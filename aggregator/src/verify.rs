@@ -15,11 +15,11 @@ use storage::{RollupMeta, Snapshot, StreamMeta};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::calendar::{Bucket, Level};
-use crate::cascade::{cascade, chunk_cells};
+use crate::cascade::chunk_cells;
 use crate::cells::{CellSet, Cells, Filter, Projection};
 use crate::definition::Definition;
-use crate::error::{Error, Result};
-use crate::raw;
+use crate::error::Result;
+use crate::raw::Raw;
 use crate::read::{Comparison, coarsen, compare, merge};
 use crate::tile::TileFile;
 use windows::Windows;
@@ -236,12 +236,8 @@ impl Verify<'_> {
 
     /// The cells of the raw events of a window.
     fn recompute(&self, window: Bucket) -> Result<Vec<CellSet>> {
-        let mut sets = Vec::new();
-        let sealed = raw::sealed(self.snapshot, self.meta, &self.definition, window);
-        for events in sealed.chain(raw::in_memory(self.snapshot, self.meta, window)) {
-            sets.append(&mut cascade(&[&self.definition], &events?)?);
-        }
-        Ok(sets)
+        let raw = Raw::all(self.snapshot, self.meta, &self.definition, window);
+        raw.cells().collect()
     }
 
     /// What a reader sees of a level in a window: tiles and the memtable's cells.
@@ -282,11 +278,8 @@ impl Verify<'_> {
                 }
             }
         }
-        for chunk in self.snapshot.chunks(self.meta.stream.as_str()) {
-            let made = chunk_cells(&self.definition, self.meta.id, chunk);
-            let set = made.as_ref().as_ref();
-            let set = set.map_err(|e| Error::invalid(e.to_string()))?;
-            cells.extend(set.level(level).map(|c| c.filter(&filter, &projection)));
+        for set in chunk_cells(&self.definition, self.meta.id, self.snapshot) {
+            cells.extend(set?.level(level).map(|c| c.filter(&filter, &projection)));
         }
         let all: Vec<&Cells> = cells.iter().collect();
         Ok(merge(&self.definition, level, &all))

@@ -28,6 +28,8 @@ pub(super) type Coupons = (Arc<Vec<u64>>, Vec<Vec<u32>>);
 /// What the definitions need of the events, each thing once.
 pub(super) struct Shared {
     pub(super) rows: usize,
+    /// The instant of each event.
+    pub(super) times: Vec<i64>,
     pub(super) numbers: Assoc<Number, Numbers>,
     pub(super) buckets: Assoc<(Number, Layout), Vec<u32>>,
     pub(super) key_values: Assoc<(Expression, KeyType), KeyValues>,
@@ -45,6 +47,7 @@ impl Shared {
         let times = times(events, rows)?;
         let mut shared = Self {
             rows,
+            times,
             numbers: Vec::new(),
             buckets: Vec::new(),
             key_values: Vec::new(),
@@ -86,7 +89,7 @@ impl Shared {
                 if !shared.ranks.iter().any(|(k, _)| *k == name) {
                     shared
                         .ranks
-                        .push((name, bucket_ranks(&times, name.0, name.1)));
+                        .push((name, bucket_ranks(&shared.times, name.0, name.1)));
                 }
             }
         }

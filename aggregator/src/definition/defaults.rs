@@ -3,7 +3,7 @@
 use chrono_tz::Tz;
 use storage::{Name, RollupMeta, StreamKind};
 
-use super::{Definition, Key, Measure, MeasureKind, Number};
+use super::{Definition, Key, MAX_KEYS, Measure, MeasureKind, Number};
 use crate::calendar::{Level, WeekStart};
 use crate::error::{Error, Result};
 use crate::state::Layout;
@@ -90,7 +90,7 @@ pub fn defaults(
             .map(|field| Key::of_field(field, kind))
             .collect::<Result<Vec<_>, String>>()
             .map_err(|what| Error::definition(name.as_str(), what))?;
-        Definition::new(
+        let definition = Definition::new(
             name,
             stream.clone(),
             keys,
@@ -98,7 +98,11 @@ pub fn defaults(
             Tz::UTC,
             WeekStart::Sunday,
             measures,
-        )
+        )?;
+        if by.is_empty() {
+            return Ok(definition);
+        }
+        definition.with_max_keys(MAX_KEYS)
     };
     let all = match kind {
         StreamKind::Access => vec![

@@ -17,6 +17,7 @@ pub(super) struct Form {
     pub(super) levels: Vec<Level>,
     pub(super) timezone: String,
     pub(super) week: WeekStart,
+    pub(super) max_keys: Option<u64>,
     pub(super) measures: Vec<MeasureForm>,
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::table::RollupTable;
-use crate::testing::{default_definitions, filtered, keyed};
+use crate::testing::{default_definitions, filtered, keyed, without_limit};
 
 fn resolve(table: Value, kind: StreamKind) -> Result<Definition> {
     let table: RollupTable =
@@ -39,6 +39,7 @@ fn the_canonical_form_is_read_back() {
     let mut definitions = default_definitions();
     definitions.push(filtered(&["path"], Tz::UTC, "hour"));
     definitions.push(keyed(Tz::UTC));
+    definitions.push(without_limit(keyed(Tz::UTC)));
     for definition in definitions {
         let value = definition.to_value();
         let text = value.to_string();
@@ -54,7 +55,8 @@ fn the_canonical_form_is_read_back() {
 fn a_newer_or_unknown_form_is_refused() {
     let definition = &default_definitions()[0];
     for change in [
-        json!({ "version": 3 }),
+        json!({ "version": 4 }),
+        json!({ "max_keys": 0 }),
         json!({ "colour": "red" }),
         json!({ "timezone": "Mars/Base" }),
     ] {
@@ -113,8 +115,17 @@ fn what_is_wrong_is_named() {
         "retention of level minute: \"7 days\" is not an age",
     );
     refuse(
-        |t| t["max_keys"] = json!(5),
-        "max_keys is not supported yet",
+        |t| t["retention"] = json!({ "day": "30d" }),
+        "retention of level day: the days of a rollup with keys are the list",
+    );
+    refuse(|t| t["max_keys"] = json!(0), "max_keys is 0");
+    refuse(|t| t["max_keys"] = json!("5"), "invalid type");
+    refuse(
+        |t| {
+            t["by"] = json!([]);
+            t["max_keys"] = json!(5);
+        },
+        "max_keys limits keys",
     );
     refuse(|t| t["measure"] = json!({}), "unknown field `measure`");
     refuse(|t| t["measures"] = json!({}), "needs a measure");
@@ -170,9 +181,9 @@ fn what_is_wrong_is_named() {
     refuse(
         |t| {
             t["levels"] = json!(["minute", "hour"]);
-            t["measures"]["m"] = json!({ "distinct": "host", "from": "day" });
+            t["measures"]["m"] = json!({ "distinct": "host", "from": "week" });
         },
-        "enters at day",
+        "enters at week",
     );
 }
 
@@ -238,8 +249,41 @@ fn a_filter_has_one_spelling_and_plain_definitions_keep_theirs() {
     // Plain ones keep the form that is in every store; tiles know it by its hash.
     assert!(
         default_definitions()
-            .iter()
-            .all(|d| d.to_value()["version"] == 1)
+            .into_iter()
+            .all(|d| without_limit(d).to_value()["version"] == 1)
+    );
+}
+
+#[test]
+fn a_rollup_with_keys_has_a_limit_and_days() {
+    let of = |by: Value, levels: Value, max_keys: Option<u64>| {
+        let mut table = json!({ "stream": "events", "by": by, "levels": levels, "measures": { "hits": "count" } });
+        if let Some(max_keys) = max_keys {
+            table["max_keys"] = max_keys.into();
+        }
+        let definition = resolve(table, StreamKind::Access).expect("a definition");
+        let value = definition.to_value();
+        (
+            value["version"].clone(),
+            value["levels"].clone(),
+            value.get("max_keys").cloned(),
+        )
+    };
+    assert_eq!(
+        of(json!(["path"]), json!(["hour", "year"]), None),
+        (
+            json!(3),
+            json!(["hour", "day", "year"]),
+            Some(json!(100_000))
+        )
+    );
+    assert_eq!(
+        of(json!(["path"]), json!(["day"]), Some(7)),
+        (json!(3), json!(["day"]), Some(json!(7)))
+    );
+    assert_eq!(
+        of(json!([]), json!(["hour"]), None),
+        (json!(1), json!(["hour"]), None)
     );
 }
 
@@ -247,7 +291,7 @@ fn a_filter_has_one_spelling_and_plain_definitions_keep_theirs() {
 fn a_key_may_be_made_by_an_expression() {
     let made = |expr: &str, kind| {
         let table = json!({ "stream": "events", "by": [{ "name": "k", "expr": expr }], "measures": { "hits": "count" } });
-        resolve(table, kind).expect("a definition")
+        without_limit(resolve(table, kind).expect("a definition"))
     };
     for (expr, access, documents, canonical) in [
         (

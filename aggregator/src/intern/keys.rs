@@ -14,6 +14,7 @@ use crate::cells::{Keys, int_column};
 use crate::definition::KeyType;
 use crate::error::Result;
 use crate::expression::Expression;
+use crate::names::OTHER;
 
 /// The values of one key column: an id per event, and the value (or null) of each id.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct KeyValues {
     values: ArrayRef,
     /// Rank of each value, null first.
     ranks: Vec<u32>,
+    /// The value that this column has in the key `(other)`: that text, or null.
+    other: u32,
 }
 
 impl KeyValues {
@@ -89,11 +92,19 @@ impl KeyValues {
                 ids.push(id);
             }
         }
+        let other = table.find(xxh3_64(OTHER.as_bytes()), |(_, id)| {
+            values[*id as usize] == Some(OTHER)
+        });
+        let other = other.map_or(values.len() as u32, |(_, id)| *id);
+        if other as usize == values.len() {
+            values.push(Some(OTHER));
+        }
         let ranks = ranks(&values);
         Ok(Self {
             ids,
             values: Arc::new(StringArray::from(values)),
             ranks,
+            other,
         })
     }
 
@@ -129,9 +140,15 @@ impl KeyValues {
             let array = cast(&cast(&array, &key_type.arrow())?, &DataType::Int64)?;
             ids.extend(array.as_primitive::<Int64Type>().iter().map(&mut id_of));
         }
+        let other = id_of(None);
         let ranks = ranks(&values);
         let values = int_column(key_type, values.into_iter()).expect("BUG: the cast made them fit");
-        Ok(Self { ids, values, ranks })
+        Ok(Self {
+            ids,
+            values,
+            ranks,
+            other,
+        })
     }
 }
 
@@ -146,52 +163,92 @@ fn ranks<T: Ord>(values: &[T]) -> Vec<u32> {
     ranks
 }
 
-/// The key of each event, and the dictionary of keys.
-pub(crate) fn keys(columns: &[&KeyValues], rows: usize) -> Result<(Vec<u32>, Keys)> {
-    let mut ids = vec![0_u32; rows];
-    let mut len = usize::from(rows > 0);
-    // Per column the value id of each key.
-    let mut tuples: Vec<Vec<u32>> = Vec::new();
-    for column in columns {
-        let (pairs, next) = combine(ids, &column.ids, len, column.ranks.len());
-        for earlier in &mut tuples {
-            *earlier = pairs
-                .iter()
-                .map(|(key, _)| earlier[*key as usize])
-                .collect();
+/// The key of each event as an id, and what an id stands for: a value of each column.
+#[derive(Debug)]
+pub(crate) struct Tuples<'a> {
+    columns: Vec<&'a KeyValues>,
+    /// Per event.
+    pub(crate) ids: Vec<u32>,
+    /// Per column the value id of each key.
+    values: Vec<Vec<u32>>,
+    len: usize,
+}
+
+impl<'a> Tuples<'a> {
+    pub(crate) fn of(columns: Vec<&'a KeyValues>, rows: usize) -> Self {
+        let mut ids = vec![0_u32; rows];
+        let mut len = usize::from(rows > 0);
+        let mut values: Vec<Vec<u32>> = Vec::new();
+        for column in &columns {
+            let (pairs, next) = combine(ids, &column.ids, len, column.ranks.len());
+            for earlier in &mut values {
+                *earlier = pairs
+                    .iter()
+                    .map(|(key, _)| earlier[*key as usize])
+                    .collect();
+            }
+            values.push(pairs.iter().map(|(_, value)| *value).collect());
+            (ids, len) = (next, pairs.len());
         }
-        tuples.push(pairs.iter().map(|(_, value)| *value).collect());
-        (ids, len) = (next, pairs.len());
-    }
-    let mut counts = vec![0_u64; len];
-    ids.iter().for_each(|id| counts[*id as usize] += 1);
-    let order = by_frequency(&counts, |a, b| {
-        let ranks = columns
-            .iter()
-            .zip(&tuples)
-            .map(|(c, t)| c.ranks[t[a as usize] as usize].cmp(&c.ranks[t[b as usize] as usize]));
-        ranks.fold(Ordering::Equal, Ordering::then)
-    });
-    let mut place = vec![0_u32; len];
-    for (rank, id) in order.iter().enumerate() {
-        place[*id as usize] = rank as u32;
-    }
-    ids.iter_mut().for_each(|id| *id = place[*id as usize]);
-    let arrays = columns
-        .iter()
-        .zip(&tuples)
-        .map(|(column, values)| {
-            let indices: UInt32Array = order.iter().map(|id| Some(values[*id as usize])).collect();
-            Ok(take(&column.values, &indices, None)?)
-        })
-        .collect::<Result<Vec<_>>>()?;
-    Ok((
-        ids,
-        Keys {
-            columns: arrays,
+        Self {
+            columns,
+            ids,
+            values,
             len,
-        },
-    ))
+        }
+    }
+
+    /// Number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The id of `(other)`, which becomes a key when no event has it.
+    pub(crate) fn other(&mut self) -> u32 {
+        let others: Vec<u32> = self.columns.iter().map(|c| c.other).collect();
+        let is_other = |id: &usize| others.iter().zip(&self.values).all(|(o, v)| v[*id] == *o);
+        let id = (0..self.len).find(is_other);
+        let id = id.unwrap_or_else(|| {
+            for (values, other) in self.values.iter_mut().zip(&others) {
+                values.push(*other);
+            }
+            self.len += 1;
+            self.len - 1
+        });
+        id as u32
+    }
+
+    /// The columns of some keys.
+    pub(crate) fn arrays(&self, ids: &[u32]) -> Result<Vec<ArrayRef>> {
+        let columns = self.columns.iter().zip(&self.values);
+        let arrays = columns.map(|(column, values)| {
+            let indices: UInt32Array = ids.iter().map(|id| Some(values[*id as usize])).collect();
+            Ok(take(&column.values, &indices, None)?)
+        });
+        arrays.collect()
+    }
+
+    /// The key of each event, and the dictionary of the keys that events have.
+    pub(crate) fn dictionary(mut self) -> Result<(Vec<u32>, Keys)> {
+        let mut counts = vec![0_u64; self.len];
+        self.ids.iter().for_each(|id| counts[*id as usize] += 1);
+        let order = by_frequency(&counts, |a, b| {
+            let (a, b) = (a as usize, b as usize);
+            let columns = self.columns.iter().zip(&self.values);
+            let ranks = columns.map(|(c, v)| c.ranks[v[a] as usize].cmp(&c.ranks[v[b] as usize]));
+            ranks.fold(Ordering::Equal, Ordering::then)
+        });
+        let mut place = vec![0_u32; self.len];
+        for (rank, id) in order.iter().enumerate() {
+            place[*id as usize] = rank as u32;
+        }
+        self.ids.iter_mut().for_each(|id| *id = place[*id as usize]);
+        let keys = Keys {
+            columns: self.arrays(&order)?,
+            len: order.len(),
+        };
+        Ok((self.ids, keys))
+    }
 }
 
 /// Numbers the pairs that occur: the pairs, and the number of each event's.

@@ -70,19 +70,16 @@ impl Work {
 
     /// The cells of the memtable's chunks that pass the filter.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = Result<Cells>> {
-        self.snapshot
-            .chunks(self.definition.stream().as_str())
-            .iter()
-            .filter(|chunk| self.may_hold(chunk))
-            .filter_map(|chunk| {
-                let made = chunk_cells(&self.definition, self.rollup, chunk);
-                match &*made {
-                    Ok(set) => {
-                        let found = set.level(self.level)?;
-                        Some(Ok(found.filter(&self.filter, &self.projection)))
-                    }
-                    Err(error) => Some(Err(Error::invalid(error.to_string()).into())),
+        let chunks = self.snapshot.chunks(self.definition.stream().as_str());
+        chunk_cells(&self.definition, self.rollup, &self.snapshot)
+            .zip(chunks)
+            .filter(|(_, chunk)| self.may_hold(chunk))
+            .filter_map(|(made, _)| match made {
+                Ok(set) => {
+                    let found = set.level(self.level)?;
+                    Some(Ok(found.filter(&self.filter, &self.projection)))
                 }
+                Err(error) => Some(Err(external(error))),
             })
     }
 

@@ -1,0 +1,53 @@
+//! The cells of memtable chunks, made once and kept with their chunk.
+//!
+//! # Invariants
+//! * What a chunk keeps is a pure function of the events up to its end: which keys have a name is
+//!   decided by the tiles of the snapshot and by the chunks before it, whatever snapshot that is.
+//! * An error is kept nowhere, and nothing is made of what comes after it.
+
+use std::sync::{Arc, OnceLock};
+
+use storage::{Chunk, Snapshot};
+
+use super::cascade_after;
+use crate::cells::CellSet;
+use crate::definition::Definition;
+use crate::error::Result;
+use crate::names::Before;
+
+/// The cells of the memtable chunks of a rollup's stream, oldest first: what a reader adds to the
+/// tiles of the same snapshot. They are made once for each chunk and generation. After an error there
+/// are no more.
+pub fn chunk_cells<'a>(
+    definition: &'a Arc<Definition>,
+    generation: u32,
+    snapshot: &'a Snapshot,
+) -> impl Iterator<Item = Result<Arc<CellSet>>> + 'a {
+    let mut chunks = snapshot.chunks(definition.stream().as_str()).iter();
+    let mut before = [Before::new(definition, generation, snapshot)];
+    std::iter::from_fn(move || {
+        let made = cells_of(definition, generation, chunks.next()?, &mut before);
+        match &made {
+            Ok(cells) => before[0].push(Arc::clone(cells)),
+            Err(_) => chunks = [].iter(),
+        }
+        Some(made)
+    })
+}
+
+fn cells_of(
+    definition: &Definition,
+    generation: u32,
+    chunk: &Chunk,
+    before: &mut [Before<'_>; 1],
+) -> Result<Arc<CellSet>> {
+    let kept: Arc<OnceLock<Arc<CellSet>>> = chunk.derived(generation, |_| OnceLock::new());
+    if let Some(known) = kept.get() {
+        return Ok(Arc::clone(known));
+    }
+    let mut sets = cascade_after(&[definition], before, std::slice::from_ref(&chunk.events))?;
+    let made = sets
+        .pop()
+        .expect("BUG: one definition gives one set of cells");
+    Ok(Arc::clone(kept.get_or_init(|| Arc::new(made))))
+}

@@ -1,0 +1,145 @@
+//! Who has a name: in each day of a rollup the first keys, by the sequence number of their first
+//! event. Events of that day with any other key count under `(other)`, at every level.
+//!
+//! # Invariants
+//! * It is a pure function of the events that the rollup's generation covers. How they were cut into
+//!   seals and chunks, compaction and the order in which parts are read do not show.
+//! * The cells of the day level, `(other)` apart, are the list of the named keys: a limited rollup
+//!   keeps that level for ever.
+//! * `(other)` is a key like any other to whoever reads, merges or compares. Events whose own key
+//!   looks the same count under it and take no name.
+//! * Where no day can have too many keys nothing is read, and no event is looked at.
+
+mod before;
+mod whole;
+
+pub(crate) use before::Before;
+pub(crate) use whole::Whole;
+
+use arrow::array::{ArrayRef, StringArray, new_null_array};
+use arrow::row::{RowConverter, Rows, SortField};
+use hashbrown::HashSet;
+use std::sync::Arc;
+
+use crate::calendar::Level;
+use crate::definition::{Definition, KeyType};
+use crate::error::Result;
+use crate::group::group;
+use crate::intern::{Tuples, bucket_ranks};
+
+/// What text columns read in the key of all who have no name; integers are null.
+pub(crate) const OTHER: &str = "(other)";
+
+/// Keys as [`Encoder`] writes them.
+pub(crate) type Named = HashSet<Box<[u8]>>;
+
+/// The keys of days that have a name before some events come.
+pub(crate) trait Names {
+    /// No day that starts in this range, both ends included, has more names.
+    fn at_most(&mut self, days_us: (i64, i64)) -> u64;
+
+    /// The names of the day that starts then.
+    fn of(&mut self, day_us: i64) -> Result<&Named>;
+}
+
+/// No names yet.
+#[derive(Debug, Default)]
+pub(crate) struct Nobody(Named);
+
+impl Names for Nobody {
+    fn at_most(&mut self, _: (i64, i64)) -> u64 {
+        0
+    }
+    fn of(&mut self, _: i64) -> Result<&Named> {
+        Ok(&self.0)
+    }
+}
+
+/// Keys as bytes, which are equal when the keys are.
+#[derive(Debug)]
+pub(crate) struct Encoder(RowConverter);
+
+impl Encoder {
+    pub(crate) fn new(definition: &Definition) -> Self {
+        let keys = definition.by().iter();
+        let fields = keys.map(|k| SortField::new(k.key_type.arrow())).collect();
+        Self(RowConverter::new(fields).expect("BUG: key types have an order"))
+    }
+
+    pub(crate) fn rows(&self, columns: &[ArrayRef]) -> Result<Rows> {
+        Ok(self.0.convert_columns(columns)?)
+    }
+
+    /// The key `(other)`.
+    pub(crate) fn other(&self, definition: &Definition) -> Result<Box<[u8]>> {
+        let column = |key_type: KeyType| match key_type {
+            KeyType::Text => Arc::new(StringArray::from(vec![OTHER])) as ArrayRef,
+            KeyType::Int16 | KeyType::Int64 => new_null_array(&key_type.arrow(), 1),
+        };
+        let columns: Vec<ArrayRef> = definition.by().iter().map(|k| column(k.key_type)).collect();
+        Ok(self.rows(&columns)?.row(0).as_ref().into())
+    }
+}
+
+/// Gives `(other)` to the events whose key has no name. Names that are still to be had in a day go to
+/// its keys in the order of the events.
+pub(crate) fn fold(
+    tuples: &mut Tuples<'_>,
+    times: &[i64],
+    definition: &Definition,
+    names: &mut impl Names,
+) -> Result<()> {
+    let (Some(max_keys), Some(first), Some(last)) = (
+        definition.max_keys(),
+        times.iter().min(),
+        times.iter().max(),
+    ) else {
+        return Ok(());
+    };
+    let calendar = definition.calendar();
+    let days_us = (calendar.bucket(Level::Day, *first).start_us, *last);
+    if names.at_most(days_us).saturating_add(tuples.len() as u64) <= max_keys {
+        return Ok(());
+    }
+    let other = tuples.other();
+    let (days, starts) = bucket_ranks(times, calendar, Level::Day);
+    let by_day = group(&days, &tuples.ids, starts.len(), tuples.len());
+    // The first event of each key of each day, day by day.
+    let firsts: Vec<usize> = by_day.firsts().collect();
+    let groups: Vec<usize> = (0..firsts.len()).collect();
+    let encoder = Encoder::new(definition);
+    for same_day in groups.chunk_by(|a, b| days[firsts[*a]] == days[firsts[*b]]) {
+        let day_us = starts[days[firsts[same_day[0]]] as usize];
+        let own = |group: &usize| tuples.ids[firsts[*group]] != other;
+        let mut keys: Vec<usize> = same_day.iter().copied().filter(own).collect();
+        if names
+            .at_most((day_us, day_us))
+            .saturating_add(keys.len() as u64)
+            <= max_keys
+        {
+            continue;
+        }
+        keys.sort_unstable_by_key(|group| firsts[*group]);
+        let ids: Vec<u32> = keys.iter().map(|g| tuples.ids[firsts[*g]]).collect();
+        let rows = encoder.rows(&tuples.arrays(&ids)?)?;
+        let named = names.of(day_us)?;
+        let mut left = max_keys.saturating_sub(named.len() as u64);
+        for (group, row) in keys.into_iter().zip(&rows) {
+            if named.contains(row.as_ref()) {
+                continue;
+            }
+            if left > 0 {
+                left -= 1;
+                continue;
+            }
+            let (from, to) = (by_day.offsets[group], by_day.offsets[group + 1]);
+            for event in &by_day.order[from as usize..to as usize] {
+                tuples.ids[*event as usize] = other;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

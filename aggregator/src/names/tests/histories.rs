@@ -1,0 +1,297 @@
+//! Whole histories in a real store on a simulated disk: however they are cut, and whatever is done to
+//! the tiles between, each level reads as the naive statement says, at every moment.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use storage::sim::{Call, Fault, SimFs};
+use storage::{Batch, Config as StoreConfig, Name, Options, RollupMeta, Snapshot, Store};
+use storage::{StreamKind, WriteConcern};
+
+use super::*;
+use crate::cascade::chunk_cells;
+use crate::cells::{Cells, Filter, Projection};
+use crate::read::merge;
+use crate::verify::{Sample, verify};
+use crate::{Cascade, Config, TileFile};
+
+const DAY_US: i64 = 86_400_000_000;
+
+/// A store with the rollups of these tables, and all that was ever written to it.
+struct History {
+    fs: SimFs,
+    store: Option<Store>,
+    written: Vec<Event>,
+    /// Raw events were dropped.
+    dropped: bool,
+}
+
+impl History {
+    fn new(tables: &Value) -> Self {
+        let mut history = Self {
+            fs: SimFs::new(),
+            store: None,
+            written: Vec::new(),
+            dropped: false,
+        };
+        history.open(tables);
+        history
+    }
+
+    /// Opens the store, which may have been closed before, with these rollups.
+    fn open(&mut self, tables: &Value) {
+        if let Some(store) = self.store.take() {
+            store.close().expect("closes");
+        }
+        let streams = if tables == &json!({}) {
+            json!({ "events": [] })
+        } else {
+            json!({})
+        };
+        let config: Config =
+            serde_json::from_value(json!({ "rollups": tables, "streams": streams }))
+                .expect("a configuration");
+        let options = Options {
+            fs: Arc::new(self.fs.clone()),
+            roller: Arc::new(Cascade::new(config).expect("a cascade")),
+            config: StoreConfig {
+                lag_us: i64::MAX,
+                tends: false,
+                ..StoreConfig::default()
+            },
+            ..Options::default()
+        };
+        self.store = Some(Store::open(Path::new("/data"), options).expect("opens"));
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("open")
+    }
+
+    fn write(&mut self, events: Vec<Event>) {
+        let written = self.store().write(
+            Batch {
+                stream: Name::new("events").expect("a name"),
+                kind: StreamKind::Access,
+                received_us: 0,
+                source: "test".into(),
+                events: batch(&events),
+                quarantine: Vec::new(),
+                identity: None,
+            },
+            WriteConcern::default(),
+        );
+        written.expect("is written");
+        self.written.extend(events);
+    }
+
+    fn seal(&self) {
+        self.store().seal().expect("seals");
+    }
+
+    /// Drops the raw events of the nth day from the first one on.
+    fn drop_day(&mut self, nth: i64) {
+        let from_us = (1_729_814_400_000_000 / DAY_US + nth) * DAY_US;
+        let stream = Name::new("events").expect("a name");
+        let store = self.store();
+        let report = store.drop_partitions(&stream, (from_us, from_us + DAY_US), false);
+        self.dropped |= report.expect("drops").events > 0;
+    }
+
+    /// Every level of every rollup against the naive statement, and against `verify`.
+    fn check(&self) {
+        let snapshot = self.store().snapshot();
+        for meta in &snapshot.manifest().rollups {
+            let definition = Arc::new(Definition::from_meta(meta).expect("a definition"));
+            for level in definition.levels() {
+                let found = read(&snapshot, meta, &definition, *level);
+                let found = rows(&definition, *level, &found);
+                let expected = recompute(&definition, *level, &self.written);
+                assert_eq!(found, expected, "{} {level}", meta.name);
+            }
+            let verified = verify(&snapshot, meta, Sample::ALL).expect("is verified");
+            assert_eq!(verified.differences(), 0, "{verified:?}");
+            if !self.dropped {
+                assert_eq!(verified.events, self.written.len() as u64);
+            }
+        }
+    }
+
+    /// Makes every partition again from the raw events.
+    fn rebuild(&self) {
+        for meta in &self.store().snapshot().manifest().rollups {
+            let done = self.store().rebuild(&meta.name, (i64::MIN, i64::MAX));
+            let done = done.expect("is rebuilt");
+            assert!(
+                self.dropped || done.iter().all(|r| r.left.is_none()),
+                "{done:?}"
+            );
+        }
+    }
+}
+
+/// What a reader sees of a level.
+fn read(
+    snapshot: &Snapshot,
+    meta: &RollupMeta,
+    definition: &Arc<Definition>,
+    level: Level,
+) -> Cells {
+    let all = Projection::all(definition);
+    let mut cells = Vec::new();
+    for file in snapshot.manifest().tiles_of(meta.id).flat_map(|t| &t.files) {
+        let bytes = snapshot.read(&file.file).expect("is read");
+        let tile = TileFile::open(Arc::clone(definition), bytes).expect("a tile");
+        let sections = file.sections.iter().filter(|s| s.level == level.as_str());
+        cells.extend(sections.map(|s| tile.read(s, &all, &Filter::ALL).expect("cells")));
+    }
+    for set in chunk_cells(definition, meta.id, snapshot) {
+        cells.push(set.expect("cells").level(level).expect("the level").clone());
+    }
+    merge(definition, level, &cells.iter().collect::<Vec<_>>())
+}
+
+/// A rollup of each kind of key, each in another zone.
+fn three(random: &mut Random) -> Value {
+    let mut tables = json!({});
+    for (nth, by) in keys().iter().enumerate() {
+        let zone = ZONES[(nth + random.below(3) as usize) % 3];
+        tables[format!("by_{nth}")] = table(by, zone, 1 + random.below(10));
+    }
+    tables
+}
+
+fn some(random: &mut Random) -> Vec<Event> {
+    let len = 1 + random.below(40) as usize;
+    let paths = 1 + random.below(30);
+    with_others(random, len, 4, paths)
+}
+
+/// A history of so many steps.
+fn run(seed: u64, steps: usize, drops: bool) {
+    println!("history {seed}");
+    let mut random = Random(seed);
+    let tables = three(&mut random);
+    let mut history = History::new(&tables);
+    history.write(some(&mut random));
+    for _ in 0..steps {
+        match random.below(16) {
+            0..=7 => {
+                history.write(some(&mut random));
+            }
+            8..=11 => history.seal(),
+            12 => {
+                history.store().compact_tiles().expect("is compacted");
+            }
+            13 => history.open(&tables),
+            14 => history.rebuild(),
+            _ if drops => history.drop_day(random.below(4) as i64),
+            _ => {}
+        }
+        history.check();
+    }
+}
+
+#[test]
+fn every_history_reads_as_the_rule_says() {
+    for seed in 0..25 {
+        run(seed, 14, false);
+    }
+}
+
+#[test]
+fn names_outlive_the_raw_events() {
+    for seed in 100..115 {
+        run(seed, 18, true);
+    }
+}
+
+#[test]
+fn late_events_of_a_day_without_raw_events_find_its_names() {
+    let mut random = Random(5);
+    let mut history = History::new(&three(&mut random));
+    let first = with_others(&mut random, 60, 4, 30);
+    history.write(first);
+    history.seal();
+    (0..4).for_each(|nth| history.drop_day(nth));
+    assert!(history.dropped);
+    let late = with_others(&mut random, 60, 4, 30);
+    history.write(late);
+    history.check();
+    history.seal();
+    history.check();
+    // What is left of the raw events names others: nothing may be made of them.
+    history.rebuild();
+    history.check();
+}
+
+#[test]
+fn a_rollup_that_comes_later_names_the_same_keys() {
+    let mut random = Random(6);
+    let tables = three(&mut random);
+    let mut history = History::new(&json!({}));
+    for _ in 0..5 {
+        let events = some(&mut random);
+        history.write(events);
+        history.seal();
+    }
+    let waiting = some(&mut random);
+    history.write(waiting);
+    history.open(&tables);
+    assert_eq!(history.store().snapshot().manifest().rollups.len(), 3);
+    history.check();
+    let more = some(&mut random);
+    history.write(more);
+    history.check();
+    history.seal();
+    history.check();
+}
+
+/// A sealed history of one rollup, and events of its days that wait in the memtable.
+fn waiting(max_keys: u64) -> History {
+    let tables = json!({ "pages": table(&json!(["path"]), Tz::UTC, max_keys) });
+    let mut history = History::new(&tables);
+    let mut random = Random(9);
+    for _ in 0..3 {
+        history.write(events(&mut random, 50, 2, 20, 5));
+        history.seal();
+    }
+    history.write(events(&mut random, 50, 2, 20, 5));
+    history
+}
+
+/// Reads the chunks while no file can be read.
+fn chunks_without_files(history: &History) -> Vec<Result<(), String>> {
+    let snapshot = history.store().snapshot();
+    let meta = &snapshot.manifest().rollups[0];
+    let definition = Arc::new(Definition::from_meta(meta).expect("a definition"));
+    history.fs.fail(Fault {
+        call: Call::Read,
+        after: 0,
+        forever: true,
+        error: ErrorKind::Other,
+    });
+    let sets = chunk_cells(&definition, meta.id, &snapshot);
+    let sets = sets.map(|set| set.map(|_| ()).map_err(|e| e.to_string()));
+    let sets = sets.collect();
+    history.fs.mend();
+    sets
+}
+
+#[test]
+fn nothing_is_read_while_no_day_can_have_too_many_keys() {
+    // Twenty pages and null at most, in each of four pieces.
+    let history = waiting(4 * 21);
+    assert_eq!(chunks_without_files(&history), [Ok(())]);
+    history.check();
+}
+
+#[test]
+fn a_chunk_keeps_no_error() {
+    let history = waiting(4);
+    let failed = chunks_without_files(&history);
+    assert!(matches!(&failed[..], [Err(_)]), "{failed:?}");
+    history.check();
+    // Made once, it needs no file any more.
+    assert_eq!(chunks_without_files(&history), [Ok(())]);
+}
