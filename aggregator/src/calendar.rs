@@ -376,7 +376,7 @@ fn first_day(year: i64, month: i64) -> i64 {
 }
 
 #[cfg(test)]
-mod oracle;
+pub(crate) mod oracle;
 #[cfg(test)]
 mod places;
 #[cfg(test)]
