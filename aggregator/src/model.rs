@@ -35,7 +35,7 @@ fn live(world: &mut World) {
     while world.done.steps < enough {
         let steps = 1 + world.random.below(20);
         if world.random.below(3) > 0 {
-            let in_between = world.random.below(12 * steps);
+            let in_between = world.random.below(30 * steps);
             world.fs.halt_at(world.fs.operations() + in_between);
         }
         world.run(steps);

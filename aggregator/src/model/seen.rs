@@ -67,19 +67,28 @@ impl Raw {
     }
 }
 
-/// Sequence number and time of everything in parts.
-pub(super) fn parts(snapshot: &Snapshot) -> Vec<(u64, i64)> {
-    let name = Name::new(STREAM).expect("a name");
-    let mut all = BTreeMap::new();
-    for part in snapshot.manifest().parts_of(&name) {
-        let bytes = snapshot.read(&part.file).expect("a part is there");
-        for batch in read_part(bytes, Some(&[TIME, SEQ])).expect("a part") {
-            for (seq, time) in rows_of(&batch) {
-                assert_eq!(all.insert(seq, time), None, "{seq} is there twice");
-            }
+/// Rows of parts that were read before, by file and checksum.
+#[derive(Debug, Default)]
+pub(super) struct Parts(BTreeMap<(String, u32), Vec<(u64, i64)>>);
+
+impl Parts {
+    /// Sequence number and time of everything in parts. Each file is read and compared with its
+    /// checksum; what is in it follows from that.
+    pub(super) fn read(&mut self, snapshot: &Snapshot) -> Vec<(u64, i64)> {
+        let name = Name::new(STREAM).expect("a name");
+        let mut all = Vec::new();
+        for part in snapshot.manifest().parts_of(&name) {
+            let bytes = snapshot.read(&part.file).expect("a part is there");
+            let read = || {
+                let batches = read_part(bytes, Some(&[TIME, SEQ])).expect("a part");
+                batches.iter().flat_map(rows_of).collect()
+            };
+            let key = (part.file.path.clone(), part.file.crc);
+            all.extend_from_slice(self.0.entry(key).or_insert_with(read));
         }
+        all.sort_unstable();
+        all
     }
-    all.into_iter().collect()
 }
 
 fn rows_of(events: &RecordBatch) -> Vec<(u64, i64)> {
@@ -93,13 +102,13 @@ fn rows_of(events: &RecordBatch) -> Vec<(u64, i64)> {
 
 /// Where a section lies.
 type Place = (Level, i64);
-/// A section by its file and offset.
-type At = (String, u64);
+/// A section by its file, the file's checksum and the offset in it.
+type At = (String, u32, u64);
 
 /// A reader of one rollup, which decodes each section once.
 #[derive(Debug)]
 pub(super) struct Reader {
-    rollup: Rollup,
+    pub(super) rollup: Rollup,
     definition: Arc<Definition>,
     /// By level.
     columns: Vec<Vec<String>>,
@@ -125,20 +134,18 @@ impl Reader {
     }
 
     pub(super) fn meta<'a>(&self, manifest: &'a Manifest) -> Option<&'a RollupMeta> {
-        let meta = manifest
-            .rollups
-            .iter()
-            .find(|r| &r.name == self.definition.name());
-        if let Some(meta) = meta {
-            assert_eq!(meta.definition, self.definition.to_value());
-        }
-        meta
+        let mut rollups = manifest.rollups.iter();
+        rollups.find(|r| &r.name == self.definition.name())
     }
 
-    /// Forgets what was read.
-    pub(super) fn forget(&mut self) {
-        self.sections.clear();
-        self.places.clear();
+    /// Reads every file again and compares it with its checksum; what is in it follows from that.
+    pub(super) fn look_at_files(&self, snapshot: &Snapshot) {
+        if let Some(meta) = self.meta(snapshot.manifest()) {
+            assert_eq!(meta.definition, self.definition.to_value());
+        }
+        for (file, _) in self.stored(snapshot.manifest()) {
+            snapshot.read(file).expect("a tile is there");
+        }
     }
 
     /// Reads anew which sections there are, and says which places have others than before.
@@ -148,7 +155,7 @@ impl Reader {
         let mut tiles = BTreeMap::new();
         for (file, section) in self.stored(snapshot.manifest()) {
             let level = Level::from_name(&section.level).expect("a level");
-            let at = (file.path.clone(), section.offset);
+            let at = (file.path.clone(), file.crc, section.offset);
             let place = places.entry((level, section.partition_us)).or_default();
             place.push(at.clone());
             let known = self.sections.remove(&at);

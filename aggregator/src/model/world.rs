@@ -15,7 +15,7 @@ use super::counted::Row;
 use super::events::Fate;
 use super::oracle::Oracle;
 use super::rollups::{Rollup, config};
-use super::seen::{self, Raw, Reader};
+use super::seen::{Parts, Raw, Reader};
 use super::steps::Step;
 use super::{STREAM, instants};
 use crate::calendar::Level;
@@ -55,6 +55,7 @@ pub(super) struct World {
     store: Option<Store>,
     oracle: Oracle,
     readers: Vec<Reader>,
+    parts: Parts,
     held: Option<Held>,
     /// What was looked at last.
     last: Option<(Arc<Manifest>, Vec<Arc<Chunk>>)>,
@@ -92,6 +93,7 @@ impl World {
             oracle: Oracle::new(rollups.clone(), width),
             rollups,
             store: None,
+            parts: Parts::default(),
             held: None,
             last: None,
         }
@@ -149,9 +151,10 @@ impl World {
         }
         let snapshot = self.store().snapshot();
         let raw = Raw::of(&snapshot, &self.readers);
-        self.readers.iter_mut().for_each(Reader::forget);
+        self.readers.iter().for_each(|r| r.look_at_files(&snapshot));
         self.last = None;
-        self.oracle.reopened(&raw, &seen::parts(&snapshot), power);
+        self.oracle
+            .reopened(&raw, &self.parts.read(&snapshot), power);
         self.tell(|| {
             format!(
                 "opened: sealed {}, {} in memory",

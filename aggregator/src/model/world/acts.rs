@@ -3,6 +3,7 @@
 use storage::{Name, WriteConcern};
 
 use super::{Fate, Held, STREAM, Step, World, compare, instants};
+use crate::model::counted::Counted;
 use crate::model::events::event;
 use crate::model::oracle::Doing;
 use crate::testing::Event;
@@ -126,7 +127,7 @@ impl World {
     fn range(&mut self) -> (i64, i64) {
         let time = self.event().time;
         let start = self.oracle.partition(time);
-        let width = 1 + self.random.below(40) as i64;
+        let width = 1 + self.random.below(10) as i64;
         (start, start + width * 24 * HOUR_US)
     }
 
@@ -166,46 +167,25 @@ impl World {
         }
     }
 
-    /// Takes a snapshot, or reads the one that was taken: it has not changed.
+    /// Takes a snapshot, or reads the one that was taken, every file anew: it has not changed.
     fn hold(&mut self) {
-        let snapshot = match self.held.take() {
-            None => {
-                let snapshot = self.store().snapshot();
-                let rows = self.read(&snapshot);
-                for (counted, rows) in self.oracle.rollups.iter_mut().zip(&rows) {
-                    for (nth, rows) in rows.iter().enumerate() {
-                        let wanted = counted.all_rows(nth);
-                        compare(&counted.rollup, nth, rows, &wanted);
-                    }
-                }
-                self.held = Some(Held(snapshot, rows));
-                return;
-            }
-            Some(Held(snapshot, before)) => {
-                for (reader, (rows, before)) in self
-                    .rollups
-                    .iter()
-                    .zip(self.read(&snapshot).iter().zip(&before))
-                {
-                    for (nth, (rows, before)) in rows.iter().zip(before).enumerate() {
-                        compare(reader, nth, rows, before);
-                    }
-                }
-                Held(snapshot, before)
-            }
+        let Some(Held(snapshot, wanted)) = self.held.take() else {
+            let wanted = |c: &mut Counted| (0..c.levels.len()).map(|nth| c.all_rows(nth)).collect();
+            let wanted = self.oracle.rollups.iter_mut().map(wanted).collect();
+            self.held = Some(Held(self.store().snapshot(), wanted));
+            return;
         };
-        if self.random.below(3) > 0 {
-            self.held = Some(snapshot);
+        for (reader, wanted) in self.readers.iter().zip(&wanted) {
+            for (nth, wanted) in wanted.iter().enumerate() {
+                let found = reader.all_rows(&snapshot, nth);
+                compare(&reader.rollup, nth, &found, wanted);
+                self.done.reads += 1;
+                self.done.rows += wanted.len() as u64;
+            }
         }
-    }
-
-    /// Every level of every rollup.
-    fn read(&self, snapshot: &storage::Snapshot) -> Vec<Vec<Vec<super::Row>>> {
-        let levels = |(reader, rollup): (&super::Reader, &super::Rollup)| {
-            let levels = 0..rollup.levels.len();
-            levels.map(|nth| reader.all_rows(snapshot, nth)).collect()
-        };
-        self.readers.iter().zip(&self.rollups).map(levels).collect()
+        if self.random.below(2) == 0 {
+            self.held = Some(Held(snapshot, wanted));
+        }
     }
 
     /// Minutes, days, or some months.
