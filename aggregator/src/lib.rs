@@ -27,6 +27,7 @@ mod model;
 mod raw;
 mod read;
 mod roller;
+mod seeded;
 pub mod state;
 mod table;
 #[cfg(test)]

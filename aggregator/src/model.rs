@@ -15,6 +15,7 @@ mod instants;
 mod naive;
 mod oracle;
 mod rollups;
+mod seeded;
 mod seen;
 mod steps;
 mod world;

@@ -18,6 +18,7 @@ use crate::definition::{Definition, defaults};
 use crate::error::{Error, Result};
 use crate::raw;
 use crate::read::merge;
+use crate::seeded::{self, Bug};
 use crate::table::RollupTable;
 use crate::tile::{TileFile, encode};
 
@@ -178,14 +179,17 @@ impl Roller for Cascade {
         &self,
         rollups: &[&RollupMeta],
         events: &[RecordBatch],
-        _: &Snapshot,
+        sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError> {
         let definitions = rollups
             .iter()
             .map(|r| Definition::from_meta(r))
             .collect::<Result<Vec<_>>>()?;
         let by_reference: Vec<&Definition> = definitions.iter().collect();
-        let sets = cascade(&by_reference, events)?;
+        let mut sets = cascade(&by_reference, events)?;
+        if seeded::is(Bug::TotalsNotDeltas) {
+            seeded::totals(&mut sets, rollups, &by_reference, events, sealed)?;
+        }
         Ok(definitions
             .iter()
             .zip(&sets)
