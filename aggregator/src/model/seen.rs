@@ -204,7 +204,10 @@ impl Reader {
         let level = Level::from_name(&section.level).expect("a level");
         for bucket_us in &cells.bucket {
             let place = self.rollup.calendar.place(level, *bucket_us);
-            assert_eq!(place, section.partition_us, "{level} {bucket_us}");
+            assert_eq!(
+                place, section.partition_us,
+                "another partition: {level} {bucket_us}"
+            );
         }
         cells
     }
