@@ -18,6 +18,7 @@ mod rollups;
 mod seeded;
 mod seen;
 mod steps;
+mod weeks;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -35,8 +36,13 @@ fn live(world: &mut World) {
     world.run(1);
     while world.done.steps < enough {
         let steps = 1 + world.random.below(20);
-        if world.random.below(3) > 0 {
-            let in_between = world.random.below(30 * steps);
+        // Seals take most of the operations: soon is in a write.
+        let in_between = match world.random.below(3) {
+            0 => None,
+            1 => Some(world.random.below(8)),
+            _ => Some(world.random.below(30 * steps)),
+        };
+        if let Some(in_between) = in_between {
             world.fs.halt_at(world.fs.operations() + in_between);
         }
         world.run(steps);
