@@ -266,7 +266,9 @@ impl Oracle {
     pub(super) fn reopened(&mut self, raw: &Raw, parts: &[(u64, i64)], power: bool) {
         let memory: BTreeSet<u64> = raw.memory.iter().map(|(seq, _)| *seq).collect();
         let mut lost: Option<u64> = None;
-        for sent in self.sent.iter_mut().filter(|s| s.lives()) {
+        let mut living: Vec<&mut Sent> = self.sent.iter_mut().filter(|s| s.lives()).collect();
+        living.sort_by_key(|s| s.first_seq);
+        for sent in living {
             let there = |seq: &u64| *seq < raw.sealed_seq || memory.contains(seq);
             let count = (sent.first_seq..sent.end_seq()).filter(there).count();
             if count == sent.events.len() {
@@ -311,12 +313,8 @@ impl Oracle {
 
     fn forget_what_is_gone(&mut self) {
         self.rollups.iter_mut().for_each(Counted::forget);
-        let mut living: Vec<&Sent> = self.sent.iter().filter(|s| s.lives()).collect();
-        living.sort_by_key(|s| s.first_seq);
-        let seqs: BTreeSet<u64> = living
-            .iter()
-            .flat_map(|s| s.first_seq..s.end_seq())
-            .collect();
+        let living = self.sent.iter().filter(|s| s.lives());
+        let seqs: BTreeSet<u64> = living.flat_map(|s| s.first_seq..s.end_seq()).collect();
         self.events.retain(|seq, _| seqs.contains(seq));
         for (seq, event) in &self.events {
             for rollup in &mut self.rollups {

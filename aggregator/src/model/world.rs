@@ -28,10 +28,12 @@ const NEVER_US: i64 = 1 << 50;
 const RECOVERY: u64 = 32;
 
 /// What was done so far.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) steps: u64,
     pub(super) crashes: u64,
+    /// Operations of the disk.
+    pub(super) calls: u64,
     /// Levels that were read and compared.
     pub(super) reads: u64,
     /// Rows of them.
@@ -215,6 +217,7 @@ impl World {
             None => self.fs.kill(),
         };
         (self.store, self.held) = (None, None);
+        self.done.calls += self.fs.operations();
         self.fs = fs;
         self.done.crashes += 1;
         self.tell(|| format!("ended: {image:?}"));
