@@ -37,9 +37,9 @@ fn live(world: &mut World) {
     while world.done.steps < enough {
         let steps = 1 + world.random.below(20);
         // Seals take most of the operations: soon is in a write.
-        let in_between = match world.random.below(3) {
-            0 => None,
-            1 => Some(world.random.below(8)),
+        let in_between = match world.random.below(4) {
+            0 | 1 => None,
+            2 => Some(world.random.below(8)),
             _ => Some(world.random.below(30 * steps)),
         };
         if let Some(in_between) = in_between {
@@ -49,6 +49,10 @@ fn live(world: &mut World) {
         let image = world.image();
         world.end(image);
         world.recover(image.is_some());
+    }
+    // It reads every part again and again.
+    if world.random.below(8) == 0 {
+        world.verify();
     }
 }
 

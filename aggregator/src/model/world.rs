@@ -20,6 +20,7 @@ use super::steps::Step;
 use super::{STREAM, instants};
 use crate::calendar::Level;
 use crate::roller::Cascade;
+use crate::verify::{Sample, verify};
 
 const DATA: &str = "/data";
 /// No sync and no seal comes by itself within this.
@@ -261,6 +262,15 @@ impl World {
             power = image.is_some() || power && !done;
         }
         self.open(power).expect("opens after a crash");
+    }
+
+    /// What a user asks who believes no oracle: each rollup against its raw events and finer levels.
+    pub(super) fn verify(&self) {
+        let snapshot = self.store().snapshot();
+        for meta in &snapshot.manifest().rollups {
+            let found = verify(&snapshot, meta, Sample::ALL).expect("verifies");
+            assert_eq!(found.differences(), 0, "verify: {found:?}");
+        }
     }
 
     /// How the process ends: killed, or by a power cut.
