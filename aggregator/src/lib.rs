@@ -22,6 +22,8 @@ mod error;
 mod expression;
 mod group;
 mod intern;
+#[cfg(test)]
+mod model;
 mod names;
 mod raw;
 mod read;

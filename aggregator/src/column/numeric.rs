@@ -3,6 +3,7 @@
 use super::{append_or_zero, gather, reduce_or_zero, take_or_zero};
 use crate::group::Grouping;
 use crate::intern::Numbers;
+use crate::seeded::{self, Bug};
 
 /// Number of values, sums and extremes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,7 +75,10 @@ impl Numeric {
             let (mut min, mut max) = (i128::MAX, i128::MIN);
             for cell in cells.iter().map(|c| *c as usize) {
                 n = n.wrapping_add(self.n[cell]);
-                sum = sum.wrapping_add(self.sum[cell]);
+                sum = match seeded::is(Bug::FloatSums) {
+                    true => (sum as f64 + self.sum[cell] as f64) as i128,
+                    false => sum.wrapping_add(self.sum[cell]),
+                };
                 if let Some((mins, maxs)) = extremes
                     && self.n[cell] > 0
                 {

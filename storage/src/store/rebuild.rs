@@ -42,10 +42,12 @@ pub(super) fn rebuild(
         source,
     };
     let mut report = Vec::new();
-    for (level, partition_us) in by_place(&manifest, rollup).into_keys() {
+    for ((level, partition_us), sections) in by_place(&manifest, rollup) {
         let roller = &*shared.options.roller;
+        // Not at the partition's start: the week around the start of a year may be one of the last.
+        let (_, section) = sections[0];
         let partition = roller
-            .partition(rollup, level, partition_us)
+            .partition(rollup, level, section.bucket_min_us)
             .map_err(failed)?;
         if partition.start_us >= to_us || partition.end_us <= from_us {
             continue;

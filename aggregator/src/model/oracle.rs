@@ -1,0 +1,353 @@
+//! What must be there. Of the store the oracle believes acknowledgements, and holds it to them; what
+//! is sealed, kept in raw and below floors it works out by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use storage::{Ack, Rebuilt};
+
+use super::calendar::Calendar;
+use super::counted::{Counted, Counts};
+use super::events::{Fate, Sent};
+use super::rollups::Rollup;
+use super::seen::Raw;
+use crate::calendar::Level;
+use crate::testing::Event;
+
+/// The floors that a level retention gives, by rollup and level.
+pub(super) type Floors = Vec<Vec<i64>>;
+
+/// What was begun and may have been done when the disk stopped.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) enum Doing {
+    #[default]
+    Nothing,
+    /// Floors are raised to these.
+    Retain(Floors),
+    /// Partitions that begin in this range are dropped.
+    Drop((i64, i64)),
+}
+
+#[derive(Debug)]
+pub(super) struct Oracle {
+    pub(super) rollups: Vec<Counted>,
+    pub(super) sent: Vec<Sent>,
+    /// How wide the partitions of raw events are.
+    pub(super) width: Level,
+    /// Everything that lives, by sequence number.
+    events: BTreeMap<u64, Rc<Event>>,
+    /// What is in parts and tiles ends here.
+    sealed_seq: u64,
+    /// No sequence number below this may be given any more.
+    next_seq: u64,
+    /// For each partition that was dropped, from which sequence number on it is complete.
+    dropped: BTreeMap<i64, u64>,
+    pub(super) doing: Doing,
+}
+
+impl Oracle {
+    pub(super) fn new(rollups: Vec<Rollup>, width: Level) -> Self {
+        Self {
+            rollups: rollups.into_iter().map(Counted::new).collect(),
+            sent: Vec::new(),
+            width,
+            events: BTreeMap::new(),
+            sealed_seq: 0,
+            next_seq: 0,
+            dropped: BTreeMap::new(),
+            doing: Doing::Nothing,
+        }
+    }
+
+    /// A batch is about to be sent.
+    pub(super) fn sends(&mut self, events: Vec<Event>, keyed: bool, received_us: i64) -> usize {
+        let number = self.sent.len() as u64;
+        self.sent.push(Sent {
+            number,
+            events,
+            keyed,
+            received_us,
+            first_seq: 0,
+            fate: Fate::Unknown,
+        });
+        self.sent.len() - 1
+    }
+
+    pub(super) fn acknowledged(&mut self, which: usize, ack: &Ack, j: bool) {
+        let sent = &mut self.sent[which];
+        let first = ack.first_seq.expect("there were events");
+        if ack.duplicate {
+            assert!(
+                sent.lives(),
+                "called a duplicate and is not there: {sent:?}"
+            );
+            assert_eq!(first, sent.first_seq, "another answer than to the first");
+        } else {
+            assert!(!sent.lives(), "stored again: {sent:?}");
+            self.stored(which, first);
+            self.sent[which].fate = Fate::Acknowledged;
+        }
+        if j {
+            self.all_durable();
+        }
+    }
+
+    fn stored(&mut self, which: usize, first_seq: u64) {
+        assert!(first_seq >= self.next_seq, "{first_seq} was given before");
+        let sent = &mut self.sent[which];
+        sent.first_seq = first_seq;
+        self.next_seq = sent.end_seq();
+        for (seq, event) in (first_seq..).zip(&sent.events) {
+            let event = Rc::new(event.clone());
+            for rollup in &mut self.rollups {
+                rollup.add(seq, &event);
+            }
+            self.events.insert(seq, event);
+        }
+    }
+
+    pub(super) fn all_durable(&mut self) {
+        for sent in &mut self.sent {
+            if sent.fate == Fate::Acknowledged {
+                sent.fate = Fate::Durable;
+            }
+        }
+    }
+
+    /// Events in memory, whose places may be read otherwise though they are the same.
+    pub(super) fn memory_changed(&mut self) {
+        for counts in self.rollups.iter_mut().flat_map(|r| &mut r.levels) {
+            let places: Vec<i64> = counts.places_of(self.sealed_seq..).map(|p| p.1).collect();
+            counts.changed.extend(places);
+        }
+    }
+
+    /// A raw partition's start.
+    pub(super) fn partition(&self, t_us: i64) -> i64 {
+        Calendar::UTC.bucket(self.width, t_us).start_us
+    }
+
+    fn raw_is_there(&self, seq: u64, event: &Event) -> bool {
+        let complete_from = self.dropped.get(&self.partition(event.time));
+        complete_from.is_none_or(|from| seq >= *from)
+    }
+
+    /// How many events are dropped with the partitions that begin in a range.
+    pub(super) fn to_be_dropped(&self, range: (i64, i64)) -> u64 {
+        let goes = |(seq, event): &(&u64, &Rc<Event>)| {
+            let partition = self.partition(event.time);
+            (range.0..range.1).contains(&partition) && self.raw_is_there(**seq, event)
+        };
+        self.events.iter().filter(goes).count() as u64
+    }
+
+    /// The floors that the retention of levels gives now.
+    pub(super) fn floors(&self, now_us: i64) -> Floors {
+        let floors = |counted: &Counted| {
+            let newest_us = self.newest(counted);
+            let floor = |counts: &Counts| {
+                let to = newest_us.and_then(|newest_us| {
+                    let age_us = counted.rollup.age_us(counts.level)?;
+                    let calendar = counted.rollup.calendar;
+                    let bucket = calendar.bucket(counts.level, newest_us.min(now_us) - age_us);
+                    Some(calendar.place(counts.level, bucket.start_us))
+                });
+                let cuts = |to: &i64| {
+                    let mut sealed = counts.places_of(..self.sealed_seq);
+                    sealed.any(|(_, place)| (counts.floor_us..*to).contains(&place))
+                };
+                to.filter(cuts).unwrap_or(counts.floor_us)
+            };
+            counted.levels.iter().map(floor).collect()
+        };
+        self.rollups.iter().map(floors).collect()
+    }
+
+    /// The newest event in parts, or where the newest bucket begins when its raw events are gone.
+    fn newest(&self, counted: &Counted) -> Option<i64> {
+        let sealed = || self.events.range(..self.sealed_seq);
+        let raw = sealed().filter(|(seq, event)| self.raw_is_there(**seq, event));
+        let raw = raw.map(|(_, event)| event.time).max();
+        let finest = counted.levels[0].level;
+        let newest = sealed().map(|(_, event)| event.time).max();
+        let bucket = newest.map(|t| counted.rollup.calendar.bucket(finest, t).start_us);
+        raw.max(bucket)
+    }
+
+    /// How many events the levels lose between their floors and these.
+    pub(super) fn lost_below(&self, floors: &Floors) -> u64 {
+        let levels = self.rollups.iter().zip(floors);
+        let levels = levels.flat_map(|(counted, floors)| counted.levels.iter().zip(floors));
+        let lost = levels.map(|(counts, floor)| {
+            let mut sealed = counts.places_of(..self.sealed_seq);
+            let lost = |place: i64| (counts.floor_us..*floor).contains(&place);
+            sealed.by_ref().filter(|(_, place)| lost(*place)).count() as u64
+        });
+        lost.sum()
+    }
+
+    fn floors_before(&self) -> Floors {
+        let floors = |c: &Counted| c.levels.iter().map(|l| l.floor_us).collect();
+        self.rollups.iter().map(floors).collect()
+    }
+
+    /// What the manifest says, held against what was done: no more is sealed than was, floors rise
+    /// and partitions go when they are told to. After a crash either may have been done or not.
+    pub(super) fn settle(&mut self, raw: &Raw, crashed: bool) {
+        self.settle_sealed(raw);
+        let doing = std::mem::take(&mut self.doing);
+        let (before, wanted) = (
+            self.floors_before(),
+            match &doing {
+                Doing::Retain(floors) => floors.clone(),
+                _ => self.floors_before(),
+            },
+        );
+        assert!(
+            raw.floors == wanted || crashed && raw.floors == before,
+            "floors {:?}, expected {wanted:?}",
+            raw.floors
+        );
+        for (counted, floors) in self.rollups.iter_mut().zip(&raw.floors) {
+            let levels = counted.levels.iter_mut().zip(floors);
+            for (counts, floor) in levels.filter(|(c, f)| c.floor_us != **f) {
+                counts.cut(*floor);
+            }
+        }
+        let mut wanted = self.dropped.clone();
+        if let Doing::Drop(range) = doing {
+            for (seq, event) in self.events.range(..self.sealed_seq) {
+                let partition = self.partition(event.time);
+                if (range.0..range.1).contains(&partition) && self.raw_is_there(*seq, event) {
+                    wanted.insert(partition, self.sealed_seq);
+                }
+            }
+        }
+        assert!(
+            raw.dropped == wanted || crashed && raw.dropped == self.dropped,
+            "dropped {:?}, expected {wanted:?}",
+            raw.dropped
+        );
+        self.dropped.clone_from(&raw.dropped);
+        let late = |c: &Counted| c.levels.iter().map(|l| l.late).collect();
+        let late: Vec<Vec<u64>> = self.rollups.iter().map(late).collect();
+        assert_eq!(raw.late, late, "events that came below a floor");
+    }
+
+    fn settle_sealed(&mut self, raw: &Raw) {
+        assert!(raw.sealed_seq >= self.sealed_seq, "less is sealed");
+        let new = self.sealed_seq..raw.sealed_seq;
+        for counts in self.rollups.iter_mut().flat_map(|r| &mut r.levels) {
+            let floor_us = counts.floor_us;
+            let late = counts.places_of(new.clone()).filter(|p| p.1 < floor_us);
+            counts.late += late.count() as u64;
+        }
+        self.sealed_seq = raw.sealed_seq;
+    }
+
+    /// What is in memory is what was acknowledged and is not sealed.
+    pub(super) fn check_memory(&self, raw: &Raw) {
+        let there = self.events.range(self.sealed_seq..);
+        let there: Vec<(u64, i64)> = there.map(|(seq, e)| (*seq, e.time)).collect();
+        assert_eq!(raw.memory, there, "in memory: left is there");
+    }
+
+    /// What is in parts is what was sealed, less what was dropped.
+    fn check_parts(&self, parts: &[(u64, i64)]) {
+        let sealed = self.events.range(..self.sealed_seq);
+        let kept = sealed.filter(|(seq, event)| self.raw_is_there(**seq, event));
+        let kept: Vec<(u64, i64)> = kept.map(|(seq, e)| (*seq, e.time)).collect();
+        assert_eq!(parts, kept, "in parts: left is there");
+    }
+
+    /// Settles what became of the batches of a store that was opened again: all that was
+    /// acknowledged is there when only the process ended; when power was cut, all that is durable
+    /// and of the others a prefix.
+    pub(super) fn reopened(&mut self, raw: &Raw, parts: &[(u64, i64)], power: bool) {
+        let memory: BTreeSet<u64> = raw.memory.iter().map(|(seq, _)| *seq).collect();
+        let mut lost: Option<u64> = None;
+        let mut living: Vec<&mut Sent> = self.sent.iter_mut().filter(|s| s.lives()).collect();
+        living.sort_by_key(|s| s.first_seq);
+        for sent in living {
+            let there = |seq: &u64| *seq < raw.sealed_seq || memory.contains(seq);
+            let count = (sent.first_seq..sent.end_seq()).filter(there).count();
+            if count == sent.events.len() {
+                assert!(
+                    lost.is_none(),
+                    "{lost:?} is lost and the later {sent:?} is not"
+                );
+                sent.fate = Fate::Durable;
+            } else {
+                assert_eq!(count, 0, "there in part: {sent:?}");
+                assert!(sent.fate != Fate::Durable && power, "is lost: {sent:?}");
+                lost = lost.or(Some(sent.number));
+                sent.fate = Fate::Gone;
+            }
+        }
+        if lost.is_some() {
+            self.forget_what_is_gone();
+        }
+        self.settle_unknown(raw, lost);
+        self.settle(raw, true);
+        self.check_memory(raw);
+        self.check_parts(parts);
+        for rollup in &mut self.rollups {
+            rollup.levels.iter_mut().for_each(Counts::all_changed);
+        }
+    }
+
+    /// The batch under way at the crash, the last of all, is there or not.
+    fn settle_unknown(&mut self, raw: &Raw, lost: Option<u64>) {
+        let Some(which) = self.sent.iter().position(|s| s.fate == Fate::Unknown) else {
+            return;
+        };
+        let first = raw.memory.iter().find(|(seq, _)| *seq >= self.next_seq);
+        if let Some((first, _)) = first {
+            assert!(lost.is_none(), "{lost:?} is lost and a later batch is not");
+            self.stored(which, *first);
+            self.sent[which].fate = Fate::Durable;
+        } else {
+            self.sent[which].fate = Fate::Gone;
+        }
+    }
+
+    fn forget_what_is_gone(&mut self) {
+        self.rollups.iter_mut().for_each(Counted::forget);
+        let living = self.sent.iter().filter(|s| s.lives());
+        let seqs: BTreeSet<u64> = living.flat_map(|s| s.first_seq..s.end_seq()).collect();
+        self.events.retain(|seq, _| seqs.contains(seq));
+        for (seq, event) in &self.events {
+            for rollup in &mut self.rollups {
+                rollup.add(*seq, event);
+            }
+        }
+    }
+
+    /// A rebuild has told what became of every (level, time partition) in a range of one rollup:
+    /// those with events in it are there, and made again wherever all raw events were.
+    pub(super) fn check_rebuilt(&self, nth: usize, range: (i64, i64), report: &[Rebuilt]) {
+        for counts in &self.rollups[nth].levels {
+            let mut all: BTreeMap<i64, (u64, bool, bool)> = BTreeMap::new();
+            for (seq, place) in counts.places_of(..self.sealed_seq) {
+                let event = &self.events[&seq];
+                let (events, in_range, whole) = all.entry(place).or_insert((0, false, true));
+                *events += 1;
+                *in_range |= (range.0..range.1).contains(&event.time);
+                *whole &= self.raw_is_there(seq, event);
+            }
+            let above = all.range(counts.floor_us..);
+            let told = |place: i64| {
+                let at = |r: &&Rebuilt| r.level == counts.level.as_str() && r.partition_us == place;
+                report.iter().find(at)
+            };
+            for (place, (events, in_range, whole)) in above {
+                let Some(told) = told(*place) else {
+                    assert!(!in_range, "not rebuilt: {} {place}", counts.level);
+                    continue;
+                };
+                let found = (told.events, told.left.is_none());
+                assert_eq!(found, (*events, *whole), "{told:?}: left is said");
+            }
+        }
+    }
+}

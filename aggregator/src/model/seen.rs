@@ -1,0 +1,310 @@
+//! What a snapshot shows: of raw events, and at every level of its rollups (tiles and the memtable's
+//! cells, through the functions that any reader uses).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{
+    DataType, Float64Type, Int16Type, Int64Type, TimestampMicrosecondType, UInt64Type,
+};
+use storage::{FileRef, Manifest, Name, RollupMeta, SEQ, Section, Snapshot, TIME, read_part};
+
+use super::STREAM;
+use super::counted::{Key, Row};
+use super::naive::Value;
+use super::rollups::Rollup;
+use crate::calendar::Level;
+use crate::cascade::chunk_cells;
+use crate::cells::{Cells, Filter, KeyValue, Projection};
+use crate::definition::Definition;
+use crate::read::{finalise, merge};
+use crate::tile::TileFile;
+
+/// What a snapshot says besides the cells of rollups.
+#[derive(Debug)]
+pub(super) struct Raw {
+    pub(super) sealed_seq: u64,
+    /// Sequence number and time of what is in memory.
+    pub(super) memory: Vec<(u64, i64)>,
+    pub(super) dropped: BTreeMap<i64, u64>,
+    /// By rollup and level.
+    pub(super) floors: Vec<Vec<i64>>,
+    pub(super) late: Vec<Vec<u64>>,
+}
+
+impl Raw {
+    pub(super) fn of(snapshot: &Snapshot, rollups: &[Reader]) -> Self {
+        let manifest = snapshot.manifest();
+        let chunks = snapshot.chunks(STREAM).iter();
+        let name = Name::new(STREAM).expect("a name");
+        let stream = manifest.streams.get(&name);
+        let dropped = stream.map(|s| &s.dropped[..]).unwrap_or_default();
+        let floors = |reader: &Reader| {
+            let meta = reader.meta(manifest);
+            let floor = |level: &Level| meta.map_or(i64::MIN, |m| m.floor_us(level.as_str()));
+            reader.rollup.levels.iter().map(floor).collect()
+        };
+        let late = |reader: &Reader| {
+            let floors = reader.meta(manifest).map(|m| &m.floors);
+            let late = |level: &Level| Some(floors?.get(level.as_str())?.late);
+            let levels = reader.rollup.levels.iter();
+            levels.map(|level| late(level).unwrap_or(0)).collect()
+        };
+        Self {
+            sealed_seq: manifest.sealed_seq,
+            memory: chunks.flat_map(|c| rows_of(&c.events)).collect(),
+            dropped: dropped
+                .iter()
+                .map(|d| (d.partition_us, d.complete_from))
+                .collect(),
+            floors: rollups.iter().map(floors).collect(),
+            late: rollups.iter().map(late).collect(),
+        }
+    }
+}
+
+/// Rows of parts that were read before, by file and checksum.
+#[derive(Debug, Default)]
+pub(super) struct Parts(BTreeMap<(String, u32), Vec<(u64, i64)>>);
+
+impl Parts {
+    /// Sequence number and time of everything in parts. Each file is read and compared with its
+    /// checksum; what is in it follows from that.
+    pub(super) fn read(&mut self, snapshot: &Snapshot) -> Vec<(u64, i64)> {
+        let name = Name::new(STREAM).expect("a name");
+        let mut all = Vec::new();
+        for part in snapshot.manifest().parts_of(&name) {
+            let bytes = snapshot.read(&part.file).expect("a part is there");
+            let read = || {
+                let batches = read_part(bytes, Some(&[TIME, SEQ])).expect("a part");
+                batches.iter().flat_map(rows_of).collect()
+            };
+            let key = (part.file.path.clone(), part.file.crc);
+            all.extend_from_slice(self.0.entry(key).or_insert_with(read));
+        }
+        all.sort_unstable();
+        all
+    }
+}
+
+fn rows_of(events: &RecordBatch) -> Vec<(u64, i64)> {
+    let seqs = events[SEQ].as_primitive::<UInt64Type>().values();
+    let times = events[TIME].as_primitive::<TimestampMicrosecondType>();
+    seqs.iter()
+        .zip(times.values())
+        .map(|(s, t)| (*s, *t))
+        .collect()
+}
+
+/// Where a section lies.
+type Place = (Level, i64);
+/// A section by its file, the file's checksum and the offset in it.
+type At = (String, u32, u64);
+
+/// A reader of one rollup, which decodes each section once.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub(super) rollup: Rollup,
+    definition: Arc<Definition>,
+    /// By level.
+    columns: Vec<Vec<String>>,
+    sections: BTreeMap<At, Rc<Cells>>,
+    /// Which sections each place had when it was read last.
+    places: BTreeMap<Place, Vec<At>>,
+}
+
+impl Reader {
+    pub(super) fn new(rollup: Rollup, definition: Definition) -> Self {
+        let columns = rollup.levels.iter().map(|l| rollup.columns(*l)).collect();
+        Self {
+            rollup,
+            definition: Arc::new(definition),
+            columns,
+            sections: BTreeMap::new(),
+            places: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn name(&self) -> Name {
+        self.definition.name().clone()
+    }
+
+    pub(super) fn meta<'a>(&self, manifest: &'a Manifest) -> Option<&'a RollupMeta> {
+        let mut rollups = manifest.rollups.iter();
+        rollups.find(|r| &r.name == self.definition.name())
+    }
+
+    /// Reads every file again and compares it with its checksum; what is in it follows from that.
+    pub(super) fn look_at_files(&self, snapshot: &Snapshot) {
+        if let Some(meta) = self.meta(snapshot.manifest()) {
+            assert_eq!(meta.definition, self.definition.to_value());
+        }
+        for (file, _) in self.stored(snapshot.manifest()) {
+            snapshot.read(file).expect("a tile is there");
+        }
+    }
+
+    /// Reads anew which sections there are, and says which places have others than before.
+    pub(super) fn look(&mut self, snapshot: &Snapshot) -> BTreeSet<Place> {
+        let mut places: BTreeMap<Place, Vec<At>> = BTreeMap::new();
+        let mut sections = BTreeMap::new();
+        let mut tiles = BTreeMap::new();
+        for (file, section) in self.stored(snapshot.manifest()) {
+            let level = Level::from_name(&section.level).expect("a level");
+            let at = (file.path.clone(), file.crc, section.offset);
+            let place = places.entry((level, section.partition_us)).or_default();
+            place.push(at.clone());
+            let known = self.sections.remove(&at);
+            let cells = known.unwrap_or_else(|| {
+                let tile = self.open(&mut tiles, snapshot, file);
+                Rc::new(self.read(tile, section))
+            });
+            sections.insert(at, cells);
+        }
+        self.sections = sections;
+        let before = std::mem::replace(&mut self.places, places);
+        let names = before.keys().chain(self.places.keys());
+        names
+            .filter(|place| before.get(place) != self.places.get(place))
+            .copied()
+            .collect()
+    }
+
+    fn stored<'a>(&self, manifest: &'a Manifest) -> Vec<(&'a FileRef, &'a Section)> {
+        let Some(meta) = self.meta(manifest) else {
+            return Vec::new();
+        };
+        let files = manifest.tiles_of(meta.id).flat_map(|t| &t.files);
+        files
+            .flat_map(|f| f.sections.iter().map(|s| (&f.file, s)))
+            .collect()
+    }
+
+    /// Opens a file once.
+    fn open<'a, 'b>(
+        &self,
+        tiles: &'b mut BTreeMap<&'a str, TileFile>,
+        snapshot: &Snapshot,
+        file: &'a FileRef,
+    ) -> &'b TileFile {
+        tiles.entry(&file.path).or_insert_with(|| {
+            let bytes = snapshot.read(file).expect("a tile is there");
+            TileFile::open(Arc::clone(&self.definition), bytes).expect("a tile")
+        })
+    }
+
+    /// A section lies where its buckets belong.
+    fn read(&self, tile: &TileFile, section: &Section) -> Cells {
+        let all = Projection::all(&self.definition);
+        let cells = tile.read(section, &all, &Filter::ALL).expect("a section");
+        let level = Level::from_name(&section.level).expect("a level");
+        for bucket_us in &cells.bucket {
+            let place = self.rollup.calendar.place(level, *bucket_us);
+            assert_eq!(
+                place, section.partition_us,
+                "another partition: {level} {bucket_us}"
+            );
+        }
+        cells
+    }
+
+    /// What the `nth` level shows of some places; `look` was called before.
+    pub(super) fn rows(&self, snapshot: &Snapshot, nth: usize, of: &BTreeSet<i64>) -> Vec<Row> {
+        let level = self.rollup.levels[nth];
+        let places = of.iter().filter_map(|p| self.places.get(&(level, *p)));
+        let mut cells: Vec<Rc<Cells>> = places
+            .flatten()
+            .map(|at| Rc::clone(&self.sections[at]))
+            .collect();
+        cells.extend(self.in_memory(snapshot, level).into_iter().map(Rc::new));
+        let mut rows = self.finalised(nth, &cells);
+        rows.retain(|row| of.contains(&self.rollup.calendar.place(level, row.0)));
+        rows
+    }
+
+    /// What the `nth` level shows, every file read anew.
+    pub(super) fn all_rows(&self, snapshot: &Snapshot, nth: usize) -> Vec<Row> {
+        let level = self.rollup.levels[nth];
+        let (mut tiles, mut cells) = (BTreeMap::new(), Vec::new());
+        for (file, section) in self.stored(snapshot.manifest()) {
+            if section.level != level.as_str() {
+                continue;
+            }
+            let tile = self.open(&mut tiles, snapshot, file);
+            cells.push(Rc::new(self.read(tile, section)));
+        }
+        cells.extend(self.in_memory(snapshot, level).into_iter().map(Rc::new));
+        self.finalised(nth, &cells)
+    }
+
+    fn in_memory(&self, snapshot: &Snapshot, level: Level) -> Vec<Cells> {
+        let Some(meta) = self.meta(snapshot.manifest()) else {
+            return Vec::new();
+        };
+        let all = Projection::all(&self.definition);
+        let above = Filter {
+            from_us: meta.floor_us(level.as_str()),
+            ..Filter::ALL
+        };
+        chunk_cells(&self.definition, meta.id, snapshot)
+            .map(|set| {
+                let set = set.expect("cells");
+                set.level(level).expect("the level").filter(&above, &all)
+            })
+            .collect()
+    }
+
+    fn finalised(&self, nth: usize, cells: &[Rc<Cells>]) -> Vec<Row> {
+        let level = self.rollup.levels[nth];
+        let cells: Vec<&Cells> = cells.iter().map(Rc::as_ref).collect();
+        let merged = merge(&self.definition, level, &cells);
+        let names: Vec<&str> = self.columns[nth].iter().map(String::as_str).collect();
+        let batch = finalise(&self.definition, level, &merged, &names).expect("columns");
+        rows(&batch, self.rollup.by.len())
+    }
+}
+
+/// Bucket, key, and all other columns from the bucket's end on.
+fn rows(batch: &RecordBatch, keys: usize) -> Vec<Row> {
+    let columns: Vec<Vec<Value>> = batch.columns().iter().map(values).collect();
+    let row = |row: usize| {
+        let Value::Int(bucket_us) = columns[0][row] else {
+            panic!("a bucket has a beginning");
+        };
+        let key: Key = (0..keys)
+            .map(|k| key_value(batch.column(2 + k), row))
+            .collect();
+        let others = columns[1..2].iter().chain(&columns[2 + keys..]);
+        let values = others.map(|c| c[row].clone()).collect();
+        (bucket_us, key, Rc::new(values))
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+fn key_value(array: &ArrayRef, row: usize) -> KeyValue {
+    if array.is_null(row) {
+        return KeyValue::Null;
+    }
+    match array.data_type() {
+        DataType::Utf8 => KeyValue::Text(array.as_string::<i32>().value(row).to_owned()),
+        DataType::Int16 => KeyValue::Int(array.as_primitive::<Int16Type>().value(row).into()),
+        _ => KeyValue::Int(array.as_primitive::<Int64Type>().value(row)),
+    }
+}
+
+fn values(array: &ArrayRef) -> Vec<Value> {
+    let value = |row| match array.data_type() {
+        _ if array.is_null(row) => Value::Null,
+        DataType::Int64 => Value::Int(array.as_primitive::<Int64Type>().value(row)),
+        DataType::Timestamp(..) => {
+            Value::Int(array.as_primitive::<TimestampMicrosecondType>().value(row))
+        }
+        DataType::Float64 => Value::Float(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Binary => Value::Bytes(array.as_binary::<i32>().value(row).to_vec()),
+        // A key: it is read apart.
+        _ => Value::Null,
+    };
+    (0..array.len()).map(value).collect()
+}

@@ -1,0 +1,310 @@
+//! A store on a disk and what must be there: steps are taken, crashes are survived.
+
+mod acts;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use storage::sim::{Image, Random, SimFs};
+use storage::{
+    Chunk, Clock, Config, Manifest, ManualClock, Name, Options, PartitionWidth, Snapshot, Store,
+    StreamConfig, StreamKind,
+};
+
+use super::counted::Row;
+use super::events::Fate;
+use super::oracle::Oracle;
+use super::rollups::{Rollup, config};
+use super::seen::{Parts, Raw, Reader};
+use super::steps::Step;
+use super::{STREAM, instants};
+use crate::calendar::Level;
+use crate::roller::Cascade;
+use crate::verify::{Sample, verify};
+
+const DATA: &str = "/data";
+/// No sync and no seal comes by itself within this.
+const NEVER_US: i64 = 1 << 50;
+/// Most recoveries have fewer operations of the disk than this.
+const RECOVERY: u64 = 32;
+
+/// What was done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) steps: u64,
+    pub(super) crashes: u64,
+    /// Operations of the disk.
+    pub(super) calls: u64,
+    /// Levels that were read and compared.
+    pub(super) reads: u64,
+    /// Rows of them.
+    pub(super) rows: u64,
+}
+
+/// A snapshot, and what every level of every rollup showed in it.
+struct Held(Arc<Snapshot>, Vec<Vec<Vec<Row>>>);
+
+pub(super) struct World {
+    pub(super) fs: SimFs,
+    pub(super) random: Random,
+    pub(super) done: Done,
+    /// Whether each step is told.
+    pub(super) tells: bool,
+    /// Whether there are steps with many events.
+    pub(super) crowded: bool,
+    clock: Arc<ManualClock>,
+    roller: Arc<Cascade>,
+    rollups: Vec<Rollup>,
+    store: Option<Store>,
+    oracle: Oracle,
+    readers: Vec<Reader>,
+    parts: Parts,
+    held: Option<Held>,
+    /// What was looked at last.
+    last: Option<(Arc<Manifest>, Vec<Arc<Chunk>>)>,
+}
+
+impl World {
+    /// An empty disk.
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let rollups = Rollup::some(&mut random);
+        let now_us = instants::beginning(&mut random, &rollups);
+        let width = match random.below(3) {
+            0 => Level::Day,
+            _ => Level::Month,
+        };
+        let roller = Cascade::new(config(&rollups)).expect("a configuration");
+        let stream = Name::new(STREAM).expect("a name");
+        let definitions = roller.missing(&stream, StreamKind::Access, &[]);
+        let definitions = definitions.expect("definitions");
+        let reader = |rollup: &Rollup| {
+            let definition = definitions
+                .iter()
+                .find(|d| d.name().as_str() == rollup.name);
+            Reader::new(rollup.clone(), definition.expect("is there").clone())
+        };
+        Self {
+            fs: SimFs::new(),
+            done: Done::default(),
+            tells: false,
+            crowded: random.below(8) == 0,
+            random,
+            clock: Arc::new(ManualClock::at(now_us)),
+            roller: Arc::new(roller),
+            readers: rollups.iter().map(reader).collect(),
+            oracle: Oracle::new(rollups.clone(), width),
+            rollups,
+            store: None,
+            parts: Parts::default(),
+            held: None,
+            last: None,
+        }
+    }
+
+    fn options(&self) -> Options {
+        let partition = match self.oracle.width {
+            Level::Day => PartitionWidth::Day,
+            _ => PartitionWidth::Month,
+        };
+        let stream = StreamConfig {
+            partition: Some(partition),
+            order_by: None,
+        };
+        let streams = [(Name::new(STREAM).expect("a name"), stream)];
+        Options {
+            fs: Arc::new(self.fs.clone()),
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            roller: Arc::clone(&self.roller) as _,
+            config: Config {
+                lag_us: NEVER_US,
+                memtable_bytes_max: 1 << 30,
+                sync_interval_ms: 3_600_000,
+                tends: false,
+                streams: streams.into_iter().collect(),
+            },
+            on_poison: None,
+        }
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("it is open")
+    }
+
+    fn now_us(&self) -> i64 {
+        self.clock.now_us()
+    }
+
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.tells {
+            println!("{} calls: {}", self.fs.operations(), what());
+        }
+    }
+
+    /// An error must come from the disk that has stopped.
+    fn excuse(&self, error: &storage::Error) {
+        assert!(self.fs.halted(), "without a fault: {error}");
+    }
+
+    /// Opens the store and settles what is there, unless the disk stops meanwhile.
+    fn open(&mut self, power: bool) -> storage::Result<()> {
+        self.store = Some(Store::open(Path::new(DATA), self.options())?);
+        if self.fs.halted() {
+            return Ok(());
+        }
+        let snapshot = self.store().snapshot();
+        let raw = Raw::of(&snapshot, &self.readers);
+        self.readers.iter().for_each(|r| r.look_at_files(&snapshot));
+        self.last = None;
+        self.oracle
+            .reopened(&raw, &self.parts.read(&snapshot), power);
+        self.tell(|| {
+            format!(
+                "opened: sealed {}, {} in memory",
+                raw.sealed_seq,
+                raw.memory.len()
+            )
+        });
+        self.compare();
+        Ok(())
+    }
+
+    /// Every level shows what it must. What has not changed on either side is not read again.
+    fn compare(&mut self) {
+        let snapshot = self.store().snapshot();
+        let chunks = snapshot.chunks(STREAM);
+        let same = self.last.as_ref().map(|(manifest, before)| {
+            let pairs = || before.iter().zip(chunks);
+            let same = before.len() == chunks.len() && pairs().all(|(a, b)| Arc::ptr_eq(a, b));
+            (Arc::ptr_eq(manifest, snapshot.manifest()), same)
+        });
+        let (same_manifest, same_memory) = same.unwrap_or((false, false));
+        if !same_memory {
+            self.oracle.memory_changed();
+        }
+        for (reader, counted) in self.readers.iter_mut().zip(&mut self.oracle.rollups) {
+            if !same_manifest {
+                for (level, place) in reader.look(&snapshot) {
+                    let counts = counted.levels.iter_mut().find(|c| c.level == level);
+                    counts.expect("a level of the rollup").changed.insert(place);
+                }
+            }
+            for nth in 0..counted.levels.len() {
+                if counted.levels[nth].changed.is_empty() {
+                    continue;
+                }
+                let wanted = counted.changed_rows(nth);
+                let changed = std::mem::take(&mut counted.levels[nth].changed);
+                let found = reader.rows(&snapshot, nth, &changed);
+                compare(&counted.rollup, nth, &found, &wanted);
+                self.done.reads += 1;
+                self.done.rows += wanted.len() as u64;
+            }
+        }
+        self.last = Some((Arc::clone(snapshot.manifest()), chunks.to_vec()));
+    }
+
+    fn look(&mut self) {
+        let raw = Raw::of(&self.store().snapshot(), &self.readers);
+        self.oracle.settle(&raw, false);
+        self.oracle.check_memory(&raw);
+        self.compare();
+    }
+
+    /// Ends the process, or the power with it.
+    pub(super) fn end(&mut self, image: Option<Image>) {
+        let fs = match image {
+            Some(image) => self.fs.crash(image),
+            None => self.fs.kill(),
+        };
+        (self.store, self.held) = (None, None);
+        self.done.calls += self.fs.operations();
+        self.fs = fs;
+        self.done.crashes += 1;
+        self.tell(|| format!("ended: {image:?}"));
+    }
+
+    /// Takes some steps, or fewer when the disk stops, looking after each.
+    pub(super) fn run(&mut self, steps: u64) {
+        for _ in 0..steps {
+            self.done.steps += 1;
+            if self.store.is_none() {
+                if let Err(error) = self.open(false) {
+                    self.excuse(&error);
+                }
+                if self.fs.halted() {
+                    return;
+                }
+            }
+            let step = super::steps::step(&mut self.random, self.crowded);
+            self.tell(|| format!("{step:?}"));
+            self.take(step);
+            if self.fs.halted() {
+                return;
+            }
+            if self.store.is_some() {
+                self.look();
+            }
+        }
+    }
+
+    /// Recovers, perhaps after a recovery that was cut short by another crash.
+    pub(super) fn recover(&mut self, mut power: bool) {
+        if self.random.below(4) == 0 {
+            self.fs.halt_at(self.random.below(RECOVERY));
+            let opened = self.open(power);
+            let done = opened.is_ok() && !self.fs.halted();
+            if let Err(error) = opened {
+                self.excuse(&error);
+            }
+            let image = self.image();
+            self.end(image);
+            power = image.is_some() || power && !done;
+        }
+        self.open(power).expect("opens after a crash");
+    }
+
+    /// What a user asks who believes no oracle: each rollup against its raw events and finer levels.
+    pub(super) fn verify(&self) {
+        let snapshot = self.store().snapshot();
+        for meta in &snapshot.manifest().rollups {
+            let found = verify(&snapshot, meta, Sample::ALL).expect("verifies");
+            assert_eq!(found.differences(), 0, "verify: {found:?}");
+        }
+    }
+
+    /// How the process ends: killed, or by a power cut.
+    pub(super) fn image(&mut self) -> Option<Image> {
+        match self.random.below(10) {
+            0..3 => None,
+            3 => Some(Image::Nothing),
+            4 => Some(Image::Everything),
+            5 => Some(Image::Zeros),
+            6 => Some(Image::NoNames),
+            _ => Some(Image::Seed(self.random.next_u64())),
+        }
+    }
+}
+
+/// What a level shows, and what it must.
+fn compare(rollup: &Rollup, nth: usize, found: &[Row], wanted: &[Row]) {
+    if found == wanted {
+        return;
+    }
+    let level = rollup.levels[nth];
+    let name = format!("{}.{level} in {}", rollup.name, rollup.calendar.zone);
+    for (found, wanted) in found.iter().zip(wanted) {
+        let at = (wanted.0, &wanted.1);
+        assert_eq!(
+            (found.0, &found.1),
+            at,
+            "{name}: another cell: left is there"
+        );
+        let columns = rollup.columns(level);
+        let columns = columns[1..2].iter().chain(&columns[2 + rollup.by.len()..]);
+        for ((found, wanted), column) in found.2.iter().zip(&*wanted.2).zip(columns) {
+            assert_eq!(found, wanted, "{name}: {column} at {at:?}: left is there");
+        }
+    }
+    panic!("{name}: {} cells, expected {}", found.len(), wanted.len());
+}

@@ -1,0 +1,203 @@
+//! What each step does to the store, and what it must answer.
+
+use storage::{Name, WriteConcern};
+
+use super::{Fate, Held, STREAM, Step, World, compare, instants};
+use crate::model::counted::Counted;
+use crate::model::events::event;
+use crate::model::oracle::Doing;
+use crate::testing::Event;
+
+const HOUR_US: i64 = 3_600_000_000;
+/// A batch's identity is kept this long.
+const KEPT_US: i64 = 24 * HOUR_US;
+/// Hosts of a crowd: more than a distinct count lists.
+const CROWD: u64 = 135;
+
+impl World {
+    /// Takes one step.
+    pub(super) fn take(&mut self, step: Step) {
+        match step {
+            Step::Write { events, keyed, j } => {
+                let events = (0..events).map(|_| self.event()).collect();
+                self.send(events, keyed, j);
+            }
+            Step::Crowd => {
+                let events = self.crowd();
+                self.send(events, false, true);
+            }
+            Step::Retry { j } => self.retry(j),
+            Step::Seal => {
+                let sealed = self.store().seal().map(|_| ());
+                self.durable_or_excused(sealed);
+            }
+            Step::Compact => {
+                if let Err(error) = self.store().compact_tiles() {
+                    self.excuse(&error);
+                }
+            }
+            Step::Retain => self.retain(),
+            Step::Drop => self.drop_partitions(),
+            Step::Rebuild => self.rebuild(),
+            Step::Hold => self.hold(),
+            Step::Pass => self.pass(),
+            Step::Close => {
+                self.held = None;
+                let store = self.store.take().expect("it is open");
+                let closed = store.close();
+                self.durable_or_excused(closed);
+            }
+        }
+    }
+
+    fn event(&mut self) -> Event {
+        let now_us = self.now_us();
+        let time = instants::instant(&mut self.random, &self.rollups, now_us);
+        event(&mut self.random, time)
+    }
+
+    fn crowd(&mut self) -> Vec<Event> {
+        let mut one = self.event();
+        // The same key each time, of events that most filters let pass.
+        (one.site, one.path, one.status) = (None, None, Some(500));
+        let from = self.random.below(3) * CROWD / 2;
+        let events = (0..CROWD).map(|nth| {
+            one.time += 1_000_000;
+            one.host = Some(format!("10.1.0.{}", from + nth));
+            one.clone()
+        });
+        events.collect()
+    }
+
+    fn send(&mut self, events: Vec<Event>, keyed: bool, j: bool) {
+        let now_us = self.now_us();
+        let which = self.oracle.sends(events, keyed, now_us);
+        self.write(which, j);
+    }
+
+    fn write(&mut self, which: usize, j: bool) {
+        let concern = match j {
+            true => WriteConcern::JOURNALED,
+            false => WriteConcern::ACKNOWLEDGED,
+        };
+        let batch = self.oracle.sent[which].build();
+        self.tell(|| format!("{:?}", self.oracle.sent[which]));
+        match self.store().write(batch, concern) {
+            Ok(ack) => self.oracle.acknowledged(which, &ack, j),
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    /// A batch that is there is known again; one that a power cut has taken is as new.
+    fn retry(&mut self, j: bool) {
+        let now_us = self.now_us();
+        let known = |nth: &usize| {
+            let sent = &self.oracle.sent[*nth];
+            let young = now_us - sent.received_us <= KEPT_US;
+            sent.keyed && (sent.fate == Fate::Gone || young)
+        };
+        let known: Vec<usize> = (0..self.oracle.sent.len()).filter(known).collect();
+        if known.is_empty() {
+            return;
+        }
+        let which = known[self.random.below(known.len() as u64) as usize];
+        let sent = &mut self.oracle.sent[which];
+        if sent.fate == Fate::Gone {
+            (sent.fate, sent.received_us) = (Fate::Unknown, now_us);
+        }
+        self.write(which, j);
+    }
+
+    fn durable_or_excused(&mut self, outcome: storage::Result<()>) {
+        match outcome {
+            Ok(()) => self.oracle.all_durable(),
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    fn retain(&mut self) {
+        let floors = self.oracle.floors(self.now_us());
+        let lost = self.oracle.lost_below(&floors);
+        self.oracle.doing = Doing::Retain(floors);
+        match self.store().retain_levels() {
+            Ok(events) => assert_eq!(events, lost, "events that levels have given up"),
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    /// A range of partitions around an event, or of none.
+    fn range(&mut self) -> (i64, i64) {
+        let time = self.event().time;
+        let start = self.oracle.partition(time);
+        let width = 1 + self.random.below(10) as i64;
+        (start, start + width * 24 * HOUR_US)
+    }
+
+    fn drop_partitions(&mut self) {
+        let stream = Name::new(STREAM).expect("a name");
+        let range = self.range();
+        if !self.store().snapshot().streams().contains_key(&stream) {
+            return;
+        }
+        let there = self.oracle.to_be_dropped(range);
+        self.oracle.doing = Doing::Drop(range);
+        match self.store().drop_partitions(&stream, range, false) {
+            Ok(report) => {
+                assert_eq!(report.events, there, "{report:?}");
+                self.oracle.all_durable();
+            }
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    fn rebuild(&mut self) {
+        let nth = self.random.below(self.readers.len() as u64) as usize;
+        let (range, name) = (self.range(), self.readers[nth].name());
+        let snapshot = self.store().snapshot();
+        if self.readers[nth].meta(snapshot.manifest()).is_none() {
+            return;
+        }
+        match self.store().rebuild(&name, range) {
+            Ok(report) => {
+                self.oracle.all_durable();
+                if !self.fs.halted() {
+                    self.look();
+                    self.oracle.check_rebuilt(nth, range, &report);
+                }
+            }
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    /// Takes a snapshot, or reads the one that was taken, every file anew: it has not changed.
+    fn hold(&mut self) {
+        let Some(Held(snapshot, wanted)) = self.held.take() else {
+            let wanted = |c: &mut Counted| (0..c.levels.len()).map(|nth| c.all_rows(nth)).collect();
+            let wanted = self.oracle.rollups.iter_mut().map(wanted).collect();
+            self.held = Some(Held(self.store().snapshot(), wanted));
+            return;
+        };
+        for (reader, wanted) in self.readers.iter().zip(&wanted) {
+            for (nth, wanted) in wanted.iter().enumerate() {
+                let found = reader.all_rows(&snapshot, nth);
+                compare(&reader.rollup, nth, &found, wanted);
+                self.done.reads += 1;
+                self.done.rows += wanted.len() as u64;
+            }
+        }
+        if self.random.below(2) == 0 {
+            self.held = Some(Held(snapshot, wanted));
+        }
+    }
+
+    /// Minutes, days, or some months.
+    fn pass(&mut self) {
+        let hours = match self.random.below(4) {
+            0 | 1 => 1,
+            2 => 24,
+            _ => 24 * 60,
+        };
+        let us = self.random.below((hours * HOUR_US).cast_unsigned());
+        self.clock.advance(us.cast_signed());
+    }
+}
