@@ -34,3 +34,6 @@ pub(crate) fn is(bug: Bug) -> bool {
 pub(crate) const fn is(_: Bug) -> bool {
     false
 }
+
+#[cfg(test)]
+mod tests;
