@@ -29,6 +29,7 @@ mod import;
 mod injection;
 mod kill;
 mod oracle;
+mod other;
 mod page;
 mod partition;
 mod reader;
