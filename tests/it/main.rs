@@ -32,6 +32,7 @@ mod injection;
 mod kill;
 mod levels;
 mod oracle;
+mod other;
 mod page;
 mod partition;
 mod reader;

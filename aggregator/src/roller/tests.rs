@@ -147,6 +147,43 @@ fn a_changed_definition_is_an_error_that_says_what_differs() {
 }
 
 #[test]
+fn a_rollup_from_before_the_limit_goes_on_without() {
+    let pages = |limit: Option<u64>| {
+        let mut table = json!({ "stream": "events", "by": ["path"], "levels": ["hour"], "measures": { "hits": "count" } });
+        if let Some(limit) = limit {
+            table["max_keys"] = limit.into();
+        }
+        cascade_of(json!({ "rollups": { "pages": table } }))
+    };
+    let kind = StreamKind::Access;
+    let mut existing = Vec::new();
+    create(&pages(None), "events", kind, &mut existing);
+    let limited = existing.clone();
+    // As it was stored before.
+    let form = &mut existing[0].definition;
+    form["version"] = json!(1);
+    form["levels"] = json!(["hour"]);
+    form.as_object_mut().expect("a form").remove("max_keys");
+    let asked = |limit, existing: &[RollupMeta]| {
+        let asked = pages(limit).rollups_for(&name("events"), kind, existing);
+        asked.map_err(|e| e.to_string())
+    };
+    assert_eq!(asked(None, &existing).expect("nothing new"), []);
+    let error = asked(Some(9), &existing).expect_err("a difference");
+    assert!(
+        error.contains("max_keys is null there and 9 here"),
+        "{error}"
+    );
+    assert_eq!(asked(None, &limited).expect("nothing new"), []);
+    assert_eq!(asked(Some(100_000), &limited).expect("the same"), []);
+    let error = asked(Some(9), &limited).expect_err("a difference");
+    assert!(
+        error.contains("max_keys is 100000 there and 9 here"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_wrong_configuration_is_refused_at_once() {
     for config in [
         json!({ "rollups": { "Pages": { "stream": "events", "measures": { "hits": "count" } } } }),
