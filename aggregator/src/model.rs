@@ -51,7 +51,7 @@ fn live(world: &mut World) {
         world.recover(image.is_some());
     }
     // It reads every part again and again.
-    if world.random.below(8) == 0 {
+    if world.random.below(16) == 0 {
         world.verify();
     }
 }

@@ -34,11 +34,21 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
     match bug {
         Bug::TotalsNotDeltas => &["without a fault: /data/manifest is corrupt"],
         Bug::OpenEnds => &[": left is there", "cells, expected"],
-        Bug::ServerLocal => &["another cell", "bucket_end at", "another partition"],
-        Bug::MonthOffByOne => &[".month in", ".year in", "another partition"],
+        Bug::ServerLocal => &[
+            "another cell",
+            "bucket_end at",
+            "another partition",
+            "floors",
+        ],
+        Bug::MonthOffByOne => &[".month in", ".year in", "another partition", "floors"],
         Bug::FloatSums => &["bytes at", "average at", "size_sum at", "size_mean at"],
         Bug::OtherPerSeal => &["another cell", "hits at", "cells, expected"],
-        Bug::SketchOrder => &["visitors_state at", "victims_state at", "visitors at"],
+        Bug::SketchOrder => &[
+            "visitors_state at",
+            "victims_state at",
+            "visitors at",
+            "victims at",
+        ],
     }
 }
 
