@@ -30,7 +30,7 @@ fn compact(context: &Context) -> Result<ExitCode> {
         }
         Place::Data(data) => {
             let store = wiring::open_store(data, &context.config)?;
-            let report = store.compact_tiles()?;
+            let report = store.compact_tiles(true)?;
             store.close()?;
             report
         }

@@ -107,7 +107,7 @@ pub(super) async fn verify(
 /// `POST /api/v1/rollups/compact`: merges tiles until nothing is left to merge.
 pub(super) async fn compact(State(app): State<Arc<App>>) -> Response {
     let store = Arc::clone(&app.store);
-    work(move || store.compact_tiles()).await
+    work(move || store.compact_tiles(true)).await
 }
 
 /// `POST /api/v1/rollups/{name}/rebuild?from=&to=`.

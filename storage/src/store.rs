@@ -354,13 +354,14 @@ impl Store {
         drop::drop_partitions(&self.shared, stream, (from_us, to_us), dry)
     }
 
-    /// Merges sections of tiles until nothing is left to merge. The store does so by itself, little
-    /// by little; this does not wait for partitions to become quiet.
+    /// Merges sections of tiles until nothing is left to merge, as the store does by itself. `quiet`
+    /// takes every time partition for one to which nothing will be added: then fewer sections stay,
+    /// and what is added after all costs more.
     ///
     /// # Errors
     /// Why it could not; what was not merged stays as it is.
-    pub fn compact_tiles(&self) -> Result<CompactReport> {
-        compact::compact(&self.shared, &|_| true)
+    pub fn compact_tiles(&self, quiet: bool) -> Result<CompactReport> {
+        compact::compact(&self.shared, &|_| quiet)
     }
 
     /// Gives up what the retention of the rollups' levels says, as the store does by itself. Returns

@@ -19,7 +19,9 @@ pub(super) enum Step {
     },
     Seal,
     /// Tiles are compacted until nothing is left to merge.
-    Compact,
+    Compact {
+        quiet: bool,
+    },
     /// Levels give up what their retention says.
     Retain,
     /// Raw partitions are dropped.
@@ -45,7 +47,9 @@ pub(super) fn step(random: &mut Random, crowded: bool) -> Step {
         },
         15..18 => Step::Retry { j },
         18..24 => Step::Seal,
-        24..27 => Step::Compact,
+        24..27 => Step::Compact {
+            quiet: random.below(2) == 0,
+        },
         27..29 => Step::Retain,
         29 | 30 => Step::Drop,
         31 => Step::Rebuild,

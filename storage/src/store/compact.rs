@@ -8,15 +8,17 @@
 //!   bounded whatever the history.
 //! * A cell is merged again only with sections that hold at least as much together as its own (a
 //!   quarter, once the partition is quiet): its rewrites grow with the logarithm of the history.
+//! * A section that is left in a file of which most was given up moves into a file of its own, once
+//!   its partition is quiet; there is nothing else in that file, so it moves once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Shared, seal};
 use crate::error::{Error, Result};
 use crate::file::FileRef;
-use crate::manifest::{Manifest, SectionKey};
+use crate::manifest::{Manifest, SectionKey, TileFile};
 use crate::rolling::{Merge, RollupMeta, Section};
 use crate::snapshot::Snapshot;
 
@@ -77,9 +79,12 @@ pub(super) fn choose<'a>(
 ) -> Option<(&'a RollupMeta, Vec<Merge<'a>>)> {
     for rollup in &manifest.rollups {
         let (mut merges, mut cells) = (Vec::new(), 0);
+        let wasted = wasted(manifest, rollup);
         for ((level, partition_us), sections) in by_place(manifest, rollup) {
             let is_quiet = quiet((rollup.id, level, partition_us));
-            let Some(sections) = alike(sections, is_quiet) else {
+            let left = |(file, _): &&Placed<'_>| is_quiet && wasted.contains(&*file.path);
+            let left = sections.iter().find(left).map(|section| vec![*section]);
+            let Some(sections) = alike(sections, is_quiet).or(left) else {
                 continue;
             };
             cells += sections.iter().map(|(_, s)| s.cells).sum::<u64>();
@@ -97,6 +102,20 @@ pub(super) fn choose<'a>(
         }
     }
     None
+}
+
+/// The files of a rollup of which more than half lies behind their first section and was given up.
+fn wasted<'a>(manifest: &'a Manifest, rollup: &RollupMeta) -> BTreeSet<&'a str> {
+    let files = manifest.tiles_of(rollup.id).flat_map(|t| &t.files);
+    let given_up = |f: &TileFile| {
+        let first = f.sections.iter().map(|s| s.offset).min().unwrap_or(0);
+        let kept: u64 = f.sections.iter().map(|s| s.len).sum();
+        f.file.len.saturating_sub(first + kept)
+    };
+    files
+        .filter(|f| given_up(f) * 2 > f.file.len)
+        .map(|f| f.file.path.as_str())
+        .collect()
 }
 
 /// Sections of like size, the smallest first: each at most as large as those before it together (or

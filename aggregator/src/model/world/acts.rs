@@ -31,8 +31,8 @@ impl World {
                 let sealed = self.store().seal().map(|_| ());
                 self.durable_or_excused(sealed);
             }
-            Step::Compact => {
-                if let Err(error) = self.store().compact_tiles() {
+            Step::Compact { quiet } => {
+                if let Err(error) = self.store().compact_tiles(quiet) {
                     self.excuse(&error);
                 }
             }

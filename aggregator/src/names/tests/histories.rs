@@ -181,7 +181,7 @@ fn run(seed: u64, steps: usize, drops: bool) {
             }
             8..=11 => history.seal(),
             12 => {
-                history.store().compact_tiles().expect("is compacted");
+                history.store().compact_tiles(true).expect("is compacted");
             }
             13 => history.open(&tables),
             14 => history.rebuild(),

@@ -1,7 +1,8 @@
 //! Which sections are merged: few stay, each cell is rewritten seldom, and no merge is large.
 
 use super::*;
-use crate::manifest::TileFile;
+use crate::manifest::TileMeta;
+use crate::model::Name;
 
 fn file(id: u64) -> FileRef {
     FileRef {
@@ -101,4 +102,72 @@ fn over_ten_thousand_seals_few_sections_stay_and_cells_are_rewritten_seldom() {
         println!("{seal} cells a seal: {ratio:.2} times written again, {most} sections at most");
         assert!(ratio < ratio_max && most <= 24, "{seal}: {ratio}, {most}");
     }
+}
+
+/// A store whose one rollup has these files: each the lengths of its sections, those that were given
+/// up among them.
+fn manifest(files: &[&[(u64, bool)]]) -> Manifest {
+    let mut manifest = Manifest::new("0123456789abcdef0123456789abcdef".into(), 0);
+    let name = |name| Name::new(name).expect("a name");
+    manifest.rollups.push(RollupMeta {
+        id: 1,
+        name: name("stats"),
+        stream: name("events"),
+        definition: serde_json::Value::Null,
+        levels: vec!["hour".into()],
+        first_seq: 0,
+        created_us: 0,
+        floors: BTreeMap::new(),
+    });
+    let files = (1..).zip(files).map(|(id, sections)| {
+        let (mut end, mut kept) = (50, Vec::new());
+        for (nth, (len, is_kept)) in (0..).zip(*sections) {
+            let placed = Section {
+                partition_us: id * 10 + nth,
+                offset: end,
+                len: *len,
+                ..section(*len)
+            };
+            end += len;
+            kept.extend(is_kept.then_some(placed));
+        }
+        let file = FileRef {
+            len: end,
+            ..file(id as u64)
+        };
+        TileFile {
+            file,
+            sections: kept,
+        }
+    });
+    manifest.tiles.push(TileMeta {
+        rollup: 1,
+        first_seq: 0,
+        cutoff: 1,
+        events: 0,
+        files: files.collect(),
+        dropped: BTreeMap::new(),
+    });
+    manifest
+}
+
+#[test]
+fn what_is_left_in_a_file_that_was_mostly_given_up_moves_out_once() {
+    let chosen = |manifest: &Manifest, is_quiet: bool| -> Vec<i64> {
+        let quiet = |_: Place<'_>| is_quiet;
+        let merges = choose(manifest, &quiet).map(|(_, merges)| merges);
+        merges
+            .unwrap_or_default()
+            .iter()
+            .map(|m| m.partition_us)
+            .collect()
+    };
+    let mostly = [(100, true), (300, false), (300, false)];
+    let hardly = [(300, true), (100, false), (300, true)];
+    let alone = [(100, true)];
+    let all = manifest(&[&mostly, &hardly, &alone]);
+    assert_eq!(chosen(&all, true), [10]);
+    assert!(chosen(&all, false).is_empty(), "not while it is written to");
+    // Files of their own are left where they are.
+    assert!(chosen(&manifest(&[&alone, &alone]), true).is_empty());
 }

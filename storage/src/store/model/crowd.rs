@@ -100,7 +100,7 @@ fn many_writers_seals_and_readers_get_along() {
             while !done.load(Ordering::SeqCst) {
                 let sealed = store.seal().expect("seals").events > 0;
                 seals.fetch_add(sealed.into(), Ordering::SeqCst);
-                store.compact_tiles().expect("compacts");
+                store.compact_tiles(true).expect("compacts");
             }
         });
         for writer in writers {

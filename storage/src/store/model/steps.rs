@@ -41,7 +41,9 @@ pub(super) enum Step {
     Sync,
     Seal,
     /// Tiles are compacted until nothing is left to merge.
-    Compact,
+    Compact {
+        quiet: bool,
+    },
     /// The fine level gives up what is older than a day.
     Retain,
     /// Rollups are made again, from one day to before another.
@@ -90,7 +92,7 @@ pub(super) fn step(random: &mut Random) -> Step {
         25..27 => Step::Sync,
         27..31 => Step::Seal,
         31 | 32 => Step::Read,
-        33 | 34 => Step::Compact,
+        33 | 34 => Step::Compact { quiet: !j },
         35 => Step::Retain,
         36 => {
             let from = random.below(4) as i64 - 2;
@@ -139,7 +141,7 @@ pub(super) fn short_script() -> Vec<Step> {
         Step::Retry { times: 3, seed: 5 },
         Step::Seal,
         Step::Retain,
-        Step::Compact,
+        Step::Compact { quiet: true },
         Step::Rebuild { days },
         Step::Burst {
             batches: 3,

@@ -48,7 +48,7 @@ impl World {
                 self.promised(synced.map(|_| ()));
             }
             Step::Seal => self.seal(),
-            Step::Compact => self.compact(),
+            Step::Compact { quiet } => self.compact(quiet),
             Step::Retain => self.retain(),
             Step::Rebuild { days } => self.rebuild(days),
             Step::Read => self.read(),
@@ -205,9 +205,9 @@ impl World {
         self.promised(sealed.map(|_| ()));
     }
 
-    fn compact(&mut self) {
+    fn compact(&mut self, quiet: bool) {
         self.moment();
-        if let Err(error) = self.store().compact_tiles() {
+        if let Err(error) = self.store().compact_tiles(quiet) {
             self.excuse(&error);
         }
     }
