@@ -21,7 +21,7 @@ use std::collections::HashSet;
 
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use storage::{ColumnType, Name, RollupMeta, StreamKind};
 
 use crate::calendar::{Calendar, Level, WeekStart};
@@ -30,12 +30,7 @@ use crate::expression::Condition;
 use crate::seeded::{self, Bug};
 use crate::state::Layout;
 use component::components_of;
-use form::{Form, measure_value};
-
-/// The newest version of the canonical form; a reader refuses a newer one. A definition has the
-/// version that first knew what it uses: 2 brought filters, the variance and expressions as keys, 3
-/// the number of keys that keep their name.
-const FORM: u64 = 3;
+use form::{FORM, Form};
 
 /// Keys of a day that keep their name, when nothing else is said.
 pub(crate) const MAX_KEYS: u64 = 100_000;
@@ -284,32 +279,7 @@ impl Definition {
 
     /// The canonical form.
     pub fn to_value(&self) -> Value {
-        let measures: Vec<Value> = self.measures.iter().map(measure_value).collect();
-        let mut value = json!({
-            "version": self.form(),
-            "by": self.by,
-            "levels": self.levels,
-            "timezone": self.timezone.name(),
-            "week": self.week,
-            "measures": measures,
-        });
-        if let Some(max_keys) = self.max_keys {
-            value["max_keys"] = max_keys.into();
-        }
-        value
-    }
-
-    /// The first version of the canonical form that knows all it uses.
-    fn form(&self) -> u64 {
-        let is_new = |m: &Measure| m.filter.is_some() || matches!(m.kind, MeasureKind::Variance(_));
-        let is_made = |key: &Key| key.expr.is_some();
-        if self.max_keys.is_some() {
-            FORM
-        } else if self.measures.iter().any(is_new) || self.by.iter().any(is_made) {
-            2
-        } else {
-            1
-        }
+        form::value(self)
     }
 
     /// The rollup's name, the schema of its level tables.

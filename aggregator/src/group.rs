@@ -14,6 +14,11 @@ impl Grouping {
         self.offsets.len() - 1
     }
 
+    /// The items of one group.
+    pub(crate) fn items(&self, group: usize) -> &[u32] {
+        &self.order[self.offsets[group] as usize..self.offsets[group + 1] as usize]
+    }
+
     /// The items of each group.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
         self.offsets

@@ -103,42 +103,45 @@ pub(crate) fn fold(
     }
     let other = tuples.other();
     let (days, starts) = bucket_ranks(times, calendar, Level::Day);
-    let by_day = group(&days, &tuples.ids, starts.len(), tuples.len());
-    // The first event of each key of each day, day by day.
-    let firsts: Vec<usize> = by_day.firsts().collect();
-    let groups: Vec<usize> = (0..firsts.len()).collect();
+    // The events of each key of each day, day by day.
+    let groups = group(&days, &tuples.ids, starts.len(), tuples.len());
+    let firsts: Vec<usize> = groups.firsts().collect();
+    let all: Vec<usize> = (0..groups.len()).collect();
     let encoder = Encoder::new(definition);
-    for same_day in groups.chunk_by(|a, b| days[firsts[*a]] == days[firsts[*b]]) {
+    for same_day in all.chunk_by(|a, b| days[firsts[*a]] == days[firsts[*b]]) {
         let day_us = starts[days[firsts[same_day[0]]] as usize];
-        let own = |group: &usize| tuples.ids[firsts[*group]] != other;
-        let mut keys: Vec<usize> = same_day.iter().copied().filter(own).collect();
-        if names
-            .at_most((day_us, day_us))
-            .saturating_add(keys.len() as u64)
-            <= max_keys
-        {
+        let key = |group: &usize| tuples.ids[firsts[*group]];
+        let mut own: Vec<usize> = same_day.to_vec();
+        own.retain(|group| key(group) != other);
+        let at_most = names.at_most((day_us, day_us));
+        if at_most.saturating_add(own.len() as u64) <= max_keys {
             continue;
         }
-        keys.sort_unstable_by_key(|group| firsts[*group]);
-        let ids: Vec<u32> = keys.iter().map(|g| tuples.ids[firsts[*g]]).collect();
-        let rows = encoder.rows(&tuples.arrays(&ids)?)?;
-        let named = names.of(day_us)?;
-        let mut left = max_keys.saturating_sub(named.len() as u64);
-        for (group, row) in keys.into_iter().zip(&rows) {
-            if named.contains(row.as_ref()) {
-                continue;
-            }
-            if left > 0 {
-                left -= 1;
-                continue;
-            }
-            let (from, to) = (by_day.offsets[group], by_day.offsets[group + 1]);
-            for event in &by_day.order[from as usize..to as usize] {
+        own.sort_unstable_by_key(|group| firsts[*group]);
+        let keys: Vec<u32> = own.iter().map(key).collect();
+        let rows = encoder.rows(&tuples.arrays(&keys)?)?;
+        for nth in nameless(&rows, names.of(day_us)?, max_keys) {
+            for event in groups.items(own[nth]) {
                 tuples.ids[*event as usize] = other;
             }
         }
     }
     Ok(())
+}
+
+/// Which keys of a day have no name and get none: those that come when no name is left.
+fn nameless<'a>(
+    keys: &'a Rows,
+    named: &'a Named,
+    max_keys: u64,
+) -> impl Iterator<Item = usize> + 'a {
+    let left = max_keys.saturating_sub(named.len() as u64);
+    let left = usize::try_from(left).unwrap_or(usize::MAX);
+    let new = keys
+        .iter()
+        .enumerate()
+        .filter(|(_, key)| !named.contains(key.as_ref()));
+    new.skip(left).map(|(nth, _)| nth)
 }
 
 #[cfg(test)]

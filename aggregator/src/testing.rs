@@ -2,7 +2,7 @@
 
 mod names;
 
-pub(crate) use names::{counted_under, other};
+pub(crate) use names::{counted_under, other, without_limit};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -130,20 +130,6 @@ pub(crate) fn default_definitions() -> Vec<Definition> {
         &[],
     )
     .expect("definitions")
-}
-
-/// A definition as it was before there was a limit on the number of keys.
-pub(crate) fn without_limit(definition: Definition) -> Definition {
-    Definition::new(
-        definition.name().clone(),
-        definition.stream().clone(),
-        definition.by().to_vec(),
-        definition.levels().to_vec(),
-        definition.timezone(),
-        definition.week(),
-        definition.measures().to_vec(),
-    )
-    .expect("a definition")
 }
 
 /// A definition from its table in JSON, for an access stream.

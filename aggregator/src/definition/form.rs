@@ -3,10 +3,15 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Key, Measure, MeasureKind, Number};
+use super::{Definition, Key, Measure, MeasureKind, Number};
 use crate::calendar::{Level, WeekStart};
 use crate::expression::Condition;
 use crate::state::Layout;
+
+/// The newest version of the canonical form; a reader refuses a newer one. A definition has the
+/// version that first knew what it uses: 2 brought filters, the variance and expressions as keys, 3
+/// the number of keys that keep their name.
+pub(super) const FORM: u64 = 3;
 
 /// The canonical form as serde reads it.
 #[derive(Deserialize)]
@@ -83,8 +88,38 @@ impl MeasureForm {
     }
 }
 
+/// The canonical form.
+pub(super) fn value(definition: &Definition) -> Value {
+    let measures: Vec<Value> = definition.measures.iter().map(measure_value).collect();
+    let mut value = json!({
+        "version": version(definition),
+        "by": definition.by,
+        "levels": definition.levels,
+        "timezone": definition.timezone.name(),
+        "week": definition.week,
+        "measures": measures,
+    });
+    if let Some(max_keys) = definition.max_keys {
+        value["max_keys"] = max_keys.into();
+    }
+    value
+}
+
+/// The first version that knows all that a definition uses.
+fn version(definition: &Definition) -> u64 {
+    let is_new = |m: &Measure| m.filter.is_some() || matches!(m.kind, MeasureKind::Variance(_));
+    let is_made = |key: &Key| key.expr.is_some();
+    if definition.max_keys.is_some() {
+        FORM
+    } else if definition.measures.iter().any(is_new) || definition.by.iter().any(is_made) {
+        2
+    } else {
+        1
+    }
+}
+
 /// A measure's canonical form.
-pub(super) fn measure_value(measure: &Measure) -> Value {
+fn measure_value(measure: &Measure) -> Value {
     let (name, kind, from) = (&measure.name, measure.kind.label().0, measure.from);
     let mut value = match &measure.kind {
         MeasureKind::Count => json!({ "name": name, "kind": kind, "from": from }),

@@ -1,6 +1,7 @@
 use super::*;
 use crate::table::RollupTable;
 use crate::testing::{default_definitions, filtered, keyed, without_limit};
+use serde_json::json;
 
 fn resolve(table: Value, kind: StreamKind) -> Result<Definition> {
     let table: RollupTable =

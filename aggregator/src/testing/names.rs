@@ -42,3 +42,17 @@ pub(crate) fn other(definition: &Definition) -> Vec<KeyValue> {
     };
     definition.by().iter().map(|k| column(k.key_type)).collect()
 }
+
+/// A definition as it was before there was a limit on the number of keys.
+pub(crate) fn without_limit(definition: Definition) -> Definition {
+    Definition::new(
+        definition.name().clone(),
+        definition.stream().clone(),
+        definition.by().to_vec(),
+        definition.levels().to_vec(),
+        definition.timezone(),
+        definition.week(),
+        definition.measures().to_vec(),
+    )
+    .expect("a definition")
+}
