@@ -52,11 +52,13 @@ mod file;
 mod head;
 mod merge;
 mod read;
+mod sizes;
 mod stream;
 mod write;
 
 pub use file::TileFile;
 pub use merge::merge_sections;
+pub use sizes::SectionSizes;
 
 use std::ops::Range;
 
