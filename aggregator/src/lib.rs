@@ -45,5 +45,5 @@ pub use expression::{Condition, Expression};
 pub use read::{Comparison, Difference, column_entry_level, columns, compare, finalise, merge};
 pub use roller::{Cascade, Config};
 pub use table::RollupTable;
-pub use tile::{TileFile, encode, merge_sections};
+pub use tile::{SectionSizes, TileFile, encode, merge_sections};
 pub use verify::{Against, LevelVerification, Sample, Verification, verify};

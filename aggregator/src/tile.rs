@@ -53,11 +53,13 @@ mod head;
 mod index;
 mod merge;
 mod read;
+mod sizes;
 mod stream;
 mod write;
 
 pub use file::TileFile;
 pub use merge::merge_sections;
+pub use sizes::SectionSizes;
 
 use std::ops::Range;
 

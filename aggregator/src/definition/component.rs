@@ -1,5 +1,7 @@
 //! What measures are made of: the states that cells hold, each once per field and filter.
 
+use std::fmt;
+
 use super::{Measure, MeasureKind, Number};
 use crate::calendar::Level;
 use crate::expression::Condition;
@@ -31,6 +33,19 @@ pub(crate) enum Component {
         filter: Option<Condition>,
         from: Level,
     },
+}
+
+impl fmt::Display for Component {
+    /// What it counts, for accounts of bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count { .. } => f.write_str("count"),
+            Self::Numeric { field, .. } => write!(f, "sum({})", field.field),
+            Self::Squares { .. } => f.write_str("squares"),
+            Self::Histogram { .. } => f.write_str("histogram"),
+            Self::Distinct { field, .. } => write!(f, "distinct({field})"),
+        }
+    }
 }
 
 impl Component {

@@ -108,15 +108,7 @@ impl TileFile {
         projection: &Projection,
         filter: &Filter,
     ) -> Result<Cells> {
-        let at = usize::try_from(section.offset).unwrap_or(usize::MAX);
-        let Some(level) =
-            Level::from_name(&section.level).filter(|l| self.definition.levels().contains(l))
-        else {
-            return Err(Error::corrupt(
-                at,
-                format!("the rollup has no level {:?}", section.level),
-            ));
-        };
+        let (level, at) = self.level_of(section)?;
         let mut cells = Cells::empty(&self.definition, level, projection);
         if section.bucket_max_us < filter.from_us || section.bucket_min_us >= filter.to_us {
             return Ok(cells);
@@ -161,6 +153,15 @@ impl TileFile {
             .map(|_| ())
     }
 
+    /// The level of a section, and where it lies.
+    pub(super) fn level_of(&self, section: &Section) -> Result<(Level, usize)> {
+        let at = usize::try_from(section.offset).unwrap_or(usize::MAX);
+        let level = Level::from_name(&section.level);
+        let level = level.filter(|l| self.definition.levels().contains(l));
+        let unknown = || Error::corrupt(at, format!("the rollup has no level {:?}", section.level));
+        Ok((level.ok_or_else(unknown)?, at))
+    }
+
     /// The components asked for, and the numbers that they need.
     fn wanted(&self, projection: &Projection) -> Vec<bool> {
         let mut wanted = projection.components.clone();
@@ -201,8 +202,13 @@ impl TileFile {
         read(reader, section, outer.offset(), self.bytes.len())
     }
 
+    /// The file's length, bytes.
+    pub(super) fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The bytes behind a checksum.
-    fn checked(&self, range: Range<usize>) -> Result<&[u8]> {
+    pub(super) fn checked(&self, range: Range<usize>) -> Result<&[u8]> {
         let mut reader = Reader::new(&self.bytes[range.clone()], range.start);
         let crc = reader.u32()?;
         let block = reader.take(reader.left())?;

@@ -362,3 +362,43 @@ fn a_tile_of_another_definition_is_refused() {
     assert!(open(traffic, &image.bytes).is_err());
     assert!(open(stats, &[]).is_err());
 }
+
+/// Every byte of a file is told once, in files of several blocks and with blocks that sections share.
+#[test]
+fn the_sizes_of_its_parts_are_the_file() {
+    // The week, month and year of one day share their blocks.
+    let day = events(&mut Random(22), 2_500, 1, 30, 900);
+    for (all, block_cells) in [(&day, BLOCK_CELLS_MAX), (&sample(), 100)] {
+        for definition in every_kind() {
+            let (image, file) = in_blocks(&definition, all, block_cells);
+            let (keys, coupons) = file.dictionary_sizes();
+            let mut told = file.keys_at.start as u64 + keys + coupons;
+            for section in &image.sections {
+                let sizes = file.sizes(section).expect("whole");
+                let states: u64 = sizes.states.iter().map(|(_, bytes)| bytes).sum();
+                let sum = sizes.head + sizes.shape + sizes.counts + states + sizes.frame;
+                assert_eq!(sum, section.len, "{} {section:?}", definition.name());
+                told += sum;
+            }
+            assert_eq!(told, image.bytes.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn the_sizes_name_the_states_of_a_level() {
+    let definition = &default_definitions()[0];
+    let (image, file) = tile(definition, &sample());
+    let names = |level| -> Vec<String> {
+        let sizes = file.sizes(sections(&image, level)[0]).expect("whole");
+        let all = sizes.states.iter();
+        assert!(all.clone().all(|(_, bytes)| *bytes > 0));
+        assert!(sizes.shape > 0 && sizes.counts > 0);
+        all.map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(names(Level::Minute), ["sum(response_size)"]);
+    assert_eq!(
+        names(Level::Hour),
+        ["sum(response_size)", "histogram", "distinct(host)"]
+    );
+}

@@ -1,0 +1,90 @@
+//! What the parts of a tile file take: the accounts behind a rollup's bytes per cell.
+
+use super::by_key;
+use super::file::TileFile;
+use super::head::Block;
+use super::stream::Unpacker;
+use crate::bytes_io::Reader;
+use crate::calendar::Level;
+use crate::definition::Component;
+use crate::error::Result;
+use storage::Section;
+
+/// Bytes of one section by what they say. Together they are the section's length; blocks that an
+/// earlier section wrote are counted there alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SectionSizes {
+    /// The head: buckets and places of blocks.
+    pub head: u64,
+    /// Which buckets and keys the cells have.
+    pub shape: u64,
+    /// Events of each cell.
+    pub counts: u64,
+    /// States, in the order in which the definition has them: what they are, and their bytes.
+    pub states: Vec<(String, u64)>,
+    /// Checksums of blocks and lengths of states.
+    pub frame: u64,
+}
+
+impl TileFile {
+    /// Bytes of the dictionaries, checksums included: of keys, and of coupons.
+    pub fn dictionary_sizes(&self) -> (u64, u64) {
+        (self.keys_at.len() as u64, self.coupons_at.len() as u64)
+    }
+
+    /// What the bytes of a section are spent on.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] when the section is damaged.
+    pub fn sizes(&self, section: &Section) -> Result<SectionSizes> {
+        let (level, at) = self.level_of(section)?;
+        let head = self.head(section, at)?;
+        let end = at + section.len as usize;
+        let own = |block: &&Block| block.payload.start >= at && block.payload.end <= end;
+        let mut head_end = end;
+        let mut sizes = SectionSizes {
+            states: self.states_at(level),
+            ..SectionSizes::default()
+        };
+        for block in head.blocks.iter().filter(own) {
+            head_end = head_end.min(block.payload.start);
+            self.add_block(level, block, &mut sizes)?;
+        }
+        sizes.head = (head_end - at) as u64;
+        Ok(sizes)
+    }
+
+    /// The states that cells of a level hold, by name.
+    fn states_at(&self, level: Level) -> Vec<(String, u64)> {
+        let here = |c: &&Component| c.at(level);
+        let components = self.definition().components().iter().filter(here);
+        components.map(|c| (c.to_string(), 0)).collect()
+    }
+
+    fn add_block(&self, level: Level, block: &Block, sizes: &mut SectionSizes) -> Result<()> {
+        let payload = self.checked(block.payload.clone())?;
+        let mut reader = Reader::new(payload, block.payload.start + 4);
+        let mut unpacker = Unpacker::new(self.bytes_len());
+        sizes.frame += 4;
+        let whole = reader.left();
+        let firsts = if by_key(level) {
+            block.cells
+        } else {
+            block.ranks.len()
+        };
+        unpacker.integers(&mut reader, firsts)?;
+        unpacker.integers(&mut reader, block.cells)?;
+        sizes.shape += (whole - reader.left()) as u64;
+        let before = reader.left();
+        unpacker.integers(&mut reader, block.cells)?;
+        sizes.counts += (before - reader.left()) as u64;
+        for (_, bytes) in &mut sizes.states {
+            let before = reader.left();
+            let len = reader.varint_len()?;
+            sizes.frame += (before - reader.left()) as u64;
+            reader.take(len)?;
+            *bytes += len as u64;
+        }
+        reader.finish()
+    }
+}

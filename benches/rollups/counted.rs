@@ -1,0 +1,170 @@
+//! The real disk, with bytes counted by what they are of.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use storage::{Fs, FsFile, Guard, RealFs};
+
+/// What a file is, by the folder of the data directory in which it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Part,
+    Tile,
+    Manifest,
+    Journal,
+    Other,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Self {
+        let names = path.iter().rev().filter_map(|name| name.to_str());
+        let mut kinds = names.filter_map(|name| match name {
+            "streams" => Some(Self::Part),
+            "rollups" => Some(Self::Tile),
+            "manifest" => Some(Self::Manifest),
+            "journal" => Some(Self::Journal),
+            _ => None,
+        });
+        kinds.next().unwrap_or(Self::Other)
+    }
+}
+
+/// Bytes and files of one kind.
+#[derive(Debug, Default)]
+struct Totals {
+    read: AtomicU64,
+    written: AtomicU64,
+    files: AtomicU64,
+}
+
+/// A disk that counts.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct CountedFs(Arc<[Totals; 5]>);
+
+#[derive(Debug)]
+struct CountedFile {
+    file: Box<dyn FsFile>,
+    kind: Kind,
+    /// What was just written is read once more, to compare it: that is no reading of the store.
+    is_new: bool,
+    disk: CountedFs,
+}
+
+/// What was counted up to a moment, or between two.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+    /// Files made.
+    pub(crate) files: u64,
+}
+
+impl std::ops::Sub for Counts {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            read: self.read - earlier.read,
+            written: self.written - earlier.written,
+            files: self.files - earlier.files,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.read += other.read;
+        self.written += other.written;
+        self.files += other.files;
+    }
+}
+
+impl CountedFs {
+    fn totals(&self, kind: Kind) -> &Totals {
+        &self.0[kind as usize]
+    }
+
+    pub(crate) fn counts(&self, kind: Kind) -> Counts {
+        let totals = self.totals(kind);
+        Counts {
+            read: totals.read.load(Relaxed),
+            written: totals.written.load(Relaxed),
+            files: totals.files.load(Relaxed),
+        }
+    }
+
+    fn count(&self, path: &Path, file: Box<dyn FsFile>) -> Box<dyn FsFile> {
+        Box::new(CountedFile {
+            file,
+            kind: Kind::of(path),
+            is_new: path.extension().is_some_and(|e| e == "tmp"),
+            disk: self.clone(),
+        })
+    }
+}
+
+impl FsFile for CountedFile {
+    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let written = &self.disk.totals(self.kind).written;
+        written.fetch_add(data.len() as u64, Relaxed);
+        self.file.write_all_at(data, offset)
+    }
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        if !self.is_new {
+            let read = &self.disk.totals(self.kind).read;
+            read.fetch_add(into.len() as u64, Relaxed);
+        }
+        self.file.read_exact_at(into, offset)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+impl Fs for CountedFs {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        RealFs.create_dir_all(path)
+    }
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        let files = &self.totals(Kind::of(path)).files;
+        files.fetch_add(1, Relaxed);
+        RealFs.create_new(path).map(|file| self.count(path, file))
+    }
+    fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        RealFs.open(path).map(|file| self.count(path, file))
+    }
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        RealFs.open_read(path).map(|file| self.count(path, file))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealFs.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealFs.remove(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        RealFs.remove_dir(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        RealFs.sync_dir(path)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        RealFs.list(path)
+    }
+    fn is_dir(&self, path: &Path) -> bool {
+        RealFs.is_dir(path)
+    }
+    fn exists(&self, path: &Path) -> bool {
+        RealFs.exists(path)
+    }
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
+        RealFs.try_lock(path)
+    }
+}
