@@ -149,8 +149,9 @@ impl Accounted {
         (done, cost)
     }
 
-    pub(crate) fn compact(&self) -> Cost {
-        let (report, cost) = self.cost(Store::compact_tiles);
+    /// Merges what the store would merge by itself now, or all of it as if nothing were to come.
+    pub(crate) fn compact(&self, quiet: bool) -> Cost {
+        let (report, cost) = self.cost(|store| store.compact_tiles(quiet));
         cost.merged(report.expect("compacted"))
     }
 
@@ -168,7 +169,7 @@ impl Accounted {
     /// Writes, then seals, then compacts.
     pub(crate) fn step(&self, batches: Vec<Batch>) -> Step {
         let mut step = self.seal(batches);
-        step.compaction = self.compact();
+        step.compaction = self.compact(false);
         step
     }
 }

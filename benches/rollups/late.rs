@@ -33,7 +33,7 @@ pub(crate) fn measure(s: &Settings) {
     let ((), written) = accounted.cost(|_| accounted.write(late));
     let (sealed, seal) = accounted.cost(Store::seal);
     assert_eq!(sealed.expect("sealed").events, s.days);
-    let compaction = accounted.compact();
+    let compaction = accounted.compact(false);
     print("ingest", written);
     print("seal", seal);
     print("compaction", compaction);

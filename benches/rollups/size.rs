@@ -65,7 +65,7 @@ fn print_both(s: &Settings, from: &Path) {
     let accounted = Accounted::open(&data);
     println!("  {} as it was left", from.display());
     print(&accounted.store.snapshot());
-    let cost = accounted.compact();
+    let cost = accounted.compact(true);
     if cost.manifest.files == 0 {
         return println!("  nothing is left to compact");
     }
