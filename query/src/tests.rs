@@ -1,5 +1,6 @@
 //! Queries over stores on a real disk.
 
+mod accuracy;
 mod documents;
 mod levels;
 mod rot;
