@@ -68,6 +68,8 @@ pub(crate) struct Storage {
     pub(crate) memtable_bytes_max: Bytes,
     /// The journal is synced at least this often.
     pub(crate) sync_interval: Span,
+    /// Tiles are compacted, and the retention of levels applied, without being asked.
+    pub(crate) tends: bool,
     /// A server verifies this share of every rollup each interval: 0.01 takes 100 of them for all.
     pub(crate) scrub_share: f64,
     /// How often.
@@ -81,6 +83,7 @@ impl Default for Storage {
             lag: Span(std::time::Duration::from_secs(60)),
             memtable_bytes_max: Bytes(defaults.memtable_bytes_max as u64),
             sync_interval: Span(std::time::Duration::from_millis(defaults.sync_interval_ms)),
+            tends: defaults.tends,
             scrub_share: 0.01,
             scrub_interval: Span(std::time::Duration::from_secs(3600)),
         }
@@ -258,7 +261,7 @@ impl Config {
                 .unwrap_or(usize::MAX),
             sync_interval_ms: u64::try_from(self.storage.sync_interval.0.as_millis())
                 .unwrap_or(u64::MAX),
-            tends: true,
+            tends: self.storage.tends,
             streams: streams.collect(),
         }
     }

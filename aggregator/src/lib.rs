@@ -42,7 +42,10 @@ pub use cells::{CellSet, Cells, Filter, KeyValue, Projection};
 pub use definition::{Definition, Key, KeyType, Measure, MeasureKind, Number, defaults};
 pub use error::{Error, Result};
 pub use expression::{Condition, Expression};
-pub use read::{Comparison, Difference, column_entry_level, columns, compare, finalise, merge};
+pub use read::{
+    Comparison, Difference, column_entry_level, columns, compare, finalise, finalise_by_bucket,
+    merge,
+};
 pub use roller::{Cascade, Config};
 pub use table::RollupTable;
 pub use tile::{SectionSizes, TileFile, encode, merge_sections};

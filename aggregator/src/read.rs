@@ -5,8 +5,8 @@ mod finalise;
 mod merge;
 
 pub use compare::{Comparison, Difference, compare};
-pub use finalise::finalise;
 pub(crate) use finalise::is_scaled;
+pub use finalise::{finalise, finalise_by_bucket};
 pub use merge::merge;
 pub(crate) use merge::{coarsen, key_ranks, merge_all, ranks_of_buckets, select};
 

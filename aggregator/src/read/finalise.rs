@@ -34,7 +34,31 @@ pub fn finalise(
     cells: &Cells,
     names: &[&str],
 ) -> Result<RecordBatch> {
-    let sorted = sorted(cells);
+    let ranks = key_ranks(&cells.keys, &cells.key);
+    let minor: Vec<u32> = cells.key.iter().map(|k| ranks[*k as usize]).collect();
+    table(definition, level, &sorted(cells, &minor), names)
+}
+
+/// As [`finalise`], sorted by bucket alone: to sort fifty thousand paths takes half the time of a
+/// question for twenty of them.
+///
+/// # Errors
+/// As [`finalise`].
+pub fn finalise_by_bucket(
+    definition: &Definition,
+    level: Level,
+    cells: &Cells,
+    names: &[&str],
+) -> Result<RecordBatch> {
+    table(definition, level, &sorted(cells, &cells.key), names)
+}
+
+fn table(
+    definition: &Definition,
+    level: Level,
+    sorted: &Cells,
+    names: &[&str],
+) -> Result<RecordBatch> {
     let schema = columns(definition, level);
     let mut fields = Vec::with_capacity(names.len());
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(names.len());
@@ -47,11 +71,11 @@ pub fn finalise(
                 level.table()
             )));
         };
-        let array = column(definition, level, &sorted, name)?;
+        let array = column(definition, level, sorted, name)?;
         fields.push(field.clone());
         arrays.push(array);
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(cells.len()));
+    let options = RecordBatchOptions::new().with_row_count(Some(sorted.len()));
     Ok(RecordBatch::try_new_with_options(
         Arc::new(Schema::new(fields)),
         arrays,
@@ -59,12 +83,10 @@ pub fn finalise(
     )?)
 }
 
-/// The cells by bucket and key.
-fn sorted(cells: &Cells) -> Cow<'_, Cells> {
-    let ranks = key_ranks(&cells.keys, &cells.key);
-    let minor: Vec<u32> = cells.key.iter().map(|k| ranks[*k as usize]).collect();
+/// The cells by bucket, then by what stands for their keys.
+fn sorted<'a>(cells: &'a Cells, minor: &[u32]) -> Cow<'a, Cells> {
     let (major, starts) = ranks_of_buckets(&cells.bucket);
-    let order = group(&major, &minor, starts.len(), cells.keys.len.max(1)).order;
+    let order = group(&major, minor, starts.len(), cells.keys.len.max(1)).order;
     if order.is_sorted() {
         return Cow::Borrowed(cells);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aggregator::{
-    Bucket, Cells, Definition, Filter, Level, Projection, chunk_cells, finalise, merge,
+    Bucket, Cells, Definition, Filter, Level, Projection, chunk_cells, finalise_by_bucket, merge,
 };
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -220,7 +220,8 @@ impl Reader {
             let options = RecordBatchOptions::new().with_row_count(Some(merged.len()));
             RecordBatch::try_new_with_options(self.schema.clone(), Vec::new(), &options)?
         } else {
-            let batch = finalise(definition, *level, &merged, &names).map_err(external)?;
+            let batch =
+                finalise_by_bucket(definition, *level, &merged, &names).map_err(external)?;
             RecordBatch::try_new(self.schema.clone(), batch.columns().to_vec())?
         };
         drop(merged);

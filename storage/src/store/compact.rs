@@ -4,10 +4,11 @@
 //! # Invariants
 //! * The choice is a pure function of the manifest; one edit puts the new files in the place of the
 //!   sections they were made of, and the manifest's proof says that no event is gone or counted twice.
-//! * A merge reads at most [`CELLS_MAX`] cells and [`BYTES_MAX`] bytes of sections, so its memory is
-//!   bounded whatever the history.
-//! * A cell is merged again only with sections that hold at least as much together as its own (a
-//!   quarter, once the partition is quiet): its rewrites grow with the logarithm of the history.
+//! * A merge reads at most [`CELLS_MAX`] cells and [`BYTES_MAX`] bytes of sections, and the merges of
+//!   one edit few files beyond [`FILES_MAX`] bytes, so memory is bounded whatever the history.
+//! * A section is merged again only with others that count at least as many events together as it does
+//!   (a quarter, once the partition is quiet): its rewrites grow with the logarithm of the history.
+//!   (Cells say less: those of a year are as many as there are keys, however many events they count.)
 //! * A section that is left in a file of which most was given up moves into a file of its own, once
 //!   its partition is quiet; there is nothing else in that file, so it moves once.
 
@@ -26,7 +27,9 @@ use crate::snapshot::Snapshot;
 const CELLS_MAX: u64 = 1 << 19;
 /// Bytes of sections that one merge reads at most.
 const BYTES_MAX: u64 = 16 << 20;
-/// Sections below this are of like size whatever it is.
+/// Bytes of the files that the merges of one edit read.
+const FILES_MAX: u64 = 64 << 20;
+/// Sections of fewer events than this are alike.
 const SMALL: u64 = 64;
 /// Merges of one edit.
 const MERGES_MAX: usize = 256;
@@ -79,6 +82,7 @@ pub(super) fn choose<'a>(
 ) -> Option<(&'a RollupMeta, Vec<Merge<'a>>)> {
     for rollup in &manifest.rollups {
         let (mut merges, mut cells) = (Vec::new(), 0);
+        let mut files: BTreeMap<&str, u64> = BTreeMap::new();
         let wasted = wasted(manifest, rollup);
         for ((level, partition_us), sections) in by_place(manifest, rollup) {
             let is_quiet = quiet((rollup.id, level, partition_us));
@@ -88,12 +92,14 @@ pub(super) fn choose<'a>(
                 continue;
             };
             cells += sections.iter().map(|(_, s)| s.cells).sum::<u64>();
+            files.extend(sections.iter().map(|(f, _)| (f.path.as_str(), f.len)));
             merges.push(Merge {
                 level,
                 partition_us,
                 sections,
             });
-            if cells >= CELLS_MAX || merges.len() == MERGES_MAX {
+            let bytes: u64 = files.values().sum();
+            if cells >= CELLS_MAX || bytes >= FILES_MAX || merges.len() == MERGES_MAX {
                 break;
             }
         }
@@ -118,20 +124,19 @@ fn wasted<'a>(manifest: &'a Manifest, rollup: &RollupMeta) -> BTreeSet<&'a str> 
         .collect()
 }
 
-/// Sections of like size, the smallest first: each at most as large as those before it together (or
-/// four times that, in a quiet partition).
+/// Sections that are alike, the smallest first: each counts at most as many events as those before it
+/// together (or four times as many, in a quiet partition).
 fn alike(mut sections: Vec<Placed<'_>>, quiet: bool) -> Option<Vec<Placed<'_>>> {
     let (enough, ratio) = if quiet { (2, 4) } else { (4, 1) };
-    sections.sort_by_key(|(_, s)| s.cells);
+    sections.sort_by_key(|(_, s)| s.events);
     for first in 0..sections.len() {
-        let (mut cells, mut bytes) = (0, 0);
+        let (mut events, mut cells, mut bytes) = (0, 0, 0);
         let fits = |(_, s): &&Placed<'_>| {
-            let fits = (cells == 0 || s.cells <= SMALL.max(cells * ratio))
-                && cells + s.cells <= CELLS_MAX
-                && bytes + s.len <= BYTES_MAX;
+            let alike = events == 0 || s.events <= SMALL.max(events * ratio);
+            events += s.events;
             cells += s.cells;
             bytes += s.len;
-            fits
+            alike && cells <= CELLS_MAX && bytes <= BYTES_MAX
         };
         let run = sections[first..].iter().take_while(fits).count();
         if run >= enough {

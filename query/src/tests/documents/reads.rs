@@ -129,7 +129,8 @@ async fn what_documents_lack_is_named() {
             "has no hour and no minute level",
         ),
         (
-            json!({ "levels": ["hour", "month"] }),
+            // With keys there would be one: it is the list of their names.
+            json!({ "by": [], "levels": ["hour", "month"] }),
             "monthly_documents",
             "has no day level",
         ),
