@@ -1,5 +1,9 @@
 //! What becomes of tiles: compaction, the retention of levels, ranges that are made again, the scrub.
 
+mod shifted;
+
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::support::{Home, LEVEL_TABLES, PAST_S, Server, line, run};
@@ -185,6 +189,53 @@ fn a_range_is_made_again_where_all_raw_events_are_there() {
     assert!(wrong.code(1).stderr.contains("there is no rollup nothing"));
 }
 
+fn metric(server: &Server, name: &str) -> u64 {
+    let text = server.get("/metrics").text();
+    let line = text.lines().find(|l| l.starts_with(&format!("{name} ")));
+    let value = line.and_then(|l| l.split(' ').next_back());
+    value.and_then(|v| v.parse().ok()).expect("a metric")
+}
+
+/// Waits until a metric has risen to this.
+#[track_caller]
+fn until(server: &Server, name: &str, least: u64) {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while metric(server, name) < least {
+        assert!(Instant::now() < give_up, "{name} stays below {least}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_scrub_finds_what_only_the_raw_events_can_tell_and_a_rebuild_mends_it() {
+    let home = Home::new();
+    let log: String = (0..8)
+        .map(|i| line("203.0.113.9", PAST_S + i * 7200, "/a", 200, 10))
+        .collect();
+    shifted::store(&home.data, &log);
+    let check = run(&["check", &home.data]).code(1);
+    assert!(check.stdout.contains("differences"), "{}", check.stdout);
+    let often = [
+        ("LOGMILL_STORAGE__SCRUB_INTERVAL", "50ms"),
+        ("LOGMILL_STORAGE__SCRUB_SHARE", "1.0"),
+    ];
+    let server = Server::start_with(&home.data, &often);
+    until(&server, "logmill_rollup_mismatch_total", 1);
+    let error = server.sql("SELECT DISTINCT last_error FROM system.rollups");
+    let error = error[0]["last_error"].as_str().expect("an error");
+    assert!(error.contains("differ from the raw events"), "{error}");
+    for rollup in ["stats", "traffic"] {
+        let path = format!("/api/v1/rollups/{rollup}/rebuild?from=2024-01&to=2025-01");
+        let rebuilt = server.post(&path, &[], &[]).status(200).json();
+        let partitions = rebuilt.as_array().expect("partitions");
+        assert!(partitions.iter().all(|p| p["left"].is_null()), "{rebuilt}");
+        let path = format!("/api/v1/rollups/{rollup}/verify");
+        let found = server.post(&path, &[], &[]).status(200).json();
+        let levels = found["levels"].as_array().expect("levels").clone();
+        assert!(levels.iter().all(|l| l["differences"] == 0), "{found}");
+    }
+}
+
 #[test]
 fn the_scrub_verifies_in_turns_and_counts_what_it_cannot_read() {
     let home = Home::new();
@@ -193,22 +244,6 @@ fn the_scrub_verifies_in_turns_and_counts_what_it_cannot_read() {
         ("LOGMILL_STORAGE__SCRUB_INTERVAL", "50ms"),
         ("LOGMILL_STORAGE__SCRUB_SHARE", "0.5"),
     ];
-    let metric = |server: &Server, name: &str| -> u64 {
-        let text = server.get("/metrics").text();
-        let line = text.lines().find(|l| l.starts_with(&format!("{name} ")));
-        let value = line.and_then(|l| l.split(' ').next_back());
-        value.and_then(|v| v.parse().ok()).expect("a metric")
-    };
-    let until = |server: &Server, name: &str, least: u64| {
-        let give_up = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while metric(server, name) < least {
-            assert!(
-                std::time::Instant::now() < give_up,
-                "{name} stays below {least}"
-            );
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-    };
     let server = Server::start_with(&home.data, &often);
     // Two turns take the four days of both rollups.
     until(&server, "logmill_scrub_windows_total", 16);
