@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Shared, seal};
 use crate::error::{Error, Result};
-use crate::manifest::TileMeta;
+use crate::manifest::{TileFile, TileMeta};
 use crate::model::StreamKind;
 use crate::rolling::RollupMeta;
 
@@ -84,15 +84,15 @@ fn backfill(shared: &Shared, rollup: &RollupMeta, cutoff: u64) -> Result<Option<
         .roller
         .backfill(rollup, &sealed, &mut |image| {
             tile.events += image.events;
-            match seal::write_images(shared, rollup, vec![image]) {
-                Ok(files) => tile.files.extend(files),
-                Err(error) => {
-                    let what = error.to_string();
-                    failed = Some(error);
-                    return Err(what.into());
-                }
-            }
-            Ok(())
+            let take = |files: Vec<TileFile>| {
+                tile.files.extend(files);
+                Ok(())
+            };
+            seal::write_images(shared, rollup, vec![image], take).map_err(|error| {
+                let what = error.to_string();
+                failed = Some(error);
+                what.into()
+            })
         });
     match (failed, done) {
         (Some(error), _) => Err(error),

@@ -54,6 +54,17 @@ pub struct CompactReport {
     pub edits: usize,
 }
 
+impl CompactReport {
+    fn add(&mut self, other: Self) {
+        self.merged += other.merged;
+        self.into += other.into;
+        self.cells_read += other.cells_read;
+        self.cells_written += other.cells_written;
+        self.bytes_written += other.bytes_written;
+        self.edits += other.edits;
+    }
+}
+
 /// A section and the file in which it lies.
 type Placed<'a> = (&'a FileRef, &'a Section);
 
@@ -177,16 +188,20 @@ fn merge(
     let gone: Vec<SectionKey> = read()
         .map(|(file, section)| SectionKey::of(&file.path, section))
         .collect();
-    let files = seal::write_images(shared, rollup, images)?;
-    let sections = || files.iter().flat_map(|f| &f.sections);
-    report.merged += gone.len();
-    report.into += sections().count();
-    report.cells_read += read().map(|(_, s)| s.cells).sum::<u64>();
-    report.cells_written += sections().map(|s| s.cells).sum::<u64>();
-    report.bytes_written += files.iter().map(|f| f.file.len).sum::<u64>();
-    report.edits += 1;
-    shared.edit(|manifest, _| manifest.replace_sections(rollup.id, &gone, files))?;
+    let sections = || images.iter().flat_map(|i| &i.sections);
+    let done = CompactReport {
+        merged: gone.len(),
+        into: sections().count(),
+        cells_read: read().map(|(_, s)| s.cells).sum(),
+        cells_written: sections().map(|s| s.cells).sum(),
+        bytes_written: images.iter().map(|i| i.bytes.len() as u64).sum(),
+        edits: 1,
+    };
+    seal::write_images(shared, rollup, images, |files| {
+        shared.edit(|manifest, _| manifest.replace_sections(rollup.id, &gone, files))
+    })?;
     shared.remove_unreferenced();
+    report.add(done);
     Ok(())
 }
 

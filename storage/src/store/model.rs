@@ -303,3 +303,29 @@ fn any_call_that_fails_ends_in_a_clean_error_or_poison() {
     );
     assert!(runs > 500);
 }
+
+#[test]
+fn what_failed_leaves_no_file_behind() {
+    let fault = |after| Fault {
+        call: Call::Any,
+        after,
+        forever: false,
+        error: ErrorKind::StorageFull,
+    };
+    on_all_cores(|after| {
+        let mut failed = false;
+        named(&format!("call {after}"), || {
+            let mut world = World::new(after);
+            let ten: Vec<Step> = (0..5).flat_map(|_| [write(true), Step::Seal]).collect();
+            world.run(&ten);
+            world.run(&[write(true)]);
+            world.fs.fail(fault(after));
+            world.run(&[Step::Seal, Step::Compact { quiet: true }]);
+            failed = world.fs.failed();
+            world.fs.mend();
+            world.run(&[Step::Seal, Step::Compact { quiet: true }]);
+            world.nothing_else_is_there();
+        });
+        !failed
+    });
+}

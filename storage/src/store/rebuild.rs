@@ -57,8 +57,9 @@ pub(super) fn rebuild(
         let made = Remade::of(roller, &sealed, rollup, level, partition_us)?;
         let left = made.lacks();
         if left.is_none() {
-            let files = seal::write_images(shared, rollup, made.images)?;
-            shared.edit(|manifest, _| manifest.replace_sections(rollup.id, &made.gone, files))?;
+            seal::write_images(shared, rollup, made.images, |files| {
+                shared.edit(|manifest, _| manifest.replace_sections(rollup.id, &made.gone, files))
+            })?;
             shared.remove_unreferenced();
         }
         report.push(Rebuilt {

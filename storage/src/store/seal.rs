@@ -52,12 +52,29 @@ struct Frozen {
     fresh: Vec<Entry>,
 }
 
-/// Files written by a seal and not yet committed.
+/// Files written and not yet committed.
 #[derive(Default)]
 struct Written {
     parts: Vec<PartMeta>,
     tiles: BTreeMap<u32, (u64, Vec<TileFile>)>,
     directories: BTreeSet<PathBuf>,
+    paths: Vec<PathBuf>,
+}
+
+impl Written {
+    /// Takes everything away again: what failed is tried anew under other names, and a full disk is
+    /// not to be filled by that. After an edit of which it is not known whether it was committed
+    /// nothing may be touched.
+    fn take_away(&self, shared: &Shared, error: &Error) {
+        if matches!(error, Error::Unknown { .. }) || shared.syncer.poisoned().is_some() {
+            return;
+        }
+        for path in &self.paths {
+            if let Err(error) = shared.fs().remove(path) {
+                tracing::warn!(path = %path.display(), %error, "could not remove a file that nothing refers to");
+            }
+        }
+    }
 }
 
 pub(super) fn seal_loop(shared: &Arc<Shared>) {
@@ -112,10 +129,12 @@ pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
     } else {
         shared.syncer.sync_written()
     };
+    let mut written = Written::default();
     let outcome = synced
-        .and_then(|_| write_files(shared, &frozen))
-        .and_then(|written| commit(shared, &frozen, written, started));
+        .and_then(|_| write_files(shared, &frozen, &mut written))
+        .and_then(|()| commit(shared, &frozen, &mut written, started));
     if let Err(error) = &outcome {
+        written.take_away(shared, error);
         let mut state = shared.state.lock();
         state.memtable.thaw(shared.now_us());
         state.identities.restore_fresh(frozen.fresh);
@@ -145,8 +164,7 @@ fn freeze(shared: &Shared) -> Option<Frozen> {
     })
 }
 
-fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
-    let mut written = Written::default();
+fn write_files(shared: &Shared, frozen: &Frozen, written: &mut Written) -> Result<()> {
     for (stream, chunks) in &frozen.chunks {
         let meta = frozen
             .streams
@@ -174,7 +192,7 @@ fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
             let folder = part::partition_folder(meta.partition, image.partition_us);
             let id = shared.new_file();
             let path = format!("streams/{stream}/{folder}/{id:016x}.parquet");
-            let file = write_file(shared, &mut written, path, &image.bytes)?;
+            let file = write_file(shared, written, path, &image.bytes)?;
             written.parts.push(PartMeta {
                 id,
                 stream: stream.clone(),
@@ -190,17 +208,22 @@ fn write_files(shared: &Shared, frozen: &Frozen) -> Result<Written> {
             let events = image.events;
             let mut files = Vec::new();
             if events > 0 {
-                files.push(write_tile(shared, &mut written, rollup, image)?);
+                files.push(write_tile(shared, written, rollup, image)?);
             }
             written.tiles.insert(rollup.id, (events, files));
         }
     }
-    if !seeded::is(Bug::DirectorySyncSkipped) {
-        for directory in &written.directories {
-            shared.fs().sync_dir(directory).at("sync", directory)?;
-        }
+    if seeded::is(Bug::DirectorySyncSkipped) {
+        return Ok(());
     }
-    Ok(written)
+    sync_directories(shared, written)
+}
+
+fn sync_directories(shared: &Shared, written: &Written) -> Result<()> {
+    for directory in &written.directories {
+        shared.fs().sync_dir(directory).at("sync", directory)?;
+    }
+    Ok(())
 }
 
 fn cascade(
@@ -247,31 +270,38 @@ fn write_file(
     let directory = full.parent().expect("BUG: a file lies in a directory");
     shared.create_dir(directory)?;
     let file = FileRef::write(shared.fs(), &shared.data, path, bytes)?;
+    written.paths.push(full.clone());
     written.directories.insert(directory.to_path_buf());
     Ok(file)
 }
 
-/// Writes tile images that are no seal's and syncs their directory.
+/// Writes tile images that are no seal's and syncs their directory; `commit` makes an edit of them.
 pub(super) fn write_images(
     shared: &Shared,
     rollup: &RollupMeta,
     images: Vec<TileImage>,
-) -> Result<Vec<TileFile>> {
+    commit: impl FnOnce(Vec<TileFile>) -> Result<()>,
+) -> Result<()> {
     let mut written = Written::default();
-    let mut files = Vec::new();
-    for image in images.into_iter().filter(|i| i.events > 0) {
-        files.push(write_tile(shared, &mut written, rollup, image)?);
+    let write = || {
+        let mut files = Vec::new();
+        for image in images.into_iter().filter(|i| i.events > 0) {
+            files.push(write_tile(shared, &mut written, rollup, image)?);
+        }
+        sync_directories(shared, &written)?;
+        Ok(files)
+    };
+    let outcome = write().and_then(commit);
+    if let Err(error) = &outcome {
+        written.take_away(shared, error);
     }
-    for directory in &written.directories {
-        shared.fs().sync_dir(directory).at("sync", directory)?;
-    }
-    Ok(files)
+    outcome
 }
 
 fn commit(
     shared: &Shared,
     frozen: &Frozen,
-    written: Written,
+    written: &mut Written,
     started: Instant,
 ) -> Result<SealReport> {
     let report = SealReport {
@@ -287,10 +317,11 @@ fn commit(
             .map(|f| f.file.len)
             .sum(),
     };
-    let identities = checkpoint(shared, frozen)?;
+    let identities = checkpoint(shared, frozen, written)?;
     let now_us = shared.now_us();
     let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let Written { parts, tiles, .. } = written;
+    let parts = std::mem::take(&mut written.parts);
+    let tiles = std::mem::take(&mut written.tiles);
     if seeded::is(Bug::TilesApart) {
         let parts = parts.clone();
         shared.edit(|manifest, state| {
@@ -351,7 +382,7 @@ enum Checkpoint {
     Replace(FileRef),
 }
 
-fn checkpoint(shared: &Shared, frozen: &Frozen) -> Result<Checkpoint> {
+fn checkpoint(shared: &Shared, frozen: &Frozen, written: &mut Written) -> Result<Checkpoint> {
     if frozen.fresh.is_empty() {
         return Ok(Checkpoint::Nothing);
     }
@@ -370,9 +401,8 @@ fn checkpoint(shared: &Shared, frozen: &Frozen) -> Result<Checkpoint> {
     }
     let bytes = identity::encode(&entries);
     let directory = shared.data.join("identities");
-    shared.create_dir(&directory)?;
     let path = format!("identities/{:016x}.json.zst", shared.new_file());
-    let file = FileRef::write(shared.fs(), &shared.data, path, &bytes)?;
+    let file = write_file(shared, written, path, &bytes)?;
     shared.fs().sync_dir(&directory).at("sync", &directory)?;
     Ok(if merge {
         Checkpoint::Replace(file)

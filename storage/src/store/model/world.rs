@@ -2,6 +2,7 @@
 
 mod acts;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::listing::Listing;
 use super::oracle::Oracle;
 use super::seen::{self, Seen};
 use super::steps::Step;
-use crate::env::ManualClock;
+use crate::env::{Fs, ManualClock};
 use crate::error::{Error, Kind, Result};
 use crate::reader::Reader;
 use crate::sim::{Call, Image, Random, SimFs};
@@ -98,6 +99,31 @@ impl World {
     fn moment(&mut self) {
         if let Some(moments) = &mut self.moments {
             moments.push((self.fs.operations(), self.oracle.clone()));
+        }
+    }
+
+    /// Every part and tile on the disk is one that the manifest names, or is to be deleted.
+    pub(super) fn nothing_else_is_there(&mut self) {
+        let Some(store) = &self.store else {
+            return;
+        };
+        let snapshot = store.snapshot();
+        let manifest = snapshot.manifest();
+        let pending = manifest.pending.iter().map(|p| p.path.as_str());
+        let known: BTreeSet<&str> = manifest.files().map(|f| &*f.path).chain(pending).collect();
+        let mut folders = vec!["streams".to_owned(), "rollups".to_owned()];
+        while let Some(folder) = folders.pop() {
+            let listed = self
+                .fs
+                .list(&Path::new(DATA).join(&folder))
+                .unwrap_or_default();
+            for path in listed.iter().map(|name| format!("{folder}/{name}")) {
+                if self.fs.is_dir(&Path::new(DATA).join(&path)) {
+                    folders.push(path);
+                } else {
+                    assert!(known.contains(&*path), "{path} belongs to nobody");
+                }
+            }
         }
     }
 
