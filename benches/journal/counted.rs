@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use storage::{Fs, FsFile, Guard, RealFs};
+use storage::{Fs, FsFile, Guard, RealFs, Space};
 
 #[derive(Debug, Default)]
 struct Totals {
@@ -99,6 +99,9 @@ impl Fs for CountedFs {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         RealFs.rename(from, to)
     }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealFs.link(from, to)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         RealFs.remove(path)
     }
@@ -116,6 +119,9 @@ impl Fs for CountedFs {
     }
     fn exists(&self, path: &Path) -> bool {
         RealFs.exists(path)
+    }
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        RealFs.space(path)
     }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
         RealFs.try_lock(path)

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use storage::{Fs, FsFile, Guard, RealFs};
+use storage::{Fs, FsFile, Guard, RealFs, Space};
 
 /// What a file is, by the folder of the data directory in which it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +146,9 @@ impl Fs for CountedFs {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         RealFs.rename(from, to)
     }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealFs.link(from, to)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         RealFs.remove(path)
     }
@@ -163,6 +166,9 @@ impl Fs for CountedFs {
     }
     fn exists(&self, path: &Path) -> bool {
         RealFs.exists(path)
+    }
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        RealFs.space(path)
     }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
         RealFs.try_lock(path)

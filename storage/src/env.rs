@@ -10,8 +10,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 
@@ -19,6 +20,8 @@ use crate::error::{Error, Result};
 pub trait Clock: Send + Sync + Debug {
     /// Microseconds since 1970-01-01T00:00:00Z.
     fn now_us(&self) -> i64;
+    /// Microseconds since some moment of this process. It goes on evenly when somebody sets the clock.
+    fn elapsed_us(&self) -> i64;
 }
 
 /// The machine's own clock.
@@ -32,27 +35,46 @@ impl Clock for SystemClock {
             Err(before) => -i64::try_from(before.duration().as_micros()).unwrap_or(i64::MAX),
         }
     }
+    fn elapsed_us(&self) -> i64 {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        i64::try_from(START.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
 }
 
 /// A clock that moves only when told to.
 #[derive(Debug, Default)]
-pub struct ManualClock(AtomicI64);
+pub struct ManualClock {
+    now_us: AtomicI64,
+    elapsed_us: AtomicI64,
+}
 
 impl ManualClock {
     /// A clock that stands at `now_us`, microseconds since 1970.
     pub fn at(now_us: i64) -> Self {
-        Self(AtomicI64::new(now_us))
+        Self {
+            now_us: AtomicI64::new(now_us),
+            elapsed_us: AtomicI64::new(0),
+        }
     }
 
-    /// Moves it by `us` microseconds.
+    /// Lets `us` microseconds go by.
     pub fn advance(&self, us: i64) {
-        self.0.fetch_add(us, Ordering::SeqCst);
+        self.elapsed_us.fetch_add(us, Ordering::SeqCst);
+        self.jump(us);
+    }
+
+    /// Sets the clock forward by `us` microseconds, or back; no time goes by.
+    pub fn jump(&self, us: i64) {
+        self.now_us.fetch_add(us, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now_us(&self) -> i64 {
-        self.0.load(Ordering::SeqCst)
+        self.now_us.load(Ordering::SeqCst)
+    }
+    fn elapsed_us(&self) -> i64 {
+        self.elapsed_us.load(Ordering::SeqCst)
     }
 }
 
@@ -75,6 +97,15 @@ pub trait FsFile: Send + Sync + Debug {
     }
 }
 
+/// The room on a disk, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// What may still be written.
+    pub free: u64,
+    /// All there is.
+    pub total: u64,
+}
+
 /// Releases a lock when dropped.
 pub trait Guard: Send + Sync + Debug {}
 
@@ -92,6 +123,9 @@ pub trait Fs: Send + Sync + Debug {
     /// Renames within one directory tree, replacing the file that is there. Between two directories
     /// it is still one change; durable once either is synced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file that nobody writes to any more a second name, at which there must be nothing.
+    /// Durable only after [`Fs::sync_dir`] on the directory of that name.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty directory.
@@ -106,6 +140,9 @@ pub trait Fs: Send + Sync + Debug {
     fn is_dir(&self, path: &Path) -> bool;
     /// Takes the exclusive lock of a file, creating it; `None` when another process holds it.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>>;
+
+    /// The room on the disk that holds this path.
+    fn space(&self, path: &Path) -> io::Result<Space>;
 
     /// The whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -170,6 +207,9 @@ impl Fs for RealFs {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
     }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::hard_link(from, to)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
     }
@@ -191,6 +231,13 @@ impl Fs for RealFs {
     }
     fn is_dir(&self, path: &Path) -> bool {
         path.is_dir()
+    }
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        let disk = rustix::fs::statvfs(path)?;
+        Ok(Space {
+            free: disk.f_bavail.saturating_mul(disk.f_frsize),
+            total: disk.f_blocks.saturating_mul(disk.f_frsize),
+        })
     }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
         let file = OpenOptions::new()

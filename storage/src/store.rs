@@ -20,6 +20,7 @@ mod drop;
 mod edit;
 mod lock;
 mod log;
+mod open;
 mod rebuild;
 mod seal;
 mod tend;
@@ -46,26 +47,20 @@ use crate::env::{Fs, Guard};
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::{Identities, SourcePosition};
-use crate::journal::{self, Journal, Syncer};
-use crate::manifest::{self, Committed, Manifest};
+use crate::journal::Syncer;
+use crate::manifest::Committed;
 use crate::memtable::{Chunks, Memtable};
 use crate::model::{Ack, Batch, Name, WriteConcern};
 use crate::readers::Hold;
 use crate::record::Record;
-use crate::recover::{Recovered, Streams, recover};
-use crate::seeded::{self, Bug};
+use crate::recover::Streams;
 use crate::snapshot::Snapshot;
-use crate::trash;
 use log::{Command, Reply, Request};
 
 /// Batches that wait for the log thread before a sender waits too.
 const QUEUE: usize = 256;
 /// Batches kept for a follower that is slow.
 const FOLLOW_QUEUE: usize = 1024;
-/// After an unclean stop the sequence skips ahead past any number that may have been shown: more
-/// than can be journaled between two syncs.
-const SKIP: u64 = 1 << 24;
-
 /// Counts since the store was opened, by stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -171,118 +166,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `data` for writing, creating it when there is none.
-    ///
-    /// # Errors
-    /// [`Error::Locked`] when another process writes to it; [`Error::Corrupt`] when acknowledged
-    /// data cannot be read back; [`Error::Rollup`] when a configured rollup differs from the store's.
-    pub fn open(data: &Path, options: Options) -> Result<Self> {
-        let fs = Arc::clone(&options.fs);
-        let lock = take_lock(&*fs, data)?;
-        for dir in [manifest::DIR, journal::DIR] {
-            create_dir_durably(&*fs, data, &data.join(dir))?;
-        }
-        let committed = match manifest::read_newest(&*fs, data)? {
-            Some(committed) => committed,
-            None => {
-                let id = format!("{:032x}", rand::random::<u128>());
-                let now_s = options.clock.now_us().div_euclid(1_000_000);
-                let new = Manifest::new(id, u32::try_from(now_s).unwrap_or(0));
-                manifest::commit(&*fs, data, None, new)?
-            }
-        };
-        let Recovered {
-            memtable,
-            streams,
-            identities,
-            next_seq,
-            replay,
-            items,
-        } = recover(&*fs, data, &committed.manifest)?;
-        if replay.last.segment > 0 && (!committed.manifest.clean || replay.torn_bytes > 0) {
-            journal::settle_tail(&*fs, data, &replay.last)?;
-        }
-        let unclean = !committed.manifest.clean || items > 0 || replay.torn_bytes > 0;
-        let skips = unclean && !seeded::is(Bug::SequenceReused);
-        let next_seq = if skips { next_seq + SKIP } else { next_seq };
-        let mut opened = (*committed.manifest).clone();
-        opened.writer_epoch += 1;
-        opened.clean = false;
-        opened.next_seq = next_seq;
-        let committed = manifest::commit(&*fs, data, Some(&committed), opened)?;
-        trash::collect(&*fs, data, &committed.manifest, options.clock.now_us())?;
-        let journal = Journal::begin(
-            Arc::clone(&fs),
-            data,
-            &committed.manifest.store_id,
-            committed.manifest.writer_epoch,
-            replay.last,
-            next_seq,
-        )?;
-        let mut segments = Vec::new();
-        if replay.last.segment > 0 {
-            segments.push((
-                replay
-                    .last
-                    .segment
-                    .min(committed.manifest.journal_floor.max(1)),
-                0,
-            ));
-        }
-        segments.push((journal.segment(), next_seq));
-        let (commands, inbox) = crossbeam_channel::bounded(QUEUE);
-        let shared = Arc::new(Shared {
-            data: data.into(),
-            next_file: AtomicU64::new(committed.manifest.next_file),
-            syncer: Arc::clone(journal.syncer()),
-            options,
-            state: Mutex::new(State {
-                committed,
-                pin: Arc::new(Pin),
-                old_pins: Vec::new(),
-                streams: streams.into(),
-                memtable,
-                identities,
-                next_seq,
-                counters: BTreeMap::new(),
-                rotate: false,
-                segments,
-                seal_error: None,
-                tend_error: None,
-                closing: false,
-                followers: Vec::new(),
-            }),
-            edits: Mutex::new(()),
-            sealing: Condvar::new(),
-            sealer: Mutex::new(()),
-            tiles: Mutex::new(()),
-            directories: Mutex::default(),
-            told: AtomicBool::new(false),
-            torn_bytes: replay.torn_bytes,
-            replayed: items,
-        });
-        backfill::new_rollups(&shared)?;
-        shared.remove_unreferenced();
-        let mut threads = Vec::new();
-        let (waiters, waiting) = crossbeam_channel::unbounded();
-        threads.push(spawn(&shared, "sync", move |s| {
-            log::sync_loop(s, &waiting)
-        })?);
-        threads.push(spawn(&shared, "log", move |s| {
-            log::run_log(s, journal, &inbox, &waiters);
-        })?);
-        threads.push(spawn(&shared, "seal", seal::seal_loop)?);
-        if shared.options.config.tends {
-            threads.push(spawn(&shared, "tend", tend::tend_loop)?);
-        }
-        Ok(Self {
-            shared,
-            commands: Some(commands),
-            threads,
-            _lock: lock,
-        })
-    }
-
     /// Names the address at which this process answers, for others that find the store locked.
     ///
     /// # Errors
@@ -468,40 +351,6 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Poisons the store when its thread panics: a dead thread must not go unnoticed, nor may the others
-/// go on from what it has left half done.
-struct Watch {
-    shared: Arc<Shared>,
-    name: &'static str,
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.shared.thread_died(self.name);
-        }
-    }
-}
-
-fn spawn(
-    shared: &Arc<Shared>,
-    name: &'static str,
-    run: impl FnOnce(&Arc<Shared>) + Send + 'static,
-) -> Result<JoinHandle<()>> {
-    let watch = Watch {
-        shared: Arc::clone(shared),
-        name,
-    };
-    let builder = std::thread::Builder::new().name(format!("logmill-{name}"));
-    builder
-        .spawn(move || run(&watch.shared))
-        .map_err(|source| Error::Io {
-            op: "start thread",
-            path: name.into(),
-            source,
-        })
 }
 
 impl Shared {

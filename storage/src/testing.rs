@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use parking_lot::{Condvar, Mutex};
 
-use crate::env::{Fs, FsFile, Guard, ManualClock, RealFs};
+use crate::env::{Fs, FsFile, Guard, ManualClock, RealFs, Space};
 use crate::model::{
     Batch, Column, ColumnType, Identity, Name, Quarantined, StreamKind, TIME, arrow_schema,
 };
@@ -194,6 +194,10 @@ impl Fs for FaultFs {
         self.called(Op::Rename, to)?;
         RealFs.rename(from, to)
     }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.called(Op::Create, to)?;
+        RealFs.link(from, to)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.called(Op::Remove, path)?;
         RealFs.remove(path)
@@ -212,6 +216,9 @@ impl Fs for FaultFs {
     }
     fn is_dir(&self, path: &Path) -> bool {
         RealFs.is_dir(path)
+    }
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        RealFs.space(path)
     }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
         RealFs.try_lock(path)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{Entry, Node};
 use super::{Call, SimFs, gone};
-use crate::env::{Fs, FsFile, Guard};
+use crate::env::{Fs, FsFile, Guard, Space};
 
 impl SimFs {
     fn node(&self, path: &Path) -> io::Result<u64> {
@@ -178,6 +178,17 @@ impl Fs for SimFs {
         state.disk.change(to, changes)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.shared.0.lock();
+        self.call(&mut state, Call::Create, to)?;
+        match state.disk.names.get(from).copied() {
+            _ if state.disk.names.contains_key(to) => Err(ErrorKind::AlreadyExists.into()),
+            Some(entry @ Entry::File(_)) => state.disk.change(to, vec![(to.into(), Some(entry))]),
+            Some(Entry::Directory) => Err(ErrorKind::PermissionDenied.into()),
+            None => Err(ErrorKind::NotFound.into()),
+        }
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.shared.0.lock();
         self.call(&mut state, Call::Remove, path)?;
@@ -230,6 +241,15 @@ impl Fs for SimFs {
     fn is_dir(&self, path: &Path) -> bool {
         let state = self.shared.0.lock();
         !state.halted && state.disk.directory_exists(path)
+    }
+
+    fn space(&self, _: &Path) -> io::Result<Space> {
+        let disk = &self.shared.0.lock().disk;
+        let total = disk.capacity.unwrap_or(u64::MAX);
+        Ok(Space {
+            free: total.saturating_sub(disk.used()),
+            total,
+        })
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {

@@ -19,6 +19,15 @@ pub(super) enum Entry {
     Directory,
 }
 
+impl Entry {
+    fn file(self) -> Option<u64> {
+        match self {
+            Self::File(node) => Some(node),
+            Self::Directory => None,
+        }
+    }
+}
+
 /// One unsynced change of names, whole or not at all: what each of them is from then on.
 #[derive(Debug, Clone)]
 struct NameChange(Vec<(PathBuf, Option<Entry>)>);
@@ -55,12 +64,12 @@ pub(super) struct Disk {
 impl Disk {
     /// Bytes of the blocks that contents are in.
     pub(super) fn used(&self) -> u64 {
-        let files = self.names.values().filter_map(|entry| match entry {
-            Entry::File(node) => self.nodes.get(node),
-            Entry::Directory => None,
-        });
-        let blocks = |n: &Node| (n.now.len() as u64).next_multiple_of(BLOCK);
-        files.map(blocks).sum()
+        // A file with two names is there once.
+        let files: BTreeSet<u64> = self.names.values().filter_map(|e| e.file()).collect();
+        let nodes = files.iter().filter_map(|node| self.nodes.get(node));
+        nodes
+            .map(|n| (n.now.len() as u64).next_multiple_of(BLOCK))
+            .sum()
     }
 
     /// Writes what there is room for, and says whether that was all.

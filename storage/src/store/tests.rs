@@ -69,7 +69,7 @@ fn an_unclean_stop_loses_nothing_and_skips_ahead() {
     let ack = store
         .write(batch(&[3], &[], None), WriteConcern::ACKNOWLEDGED)
         .expect("acknowledged");
-    assert!(ack.first_seq >= Some(2 + super::SKIP));
+    assert!(ack.first_seq >= Some(2 + super::open::SKIP));
     store.close().expect("closes");
     let beside = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
     assert_eq!(rows(&beside.snapshot(), "events"), 3);
