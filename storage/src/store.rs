@@ -146,6 +146,8 @@ struct Shared {
     sealer: Mutex<()>,
     /// One at a time of what replaces or gives up sections of tiles.
     tiles: Mutex<()>,
+    /// One at a time of what replaces parts, gives them up or brings them back.
+    parts: Mutex<()>,
     /// The next number for parts, tiles and checkpoints: seals and compactions write at once.
     next_file: AtomicU64,
     /// Directories whose names are known to be durable.

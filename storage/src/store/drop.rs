@@ -36,6 +36,7 @@ pub(super) fn drop_partitions(
     if !shared.state.lock().streams.contains_key(stream) {
         return Err(Error::invalid(format!("there is no stream {stream}")));
     }
+    let _one_at_a_time = shared.parts.lock();
     seal::seal(shared)?;
     let mut report = DropReport::default();
     let gone = |partition_us: i64| (from_us..to_us).contains(&partition_us);

@@ -107,6 +107,7 @@ impl Store {
             sealing: Condvar::new(),
             sealer: Mutex::new(()),
             tiles: Mutex::new(()),
+            parts: Mutex::new(()),
             directories: Mutex::default(),
             told: AtomicBool::new(false),
             torn_bytes: replay.torn_bytes,
