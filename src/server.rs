@@ -7,6 +7,7 @@
 //!   stops at once.
 
 mod answer;
+mod bulk;
 mod ingest;
 mod metrics;
 mod partitions;
@@ -62,6 +63,7 @@ pub(crate) struct App {
     /// The last thing that it found wrong.
     scrub_error: Mutex<Option<String>>,
     requests: AtomicU64,
+    bulk: bulk::Bulk,
 }
 
 /// Told once, heard by everyone.
@@ -132,6 +134,7 @@ pub(crate) fn run_with(
         scrub_failures: AtomicU64::new(0),
         scrub_error: Mutex::new(None),
         requests: AtomicU64::new(0),
+        bulk: bulk::Bulk::start()?,
     });
     let runtime = wiring::runtime()?;
     let listener = runtime.block_on(TcpListener::bind(address)).map_err(|e| {

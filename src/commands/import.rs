@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ingest::{Block, Format, LineBlocks, ParseOptions};
+use ingest::{Block, Format, LINE_BYTES_MAX, LineBlocks, ParseOptions};
 use storage::{Clock, Identity, Name, SourcePosition, SystemClock, WriteConcern};
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -161,13 +161,16 @@ fn import_file(
     let mut hasher = known.hasher;
     let mut format = Format::Auto;
     let (blocks, read) = block_channel();
+    let piece_bytes = sink.piece_bytes();
     let outcome = std::thread::scope(|scope| -> Result<()> {
         // Goes with this closure: a thread that waits to hand over a block must learn that nobody
         // takes it any more, else a failed import would never end.
         let read = read;
         let shown = shown.clone();
         scope.spawn(move || {
-            let mut cutter = LineBlocks::new(&mut source).starting_at(skipped_lines + 1, skip);
+            let mut cutter = LineBlocks::new(&mut source)
+                .with_limits(piece_bytes, LINE_BYTES_MAX)
+                .starting_at(skipped_lines + 1, skip);
             loop {
                 let block = cutter.next_block();
                 let last = !matches!(block, Ok(Some(_)));

@@ -20,9 +20,9 @@ use super::{App, answer};
 
 /// Failed items that an answer lists; the others are counted.
 const ERRORS_MAX: usize = 1000;
-const PARAMETERS: [&str; 15] = [
+const PARAMETERS: [&str; 16] = [
     "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer",
-    "from", "to", "content", "wtimeout",
+    "from", "to", "content", "wtimeout", "bulk",
 ];
 /// How often the end of the synced journal is looked at while a `wtimeout` runs.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -37,6 +37,8 @@ struct Asked {
     debug: bool,
     /// How long the write concern may take to be reached; without it, as long as it takes.
     wtimeout: Option<Duration>,
+    /// Much that is old: everybody else goes first.
+    bulk: bool,
 }
 
 /// An item that was not taken.
@@ -81,9 +83,21 @@ pub(super) async fn ingest(
         *body_hash = xxh3_64(&body);
     }
     let wtimeout = asked.wtimeout;
+    let turn = match asked.bulk {
+        true => Some(app.bulk.turn().await),
+        false => None,
+    };
     let unacknowledged = asked.concern == WriteConcern::UNACKNOWLEDGED && !asked.debug;
     let work = Arc::clone(&app);
-    let task = tokio::task::spawn_blocking(move || take(&work, asked, &body, &encoding, limit));
+    let (done, task) = oneshot::channel();
+    let run = move || {
+        // Nobody waits for what is not acknowledged.
+        let _ignored = done.send(take(&work, asked, &body, &encoding, limit));
+    };
+    match &turn {
+        Some(turn) => turn.run(run),
+        None => drop(tokio::task::spawn_blocking(run)),
+    }
     if unacknowledged {
         // Not acknowledged: answered before anything is known of its fate.
         return answer::json(StatusCode::ACCEPTED, &json!({}));
@@ -212,6 +226,9 @@ fn take(
         Some(_) if asked.concern.j => WriteConcern::ACKNOWLEDGED,
         _ => asked.concern,
     };
+    if asked.bulk {
+        app.store.wait_for_bulk_room();
+    }
     let (send, receive) = oneshot::channel();
     app.store
         .submit(batch, handed_over, move |outcome| {
@@ -330,6 +347,7 @@ fn ask(
         identity,
         source,
         debug: flag("debug")?,
+        bulk: flag("bulk")?,
         // 0 is no limit, as MongoDB has it.
         wtimeout: number("wtimeout")?
             .filter(|ms| *ms > 0)

@@ -78,6 +78,15 @@ impl Clock for ManualClock {
     }
 }
 
+/// Lets other threads go first where they want the processor: for work that nobody waits for. It holds
+/// for the calling thread and those that it starts; `by` is a step of `nice`, 1 to 19.
+pub fn step_back(by: i32) {
+    // On Linux a priority belongs to a thread. Without it the work is done all the same.
+    if let Err(error) = rustix::process::setpriority_process(None, by) {
+        tracing::debug!(%error, "a thread keeps its priority");
+    }
+}
+
 /// An open file. All offsets and lengths are in bytes.
 pub trait FsFile: Send + Sync + Debug {
     /// Writes the whole of `data` at `offset`. Not durable before [`FsFile::sync_data`].

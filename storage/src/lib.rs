@@ -48,7 +48,7 @@ mod trash;
 
 pub use blocks::CheckedFile;
 pub use check::{CheckReport, check};
-pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock};
+pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, step_back};
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;
 pub use identity::SourcePosition;

@@ -216,6 +216,22 @@ impl Store {
         receive.recv().map_err(|_| Error::Closed)?
     }
 
+    /// Waits while the memtable is so full that what comes now might have to wait for a seal: for
+    /// those who bring much, and let others go first. Goes on at once when the store closes or takes
+    /// nothing any more.
+    pub fn wait_for_bulk_room(&self) {
+        let shared = &self.shared;
+        let limit = shared.options.config.memtable_bytes_max;
+        let mut state = shared.state.lock();
+        while state.memtable.bytes() >= limit.saturating_add(limit / 4)
+            && !state.closing
+            && state.seal_error.is_none()
+            && shared.syncer.poisoned().is_none()
+        {
+            wait_for(&shared.sealing, &mut state, 20_000);
+        }
+    }
+
     /// Seals what has been acknowledged: parts and tiles, one manifest edit.
     ///
     /// # Errors

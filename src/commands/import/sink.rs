@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use ingest::{Block, Format, ParseOptions, Parser};
+use ingest::{BLOCK_BYTES, Block, Format, ParseOptions, Parser};
 use storage::{
     Ack, Batch, Clock, Identity, Name, SourcePosition, Store, SystemClock, WriteConcern,
 };
@@ -12,6 +12,8 @@ use super::Summary;
 use crate::client::{Client, IngestRequest};
 use crate::failure::{Failure, Result};
 
+/// The pieces for a server: each goes into the journal as one, and senders of now wait for its write.
+const PIECE_BYTES: usize = 1 << 20;
 /// Batches handed over and not yet acknowledged.
 const UNDER_WAY_MAX: usize = 8;
 
@@ -23,6 +25,8 @@ pub(super) struct Piece<'a> {
 }
 
 pub(super) trait Sink {
+    /// How many bytes a piece has, about.
+    fn piece_bytes(&self) -> usize;
     /// How far a producer has been taken.
     fn position(&self, producer: &str) -> Result<Option<SourcePosition>>;
     /// Takes a piece; the format in use, `Auto` while there is none.
@@ -104,6 +108,10 @@ impl Local {
 }
 
 impl Sink for Local {
+    fn piece_bytes(&self) -> usize {
+        BLOCK_BYTES
+    }
+
     fn position(&self, producer: &str) -> Result<Option<SourcePosition>> {
         Ok(self.store.position(producer))
     }
@@ -188,6 +196,10 @@ impl Remote {
 }
 
 impl Sink for Remote {
+    fn piece_bytes(&self) -> usize {
+        PIECE_BYTES
+    }
+
     fn position(&self, producer: &str) -> Result<Option<SourcePosition>> {
         self.client.position(producer)
     }

@@ -28,14 +28,15 @@ impl Shared {
     ) -> Result<()> {
         let _one_at_a_time = self.edits.lock();
         self.syncer.check()?;
-        let (current, mut next) = {
+        let current = self.state.lock().committed.clone();
+        // Half a megabyte of names, copied while nobody waits for the state.
+        let mut next = (*current.manifest).clone();
+        {
             let state = self.state.lock();
-            let mut next = (*state.committed.manifest).clone();
             next.next_seq = next.next_seq.max(state.next_seq);
             next.next_file = next.next_file.max(self.next_file.load(Ordering::SeqCst));
             change(&mut next, &state);
-            (state.committed.clone(), next)
-        };
+        }
         if seeded::is(Bug::JournalDeletedEarly) {
             for pending in next.pending.iter().filter(|p| p.since == next.version + 1) {
                 let _ignored = self.fs().remove(&self.data.join(&pending.path));

@@ -12,7 +12,7 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 
 use super::{Shared, State, wait_for};
-use crate::env::IoContext;
+use crate::env::{IoContext, step_back};
 use crate::error::{Error, Result};
 use crate::file::FileRef;
 use crate::identity::{self, Entry};
@@ -24,6 +24,10 @@ use crate::part;
 use crate::rolling::{BoxError, RollupMeta, TileImage};
 use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
+
+/// Whoever waits for an acknowledgement or a chart goes before a seal; there is room for what comes
+/// meanwhile.
+const SEAL_NICE: i32 = 5;
 
 /// What a seal did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,6 +82,7 @@ impl Written {
 }
 
 pub(super) fn seal_loop(shared: &Arc<Shared>) {
+    step_back(SEAL_NICE);
     let config = &shared.options.config;
     loop {
         {

@@ -1,0 +1,65 @@
+//! Ingest that nobody waits for: a backfill of old logs beside senders of now.
+//!
+//! One request at a time, on a thread of its own that lets all others go first, and only while the
+//! memtable has room to spare: then a sender of now waits neither for the processor nor for a seal,
+//! and a backfill gets whatever is left.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crossbeam_channel::{Receiver, Sender};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// The step back of the thread, as `nice` counts.
+const NICE: i32 = 10;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The thread and the turn that requests take.
+#[derive(Debug)]
+pub(super) struct Bulk {
+    jobs: Sender<Job>,
+    turn: Mutex<()>,
+}
+
+/// The turn of one request, until it was answered.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    jobs: &'a Sender<Job>,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Bulk {
+    /// Starts the thread; it ends with this.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let (jobs, inbox): (Sender<Job>, Receiver<Job>) = crossbeam_channel::unbounded();
+        std::thread::Builder::new()
+            .name("logmill-bulk".into())
+            .spawn(move || {
+                storage::step_back(NICE);
+                for job in &inbox {
+                    // Whoever waits for it learns that it has gone; the next one is not to suffer.
+                    let _ignored = catch_unwind(AssertUnwindSafe(job));
+                }
+            })?;
+        Ok(Self {
+            jobs,
+            turn: Mutex::new(()),
+        })
+    }
+
+    /// Waits for its turn.
+    pub(super) async fn turn(&self) -> Turn<'_> {
+        Turn {
+            jobs: &self.jobs,
+            _turn: self.turn.lock().await,
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Runs `job` on the thread.
+    pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        // The thread lives as long as the sender does.
+        let _ignored = self.jobs.send(Box::new(job));
+    }
+}
