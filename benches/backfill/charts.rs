@@ -68,10 +68,12 @@ fn draw(address: &str, stop: &AtomicBool, times: &Mutex<Vec<f64>>) {
             return;
         }
         ask(address, chart);
-        times
-            .lock()
-            .expect("no panic")
-            .push(due.elapsed().as_secs_f64() * 1e3);
+        let taken = due.elapsed().as_secs_f64() * 1e3;
+        if taken > 100.0 {
+            let (first, _) = chart.split_once("FROM").unwrap_or((chart, ""));
+            eprintln!("  {taken:.0} ms: {}", first.trim());
+        }
+        times.lock().expect("no panic").push(taken);
         due += EVERY;
     }
 }

@@ -30,6 +30,7 @@ pub use document::{document, documents};
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, Kind, Result};
 pub use figures::{Count, Figures};
+pub use level::make_cells;
 pub use output::type_name;
 pub use registry::QueryInfo;
 pub use slice::{SliceArgs, slice_sql};

@@ -16,6 +16,7 @@ use storage::{Ack, Batch, Clock, Identity, Name, StreamKind, SystemClock, WriteC
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::bulk::Turn;
 use super::{App, answer};
 
 /// Failed items that an answer lists; the others are counted.
@@ -56,13 +57,13 @@ struct Told {
 
 pub(super) async fn ingest(
     State(app): State<Arc<App>>,
-    Path(stream): Path<String>,
+    Path(name): Path<String>,
     Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     app.requests.fetch_add(1, Ordering::Relaxed);
-    let mut asked = match ask(&app, &stream, &parameters, &headers) {
+    let mut asked = match ask(&app, &name, &parameters, &headers) {
         Ok(asked) => asked,
         Err(why) => return answer::bad_request(why),
     };
@@ -82,7 +83,7 @@ pub(super) async fn ingest(
     if let Some(Identity::Key { body_hash, .. }) = &mut asked.identity {
         *body_hash = xxh3_64(&body);
     }
-    let wtimeout = asked.wtimeout;
+    let (wtimeout, stream) = (asked.wtimeout, asked.stream.clone());
     let turn = match asked.bulk {
         true => Some(app.bulk.turn().await),
         false => None,
@@ -114,12 +115,26 @@ pub(super) async fn ingest(
         Err(refused) => *refused,
         Ok(Taken::Told(ack, told, concern)) => success(&ack, &told, concern),
         Ok(Taken::Waiting(waiting, told, concern)) => {
-            match acknowledged(&app, waiting, concern, wtimeout).await {
+            let acknowledged = acknowledged(&app, waiting, concern, wtimeout).await;
+            if let Some(turn) = turn {
+                make_cells(&app, &turn, stream);
+            }
+            match acknowledged {
                 Ok(ack) => success(&ack, &told, concern),
                 Err(refused) => *refused,
             }
         }
     }
+}
+
+/// Takes from the next chart the work of counting what a backfill has brought, before the next piece.
+fn make_cells(app: &Arc<App>, turn: &Turn<'_>, stream: Name) {
+    let app = Arc::clone(app);
+    turn.run(move || {
+        if let Err(error) = query::make_cells(&app.store.snapshot(), &stream) {
+            tracing::warn!(%error, "what a backfill has brought is counted when it is asked for");
+        }
+    });
 }
 
 /// Waits until the concern is reached, or `wtimeout` is over: then the batch is stored, or will be,

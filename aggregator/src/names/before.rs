@@ -25,6 +25,8 @@ pub(crate) struct Before<'a> {
     sections: Option<Vec<(&'a FileRef, &'a Section)>>,
     /// The cells of the chunks that come before the events.
     chunks: Vec<Arc<CellSet>>,
+    /// How many cells these have in each day.
+    cells: BTreeMap<i64, u64>,
     /// Names by day, and of how many chunks.
     days: BTreeMap<i64, (Named, usize)>,
 }
@@ -42,12 +44,19 @@ impl<'a> Before<'a> {
             snapshot,
             sections: None,
             chunks: Vec::new(),
+            cells: BTreeMap::new(),
             days: BTreeMap::new(),
         }
     }
 
     /// Adds the cells of the next chunk.
     pub(crate) fn push(&mut self, chunk: Arc<CellSet>) {
+        if let Some(days) = chunk.level(Level::Day) {
+            // Cells of the cascade come by bucket.
+            for day in days.bucket.chunk_by(|a, b| a == b) {
+                *self.cells.entry(day[0]).or_default() += day.len() as u64;
+            }
+        }
         self.chunks.push(chunk);
     }
 
@@ -85,15 +94,9 @@ impl<'a> Before<'a> {
 impl Names for Before<'_> {
     fn at_most(&mut self, days_us: (i64, i64)) -> u64 {
         let sections = self.sections().iter().map(|(_, s)| *s);
-        let sealed = sections.filter(|s| reaches(s, days_us)).map(names_of);
-        let sealed = sealed.fold(0, u64::saturating_add);
-        let chunks = self.chunks.iter().filter_map(|c| c.level(Level::Day));
-        // Cells of the cascade come by bucket.
-        let cells = chunks.map(|c| {
-            let from = c.bucket.partition_point(|b| *b < days_us.0);
-            c.bucket.partition_point(|b| *b <= days_us.1) - from
-        });
-        sealed.saturating_add(cells.sum::<usize>() as u64)
+        let sealed = densest(sections.filter(|s| reaches(s, days_us)));
+        let cells = self.cells.range(days_us.0..=days_us.1);
+        sealed.saturating_add(cells.map(|(_, cells)| *cells).max().unwrap_or(0))
     }
 
     fn of(&mut self, day_us: i64) -> Result<&Named> {
@@ -114,6 +117,29 @@ impl Names for Before<'_> {
 
 fn reaches(section: &Section, days_us: (i64, i64)) -> bool {
     section.bucket_min_us <= days_us.1 && section.bucket_max_us >= days_us.0
+}
+
+/// No day has more names in these sections together: those of one year's days are not those of the
+/// next, but sections of the same days add up.
+pub(super) fn densest<'a>(sections: impl Iterator<Item = &'a Section>) -> u64 {
+    let mut edges: Vec<(i64, bool, u64)> = Vec::new();
+    for section in sections {
+        let names = names_of(section);
+        edges.push((section.bucket_min_us, true, names));
+        edges.push((section.bucket_max_us.saturating_add(1), false, names));
+    }
+    // Where one ends and another begins, the end comes first.
+    edges.sort_unstable();
+    let (mut now, mut most) = (0_u64, 0);
+    for (_, begins, names) in edges {
+        now = if begins {
+            now.saturating_add(names)
+        } else {
+            now.saturating_sub(names)
+        };
+        most = most.max(now);
+    }
+    most
 }
 
 /// No day of a section of days has more.

@@ -16,7 +16,7 @@ mod read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use aggregator::{Definition, Filter, KeyType, KeyValue, Level, Projection};
+use aggregator::{Definition, Filter, KeyType, KeyValue, Level, Projection, chunk_cells};
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -32,6 +32,7 @@ pub(crate) use documents::{DocumentTable, Form};
 use exec::LevelExec;
 use read::{Source, Work, meets};
 
+use crate::error::Error;
 use crate::figures::Count;
 use crate::stream::prune::time_range;
 
@@ -56,6 +57,23 @@ pub(crate) fn rollups(snapshot: &Snapshot) -> Result<BTreeMap<Name, Rollup>> {
         rollups.insert(meta.name.clone(), rollup);
     }
     Ok(rollups)
+}
+
+/// Makes now, from the memtable, what readers of a stream's rollups would make of it: for whoever
+/// brings much and has the time that a chart does not have.
+///
+/// # Errors
+/// When a tile that must be looked at cannot be read; readers will say so too.
+pub fn make_cells(snapshot: &Snapshot, stream: &Name) -> Result<(), Error> {
+    for rollup in rollups(snapshot).map_err(Error::Execution)?.values() {
+        if rollup.definition.stream() == stream {
+            let cells = chunk_cells(&rollup.definition, rollup.meta.id, snapshot);
+            for made in cells {
+                made.map_err(|e| Error::Execution(DataFusionError::External(Box::new(e))))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One level of one rollup.
