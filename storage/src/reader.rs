@@ -26,6 +26,7 @@ impl Reader {
     /// # Errors
     /// [`Error::NotAStore`], [`Error::Corrupt`], or what the file system says.
     pub fn open(fs: Arc<dyn Fs>, data: &Path) -> Result<Self> {
+        manifest::refuse_newer(&*fs, data)?;
         let pin = Arc::new(readers::register(&fs, data, SystemClock.now_us())?);
         let Some(committed) = manifest::read_newest(&*fs, data)? else {
             return Err(Error::NotAStore { path: data.into() });
