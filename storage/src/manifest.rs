@@ -320,6 +320,33 @@ pub(crate) fn newest_version(fs: &dyn Fs, data: &Path) -> Result<Option<u64>> {
     Ok(versions(fs, &dir)?.last().copied())
 }
 
+/// Refuses a directory with data and without a manifest: to take it for a new store would give up
+/// what lies there. Nothing is written in these folders before the first manifest is durable.
+pub(crate) fn refuse_headless(fs: &dyn Fs, data: &Path) -> Result<()> {
+    for folder in ["streams", "rollups", "identities", crate::journal::DIR] {
+        let path = data.join(folder);
+        if fs.exists(&path) && !fs.list(&path).at("list", &path)?.is_empty() {
+            return Err(Error::Corrupt {
+                path: data.join(DIR),
+                offset: 0,
+                what: format!(
+                    "there is no manifest, and {folder}/ is not empty; a backup that was cut short \
+                     is to be removed and made again"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What to say where no manifest is.
+pub(crate) fn absent(fs: &dyn Fs, data: &Path) -> Error {
+    let path = data.into();
+    refuse_headless(fs, data)
+        .err()
+        .unwrap_or(Error::NotAStore { path })
+}
+
 /// Refuses a store that a newer program wrote, before anything in it is touched.
 pub(crate) fn refuse_newer(fs: &dyn Fs, data: &Path) -> Result<()> {
     let Some(version) = newest_version(fs, data)? else {
