@@ -155,6 +155,27 @@ fn nothing_that_happens_to_a_backup_is_seen_in_the_store_nor_the_other_way_round
 }
 
 #[test]
+fn what_is_given_up_meanwhile_is_there_until_it_was_taken() {
+    for moment in [(Op::Create, "copy/journal"), (Op::Link, "copy/streams")] {
+        let place = Place::new();
+        let store = Arc::new(place.store());
+        let meanwhile = Arc::clone(&store);
+        place.fs.before(moment.0, moment.1, move || {
+            let stream = Name::new("events").expect("a name");
+            // A seal gives up journal, a drop parts; the next edit would remove what nobody holds.
+            let dropped = meanwhile.drop_partitions(&stream, (0, 2 * DAY_US), false);
+            assert_eq!(dropped.expect("drops").events, 4);
+            write(&meanwhile, &[9]);
+            meanwhile.seal().expect("seals");
+        });
+        let report = place.backup("data", "copy").expect("backs up");
+        assert_eq!(report.next_seq, 4, "{moment:?}");
+        assert_eq!(events(&place.path("copy")), 4, "{moment:?}");
+        assert_eq!(events(&place.path("data")), 1, "{moment:?}");
+    }
+}
+
+#[test]
 fn where_nothing_can_be_linked_it_is_copied_against_its_checksum() {
     let place = Place::new();
     place.store().close().expect("closes");
