@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Give up what is damaged, say what that was and keep the evidence.
     Repair(RepairArgs),
+    /// A second store with everything acknowledged so far, of a running one too; open it to restore.
+    Backup(BackupArgs),
     /// The configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -223,6 +225,14 @@ pub(crate) struct RepairArgs {
     /// What is damaged is given up for good.
     #[arg(long)]
     pub(crate) accept_loss: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// Where it is made: a directory that is empty or not there yet, best on the store's disk, where
+    /// files are linked instead of copied. What is detached is not part of it.
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

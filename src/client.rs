@@ -170,6 +170,13 @@ impl Client {
         self.json(answer)
     }
 
+    /// A backup that the server makes, on its own machine.
+    pub(crate) fn backup(&self, dir: &std::path::Path) -> Result<storage::BackupReport> {
+        let request = self.agent.post(format!("{}/api/v1/backup", self.base));
+        let answer = request.send_json(serde_json::json!({ "dir": dir }));
+        self.json(self.checked(answer)?)
+    }
+
     pub(crate) fn drop_partitions(
         &self,
         stream: &str,

@@ -1,5 +1,6 @@
 //! One module per command; here is which, and where the store is that it works on.
 
+mod backup;
 mod check;
 mod import;
 mod parse;
@@ -122,6 +123,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Quarantine(QuarantineCommand::List) => sql::run(&context, QUARANTINE_SQL, false),
         Command::Check(args) => check::run(&context, args),
         Command::Repair(args) => repair::run(&context, args),
+        Command::Backup(args) => backup::run(&context, &args.dir),
         Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
     }
 }

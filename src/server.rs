@@ -7,6 +7,7 @@
 //!   stops at once.
 
 mod answer;
+mod backup;
 mod bulk;
 mod ingest;
 mod metrics;
@@ -288,6 +289,10 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/rollups/compact", post(rollups::compact))
         .route("/api/v1/rollups/{name}/verify", post(rollups::verify))
         .route("/api/v1/rollups/{name}/rebuild", post(rollups::rebuild))
+        .route(
+            "/api/v1/backup",
+            post(backup::backup).layer(DefaultBodyLimit::max(backup::BODY_BYTES_MAX)),
+        )
         .route("/api/v1/sources", get(status::source))
         .route("/api/v1/queries", get(status::queries))
         .route("/api/v1/queries/{id}", delete(status::cancel))

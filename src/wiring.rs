@@ -36,6 +36,11 @@ pub(crate) fn disk() -> Arc<RealFs> {
     Arc::new(RealFs)
 }
 
+/// The same, as those want it who share it with what they make.
+pub(crate) fn shared_disk() -> Arc<dyn storage::Fs> {
+    disk()
+}
+
 /// An engine within the configured limits.
 pub(crate) fn engine(config: &Config) -> Result<Engine> {
     let memory_bytes = usize::try_from(config.query.memory_bytes_max.0).unwrap_or(usize::MAX);

@@ -28,10 +28,12 @@
 //! A group begins at a multiple of 8, or of 4096 where invariant 3 asks for it; between groups there
 //! are zeros.
 
+mod copy;
 mod reader;
 mod salvage;
 mod writer;
 
+pub(crate) use copy::copy;
 pub(crate) use reader::{Replay, replay};
 pub(crate) use salvage::{Salvage, salvage};
 pub(crate) use writer::{Journal, Syncer, settle_tail};

@@ -10,6 +10,7 @@
     allow(clippy::disallowed_methods, reason = "tests arrange and damage files")
 )]
 
+mod backup;
 mod blocks;
 mod check;
 #[expect(
@@ -46,6 +47,7 @@ mod store;
 mod testing;
 mod trash;
 
+pub use backup::{BackupReport, backup};
 pub use blocks::CheckedFile;
 pub use check::{CheckReport, check};
 pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, step_back};

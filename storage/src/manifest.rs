@@ -1,9 +1,8 @@
 //! The manifest: what the store consists of, and the only commit point.
 //!
-//! A manifest is one small file, `manifest/<version>.manifest`: a line
-//! `logmill manifest <format> <body bytes> <crc32c of the body, hex>` and a JSON body. Each version
-//! is a whole; the highest one counts. It is written to a temporary name, synced, renamed, and the
-//! directory synced; only then does anything else rely on it.
+//! A manifest is one small file, `manifest/<version>.manifest` (its bytes: `manifest/encoding.rs`).
+//! Each version is a whole; the highest one counts. It is written to a temporary name, synced,
+//! renamed, and the directory synced; only then does anything else rely on it.
 //!
 //! # Invariants, checked at every edit in release builds too (`manifest/proof.rs`)
 //! 1. Versions rise by one; `sealed_seq`, `next_seq`, `writer_epoch` and the journal's floor never
@@ -16,9 +15,12 @@
 //! 5. No file is named twice, and none that is named is also pending deletion.
 //! 6. A file has a checksum for each of its blocks, or none of blocks.
 
+mod encoding;
 mod proof;
 mod tiles;
 
+#[cfg(test)]
+pub(crate) use encoding::FORMAT;
 pub(crate) use tiles::SectionKey;
 
 use std::collections::BTreeMap;
@@ -33,9 +35,6 @@ use crate::model::{Column, ColumnType, Name, StreamKind};
 use crate::rolling::{RollupMeta, Section};
 use crate::seeded::{self, Bug};
 
-/// The newest format this program reads and the one it writes. 2 brought the levels of rollups, their
-/// floors, and tiles that lack what lies below.
-pub(crate) const FORMAT: u32 = 2;
 pub(crate) const DIR: &str = "manifest";
 const SUFFIX: &str = ".manifest";
 
@@ -283,71 +282,6 @@ impl Manifest {
         prefix[4..].copy_from_slice(&salt.to_be_bytes());
         prefix
     }
-
-    fn encode(&self) -> (Vec<u8>, u32) {
-        let body = serde_json::to_vec(self).expect("BUG: a manifest is plain data");
-        let crc = crc32c::crc32c(&body);
-        let mut bytes = (head_line(FORMAT, body.len(), crc) + "\n").into_bytes();
-        bytes.extend_from_slice(&body);
-        (bytes, crc)
-    }
-
-    fn decode(path: &Path, bytes: &[u8]) -> Result<(Self, u32)> {
-        let corrupt = |offset: usize, what: &str| Error::Corrupt {
-            path: path.into(),
-            offset: offset as u64,
-            what: what.into(),
-        };
-        let head_len = bytes
-            .iter()
-            .position(|b| *b == b'\n')
-            .ok_or_else(|| corrupt(0, "no head line"))?;
-        let head = std::str::from_utf8(&bytes[..head_len])
-            .map_err(|_| corrupt(0, "the head line is not text"))?;
-        let body = &bytes[head_len + 1..];
-        let words: Vec<&str> = head.split(' ').collect();
-        let ["logmill", "manifest", format, len, crc] = words[..] else {
-            return Err(corrupt(0, "the head line does not say `logmill manifest`"));
-        };
-        let format: u32 = format.parse().map_err(|_| corrupt(0, "no format number"))?;
-        if format > FORMAT {
-            return Err(Error::FormatTooNew {
-                path: path.into(),
-                found: format,
-                known: FORMAT,
-            });
-        }
-        if format == 0 {
-            return Err(corrupt(0, "there is no format 0"));
-        }
-        if len.parse() != Ok(body.len()) {
-            return Err(corrupt(
-                head_len + 1,
-                "the length differs from the head line's",
-            ));
-        }
-        let found = crc32c::crc32c(body);
-        if crc != format!("{found:08x}") {
-            return Err(corrupt(
-                head_len + 1,
-                "the checksum differs from the head line's",
-            ));
-        }
-        // Letter for letter: the head line has no checksum of its own.
-        if head != head_line(format, body.len(), found) {
-            return Err(corrupt(0, "the head line is not as it is written"));
-        }
-        let manifest: Self = serde_json::from_slice(body)
-            .map_err(|e| corrupt(head_len + 1 + e.column().saturating_sub(1), &e.to_string()))?;
-        manifest
-            .check()
-            .map_err(|what| corrupt(head_len + 1, &what))?;
-        Ok((manifest, found))
-    }
-}
-
-fn head_line(format: u32, body_len: usize, body_crc: u32) -> String {
-    format!("logmill manifest {format} {body_len} {body_crc:08x}")
 }
 
 /// A manifest with the checksum of its body, which the next version names.
@@ -386,6 +320,46 @@ pub(crate) fn newest_version(fs: &dyn Fs, data: &Path) -> Result<Option<u64>> {
     Ok(versions(fs, &dir)?.last().copied())
 }
 
+/// Refuses a directory with data and without a manifest: to take it for a new store would give up
+/// what lies there. Nothing is written in these folders before the first manifest is durable.
+pub(crate) fn refuse_headless(fs: &dyn Fs, data: &Path) -> Result<()> {
+    for folder in ["streams", "rollups", "identities", crate::journal::DIR] {
+        let path = data.join(folder);
+        if fs.exists(&path) && !fs.list(&path).at("list", &path)?.is_empty() {
+            return Err(Error::Corrupt {
+                path: data.join(DIR),
+                offset: 0,
+                what: format!(
+                    "there is no manifest, and {folder}/ is not empty; a backup that was cut short \
+                     is to be removed and made again"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What to say where no manifest is.
+pub(crate) fn absent(fs: &dyn Fs, data: &Path) -> Error {
+    let path = data.into();
+    refuse_headless(fs, data)
+        .err()
+        .unwrap_or(Error::NotAStore { path })
+}
+
+/// Refuses a store that a newer program wrote, before anything in it is touched.
+pub(crate) fn refuse_newer(fs: &dyn Fs, data: &Path) -> Result<()> {
+    let Some(version) = newest_version(fs, data)? else {
+        return Ok(());
+    };
+    let path = path(data, version);
+    match fs.read(&path) {
+        // A writer has committed the next version meanwhile: one of our time.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        bytes => encoding::refuse_newer(&path, &bytes.at("read", &path)?),
+    }
+}
+
 /// Reads the newest manifest. It must be whole: an older one must not be fallen back to, since the
 /// journal below its floor is gone.
 pub(crate) fn read_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Committed>> {
@@ -400,7 +374,7 @@ pub(crate) fn read_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Committed>>
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
             other => other.at("read", &path)?,
         };
-        let (manifest, crc) = Manifest::decode(&path, &bytes)?;
+        let (manifest, crc) = encoding::decode(&path, &bytes)?;
         if manifest.version != version {
             return Err(Error::Corrupt {
                 path,
@@ -433,15 +407,10 @@ pub(crate) fn commit(
         if let Err(what) = current.manifest.check_edit(&next)
             && !seeded::is(Bug::TilesApart)
         {
-            // The edit is thrown away; the store goes on with the manifest it has.
-            return Err(Error::Corrupt {
-                path: dir,
-                offset: 0,
-                what: format!("edit refused: {what}"),
-            });
+            return Err(refused(&dir, &what));
         }
     }
-    let (bytes, crc) = next.encode();
+    let (bytes, crc) = encoding::encode(&next).map_err(|what| refused(&dir, &what))?;
     write_durably(fs, &dir.join(file_name(next.version)), &bytes)?;
     if let Err(e) = fs.sync_dir(&dir) {
         // The new version is there and counts, or is not there after a power cut: which of the two
@@ -464,6 +433,15 @@ pub(crate) fn commit(
         manifest: next.into(),
         crc,
     })
+}
+
+/// The edit is thrown away; the store goes on with the manifest it has.
+fn refused(dir: &Path, what: &str) -> Error {
+    Error::Corrupt {
+        path: dir.into(),
+        offset: 0,
+        what: format!("edit refused: {what}"),
+    }
 }
 
 #[cfg(test)]

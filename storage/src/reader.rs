@@ -4,12 +4,28 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::env::{Clock, Fs, SystemClock};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::identity::{Identities, SourcePosition};
-use crate::manifest;
-use crate::readers;
+use crate::manifest::{self, Committed};
+use crate::readers::{self, Registration};
 use crate::recover::{Recovered, recover};
 use crate::snapshot::Snapshot;
+
+/// Reads the newest manifest; nothing that belongs to it, its journal included, is deleted while
+/// the registration lives. `now_us` is the time, microseconds since 1970.
+pub(crate) fn hold(
+    fs: &Arc<dyn Fs>,
+    data: &Path,
+    now_us: i64,
+) -> Result<(Registration, Committed)> {
+    manifest::refuse_newer(&**fs, data)?;
+    let held = readers::register(fs, data, now_us)?;
+    let committed = manifest::read_newest(&**fs, data)?;
+    Ok((
+        held,
+        committed.ok_or_else(|| manifest::absent(&**fs, data))?,
+    ))
+}
 
 /// What a process that does not write sees: one manifest and the journal up to its last whole
 /// group, so everything acknowledged with w≥1 before it was opened. It runs no recovery, and what it
@@ -24,12 +40,9 @@ impl Reader {
     /// Opens the store in `data`.
     ///
     /// # Errors
-    /// [`Error::NotAStore`], [`Error::Corrupt`], or what the file system says.
+    /// [`crate::Error::NotAStore`], [`crate::Error::Corrupt`], or what the file system says.
     pub fn open(fs: Arc<dyn Fs>, data: &Path) -> Result<Self> {
-        let pin = Arc::new(readers::register(&fs, data, SystemClock.now_us())?);
-        let Some(committed) = manifest::read_newest(&*fs, data)? else {
-            return Err(Error::NotAStore { path: data.into() });
-        };
+        let (pin, committed) = hold(&fs, data, SystemClock.now_us())?;
         let Recovered {
             memtable,
             streams,
@@ -45,7 +58,7 @@ impl Reader {
             streams: streams.into(),
             chunks: memtable.chunks(),
             next_seq,
-            pin,
+            pin: Arc::new(pin),
         };
         Ok(Self {
             snapshot: Arc::new(snapshot),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::env::{Fs, FsFile, Guard, IoContext};
 use crate::error::{Error, Result};
 use crate::journal;
-use crate::manifest::{Manifest, Pending, newest_version};
+use crate::manifest::{self, Manifest, Pending, newest_version};
 
 const DIR: &str = "readers";
 /// A reader that loses the race against this many commits in a row gives up.
@@ -106,7 +106,7 @@ fn line(number: u64) -> String {
 pub(crate) fn register(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<Registration> {
     let dir = data.join(DIR);
     let Some(mut version) = newest_version(&**fs, data)? else {
-        return Err(Error::NotAStore { path: data.into() });
+        return Err(manifest::absent(&**fs, data));
     };
     fs.create_dir_all(&dir).at("create directory", &dir)?;
     for attempt in 0..TRIES {

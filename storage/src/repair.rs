@@ -45,11 +45,10 @@ pub struct RepairReport {
 pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     let fs = &*options.fs;
     if manifest::newest_version(fs, data)?.is_none() {
-        return Err(Error::NotAStore { path: data.into() });
+        return Err(manifest::absent(fs, data));
     }
     let _lock = take_lock(fs, data)?;
-    let committed =
-        manifest::read_newest(fs, data)?.ok_or_else(|| Error::NotAStore { path: data.into() })?;
+    let committed = manifest::read_newest(fs, data)?.ok_or_else(|| manifest::absent(fs, data))?;
     let mut work = Repair {
         fs: Arc::clone(&options.fs),
         data,

@@ -17,6 +17,7 @@ use crate::store::Options;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     Create,
+    Link,
     Write,
     Sync,
     SyncDir,
@@ -195,7 +196,7 @@ impl Fs for FaultFs {
         RealFs.rename(from, to)
     }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.called(Op::Create, to)?;
+        self.called(Op::Link, to)?;
         RealFs.link(from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -13,9 +13,11 @@
 //! | `LOGMILL_KILLS` | 4 | kills of each kind in `kill` and `faults::crash` |
 //! | `LOGMILL_FILLS` | 2 | times that `full_disk` fills a disk |
 //! | `LOGMILL_READER_SECONDS` | 10 | how long `reader` reads beside a server |
+//! | `LOGMILL_BACKUP_SECONDS` | 4 | how long a server is backed up every second |
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
 //! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle`; `faults` weighs every minute of a day |
 
+mod backup;
 mod check;
 mod concern;
 mod documents;

@@ -123,7 +123,7 @@ fn missing(path: PathBuf) -> Error {
     }
 }
 
-fn read_segment(fs: &dyn Fs, path: &Path) -> Result<Bytes> {
+pub(super) fn read_segment(fs: &dyn Fs, path: &Path) -> Result<Bytes> {
     let mut tries = 0;
     loop {
         match fs.read(path) {
@@ -159,7 +159,7 @@ fn check_header(
 }
 
 /// What segment `number` says of the end of the one before.
-fn sealed_end(fs: &dyn Fs, data: &Path, number: u64) -> Result<(u64, u32)> {
+pub(super) fn sealed_end(fs: &dyn Fs, data: &Path, number: u64) -> Result<(u64, u32)> {
     let path = segment_path(data, number);
     let file = match fs.open_read(&path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing(path)),

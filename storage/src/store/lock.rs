@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::env::{Fs, Guard, IoContext};
 use crate::error::{Error, Result};
 use crate::file::write_durably;
+use crate::manifest;
 
 const LOCK: &str = "LOCK";
 const WRITER: &str = "WRITER";
@@ -12,7 +13,8 @@ const WRITER: &str = "WRITER";
 /// Takes the lock, making the data directory when it is not there.
 ///
 /// # Errors
-/// [`Error::Locked`] names the process that holds it.
+/// [`Error::Locked`] names the process that holds it; [`Error::FormatTooNew`], and but for the lock's
+/// file the directory is as it was.
 #[expect(
     clippy::disallowed_methods,
     reason = "above the data directory there is nothing of ours to sync but its name"
@@ -25,6 +27,7 @@ pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
     let path = data.join(LOCK);
     match fs.try_lock(&path).at("lock", &path)? {
         Some(lock) => {
+            manifest::refuse_newer(fs, data)?;
             write_writer(fs, data, None)?;
             Ok(lock)
         }

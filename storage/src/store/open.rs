@@ -36,6 +36,7 @@ impl Store {
         let committed = match manifest::read_newest(&*fs, data)? {
             Some(committed) => committed,
             None => {
+                manifest::refuse_headless(&*fs, data)?;
                 let id = format!("{:032x}", rand::random::<u128>());
                 let now_s = options.clock.now_us().div_euclid(1_000_000);
                 let new = Manifest::new(id, u32::try_from(now_s).unwrap_or(0));

@@ -32,7 +32,7 @@ pub(crate) enum Outcome {
 }
 
 /// A batch that a writer sends.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Batch {
     pub(crate) key: String,
     pub(crate) body: String,

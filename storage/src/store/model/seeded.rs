@@ -33,12 +33,13 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
             "is lost",
         ],
         Bug::UnalignedGroup => &["is lost", "is corrupt"],
-        // Parts that were dropped go too early with it, from under a reader.
-        Bug::JournalDeletedEarly => &["the segment is missing", "a part is there: Io"],
+        // Parts and tiles that were given up go too early with it, from under a reader.
+        Bug::JournalDeletedEarly => &["the segment is missing", "is there: Io"],
         Bug::SealPastSync => &["sealed and not synced"],
         Bug::SequenceReused => &["was given before"],
         Bug::FloorIgnored => &["lies below its floor"],
         Bug::CompactedTwice => &["of tile"],
+        Bug::BackupUnsynced => &["is there: Io", "the segment is missing", "NotFound"],
     }
 }
 

@@ -1,14 +1,17 @@
 //! What a snapshot shows, held against itself: parts, tiles, memory and manifest tell the same.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::listing::{LEVELS, Row, listed, rows};
 use crate::file::FileRef;
-use crate::manifest::DroppedPartition;
+use crate::manifest::{self, DroppedPartition};
 use crate::model::{Name, QUARANTINE};
 use crate::part::read_part;
 use crate::reader::Reader;
+use crate::recover::recover;
+use crate::sim::SimFs;
 use crate::snapshot::Snapshot;
 
 pub(super) const STREAM: &str = "events";
@@ -87,6 +90,25 @@ pub(super) fn look(
 pub(super) fn by_reader(reader: &Reader, known: &mut Known) -> Seen {
     let positions = reader.positions().into_iter().map(|(p, at)| (p, at.to));
     look(&reader.snapshot(), positions, known)
+}
+
+/// Looks at a store that nobody has open; `None` where there is none.
+pub(super) fn at_rest(fs: &SimFs, data: &Path, known: &mut Known) -> Option<Seen> {
+    let committed = manifest::read_newest(fs, data).expect("whole or not there")?;
+    let found = recover(fs, data, &committed.manifest).expect("whole");
+    assert_eq!(found.replay.torn_bytes, 0);
+    let positions = found.identities.positions();
+    let snapshot = Snapshot {
+        data: data.into(),
+        fs: Arc::new(fs.clone()),
+        manifest: committed.manifest,
+        streams: found.streams.into(),
+        chunks: found.memtable.chunks(),
+        next_seq: found.next_seq,
+        pin: Arc::new(()),
+    };
+    let positions = positions.into_iter().map(|(p, at)| (p, at.to));
+    Some(look(&snapshot, positions, known))
 }
 
 fn dropped(snapshot: &Snapshot) -> BTreeMap<i64, DroppedPartition> {

@@ -52,6 +52,10 @@ pub(super) enum Step {
     },
     /// A reader in another process opens the store, or is closed again.
     Read,
+    /// A backup is made, and perhaps gone on with as a store of its own.
+    Backup {
+        opens: bool,
+    },
     Close,
 }
 
@@ -59,7 +63,7 @@ pub(super) enum Step {
 pub(super) fn step(random: &mut Random) -> Step {
     let j = random.below(3) == 0;
     let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
-    match random.below(38) {
+    match random.below(40) {
         0..11 => Step::Write {
             events: random.below(5) + u64::from(producer.is_none()),
             bad: random.below(10) / 7,
@@ -100,6 +104,7 @@ pub(super) fn step(random: &mut Random) -> Step {
                 days: (from, from + 1 + random.below(2) as i64),
             }
         }
+        37 | 38 => Step::Backup { opens: !j },
         _ => Step::Close,
     }
 }
@@ -134,6 +139,7 @@ pub(super) fn short_script() -> Vec<Step> {
             overlaps: false,
         },
         Step::Read,
+        Step::Backup { opens: true },
         Step::Drop { days, dry: false },
         write(Some(1), false, true),
         Step::Close,

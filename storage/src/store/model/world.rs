@@ -1,6 +1,7 @@
 //! A store on a disk and what must be there: steps are taken, crashes are survived.
 
 mod acts;
+mod backups;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,8 @@ pub(super) struct World {
     store: Option<Store>,
     /// A reader in another process, and what it has seen.
     reader: Option<(Reader, Seen)>,
+    /// The newest backups.
+    backups: Vec<backups::Made>,
     oracle: Oracle,
 }
 
@@ -81,6 +84,7 @@ impl World {
             moments: None,
             store: None,
             reader: None,
+            backups: Vec::new(),
             oracle,
         }
     }
@@ -187,6 +191,7 @@ impl World {
         }
         let seen = self.look();
         self.oracle.reopened(&seen, power);
+        self.look_at_backups();
         self.moment();
         Ok(())
     }
@@ -238,6 +243,7 @@ impl World {
                 return;
             }
             self.look_by_reader();
+            self.look_at_backups();
             if self.store.is_some() {
                 self.look_and_check();
                 self.moment();

@@ -52,6 +52,7 @@ impl World {
             Step::Retain => self.retain(),
             Step::Rebuild { days } => self.rebuild(days),
             Step::Read => self.read(),
+            Step::Backup { opens } => self.backup(opens),
             Step::Close => {
                 let store = self.store.take().expect("it is open");
                 let closed = store.close();

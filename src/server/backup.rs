@@ -1,0 +1,55 @@
+//! `/api/v1/backup`: a backup made by the server, on its own machine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use storage::SystemClock;
+
+use super::{App, answer};
+use crate::wiring;
+
+/// A path is no longer than this, even with every byte escaped.
+pub(super) const BODY_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    /// The whole path of a directory that is empty or not there yet.
+    dir: PathBuf,
+}
+
+/// `POST /api/v1/backup {"dir": …}`. It takes nothing but `application/json`, which no page of another
+/// origin can send without being asked about it first.
+pub(super) async fn backup(
+    State(app): State<Arc<App>>,
+    wanted: Result<Json<Wanted>, JsonRejection>,
+) -> Response {
+    let Json(Wanted { dir }) = match wanted {
+        Ok(wanted) => wanted,
+        Err(wrong) => {
+            let hint = Some("send {\"dir\": \"/the/whole/path\"} as application/json");
+            return answer::error(wrong.status(), "invalid", &wrong.body_text(), hint);
+        }
+    };
+    let data = app.store.snapshot().data_dir().to_path_buf();
+    let work = move || {
+        let data = std::path::absolute(&data).unwrap_or(data);
+        storage::backup(&wiring::shared_disk(), &SystemClock, &data, &dir)
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(report)) => answer::json(StatusCode::OK, &report),
+        Ok(Err(error)) => answer::of_storage(&error),
+        Err(_) => answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the backup failed",
+            None,
+        ),
+    }
+}

@@ -1,0 +1,266 @@
+//! Backups of a store on the machine's own disk: what is in them, what they share and what they
+//! leave alone. At any moment and over power cuts: the model.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+
+use super::*;
+use crate::env::{RealFs, SystemClock};
+use crate::model::{Name, WriteConcern};
+use crate::reader::Reader;
+use crate::repair::repair;
+use crate::store::{Options, Store};
+use crate::testing::{FaultFs, Op, batch};
+
+const DAY_US: i64 = 86_400_000_000;
+/// Folders of files that two stores may share.
+const SHARED: [&str; 3] = ["streams", "rollups", "identities"];
+
+struct Place {
+    dir: tempfile::TempDir,
+    fs: FaultFs,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().expect("a directory"),
+            fs: FaultFs::default(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn backup(&self, from: &str, to: &str) -> Result<BackupReport> {
+        let fs: Arc<dyn Fs> = Arc::new(self.fs.clone());
+        backup(&fs, &SystemClock, &self.path(from), &self.path(to))
+    }
+
+    fn open(&self, name: &str) -> Store {
+        Store::open(&self.path(name), Options::default()).expect("opens")
+    }
+
+    /// A store with two parts, identities, and a journal that goes on.
+    fn store(&self) -> Store {
+        let store = self.open("data");
+        write(&store, &[1, 2, DAY_US]);
+        store.seal().expect("seals");
+        write(&store, &[3]);
+        store
+    }
+}
+
+fn write(store: &Store, times: &[i64]) {
+    let ack = store.write(batch(times, &[], None), WriteConcern::ACKNOWLEDGED);
+    ack.expect("taken");
+}
+
+/// The events of a store, through a reader.
+fn events(data: &Path) -> u64 {
+    let reader = Reader::open(Arc::new(RealFs), data).expect("opens");
+    let snapshot = reader.snapshot();
+    assert!(crate::check(&snapshot).damage.is_empty());
+    let parts = snapshot.manifest().parts.iter().map(|p| p.rows);
+    let memory = snapshot.chunks("events").iter();
+    parts.sum::<u64>() + memory.map(|c| c.events.num_rows() as u64).sum::<u64>()
+}
+
+/// Every file of these folders: its inode and what is in it.
+fn files(data: &Path, folders: &[&str]) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut open: Vec<PathBuf> = folders.iter().map(|f| data.join(f)).collect();
+    while let Some(folder) = open.pop() {
+        for name in RealFs.list(&folder).unwrap_or_default() {
+            let path = folder.join(name);
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let inode = std::fs::metadata(&path).expect("there").ino();
+                let bytes = std::fs::read(&path).expect("read");
+                found.insert(path, (inode, bytes));
+            }
+        }
+    }
+    found
+}
+
+/// Everything that changes files or gives them up.
+fn much_happens(place: &Place, name: &str) {
+    let store = place.open(name);
+    write(&store, &[5, DAY_US + 5]);
+    store.seal().expect("seals");
+    store.compact_tiles(true).expect("compacts");
+    let stream = Name::new("events").expect("a name");
+    let dropped = store.drop_partitions(&stream, (DAY_US, 2 * DAY_US), false);
+    assert_eq!(dropped.expect("drops").events, 2);
+    store.close().expect("closes");
+}
+
+#[test]
+fn a_backup_of_a_running_store_holds_what_was_acknowledged_and_shares_its_files() {
+    let place = Place::new();
+    let store = place.store();
+    let report = place.backup("data", "copy").expect("backs up");
+    write(&store, &[4]);
+    assert_eq!(events(&place.path("copy")), 4);
+    assert_eq!(events(&place.path("data")), 5);
+    let (ours, theirs) = (
+        files(&place.path("data"), &SHARED),
+        files(&place.path("copy"), &SHARED),
+    );
+    assert_eq!(report.linked_files as usize, theirs.len());
+    for (path, (inode, _)) in &theirs {
+        let below = path
+            .strip_prefix(place.path("copy"))
+            .expect("it lies there");
+        assert_eq!(ours[&place.path("data").join(below)].0, *inode);
+    }
+    let journal = files(&place.path("copy"), &[journal::DIR]);
+    assert_eq!(report.copied_files as usize, journal.len());
+    let bytes: usize = journal.values().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(report.copied_bytes as usize, bytes);
+    assert_eq!(report.next_seq, 4);
+    // It goes on with numbers that nobody has seen.
+    drop(store);
+    let copy = place.open("copy");
+    let ack = copy.write(batch(&[7], &[], None), WriteConcern::JOURNALED);
+    assert!(ack.expect("taken").first_seq > Some(1 << 24));
+}
+
+#[test]
+fn nothing_that_happens_to_a_backup_is_seen_in_the_store_nor_the_other_way_round() {
+    for (busy, quiet) in [("copy", "data"), ("data", "copy")] {
+        let place = Place::new();
+        place.store().close().expect("closes");
+        place.backup("data", "copy").expect("backs up");
+        let all = ["streams", "rollups", "identities", "journal", "manifest"];
+        let before = files(&place.path(quiet), &all);
+        assert!(before.len() >= 5);
+        much_happens(&place, busy);
+        assert_eq!(files(&place.path(quiet), &all), before, "{busy}");
+        // A part is damaged under a name of its own, and given up.
+        let part = files(&place.path(busy), &["streams"]).into_keys().next();
+        let part = part.expect("a part");
+        std::fs::remove_file(&part).expect("removed");
+        std::fs::write(&part, b"damaged").expect("written");
+        let repaired = repair(&place.path(busy), &Options::default()).expect("repairs");
+        assert!(repaired.events_lost > 0);
+        place.open(busy).close().expect("closes");
+        assert_eq!(files(&place.path(quiet), &all), before, "{busy}");
+        assert_eq!(events(&place.path(quiet)), 4);
+    }
+}
+
+#[test]
+fn what_is_given_up_meanwhile_is_there_until_it_was_taken() {
+    for moment in [(Op::Create, "copy/journal"), (Op::Link, "copy/streams")] {
+        let place = Place::new();
+        let store = Arc::new(place.store());
+        let meanwhile = Arc::clone(&store);
+        place.fs.before(moment.0, moment.1, move || {
+            let stream = Name::new("events").expect("a name");
+            // A seal gives up journal, a drop parts; the next edit would remove what nobody holds.
+            let dropped = meanwhile.drop_partitions(&stream, (0, 2 * DAY_US), false);
+            assert_eq!(dropped.expect("drops").events, 4);
+            write(&meanwhile, &[9]);
+            meanwhile.seal().expect("seals");
+        });
+        let report = place.backup("data", "copy").expect("backs up");
+        assert_eq!(report.next_seq, 4, "{moment:?}");
+        assert_eq!(events(&place.path("copy")), 4, "{moment:?}");
+        assert_eq!(events(&place.path("data")), 1, "{moment:?}");
+    }
+}
+
+#[test]
+fn where_nothing_can_be_linked_it_is_copied_against_its_checksum() {
+    let place = Place::new();
+    place.store().close().expect("closes");
+    let unlinkable = ErrorKind::CrossesDevices;
+    place.fs.fail(Op::Link, "copy", unlinkable, 100);
+    let report = place.backup("data", "copy").expect("backs up");
+    assert_eq!((report.linked_files, report.linked_bytes), (0, 0));
+    assert_eq!(events(&place.path("copy")), 4);
+    let (ours, theirs) = (
+        files(&place.path("data"), &SHARED),
+        files(&place.path("copy"), &SHARED),
+    );
+    let bytes = |files: BTreeMap<_, (u64, Vec<u8>)>| files.into_values().map(|f| f.1);
+    assert!(bytes(ours).eq(bytes(theirs)));
+    // A copy of what is damaged is no backup.
+    let (part, (_, mut damaged)) = files(&place.path("data"), &["streams"])
+        .pop_first()
+        .expect("a part");
+    damaged[100] ^= 1;
+    std::fs::write(&part, damaged).expect("written");
+    place.fs.fail(Op::Link, "second", unlinkable, 100);
+    match place.backup("data", "second") {
+        Err(Error::Corrupt { path, .. }) => assert_eq!(path, part),
+        other => panic!("{other:?}"),
+    }
+    // Nor is a link to what has another length.
+    std::fs::write(&part, b"short").expect("written");
+    let third = place.backup("data", "third");
+    assert!(matches!(third, Err(Error::Corrupt { .. })), "{third:?}");
+}
+
+#[test]
+fn a_backup_that_was_cut_short_is_a_store_to_nobody() {
+    let place = Place::new();
+    let _store = place.store();
+    let cuts = [
+        (Op::SyncDir, "copy/streams"),
+        (Op::Write, "copy/manifest"),
+        (Op::Rename, "copy/manifest"),
+    ];
+    for (op, path_part) in cuts {
+        place.fs.fail(op, path_part, ErrorKind::Other, 1);
+        place.backup("data", "copy").expect_err("cut short");
+        let copy = place.path("copy");
+        let all = ["streams", "rollups", "identities", "journal", "manifest"];
+        let before = files(&copy, &all);
+        assert!(before.len() > 1, "{op:?} {path_part}");
+        let refusals = [
+            Reader::open(Arc::new(RealFs), &copy).map(|_| ()),
+            Store::open(&copy, Options::default()).map(|_| ()),
+            repair(&copy, &Options::default()).map(|_| ()),
+        ];
+        for refused in refusals {
+            match refused {
+                Err(Error::Corrupt { what, .. }) => assert!(what.contains("cut short"), "{what}"),
+                other => panic!("{op:?} {path_part}: {other:?}"),
+            }
+        }
+        assert_eq!(files(&copy, &all), before);
+        let error = place.backup("data", "copy").expect_err("not empty");
+        assert!(error.to_string().contains("something in it"), "{error}");
+        std::fs::remove_dir_all(&copy).expect("removed");
+    }
+}
+
+#[test]
+fn a_backup_is_made_of_a_store_and_beside_it() {
+    let place = Place::new();
+    let nothing = place.backup("data", "copy");
+    assert!(matches!(nothing, Err(Error::NotAStore { .. })));
+    assert!(!place.path("copy").exists());
+    let _store = place.store();
+    std::fs::write(place.path("file"), b"").expect("written");
+    for (to, why) in [
+        ("data/copy", "within"),
+        ("data", "within"),
+        ("file", "a file"),
+    ] {
+        let error = place.backup("data", to).expect_err("refused").to_string();
+        assert!(error.contains(why), "{to}: {error}");
+    }
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let relative = backup(&fs, &SystemClock, &place.path("data"), Path::new("copy"));
+    assert!(matches!(relative, Err(Error::Invalid { .. })));
+    let deep = place.backup("data", "a/b/c").expect("backs up");
+    assert!(deep.linked_files > 0);
+    assert_eq!(events(&place.path("a/b/c")), 4);
+}

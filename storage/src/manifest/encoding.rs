@@ -1,0 +1,150 @@
+//! A manifest's bytes: a head line, and the body that it vouches for.
+//!
+//! ```text
+//! logmill store <format> <bytes of the body> <crc32c of the body, hex>
+//! the manifest as JSON, compressed with zstd
+//! ```
+//! The number is the format of the whole store, of every file in it, and stands here alone. It is
+//! frozen: what a program of this format would misread or lose, a field of the manifest included,
+//! asks for the next number. Development versions said `logmill manifest 1` or `2` and had plain
+//! JSON below; they are read, and the next edit writes what is written today.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::Manifest;
+use crate::error::{Error, Result};
+
+/// The store's format: the newest that this program reads, and the one it writes.
+pub(crate) const FORMAT: u32 = 1;
+/// The last development version.
+const DEVELOPMENT_MAX: u32 = 2;
+/// The 504 kB of a manifest of 400 days become 74 kB; at level 3 they took half as long again and
+/// became 81 kB.
+const LEVEL: i32 = 1;
+/// A longer manifest is neither written nor believed: it is written whole with each edit, and
+/// 400 days of two rollups are half a megabyte.
+const JSON_BYTES_MAX: u64 = 256 << 20;
+
+/// What a head line says that the body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// Plain JSON, of a development version.
+    Development(u32),
+    /// Compressed JSON, of a format of the store.
+    Store(u32),
+}
+
+impl Layout {
+    fn head_line(self, body: &[u8]) -> String {
+        let (word, number) = match self {
+            Self::Development(number) => ("manifest", number),
+            Self::Store(number) => ("store", number),
+        };
+        let crc = crc32c::crc32c(body);
+        format!("logmill {word} {number} {} {crc:08x}", body.len())
+    }
+}
+
+/// The bytes of a manifest, and the checksum of its body.
+///
+/// # Errors
+/// In words, when it is longer than any reader would believe.
+pub(super) fn encode(manifest: &Manifest) -> Result<(Vec<u8>, u32), String> {
+    let json = serde_json::to_vec(manifest).expect("BUG: a manifest is plain data");
+    if json.len() as u64 > JSON_BYTES_MAX {
+        return Err(format!(
+            "the manifest would be {} bytes of JSON, at most {JSON_BYTES_MAX} are read",
+            json.len()
+        ));
+    }
+    let body =
+        zstd::bulk::compress(&json, LEVEL).expect("BUG: compressing in memory does not fail");
+    let mut bytes = (Layout::Store(FORMAT).head_line(&body) + "\n").into_bytes();
+    bytes.extend_from_slice(&body);
+    Ok((bytes, crc32c::crc32c(&body)))
+}
+
+/// Refuses a manifest of which nothing can be said but that a newer program wrote it.
+pub(super) fn refuse_newer(path: &Path, bytes: &[u8]) -> Result<()> {
+    match read_head(path, bytes) {
+        Err(error @ Error::FormatTooNew { .. }) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a manifest of any format that there was; the checksum of its body comes with it.
+pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<(Manifest, u32)> {
+    let (layout, head) = read_head(path, bytes)?;
+    let at = head.len() + 1;
+    let body = &bytes[at..];
+    let corrupt = |what: &str| corrupt(path, at, what);
+    if head.split(' ').nth(3).map(str::parse) != Some(Ok(body.len())) {
+        return Err(corrupt("the length differs from the head line's"));
+    }
+    let crc = crc32c::crc32c(body);
+    if !head.ends_with(&format!(" {crc:08x}")) {
+        return Err(corrupt("the checksum differs from the head line's"));
+    }
+    // Letter for letter: the head line has no checksum of its own.
+    if head != layout.head_line(body) {
+        let what = "the head line is not as it is written";
+        return Err(self::corrupt(path, 0, what));
+    }
+    let manifest: Manifest = match layout {
+        Layout::Development(_) => serde_json::from_slice(body),
+        Layout::Store(_) => serde_json::from_slice(&decompress(body).map_err(|w| corrupt(&w))?),
+    }
+    .map_err(|e| corrupt(&e.to_string()))?;
+    manifest.check().map_err(|what| corrupt(&what))?;
+    Ok((manifest, crc))
+}
+
+fn decompress(body: &[u8]) -> Result<Vec<u8>, String> {
+    let mut json = Vec::new();
+    zstd::stream::read::Decoder::new(body)
+        .and_then(|all| all.take(JSON_BYTES_MAX + 1).read_to_end(&mut json))
+        .map_err(|e| e.to_string())?;
+    if json.len() as u64 > JSON_BYTES_MAX {
+        return Err(format!("it holds more than {JSON_BYTES_MAX} bytes"));
+    }
+    Ok(json)
+}
+
+/// The layout that the head line names, and the line itself.
+fn read_head<'a>(path: &Path, bytes: &'a [u8]) -> Result<(Layout, &'a str)> {
+    let corrupt = |what: &str| corrupt(path, 0, what);
+    let end = bytes.iter().position(|b| *b == b'\n');
+    let head = &bytes[..end.ok_or_else(|| corrupt("no head line"))?];
+    let head = std::str::from_utf8(head).map_err(|_| corrupt("the head line is not text"))?;
+    let words: Vec<&str> = head.split(' ').collect();
+    let ["logmill", word @ ("store" | "manifest"), number, _, _] = words[..] else {
+        return Err(corrupt("the head line does not say `logmill store`"));
+    };
+    let number: u32 = number.parse().map_err(|_| corrupt("no format number"))?;
+    let layout = match (word, number) {
+        (_, 0) => return Err(corrupt("there is no format 0")),
+        ("store", found) if found > FORMAT => {
+            return Err(Error::FormatTooNew {
+                path: path.into(),
+                found,
+                known: FORMAT,
+            });
+        }
+        ("store", number) => Layout::Store(number),
+        (_, number) if number <= DEVELOPMENT_MAX => Layout::Development(number),
+        _ => return Err(corrupt("there was no such development version")),
+    };
+    Ok((layout, head))
+}
+
+fn corrupt(path: &Path, offset: usize, what: &str) -> Error {
+    Error::Corrupt {
+        path: path.into(),
+        offset: offset as u64,
+        what: what.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
