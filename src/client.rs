@@ -175,7 +175,7 @@ impl Client {
         stream: &str,
         date: &str,
         dry: bool,
-    ) -> Result<storage::DropReport> {
+    ) -> Result<storage::PartitionReport> {
         let dry = dry.to_string();
         let request = self
             .agent

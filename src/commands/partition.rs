@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use chrono::{DateTime, Days, Months, NaiveDate, TimeDelta};
-use storage::{DropReport, Name};
+use storage::{PartitionReport, Name};
 
 use super::{Context, Place, sql};
 use crate::cli::{Output, PartitionCommand};
@@ -35,7 +35,7 @@ fn list_sql(name: Option<&str>) -> Result<String> {
 fn drop(context: &Context, name: &str, date: &str, dry: bool) -> Result<ExitCode> {
     let name = Name::new(name)?;
     let range_us = range(date).map_err(Failure::usage)?;
-    let report: DropReport = match &context.place {
+    let report: PartitionReport = match &context.place {
         Place::Server(client) => client.drop_partitions(name.as_str(), date, dry)?,
         Place::Data(data) => {
             let store = wiring::open_store(data, &context.config)?;

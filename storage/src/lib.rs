@@ -12,6 +12,7 @@
 
 mod blocks;
 mod check;
+mod detached;
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that asks the machine itself"
@@ -53,7 +54,8 @@ pub use error::{Error, Kind, Result};
 pub use file::FileRef;
 pub use identity::SourcePosition;
 pub use manifest::{
-    DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta, TileFile, TileMeta,
+    DetachedPartition, DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta,
+    TileFile, TileMeta,
 };
 pub use memtable::Chunk;
 pub use model::{
@@ -68,6 +70,6 @@ pub use rolling::{
 };
 pub use snapshot::Snapshot;
 pub use store::{
-    Arrived, CompactReport, Config, Counters, DropReport, Options, Rebuilt, SealReport, Status,
-    Store, StreamConfig,
+    Arrived, CompactReport, Config, Counters, Options, PartitionReport, Rebuilt, SealReport,
+    Status, Store, StreamConfig,
 };

@@ -11,14 +11,16 @@
 //! 2. The tiles of a rollup tile `[first_seq, sealed_seq)`: no gap, no overlap.
 //! 3. In a tile the sections of each of the rollup's levels hold as many events as the tile says,
 //!    less those of sections that lay below the level's floor. No section lies below; no floor falls.
-//! 4. The tiles of a rollup hold as many events as were ever sealed into its stream, and the
-//!    stream's live parts hold that number less those of dropped parts.
+//! 4. The tiles of a rollup hold as many events as were ever sealed into its stream; and its live
+//!    parts, those that were dropped and those that are detached hold that number together.
 //! 5. No file is named twice, and none that is named is also pending deletion.
 //! 6. A file has a checksum for each of its blocks, or none of blocks.
 
+mod detached;
 mod proof;
 mod tiles;
 
+pub use detached::DetachedPartition;
 pub(crate) use tiles::SectionKey;
 
 use std::collections::BTreeMap;
@@ -210,6 +212,9 @@ pub struct Manifest {
     pub streams: BTreeMap<Name, StreamMeta>,
     /// Parts, by id.
     pub parts: Vec<PartMeta>,
+    /// Partitions that lie in folders of their own and are part of no answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub detached: Vec<DetachedPartition>,
     /// Rollups, by generation.
     pub rollups: Vec<RollupMeta>,
     /// Tiles, by rollup and then range.
@@ -239,6 +244,7 @@ impl Manifest {
             next_rollup: 1,
             streams: BTreeMap::new(),
             parts: Vec::new(),
+            detached: Vec::new(),
             rollups: Vec::new(),
             tiles: Vec::new(),
             identities: Vec::new(),

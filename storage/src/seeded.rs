@@ -27,12 +27,16 @@ pub(crate) enum Bug {
     FloorIgnored,
     /// Sections that were merged stay beside what they were merged into.
     CompactedTwice,
+    /// A partition is detached before the names in its folder are durable.
+    DetachedUnsynced,
+    /// A partition that was attached stays detached as well.
+    AttachedTwice,
 }
 
 impl Bug {
     /// Every fault, with the name by which it is chosen.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) const ALL: [(Self, &'static str); 10] = [
+    pub(crate) const ALL: [(Self, &'static str); 12] = [
         (Self::FileSyncSkipped, "file_sync_skipped"),
         (Self::DirectorySyncSkipped, "directory_sync_skipped"),
         (Self::TilesApart, "tiles_apart"),
@@ -43,6 +47,8 @@ impl Bug {
         (Self::SequenceReused, "sequence_reused"),
         (Self::FloorIgnored, "floor_ignored"),
         (Self::CompactedTwice, "compacted_twice"),
+        (Self::DetachedUnsynced, "detached_unsynced"),
+        (Self::AttachedTwice, "attached_twice"),
     ];
 }
 

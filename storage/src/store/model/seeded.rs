@@ -39,6 +39,8 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::SequenceReused => &["was given before"],
         Bug::FloorIgnored => &["lies below its floor"],
         Bug::CompactedTwice => &["of tile"],
+        Bug::DetachedUnsynced => &["a part is there: Io"],
+        Bug::AttachedTwice => &["are detached,"],
     }
 }
 
