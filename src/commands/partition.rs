@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use chrono::{DateTime, Days, Months, NaiveDate, TimeDelta};
-use storage::{PartitionReport, Name};
+use storage::{Name, PartitionReport};
 
 use super::{Context, Place, sql};
 use crate::cli::{Output, PartitionCommand};
