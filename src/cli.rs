@@ -283,6 +283,33 @@ pub(crate) enum PartitionCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Move the raw events of partitions into DIR/detached; the rollups keep counting them.
+    Detach {
+        /// The stream.
+        name: String,
+        /// 2000-10-10, 2000-10, 2000-10-10T13, or FROM..TO without TO itself.
+        #[arg(value_name = "DATE|FROM..TO")]
+        date: String,
+        /// Only say what would go.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Bring back partitions that were detached.
+    Attach {
+        /// The stream.
+        name: String,
+        /// 2000-10-10, 2000-10, 2000-10-10T13, or FROM..TO without TO itself.
+        #[arg(value_name = "DATE|FROM..TO")]
+        date: String,
+    },
+    /// Drop what is beyond the retention of a stream, or of all; a running store does so by itself.
+    Retain {
+        /// The stream.
+        name: Option<String>,
+        /// Only say what would go, and why.
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

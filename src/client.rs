@@ -185,6 +185,18 @@ impl Client {
         self.json(answer)
     }
 
+    /// `detach`, `attach` or `retain`.
+    pub(crate) fn partitions<T: serde::de::DeserializeOwned>(
+        &self,
+        verb: &str,
+        query: &[(&str, &str)],
+    ) -> Result<T> {
+        let path = format!("{}/api/v1/partitions/{verb}", self.base);
+        let request = self.agent.post(path);
+        let answer = self.checked(request.query_pairs(query.iter().copied()).send_empty())?;
+        self.json(answer)
+    }
+
     pub(crate) fn tail(&self, stream: &str, condition: Option<&str>) -> Result<impl Read + use<>> {
         let mut query = vec![("stream", stream)];
         query.extend(condition.map(|c| ("where", c)));

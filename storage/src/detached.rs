@@ -24,7 +24,7 @@ const END: &str = "}\n";
 
 /// What `partition.json` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Card {
+pub(crate) struct Card {
     /// The store it came from.
     pub store_id: String,
     /// When that store was created, seconds since 1970: with its id the beginning of every `_id`.

@@ -33,6 +33,7 @@ mod readers;
 mod record;
 mod recover;
 mod repair;
+mod retention;
 mod rolling;
 #[cfg(test)]
 mod rot;
@@ -65,6 +66,7 @@ pub use model::{
 pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use reader::Reader;
 pub use repair::{RepairReport, repair};
+pub use retention::{Leaving, Retention, Why};
 pub use rolling::{
     BoxError, Floor, Merge, NewRollup, NoRollups, Partition, Roller, RollupMeta, Section, TileImage,
 };

@@ -23,6 +23,7 @@ mod lock;
 mod log;
 mod open;
 mod rebuild;
+mod retain;
 mod seal;
 mod tend;
 
@@ -55,6 +56,7 @@ use crate::model::{Ack, Batch, Name, WriteConcern};
 use crate::readers::Hold;
 use crate::record::Record;
 use crate::recover::Streams;
+use crate::retention::Leaving;
 use crate::snapshot::Snapshot;
 use log::{Command, Reply, Request};
 
@@ -269,6 +271,15 @@ impl Store {
         range_us: (i64, i64),
     ) -> Result<PartitionReport> {
         detach::attach(&self.shared, stream, range_us)
+    }
+
+    /// Drops what is beyond the retention of one stream, or of all, as the store does by itself; here
+    /// the clock is taken at its word. `dry` only says what would go.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is no such stream, or why it could not seal or commit.
+    pub fn retain(&self, only: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
+        retain::retain(&self.shared, only, dry)
     }
 
     /// Merges sections of tiles until nothing is left to merge, as the store does by itself. `quiet`

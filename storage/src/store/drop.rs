@@ -1,4 +1,4 @@
-//! Dropping whole time partitions by hand: one manifest edit and the pending list.
+//! Dropping whole time partitions: one manifest edit and the pending list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -69,22 +69,34 @@ pub(super) fn drop_partitions(
     if !manifest.parts_of(stream).any(|p| gone(p.partition_us)) && detached().next().is_none() {
         return Ok(report);
     }
-    shared.edit_and(
-        |manifest, _| report = take_out(manifest, stream, gone),
-        |state| {
-            let dropped = state.committed.manifest.streams.get(stream);
-            let live = Arc::make_mut(&mut state.streams).get_mut(stream);
-            if let (Some(known), Some(meta)) = (dropped, live) {
-                meta.dropped.clone_from(&known.dropped);
-            }
-        },
-    )?;
-    shared.remove_unreferenced();
+    commit(shared, |manifest| report = take_out(manifest, stream, gone))?;
     shared.remove_folders(detached());
     Ok(report)
 }
 
-fn take_out(manifest: &mut Manifest, stream: &Name, gone: impl Fn(i64) -> bool) -> PartitionReport {
+/// One edit that gives up parts: what it says was dropped holds for the live streams too.
+pub(super) fn commit(shared: &Shared, change: impl FnOnce(&mut Manifest)) -> Result<()> {
+    shared.edit_and(
+        |manifest, _| change(manifest),
+        |state| {
+            let committed = Arc::clone(&state.committed.manifest);
+            for (name, live) in Arc::make_mut(&mut state.streams) {
+                if let Some(known) = committed.streams.get(name) {
+                    live.dropped.clone_from(&known.dropped);
+                }
+            }
+        },
+    )?;
+    shared.remove_unreferenced();
+    Ok(())
+}
+
+/// Takes everything of some partitions out of a manifest, detached or not.
+pub(super) fn take_out(
+    manifest: &mut Manifest,
+    stream: &Name,
+    gone: impl Fn(i64) -> bool,
+) -> PartitionReport {
     let since = manifest.version + 1;
     let complete_from = manifest.sealed_seq;
     let mut report = PartitionReport::default();
