@@ -119,13 +119,14 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed.
+    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed. With --format logmill the
+    /// folders of partitions that another store has detached.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The stream that gets the events.
     #[arg(long)]
     pub(crate) stream: String,
-    /// auto, common, combined, vhost_combined, json or plain.
+    /// auto, common, combined, vhost_combined, json, plain or logmill.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// The column `site` of events whose format has none.

@@ -5,6 +5,10 @@
 //! JSON value, `{"format": 1, "crc32c": "<of the text that follows, hex>", "partition": {…}}`, read
 //! letter for letter.
 
+mod folder;
+
+pub use folder::DetachedFolder;
+
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};

@@ -50,13 +50,14 @@ mod trash;
 
 pub use blocks::CheckedFile;
 pub use check::{CheckReport, check};
+pub use detached::DetachedFolder;
 pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock};
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;
 pub use identity::SourcePosition;
 pub use manifest::{
     DetachedPartition, DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta,
-    TileFile, TileMeta,
+    TileFile, TileMeta, object_id,
 };
 pub use memtable::Chunk;
 pub use model::{

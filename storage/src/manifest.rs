@@ -283,11 +283,7 @@ impl Manifest {
     /// Where, by the first four bytes of the store's birth and two of its identity, `_id`s begin.
     /// The rest of an ObjectId is the sequence number in six bytes.
     pub fn id_prefix(&self) -> [u8; 6] {
-        let mut prefix = [0; 6];
-        prefix[..4].copy_from_slice(&self.created_s.to_be_bytes());
-        let salt = u16::from_str_radix(self.store_id.get(..4).unwrap_or("0"), 16).unwrap_or(0);
-        prefix[4..].copy_from_slice(&salt.to_be_bytes());
-        prefix
+        id_prefix(&self.store_id, self.created_s)
     }
 
     fn encode(&self) -> (Vec<u8>, u32) {
@@ -350,6 +346,29 @@ impl Manifest {
             .map_err(|what| corrupt(head_len + 1, &what))?;
         Ok((manifest, found))
     }
+}
+
+/// Where the `_id`s of a store begin.
+pub(crate) fn id_prefix(store_id: &str, created_s: u32) -> [u8; 6] {
+    let mut prefix = [0; 6];
+    prefix[..4].copy_from_slice(&created_s.to_be_bytes());
+    let salt = u16::from_str_radix(store_id.get(..4).unwrap_or("0"), 16).unwrap_or(0);
+    prefix[4..].copy_from_slice(&salt.to_be_bytes());
+    prefix
+}
+
+/// Hex digits of an `_id`.
+const ID_DIGITS: usize = 24;
+
+/// The `_id` of a sequence number, hex digits: the store's prefix, then six bytes of the number.
+pub fn object_id(prefix: [u8; 6], seq: u64) -> [u8; ID_DIGITS] {
+    let seq = seq.to_be_bytes();
+    let mut text = [0; ID_DIGITS];
+    for (i, byte) in prefix.iter().chain(&seq[2..]).enumerate() {
+        text[2 * i] = b"0123456789abcdef"[usize::from(byte >> 4)];
+        text[2 * i + 1] = b"0123456789abcdef"[usize::from(byte & 15)];
+    }
+    text
 }
 
 fn head_line(format: u32, body_len: usize, body_crc: u32) -> String {

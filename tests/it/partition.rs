@@ -1,6 +1,6 @@
 //! `partition drop`, `detach`, `attach`, `retain`: raw events go and come, the rollups keep counting them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -255,4 +255,68 @@ fn a_store_gives_up_its_oldest_days_by_itself_when_it_may_not_have_their_bytes()
     }
     let days = server.sql("SELECT sum(hits) AS n FROM stats.daily");
     assert_eq!(days[0]["n"], 9);
+}
+
+#[test]
+fn a_detached_day_is_imported_elsewhere_once_and_its_events_keep_their_names() {
+    let home = imported();
+    let ids = |home: &Home| home.sql("SELECT _id, time, path FROM access ORDER BY time");
+    let first_days = ids(&home)[..6].to_vec();
+    partition(&home, &["detach", "access", "2024-03-01..2024-03-03"]).code(0);
+    let folder = |day: &str| home.path(&format!("data/detached/access/date=2024-03-{day}"));
+    let other = Home::new();
+    let import = |place: [&str; 2], folders: &[&str]| {
+        let args = ["import", "--format", "logmill", "--stream", "access"];
+        run(&[&args[..], &["--output", "json"], &place, folders].concat())
+    };
+    let there = ["--data", &other.data];
+    let (first, second) = (folder("01"), folder("02"));
+    let once = import(there, &[&first]).code(0).json();
+    assert_eq!(
+        (&once["accepted"], &once["skipped"]),
+        (&3.into(), &0.into())
+    );
+    let both = import(there, &[&first, &second]).code(0).json();
+    assert_eq!(
+        (&both["accepted"], &both["skipped"]),
+        (&3.into(), &3.into())
+    );
+    assert_eq!(ids(&other), first_days);
+    assert_eq!(counted(&other), [6; 12]);
+    for rollup in verify(&other) {
+        assert_eq!(
+            (&rollup["windows"], &rollup["events"]),
+            (&2.into(), &6.into())
+        );
+    }
+    // Here it is attached, not imported.
+    let here = import(["--data", &home.data], &[&second]).code(1).stderr;
+    assert!(
+        here.contains("attach it instead: logmill partition attach access 2024-03-02"),
+        "{here}"
+    );
+    let nothing = import(there, &[&first, &home.path("data")]).code(1).stderr;
+    assert!(
+        nothing.contains("name the folder of a detached partition"),
+        "{nothing}"
+    );
+    let server = Server::start(&other.data);
+    let asked = import(["--server", &server.url], &[&first]).code(2).stderr;
+    assert!(asked.contains("name it with --data"), "{asked}");
+    // One damaged folder, and nothing of any is taken.
+    let third = Home::new();
+    let part = std::fs::read_dir(&second)
+        .expect("listed")
+        .map(|e| e.expect("listed").path());
+    let part = part
+        .filter(|p| p.extension().is_some_and(|e| e == "parquet"))
+        .last();
+    let part = part.expect("a part");
+    let whole = std::fs::read(&part).expect("read");
+    std::fs::write(&part, &whole[1..]).expect("damaged");
+    let damaged = import(["--data", &third.data], &[&first, &second])
+        .code(1)
+        .stderr;
+    assert!(damaged.contains(&part.display().to_string()), "{damaged}");
+    assert!(!Path::new(&third.data).exists());
 }
