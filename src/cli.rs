@@ -121,13 +121,14 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed.
+    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed. With --format logmill the
+    /// folders of partitions that another store has detached.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The stream that gets the events.
     #[arg(long)]
     pub(crate) stream: String,
-    /// auto, common, combined, vhost_combined, json or plain.
+    /// auto, common, combined, vhost_combined, json, plain or logmill.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// The column `site` of events whose format has none.
@@ -290,6 +291,33 @@ pub(crate) enum PartitionCommand {
         #[arg(value_name = "DATE|FROM..TO")]
         date: String,
         /// Only say what would go.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Move the raw events of partitions into DIR/detached; the rollups keep counting them.
+    Detach {
+        /// The stream.
+        name: String,
+        /// 2000-10-10, 2000-10, 2000-10-10T13, or FROM..TO without TO itself.
+        #[arg(value_name = "DATE|FROM..TO")]
+        date: String,
+        /// Only say what would go.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Bring back partitions that were detached.
+    Attach {
+        /// The stream.
+        name: String,
+        /// 2000-10-10, 2000-10, 2000-10-10T13, or FROM..TO without TO itself.
+        #[arg(value_name = "DATE|FROM..TO")]
+        date: String,
+    },
+    /// Drop what is beyond the retention of a stream, or of all; a running store does so by itself.
+    Retain {
+        /// The stream.
+        name: Option<String>,
+        /// Only say what would go, and why.
         #[arg(long)]
         dry_run: bool,
     },

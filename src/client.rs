@@ -182,13 +182,25 @@ impl Client {
         stream: &str,
         date: &str,
         dry: bool,
-    ) -> Result<storage::DropReport> {
+    ) -> Result<storage::PartitionReport> {
         let dry = dry.to_string();
         let request = self
             .agent
             .delete(format!("{}/api/v1/partitions", self.base));
         let query = [("stream", stream), ("date", date), ("dry_run", &dry)];
         let answer = self.checked(request.query_pairs(query).call())?;
+        self.json(answer)
+    }
+
+    /// `detach`, `attach` or `retain`.
+    pub(crate) fn partitions<T: serde::de::DeserializeOwned>(
+        &self,
+        verb: &str,
+        query: &[(&str, &str)],
+    ) -> Result<T> {
+        let path = format!("{}/api/v1/partitions/{verb}", self.base);
+        let request = self.agent.post(path);
+        let answer = self.checked(request.query_pairs(query.iter().copied()).send_empty())?;
         self.json(answer)
     }
 

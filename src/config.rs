@@ -137,6 +137,34 @@ pub(crate) struct Stream {
     pub(crate) write_concern: Option<Concern>,
     /// `[]`: no default rollups.
     pub(crate) rollups: Option<Vec<String>>,
+    /// What its raw events are kept for; everything for ever when not said.
+    pub(crate) retention: Option<Retention>,
+}
+
+/// A stream's limits, one of them at least.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Retention {
+    pub(crate) age: Option<Span>,
+    pub(crate) bytes: Option<Bytes>,
+}
+
+impl Retention {
+    fn problem(self) -> Option<&'static str> {
+        if self.age.is_none() && self.bytes.is_none() {
+            return Some("write age, bytes or both, as in { age = \"90d\", bytes = \"200GB\" }");
+        }
+        let nothing = self.age.is_some_and(|age| age.micros() == 0)
+            || self.bytes.is_some_and(|bytes| bytes.0 == 0);
+        nothing.then_some("0 would keep nothing")
+    }
+
+    fn limits(self) -> storage::Retention {
+        storage::Retention {
+            age_us: self.age.map(Span::micros),
+            bytes: self.bytes.map(|bytes| bytes.0),
+        }
+    }
 }
 
 /// A stream's write concern where a request names none.
@@ -185,6 +213,9 @@ impl Config {
             }
             if let Some(Err(e)) = stream.format.as_ref().map(|f| f.parse::<ingest::Format>()) {
                 problems.push(format!("[stream.{name}] format: {e}"));
+            }
+            if let Some(problem) = stream.retention.and_then(Retention::problem) {
+                problems.push(format!("[stream.{name}] retention: {problem}"));
             }
             if let Err(e) = self.concern(name) {
                 problems.push(format!("[stream.{name}] write_concern: {e}"));
@@ -252,6 +283,7 @@ impl Config {
             let config = storage::StreamConfig {
                 partition: stream.partition,
                 order_by: stream.order_by.clone(),
+                retention: stream.retention.map(Retention::limits).unwrap_or_default(),
             };
             Some((storage::Name::new(name).ok()?, config))
         });

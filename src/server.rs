@@ -284,6 +284,9 @@ fn router(app: Arc<App>) -> Router {
             "/api/v1/partitions",
             get(partitions::list).delete(partitions::drop),
         )
+        .route("/api/v1/partitions/detach", post(partitions::detach))
+        .route("/api/v1/partitions/attach", post(partitions::attach))
+        .route("/api/v1/partitions/retain", post(partitions::retain))
         .route("/api/v1/rollups", get(rollups::list))
         .route("/api/v1/rollups/run", post(rollups::run))
         .route("/api/v1/rollups/compact", post(rollups::compact))

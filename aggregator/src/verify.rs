@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use storage::{RollupMeta, Snapshot, StreamMeta};
+use storage::{RollupMeta, Snapshot};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::calendar::{Bucket, Level};
@@ -43,7 +43,7 @@ pub struct Verification {
     pub events: u64,
     /// Windows of time that were recomputed from raw events.
     pub windows: u64,
-    /// Windows of which raw events were dropped: their finest levels cannot be checked any more.
+    /// Windows of which raw events were dropped or are detached: their finest levels cannot be checked.
     pub windows_incomplete: u64,
     /// Windows that the sample left out.
     pub windows_skipped: u64,
@@ -296,14 +296,6 @@ fn within(window: Bucket) -> Filter {
         to_us: window.end_us,
         keys: Vec::new(),
     }
-}
-
-/// Whether raw events of a partition were dropped that lie in the window.
-fn dropped_in(stream: &StreamMeta, window: &Bucket) -> bool {
-    stream.dropped.iter().any(|d| {
-        let end_us = storage::partition_end(stream.partition, d.partition_us);
-        d.partition_us < window.end_us && end_us > window.start_us
-    })
 }
 
 fn describe(level: Level, against: Against, found: &Comparison) -> LevelVerification {

@@ -224,10 +224,15 @@ fn streams(view: &View<'_>) -> Vec<Column> {
     ]
 }
 
+/// One row for what is live of a partition, and one for what is detached.
 fn partitions(view: &View<'_>) -> Vec<Column> {
-    let mut sums: BTreeMap<(&Name, i64), Sums> = BTreeMap::new();
-    for part in &view.snapshot.manifest().parts {
-        let entry = sums.entry((&part.stream, part.partition_us)).or_default();
+    let manifest = view.snapshot.manifest();
+    let live = manifest.parts.iter().map(|p| (p, "live"));
+    let detached = manifest.detached.iter().flat_map(|d| &d.parts);
+    let mut sums: BTreeMap<(&Name, i64, &str), Sums> = BTreeMap::new();
+    for (part, state) in live.chain(detached.map(|p| (p, "detached"))) {
+        let key = (&part.stream, part.partition_us, state);
+        let entry = sums.entry(key).or_default();
         entry.add(part.rows, part.file.len, part.time, part.seq);
     }
     let rows: Vec<_> = sums.into_iter().collect();
@@ -241,6 +246,11 @@ fn partitions(view: &View<'_>) -> Vec<Column> {
         stamp("last_time", of(&rows, |r| r.1.time.map(|t| t.1))),
         int("first_seq", of(&rows, |r| r.1.seq.map(|s| s.0))),
         int("last_seq", of(&rows, |r| r.1.seq.map(|s| s.1))),
+        text("state", of(&rows, |r| Some(r.0.2.to_owned()))),
+        int(
+            "complete_from",
+            of(&rows, |r| manifest.complete_from(r.0.0, r.0.1)),
+        ),
     ]
 }
 
@@ -307,8 +317,10 @@ fn rollups(view: &View<'_>) -> Vec<Column> {
     let mut rows: Vec<LevelRow<'_>> = Vec::new();
     for rollup in view.rollups.values() {
         let waiting = memtable_sums(view.snapshot, &rollup.meta.stream).rows;
+        let detached = manifest.detached_of(&rollup.meta.stream);
         let older = manifest
             .parts_of(&rollup.meta.stream)
+            .chain(detached.flat_map(|d| &d.parts))
             .filter(|p| p.seq.0 < rollup.meta.first_seq);
         let complete_from = older.map(|p| p.time.1.saturating_add(1)).max();
         for level in rollup.definition.levels() {

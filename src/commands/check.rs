@@ -31,6 +31,9 @@ pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
     for (path, what) in &report.damage {
         println!("damaged   {}: {what}", path.display());
     }
+    for folder in &report.away {
+        println!("away      {}: a detached partition", folder.display());
+    }
     if !report.damage.is_empty() {
         println!("{} files are damaged; keep them", report.damage.len());
         return Ok(ExitCode::from(FAILED));

@@ -7,6 +7,7 @@
 //! begins with that content it is the same one and goes on behind it; otherwise it is a new file
 //! under a known path, and gets the next number (`…#2`). Standard input has no identity.
 
+mod detached;
 mod sink;
 mod summary;
 
@@ -44,6 +45,10 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
         return Err(Failure::usage(
             "--stream: names that begin with _ belong to the store itself",
         ));
+    }
+    if args.format.as_deref() == Some(detached::FORMAT) {
+        let concern = concern(context, args, &stream)?;
+        return detached::run(context, args, &stream, concern);
     }
     let options = ParseOptions {
         format: match &args.format {

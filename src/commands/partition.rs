@@ -1,9 +1,9 @@
-//! `logmill partition list | drop`.
+//! `logmill partition list | drop | detach | attach | retain`.
 
 use std::process::ExitCode;
 
 use chrono::{DateTime, Days, Months, NaiveDate, TimeDelta};
-use storage::{DropReport, Name};
+use storage::{Name, PartitionReport};
 
 use super::{Context, Place, sql};
 use crate::cli::{Output, PartitionCommand};
@@ -18,7 +18,35 @@ pub(super) fn run(context: &Context, command: &PartitionCommand) -> Result<ExitC
             name,
             date,
             dry_run,
-        } => drop(context, name, date, *dry_run),
+        } => change(context, Change::Drop, name, date, *dry_run),
+        PartitionCommand::Detach {
+            name,
+            date,
+            dry_run,
+        } => change(context, Change::Detach, name, date, *dry_run),
+        PartitionCommand::Attach { name, date } => {
+            change(context, Change::Attach, name, date, false)
+        }
+        PartitionCommand::Retain { name, dry_run } => retain(context, name.as_deref(), *dry_run),
+    }
+}
+
+/// What is done to partitions by hand.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Drop,
+    Detach,
+    Attach,
+}
+
+impl Change {
+    /// The verb, as it would be and as it was.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Drop => ("drop", "dropped"),
+            Self::Detach => ("detach", "detached"),
+            Self::Attach => ("attach", "attached"),
+        }
     }
 }
 
@@ -32,33 +60,119 @@ fn list_sql(name: Option<&str>) -> Result<String> {
     ))
 }
 
-fn drop(context: &Context, name: &str, date: &str, dry: bool) -> Result<ExitCode> {
+fn change(
+    context: &Context,
+    change: Change,
+    name: &str,
+    date: &str,
+    dry: bool,
+) -> Result<ExitCode> {
     let name = Name::new(name)?;
     let range_us = range(date).map_err(Failure::usage)?;
-    let report: DropReport = match &context.place {
-        Place::Server(client) => client.drop_partitions(name.as_str(), date, dry)?,
+    let (verb, done) = change.words();
+    let report: PartitionReport = match &context.place {
+        Place::Server(client) => match change {
+            Change::Drop => client.drop_partitions(name.as_str(), date, dry)?,
+            Change::Detach | Change::Attach => {
+                let dry = dry.to_string();
+                let query = [("stream", name.as_str()), ("date", date), ("dry_run", &dry)];
+                client.partitions(verb, &query)?
+            }
+        },
         Place::Data(data) => {
             let store = wiring::open_store(data, &context.config)?;
-            let report = store.drop_partitions(&name, range_us, dry)?;
+            let report = match change {
+                Change::Drop => store.drop_partitions(&name, range_us, dry)?,
+                Change::Detach => store.detach_partitions(&name, range_us, dry)?,
+                Change::Attach => store.attach_partitions(&name, range_us)?,
+            };
             store.close()?;
             report
         }
     };
-    if matches!(context.output, Some(Output::Json | Output::Ndjson)) {
+    if is_json(context) {
+        return print_json(&report);
+    }
+    println!(
+        "{} {} events of {name} in {} partitions, {} parts, {}; {}",
+        if dry {
+            format!("would {verb}")
+        } else {
+            done.to_owned()
+        },
+        grouped(report.events),
+        report.partitions,
+        report.parts,
+        human_bytes(report.bytes),
+        match change {
+            Change::Drop | Change::Detach => "its rollups keep counting them",
+            Change::Attach => "its rollups had gone on counting them",
+        }
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn retain(context: &Context, name: Option<&str>, dry: bool) -> Result<ExitCode> {
+    let name = name.map(Name::new).transpose()?;
+    let leaving: Vec<Leaving> = match &context.place {
+        Place::Server(client) => {
+            let dry = dry.to_string();
+            let mut query = vec![("dry_run", dry.as_str())];
+            query.extend(name.as_ref().map(|n| ("stream", n.as_str())));
+            client.partitions("retain", &query)?
+        }
+        Place::Data(data) => {
+            let store = wiring::open_store(data, &context.config)?;
+            let leaving = store.retain(name.as_ref(), dry)?;
+            store.close()?;
+            leaving
+        }
+    };
+    if is_json(context) {
+        return print_json(&leaving);
+    }
+    for partition in &leaving {
         println!(
-            "{}",
-            serde_json::to_string(&report).map_err(anyhow::Error::from)?
-        );
-    } else {
-        println!(
-            "{} {} events of {name} in {} partitions, {} parts, {}; its rollups keep counting them",
+            "{} {} of {}: {} events, {} parts, {}; {}",
             if dry { "would drop" } else { "dropped" },
-            grouped(report.events),
-            report.partitions,
-            report.parts,
-            human_bytes(report.bytes)
+            shown(partition.partition_us),
+            partition.stream,
+            grouped(partition.events),
+            partition.parts,
+            human_bytes(partition.bytes),
+            match partition.why {
+                Why::Age => "it is older than the stream's retention",
+                Why::Bytes => "the stream has more bytes than its retention",
+            }
         );
     }
+    if leaving.is_empty() {
+        println!("nothing is beyond the retention of the streams");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The start of a partition: the hour is said where it is not midnight.
+fn shown(partition_us: i64) -> String {
+    DateTime::from_timestamp_micros(partition_us).map_or_else(
+        || partition_us.to_string(),
+        |at| {
+            let form = match at.time() {
+                chrono::NaiveTime::MIN => "%Y-%m-%d",
+                _ => "%Y-%m-%dT%H",
+            };
+            at.format(form).to_string()
+        },
+    )
+}
+
+fn is_json(context: &Context) -> bool {
+    matches!(context.output, Some(Output::Json | Output::Ndjson))
+}
+
+fn print_json(report: &impl serde::Serialize) -> Result<ExitCode> {
+    let text = serde_json::to_string(report).map_err(anyhow::Error::from)?;
+    println!("{text}");
     Ok(ExitCode::SUCCESS)
 }
 

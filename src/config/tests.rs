@@ -59,6 +59,34 @@ fn all_problems_are_named_at_once() {
 }
 
 #[test]
+fn the_retention_of_a_stream_says_something() {
+    let config = parse(
+        "[stream.web]\nretention = { age = \"90d\", bytes = \"200GB\" }\n[stream._quarantine]\nretention = { age = \"7d\" }",
+    );
+    let store = config.expect("reads").store();
+    let retention = |name| store.streams[name].retention;
+    let day_us = 86_400_000_000;
+    assert_eq!(
+        retention("web"),
+        storage::Retention {
+            age_us: Some(90 * day_us),
+            bytes: Some(200_000_000_000),
+        }
+    );
+    assert_eq!(retention("_quarantine").age_us, Some(7 * day_us));
+    for (wrong, said) in [
+        ("{}", "write age, bytes or both"),
+        ("{ age = \"0s\" }", "0 would keep nothing"),
+        ("{ bytes = 0 }", "0 would keep nothing"),
+        ("{ age = \"90d\", byte = 5 }", "unknown field `byte`"),
+        ("\"90d\"", "invalid type"),
+    ] {
+        let error = parse(&format!("[stream.web]\nretention = {wrong}")).expect_err(wrong);
+        assert!(error.to_string().contains(said), "{wrong}: {error}");
+    }
+}
+
+#[test]
 fn the_environment_goes_over_the_file() {
     let mut table: toml::Table = "[storage]\nlag = \"5s\"".parse().expect("toml");
     let mut origins = Vec::new();

@@ -1,4 +1,4 @@
-//! `/api/v1/partitions`: what there is, and dropping it by hand.
+//! `/api/v1/partitions`: what there is, and what is done to it by hand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use storage::Name;
+use serde::Serialize;
+use storage::{Name, Store};
 
 use super::{App, answer, status};
 use crate::commands::partition::range;
@@ -15,35 +16,107 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     status::rows(&app, "SELECT * FROM system.partitions").await
 }
 
-/// `DELETE /api/v1/partitions?stream=&date=&dry_run=`.
-pub(super) async fn drop(
-    State(app): State<Arc<App>>,
-    Query(asked): Query<HashMap<String, String>>,
+/// `stream`, `date` and `dry_run` of a request.
+struct Asked(HashMap<String, String>);
+
+impl Asked {
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    fn stream(&self) -> Result<Name, Response> {
+        Name::new(self.text("stream")).map_err(|e| answer::of_storage(&e))
+    }
+
+    fn range_us(&self) -> Result<(i64, i64), Response> {
+        range(self.text("date")).map_err(answer::bad_request)
+    }
+
+    fn dry(&self) -> Result<bool, Response> {
+        match self.text("dry_run") {
+            "" | "false" | "0" => Ok(false),
+            "true" | "1" => Ok(true),
+            other => Err(answer::bad_request(format!(
+                "dry_run={other}: write true or false"
+            ))),
+        }
+    }
+}
+
+/// Does work of the disk and answers with its report.
+async fn answer_with<T: Serialize + Send + 'static>(
+    app: &App,
+    work: Result<impl FnOnce(&Store) -> storage::Result<T> + Send + 'static, Response>,
 ) -> Response {
-    let text = |name: &str| asked.get(name).map_or("", String::as_str);
-    let dry = match text("dry_run") {
-        "" | "false" | "0" => false,
-        "true" | "1" => true,
-        other => return answer::bad_request(format!("dry_run={other}: write true or false")),
-    };
-    let stream = match Name::new(text("stream")) {
-        Ok(stream) => stream,
-        Err(error) => return answer::of_storage(&error),
-    };
-    let range_us = match range(text("date")) {
-        Ok(range) => range,
-        Err(what) => return answer::bad_request(what),
+    let work = match work {
+        Ok(work) => work,
+        Err(refused) => return refused,
     };
     let store = Arc::clone(&app.store);
-    let work = move || store.drop_partitions(&stream, range_us, dry);
-    match tokio::task::spawn_blocking(work).await {
+    match tokio::task::spawn_blocking(move || work(&store)).await {
         Ok(Ok(report)) => answer::json(StatusCode::OK, &report),
         Ok(Err(error)) => answer::of_storage(&error),
         Err(_) => answer::error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "the drop failed",
+            "it failed",
             None,
         ),
     }
+}
+
+/// `DELETE /api/v1/partitions?stream=&date=&dry_run=`.
+pub(super) async fn drop(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let asked = Asked(asked);
+    let work = || -> Result<_, Response> {
+        let (dry, stream, range_us) = (asked.dry()?, asked.stream()?, asked.range_us()?);
+        Ok(move |store: &Store| store.drop_partitions(&stream, range_us, dry))
+    };
+    answer_with(&app, work()).await
+}
+
+/// `POST /api/v1/partitions/detach?stream=&date=&dry_run=`.
+pub(super) async fn detach(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let asked = Asked(asked);
+    let work = || -> Result<_, Response> {
+        let (dry, stream, range_us) = (asked.dry()?, asked.stream()?, asked.range_us()?);
+        Ok(move |store: &Store| store.detach_partitions(&stream, range_us, dry))
+    };
+    answer_with(&app, work()).await
+}
+
+/// `POST /api/v1/partitions/attach?stream=&date=`.
+pub(super) async fn attach(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let asked = Asked(asked);
+    let work = || -> Result<_, Response> {
+        let (stream, range_us) = (asked.stream()?, asked.range_us()?);
+        Ok(move |store: &Store| store.attach_partitions(&stream, range_us))
+    };
+    answer_with(&app, work()).await
+}
+
+/// `POST /api/v1/partitions/retain?stream=&dry_run=`; every stream when none is named.
+pub(super) async fn retain(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let asked = Asked(asked);
+    let work = || -> Result<_, Response> {
+        let dry = asked.dry()?;
+        let only = match asked.text("stream") {
+            "" => None,
+            _ => Some(asked.stream()?),
+        };
+        Ok(move |store: &Store| store.retain(only.as_ref(), dry))
+    };
+    answer_with(&app, work()).await
 }

@@ -32,6 +32,7 @@ pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
         .filter(|(_, meta)| meta.kind != StreamKind::Quarantine);
     let streams: Vec<_> = known
         .map(|(name, meta)| {
+            let sealed: u64 = snapshot.manifest().parts_of(name).map(|p| p.rows).sum();
             let waiting: u64 = snapshot
                 .chunks(name.as_str())
                 .iter()
@@ -45,7 +46,7 @@ pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
             json!({
                 "name": name.as_str(),
                 "kind": meta.kind,
-                "events": meta.sealed_events - meta.dropped_events() + waiting,
+                "events": sealed + waiting,
                 "columns": meta.columns.len(),
                 "rollups": rollups,
             })

@@ -24,11 +24,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::detached::card_path;
 use crate::env::{Clock, Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::journal;
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, DetachedPartition, Manifest};
 use crate::reader;
 use crate::seeded::{self, Bug};
 use crate::store::take_lock;
@@ -53,7 +54,8 @@ pub struct BackupReport {
 }
 
 /// Makes a backup of the store in `data`, whoever writes to it, in `to`: an absolute path at which
-/// there is nothing yet, or an empty directory. What is detached is not part of it.
+/// there is nothing yet, or an empty directory. Detached partitions come along as far as their folders
+/// are there.
 ///
 /// # Errors
 /// [`Error::Invalid`] when there is something at `to`, [`Error::NotAStore`], [`Error::Corrupt`] for
@@ -78,6 +80,9 @@ pub fn backup(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Re
     held.loaded(&committed.manifest)?;
     for file in committed.manifest.files() {
         work.take(file)?;
+    }
+    for detached in &committed.manifest.detached {
+        work.take_detached(detached)?;
     }
     work.commit(&committed.manifest)?;
     drop(held);
@@ -150,6 +155,22 @@ impl Backup<'_> {
         let bytes = file.read(self.fs, self.data)?;
         write_durably(self.fs, &to, &bytes)?;
         self.copied(file.len);
+        Ok(())
+    }
+
+    /// Takes the folder of a detached partition along, unless an operator has taken it away.
+    fn take_detached(&mut self, detached: &DetachedPartition) -> Result<()> {
+        let card = card_path(&detached.folder);
+        if !self.fs.exists(&self.data.join(&card)) {
+            return Ok(());
+        }
+        for part in &detached.parts {
+            self.take(&part.file)?;
+        }
+        let from = self.data.join(&card);
+        let bytes = self.fs.read(&from).at("read", &from)?;
+        write_durably(self.fs, &self.to.join(&card), &bytes)?;
+        self.copied(bytes.len() as u64);
         Ok(())
     }
 

@@ -1,15 +1,18 @@
 //! Check: read everything that the manifest names and hold it against what the manifest says.
 //!
 //! Manifest and journal are checked by opening the store for reading, which refuses what is damaged;
-//! here follow the files. Nothing is changed, and one damaged file does not hide the next.
+//! here follow the files. Nothing is changed, and one damaged file does not hide the next. The folder
+//! of a detached partition may have been carried away: that is told and is no damage.
 
 use std::path::PathBuf;
 
 use arrow::array::{Array, TimestampMicrosecondArray, UInt64Array};
 use bytes::Bytes;
 
+use crate::detached::{self, Card};
+use crate::env::IoContext;
 use crate::error::Error;
-use crate::manifest::{PartMeta, TileFile};
+use crate::manifest::{DetachedPartition, PartMeta, TileFile};
 use crate::memtable::column;
 use crate::model::{SEQ, TIME};
 use crate::part::read_part;
@@ -27,6 +30,8 @@ pub struct CheckReport {
     pub events: u64,
     /// What is damaged, file by file, in words.
     pub damage: Vec<(PathBuf, String)>,
+    /// Folders of detached partitions that are not where they were detached to.
+    pub away: Vec<PathBuf>,
 }
 
 /// Reads every file of a snapshot's manifest.
@@ -47,10 +52,36 @@ pub fn check(snapshot: &Snapshot) -> CheckReport {
             read.map(|_| ()).map_err(|e| e.to_string())
         });
     }
+    for partition in &manifest.detached {
+        report.look_at_detached(snapshot, partition);
+    }
     report
 }
 
 impl CheckReport {
+    fn look_at_detached(&mut self, snapshot: &Snapshot, partition: &DetachedPartition) {
+        let folder = snapshot.data_dir().join(&partition.folder);
+        if !snapshot.fs.exists(&folder) {
+            self.away.push(folder);
+            return;
+        }
+        for part in &partition.parts {
+            self.read(snapshot, &part.file, |_, bytes| {
+                check_part(part, bytes).map(|_| ())
+            });
+        }
+        let card = snapshot
+            .data_dir()
+            .join(detached::card_path(&partition.folder));
+        let read = snapshot.fs.read(&card).at("read", &card);
+        let said = match read.and_then(|bytes| Card::decode(&card, &bytes)) {
+            Ok(said) if said.is_of(snapshot.manifest(), partition) => return,
+            Ok(_) => "it says something else than the manifest".into(),
+            Err(error) => error.to_string(),
+        };
+        self.damage.push((card, said));
+    }
+
     fn read(
         &mut self,
         snapshot: &Snapshot,

@@ -134,6 +134,50 @@ impl FileRef {
         })
     }
 
+    /// Gives the file a second name below `data`, or a copy where the disk cannot link. What an
+    /// attempt that failed has left at that name goes.
+    pub(crate) fn link(&self, fs: &dyn Fs, data: &Path, to: String) -> Result<Self> {
+        let (from, target) = (data.join(&self.path), data.join(&to));
+        if fs.exists(&target) {
+            fs.remove(&target).at("remove", &target)?;
+        }
+        if fs.link(&from, &target).is_err() {
+            write_durably(fs, &target, &self.read(fs, data)?)?;
+        }
+        Ok(Self {
+            path: to,
+            ..self.clone()
+        })
+    }
+
+    /// Reads the file through, piece by piece, and compares length and checksum.
+    pub(crate) fn verify(&self, fs: &dyn Fs, data: &Path) -> Result<()> {
+        let path = data.join(&self.path);
+        let file = fs.open_read(&path).at("open", &path)?;
+        self.compare_len(&path, file.len().at("read", &path)?)?;
+        let (mut at, mut crc) = (0, 0);
+        let mut piece = vec![0; BLOCK_BYTES];
+        while at < self.len {
+            let left = usize::try_from(self.len - at).unwrap_or(usize::MAX);
+            piece.truncate(left);
+            file.read_exact_at(&mut piece, at).at("read", &path)?;
+            crc = crc32c::crc32c_append(crc, &piece);
+            at += piece.len() as u64;
+        }
+        self.compare_crc(&path, crc)
+    }
+
+    fn compare_crc(&self, path: &Path, found: u32) -> Result<()> {
+        if found == self.crc {
+            return Ok(());
+        }
+        Err(Error::Corrupt {
+            path: path.into(),
+            offset: 0,
+            what: "checksum differs from the manifest's".into(),
+        })
+    }
+
     /// Reads the file and compares length and checksum.
     ///
     /// # Errors
@@ -142,13 +186,7 @@ impl FileRef {
         let path = data.join(&self.path);
         let bytes = fs.read(&path).at("read", &path)?;
         self.compare_len(&path, bytes.len() as u64)?;
-        if crc32c::crc32c(&bytes) != self.crc {
-            return Err(Error::Corrupt {
-                path,
-                offset: 0,
-                what: "checksum differs from the manifest's".into(),
-            });
-        }
+        self.compare_crc(&path, crc32c::crc32c(&bytes))?;
         Ok(bytes.into())
     }
 }

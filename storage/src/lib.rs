@@ -13,6 +13,7 @@
 mod backup;
 mod blocks;
 mod check;
+mod detached;
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that asks the machine itself"
@@ -33,6 +34,7 @@ mod readers;
 mod record;
 mod recover;
 mod repair;
+mod retention;
 mod rolling;
 #[cfg(test)]
 mod rot;
@@ -50,12 +52,14 @@ mod trash;
 pub use backup::{BackupReport, backup};
 pub use blocks::CheckedFile;
 pub use check::{CheckReport, check};
+pub use detached::DetachedFolder;
 pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, step_back};
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;
 pub use identity::SourcePosition;
 pub use manifest::{
-    DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta, TileFile, TileMeta,
+    DetachedPartition, DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta,
+    TileFile, TileMeta, object_id,
 };
 pub use memtable::Chunk;
 pub use model::{
@@ -65,11 +69,12 @@ pub use model::{
 pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use reader::Reader;
 pub use repair::{RepairReport, repair};
+pub use retention::{Leaving, Retention, Why};
 pub use rolling::{
     BoxError, Floor, Merge, NewRollup, NoRollups, Partition, Roller, RollupMeta, Section, TileImage,
 };
 pub use snapshot::Snapshot;
 pub use store::{
-    Arrived, CompactReport, Config, Counters, DropReport, Options, Rebuilt, SealReport, Status,
-    Store, StreamConfig,
+    Arrived, CompactReport, Config, Counters, Options, PartitionReport, Rebuilt, SealReport,
+    Status, Store, StreamConfig,
 };

@@ -10,15 +10,17 @@
 //! 2. The tiles of a rollup tile `[first_seq, sealed_seq)`: no gap, no overlap.
 //! 3. In a tile the sections of each of the rollup's levels hold as many events as the tile says,
 //!    less those of sections that lay below the level's floor. No section lies below; no floor falls.
-//! 4. The tiles of a rollup hold as many events as were ever sealed into its stream, and the
-//!    stream's live parts hold that number less those of dropped parts.
+//! 4. The tiles of a rollup hold as many events as were ever sealed into its stream; and its live
+//!    parts, those that were dropped and those that are detached hold that number together.
 //! 5. No file is named twice, and none that is named is also pending deletion.
 //! 6. A file has a checksum for each of its blocks, or none of blocks.
 
+mod detached;
 mod encoding;
 mod proof;
 mod tiles;
 
+pub use detached::DetachedPartition;
 #[cfg(test)]
 pub(crate) use encoding::FORMAT;
 pub(crate) use tiles::SectionKey;
@@ -209,6 +211,9 @@ pub struct Manifest {
     pub streams: BTreeMap<Name, StreamMeta>,
     /// Parts, by id.
     pub parts: Vec<PartMeta>,
+    /// Partitions that lie in folders of their own and are part of no answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub detached: Vec<DetachedPartition>,
     /// Rollups, by generation.
     pub rollups: Vec<RollupMeta>,
     /// Tiles, by rollup and then range.
@@ -238,6 +243,7 @@ impl Manifest {
             next_rollup: 1,
             streams: BTreeMap::new(),
             parts: Vec::new(),
+            detached: Vec::new(),
             rollups: Vec::new(),
             tiles: Vec::new(),
             identities: Vec::new(),
@@ -276,12 +282,31 @@ impl Manifest {
     /// Where, by the first four bytes of the store's birth and two of its identity, `_id`s begin.
     /// The rest of an ObjectId is the sequence number in six bytes.
     pub fn id_prefix(&self) -> [u8; 6] {
-        let mut prefix = [0; 6];
-        prefix[..4].copy_from_slice(&self.created_s.to_be_bytes());
-        let salt = u16::from_str_radix(self.store_id.get(..4).unwrap_or("0"), 16).unwrap_or(0);
-        prefix[4..].copy_from_slice(&salt.to_be_bytes());
-        prefix
+        id_prefix(&self.store_id, self.created_s)
     }
+}
+
+/// Where the `_id`s of a store begin.
+pub(crate) fn id_prefix(store_id: &str, created_s: u32) -> [u8; 6] {
+    let mut prefix = [0; 6];
+    prefix[..4].copy_from_slice(&created_s.to_be_bytes());
+    let salt = u16::from_str_radix(store_id.get(..4).unwrap_or("0"), 16).unwrap_or(0);
+    prefix[4..].copy_from_slice(&salt.to_be_bytes());
+    prefix
+}
+
+/// Hex digits of an `_id`.
+const ID_DIGITS: usize = 24;
+
+/// The `_id` of a sequence number, hex digits: the store's prefix, then six bytes of the number.
+pub fn object_id(prefix: [u8; 6], seq: u64) -> [u8; ID_DIGITS] {
+    let seq = seq.to_be_bytes();
+    let mut text = [0; ID_DIGITS];
+    for (i, byte) in prefix.iter().chain(&seq[2..]).enumerate() {
+        text[2 * i] = b"0123456789abcdef"[usize::from(byte >> 4)];
+        text[2 * i + 1] = b"0123456789abcdef"[usize::from(byte & 15)];
+    }
+    text
 }
 
 /// A manifest with the checksum of its body, which the next version names.

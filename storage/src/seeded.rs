@@ -29,12 +29,16 @@ pub(crate) enum Bug {
     CompactedTwice,
     /// A backup's manifest is written before the names of its files are durable.
     BackupUnsynced,
+    /// A partition is detached before the names in its folder are durable.
+    DetachedUnsynced,
+    /// A partition that was attached stays detached as well.
+    AttachedTwice,
 }
 
 impl Bug {
     /// Every fault, with the name by which it is chosen.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) const ALL: [(Self, &'static str); 11] = [
+    pub(crate) const ALL: &'static [(Self, &'static str)] = &[
         (Self::FileSyncSkipped, "file_sync_skipped"),
         (Self::DirectorySyncSkipped, "directory_sync_skipped"),
         (Self::TilesApart, "tiles_apart"),
@@ -46,6 +50,8 @@ impl Bug {
         (Self::FloorIgnored, "floor_ignored"),
         (Self::CompactedTwice, "compacted_twice"),
         (Self::BackupUnsynced, "backup_unsynced"),
+        (Self::DetachedUnsynced, "detached_unsynced"),
+        (Self::AttachedTwice, "attached_twice"),
     ];
 }
 
@@ -56,8 +62,8 @@ pub(crate) fn is(bug: Bug) -> bool {
     let chosen = CHOSEN.get_or_init(|| {
         let name = std::env::var("LOGMILL_BUG").ok()?;
         // Names that are not known here are those of another crate's faults.
-        let known = Bug::ALL.into_iter().find(|(_, n)| *n == name);
-        known.map(|(bug, _)| bug)
+        let known = Bug::ALL.iter().find(|(_, n)| *n == name);
+        known.map(|(bug, _)| *bug)
     });
     *chosen == Some(bug)
 }

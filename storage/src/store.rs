@@ -16,18 +16,20 @@
 mod backfill;
 mod compact;
 mod config;
+mod detach;
 mod drop;
 mod edit;
 mod lock;
 mod log;
 mod open;
 mod rebuild;
+mod retain;
 mod seal;
 mod tend;
 
 pub use compact::CompactReport;
 pub use config::{Config, Options, StreamConfig};
-pub use drop::DropReport;
+pub use drop::PartitionReport;
 pub(crate) use lock::take_lock;
 pub use rebuild::Rebuilt;
 pub(crate) use rebuild::Remade;
@@ -54,6 +56,7 @@ use crate::model::{Ack, Batch, Name, WriteConcern};
 use crate::readers::Hold;
 use crate::record::Record;
 use crate::recover::Streams;
+use crate::retention::Leaving;
 use crate::snapshot::Snapshot;
 use log::{Command, Reply, Request};
 
@@ -241,8 +244,8 @@ impl Store {
     }
 
     /// Drops the raw events of every partition of `stream` that begins in `[from_us, to_us)`,
-    /// microseconds since 1970, in one edit; its rollups keep counting them. `dry` only says what
-    /// would go; either way what is in the memtable is sealed first, so that it is counted.
+    /// microseconds since 1970, in one edit, detached ones too; its rollups keep counting them. `dry`
+    /// only says what would go; either way what is in the memtable is sealed first, so that it is counted.
     ///
     /// # Errors
     /// [`Error::Invalid`] when there is no such stream, or why it could not seal or commit.
@@ -251,8 +254,48 @@ impl Store {
         stream: &Name,
         (from_us, to_us): (i64, i64),
         dry: bool,
-    ) -> Result<DropReport> {
+    ) -> Result<PartitionReport> {
         drop::drop_partitions(&self.shared, stream, (from_us, to_us), dry)
+    }
+
+    /// Moves the raw events of every partition of `stream` that begins in `[from_us, to_us)`,
+    /// microseconds since 1970, into folders of their own, `detached/NAME/date=…/`, in one edit: they
+    /// are part of no answer then, and its rollups keep counting them. `dry` only says what would go;
+    /// either way what is in the memtable is sealed first.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is no such stream or one of the partitions is detached already,
+    /// or why it could not seal, write or commit.
+    pub fn detach_partitions(
+        &self,
+        stream: &Name,
+        range_us: (i64, i64),
+        dry: bool,
+    ) -> Result<PartitionReport> {
+        detach::detach(&self.shared, stream, range_us, dry)
+    }
+
+    /// Brings back every detached partition of `stream` that begins in `[from_us, to_us)`, in one
+    /// edit, when its folder is as it was.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is none, or a file of its folder is missing or was changed; or
+    /// why it could not write or commit.
+    pub fn attach_partitions(
+        &self,
+        stream: &Name,
+        range_us: (i64, i64),
+    ) -> Result<PartitionReport> {
+        detach::attach(&self.shared, stream, range_us)
+    }
+
+    /// Drops what is beyond the retention of one stream, or of all, as the store does by itself; here
+    /// the clock is taken at its word. `dry` only says what would go.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is no such stream, or why it could not seal or commit.
+    pub fn retain(&self, only: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
+        retain::retain(&self.shared, only, dry)
     }
 
     /// Merges sections of tiles until nothing is left to merge, as the store does by itself. `quiet`

@@ -13,6 +13,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use crate::detached;
 use crate::env::{Fs, IoContext};
 use crate::error::Result;
 use crate::journal;
@@ -40,6 +41,7 @@ const AGE_MAX_S: i64 = 24 * 3600;
 pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64) -> Result<u64> {
     let mut known: HashSet<PathBuf> = manifest
         .files()
+        .chain(manifest.detached_files())
         .map(|f| f.path.as_str())
         .chain(manifest.pending.iter().map(|p| p.path.as_str()))
         .map(|path| data.join(path))
@@ -49,6 +51,7 @@ pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64
     for folder in OURS {
         walk(fs, &data.join(folder), &mut unknown)?;
     }
+    unknown.extend(half_detached(fs, data, manifest)?);
     unknown.retain(|path| !known.contains(path) && !journal::is_live(path, manifest.journal_floor));
     let trash = data.join(DIR);
     if !unknown.is_empty() {
@@ -72,6 +75,23 @@ pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64
     }
     empty(fs, &trash, now_s)?;
     Ok(moved)
+}
+
+/// What a detachment has left that was not committed: folders that hold second names of live parts.
+/// Whatever else lies there is the operator's.
+fn half_detached(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    walk(fs, &data.join(detached::DIR), &mut files)?;
+    let live = manifest.parts.iter();
+    let twins: HashSet<PathBuf> = live
+        .map(|p| data.join(detached::place(&p.file.path)))
+        .collect();
+    let twins = files.iter().filter(|f| twins.contains(*f));
+    let folders: HashSet<PathBuf> = twins
+        .filter_map(|f| Some(f.parent()?.to_path_buf()))
+        .collect();
+    files.retain(|f| f.parent().is_some_and(|parent| folders.contains(parent)));
+    Ok(files)
 }
 
 fn walk(fs: &dyn Fs, dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {

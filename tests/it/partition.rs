@@ -1,8 +1,11 @@
-//! `partition drop`: raw events go by hand, the rollups keep counting them.
+//! `partition drop`, `detach`, `attach`, `retain`: raw events go and come, the rollups keep counting them.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Home, LEVEL_TABLES, PAST_S, Server, line, run};
+use crate::support::{Home, LEVEL_TABLES, Output, PAST_S, Server, line, run};
 
 const DAY_S: i64 = 86_400;
 
@@ -120,4 +123,200 @@ fn a_server_drops_a_range_and_bad_questions_are_answered() {
         locked.contains(&format!("--server {}", server.url)),
         "{locked}"
     );
+}
+
+fn partition(home: &Home, args: &[&str]) -> Output {
+    run(&[&["partition"], args, &["--data", &home.data]].concat())
+}
+
+/// The counts of every level.
+fn counted(home: &Home) -> Vec<u64> {
+    let sum = |table| home.number(&format!("SELECT sum(hits) FROM {table}"));
+    LEVEL_TABLES.into_iter().map(sum).collect()
+}
+
+#[test]
+fn a_detached_day_lies_in_a_folder_and_comes_back() {
+    let home = imported();
+    let before = counted(&home);
+    let folder = PathBuf::from(home.path("data/detached/access/date=2024-03-02"));
+    let detach = ["detach", "access", "2024-03-02"];
+    let would = partition(&home, &[&detach[..], &["--dry-run"]].concat()).code(0);
+    assert!(would.stdout.starts_with("would detach 3 events of access"));
+    assert!(!folder.exists());
+    partition(&home, &detach).code(0);
+    assert!(folder.join("partition.json").exists());
+    assert_eq!((home.count(), counted(&home)), (6, before.clone()));
+    let list = partition(&home, &["list", "access", "--output", "json"]);
+    let list = list.code(0).json();
+    let row = |nth: usize| {
+        let row = &list[nth];
+        (
+            row["state"].clone(),
+            row["rows"].clone(),
+            row["complete_from"].clone(),
+        )
+    };
+    assert_eq!(row(0), ("live".into(), 3.into(), Value::Null));
+    assert_eq!(row(1), ("detached".into(), 3.into(), 9.into()));
+    for rollup in verify(&home) {
+        assert_eq!(rollup["windows_incomplete"], 1);
+    }
+    let checked = run(&["check", &home.data]).code(0).stdout;
+    assert!(checked.contains("0 differences"), "{checked}");
+    // What comes late is live, and keeps the day from being detached once more.
+    let late = line("203.0.113.9", PAST_S + DAY_S + 60, "/late", 200, 10);
+    let file = home.file("late.log", late);
+    home.import(&file, &[]);
+    assert_eq!(home.count(), 7);
+    let again = partition(&home, &detach).code(1).stderr;
+    assert!(again.contains("attach it first"), "{again}");
+    let away = home.path("away");
+    std::fs::rename(&folder, &away).expect("carried away");
+    let attach = ["attach", "access", "2024-03"];
+    let missing = partition(&home, &attach).code(1).stderr;
+    assert!(
+        missing.contains("it is not there; put the folder back"),
+        "{missing}"
+    );
+    let checked = run(&["check", &home.data]).code(0).stdout;
+    assert!(checked.contains("a detached partition"), "{checked}");
+    std::fs::rename(&away, &folder).expect("brought back");
+    let said = partition(&home, &attach).code(0).stdout;
+    assert!(said.starts_with("attached 3 events of access"), "{said}");
+    assert_eq!(home.count(), 10);
+    for rollup in verify(&home) {
+        assert_eq!(
+            (&rollup["windows_incomplete"], &rollup["events"]),
+            (&0.into(), &10.into())
+        );
+    }
+    let twice = partition(&home, &attach).code(1).stderr;
+    assert!(
+        twice.contains("nothing of access is detached there"),
+        "{twice}"
+    );
+    // A detached day can be given up.
+    partition(&home, &detach).code(0);
+    let dropped = partition(&home, &["drop", "access", "2024-03-02"])
+        .code(0)
+        .stdout;
+    assert!(
+        dropped.starts_with("dropped 4 events of access"),
+        "{dropped}"
+    );
+    assert!(!folder.exists());
+    assert_eq!((home.count(), counted(&home)[0]), (6, 10));
+}
+
+#[test]
+fn a_server_detaches_attaches_and_says_what_its_retention_would_drop() {
+    let home = imported();
+    let server = Server::start_with(
+        &home.data,
+        &[("LOGMILL_STREAM__ACCESS__RETENTION", "{ age = \"1d\" }")],
+    );
+    let there = || server.sql("SELECT count(*) AS n FROM access")[0]["n"].clone();
+    let ask = |args: &[&str]| run(&[&["partition"], args, &["--server", &server.url]].concat());
+    ask(&["detach", "access", "2024-03-03"]).code(0);
+    assert_eq!(there(), 6);
+    ask(&["attach", "access", "2024-03-03"]).code(0);
+    assert_eq!(there(), 9);
+    let twice = ask(&["attach", "access", "2024-03-03"]).code(1).stderr;
+    assert!(
+        twice.contains("nothing of access is detached there"),
+        "{twice}"
+    );
+    // The newest event is of the third day: the first ends a day before it.
+    let would = ask(&["retain", "--dry-run"]).code(0).stdout;
+    assert!(
+        would.starts_with("would drop 2024-03-01 of access: 3 events"),
+        "{would}"
+    );
+    assert_eq!(would.lines().count(), 1, "{would}");
+    assert_eq!(there(), 9);
+    let nobody = ask(&["retain", "nobody"]).code(1).stderr;
+    assert!(nobody.contains("there is no stream nobody"), "{nobody}");
+    ask(&["retain", "access"]).code(0);
+    assert_eq!(there(), 6);
+}
+
+#[test]
+fn a_store_gives_up_its_oldest_days_by_itself_when_it_may_not_have_their_bytes() {
+    let home = imported();
+    let server = Server::start_with(
+        &home.data,
+        &[("LOGMILL_STREAM__ACCESS__RETENTION", "{ bytes = 1 }")],
+    );
+    let started = Instant::now();
+    while server.sql("SELECT count(*) AS n FROM access")[0]["n"] != 3 {
+        assert!(started.elapsed() < Duration::from_secs(60), "nothing goes");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let days = server.sql("SELECT sum(hits) AS n FROM stats.daily");
+    assert_eq!(days[0]["n"], 9);
+}
+
+#[test]
+fn a_detached_day_is_imported_elsewhere_once_and_its_events_keep_their_names() {
+    let home = imported();
+    let ids = |home: &Home| home.sql("SELECT _id, time, path FROM access ORDER BY time");
+    let first_days = ids(&home)[..6].to_vec();
+    partition(&home, &["detach", "access", "2024-03-01..2024-03-03"]).code(0);
+    let folder = |day: &str| home.path(&format!("data/detached/access/date=2024-03-{day}"));
+    let other = Home::new();
+    let import = |place: [&str; 2], folders: &[&str]| {
+        let args = ["import", "--format", "logmill", "--stream", "access"];
+        run(&[&args[..], &["--output", "json"], &place, folders].concat())
+    };
+    let there = ["--data", &other.data];
+    let (first, second) = (folder("01"), folder("02"));
+    let once = import(there, &[&first]).code(0).json();
+    assert_eq!(
+        (&once["accepted"], &once["skipped"]),
+        (&3.into(), &0.into())
+    );
+    let both = import(there, &[&first, &second]).code(0).json();
+    assert_eq!(
+        (&both["accepted"], &both["skipped"]),
+        (&3.into(), &3.into())
+    );
+    assert_eq!(ids(&other), first_days);
+    assert_eq!(counted(&other), [6; 12]);
+    for rollup in verify(&other) {
+        assert_eq!(
+            (&rollup["windows"], &rollup["events"]),
+            (&2.into(), &6.into())
+        );
+    }
+    // Here it is attached, not imported.
+    let here = import(["--data", &home.data], &[&second]).code(1).stderr;
+    assert!(
+        here.contains("attach it instead: logmill partition attach access 2024-03-02"),
+        "{here}"
+    );
+    let nothing = import(there, &[&first, &home.path("data")]).code(1).stderr;
+    assert!(
+        nothing.contains("name the folder of a detached partition"),
+        "{nothing}"
+    );
+    let server = Server::start(&other.data);
+    let asked = import(["--server", &server.url], &[&first]).code(2).stderr;
+    assert!(asked.contains("name it with --data"), "{asked}");
+    // One damaged folder, and nothing of any is taken.
+    let third = Home::new();
+    let part = std::fs::read_dir(&second)
+        .expect("listed")
+        .map(|e| e.expect("listed").path());
+    let part = part
+        .filter(|p| p.extension().is_some_and(|e| e == "parquet"))
+        .last();
+    let part = part.expect("a part");
+    let whole = std::fs::read(&part).expect("read");
+    std::fs::write(&part, &whole[1..]).expect("damaged");
+    let damaged = import(["--data", &third.data], &[&first, &second])
+        .code(1)
+        .stderr;
+    assert!(damaged.contains(&part.display().to_string()), "{damaged}");
+    assert!(!Path::new(&third.data).exists());
 }

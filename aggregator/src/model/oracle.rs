@@ -26,6 +26,10 @@ pub(super) enum Doing {
     Retain(Floors),
     /// Partitions that begin in this range are dropped.
     Drop((i64, i64)),
+    /// They are detached.
+    Detach((i64, i64)),
+    /// Those of them that are detached are attached.
+    Attach((i64, i64)),
 }
 
 #[derive(Debug)]
@@ -42,6 +46,8 @@ pub(super) struct Oracle {
     next_seq: u64,
     /// For each partition that was dropped, from which sequence number on it is complete.
     dropped: BTreeMap<i64, u64>,
+    /// The same for each that is detached.
+    detached: BTreeMap<i64, u64>,
     pub(super) doing: Doing,
 }
 
@@ -55,6 +61,7 @@ impl Oracle {
             sealed_seq: 0,
             next_seq: 0,
             dropped: BTreeMap::new(),
+            detached: BTreeMap::new(),
             doing: Doing::Nothing,
         }
     }
@@ -127,18 +134,44 @@ impl Oracle {
         Calendar::UTC.bucket(self.width, t_us).start_us
     }
 
+    fn is_dropped(&self, seq: u64, event: &Event) -> bool {
+        let from = self.dropped.get(&self.partition(event.time));
+        from.is_some_and(|from| seq < *from)
+    }
+
+    fn is_detached(&self, seq: u64, event: &Event) -> bool {
+        let from = self.detached.get(&self.partition(event.time));
+        from.is_some_and(|from| seq < *from) && !self.is_dropped(seq, event)
+    }
+
     fn raw_is_there(&self, seq: u64, event: &Event) -> bool {
-        let complete_from = self.dropped.get(&self.partition(event.time));
-        complete_from.is_none_or(|from| seq >= *from)
+        !self.is_dropped(seq, event) && !self.is_detached(seq, event)
+    }
+
+    /// How many events of the partitions that begin in a range are such.
+    fn in_range(&self, range: (i64, i64), such: impl Fn(&Self, u64, &Event) -> bool) -> u64 {
+        let there = |(seq, event): &(&u64, &Rc<Event>)| {
+            let partition = self.partition(event.time);
+            (range.0..range.1).contains(&partition) && such(self, **seq, event)
+        };
+        self.events.iter().filter(there).count() as u64
     }
 
     /// How many events are dropped with the partitions that begin in a range.
     pub(super) fn to_be_dropped(&self, range: (i64, i64)) -> u64 {
-        let goes = |(seq, event): &(&u64, &Rc<Event>)| {
-            let partition = self.partition(event.time);
-            (range.0..range.1).contains(&partition) && self.raw_is_there(**seq, event)
-        };
-        self.events.iter().filter(goes).count() as u64
+        self.in_range(range, |oracle, seq, event| !oracle.is_dropped(seq, event))
+    }
+
+    /// How many events are detached with the partitions that begin in a range; none when one of them
+    /// is detached already.
+    pub(super) fn to_be_detached(&self, range: (i64, i64)) -> Option<u64> {
+        let free = self.detached.range(range.0..range.1).next().is_none();
+        free.then(|| self.in_range(range, Self::raw_is_there))
+    }
+
+    /// How many events are attached with the partitions that begin in a range.
+    pub(super) fn to_be_attached(&self, range: (i64, i64)) -> u64 {
+        self.in_range(range, Self::is_detached)
     }
 
     /// The floors that the retention of levels gives now.
@@ -214,24 +247,43 @@ impl Oracle {
                 counts.cut(*floor);
             }
         }
-        let mut wanted = self.dropped.clone();
-        if let Doing::Drop(range) = doing {
-            for (seq, event) in self.events.range(..self.sealed_seq) {
-                let partition = self.partition(event.time);
-                if (range.0..range.1).contains(&partition) && self.raw_is_there(*seq, event) {
-                    wanted.insert(partition, self.sealed_seq);
-                }
-            }
-        }
+        let wanted = self.moved(&doing);
+        let found = (raw.dropped.clone(), raw.detached.clone());
+        let before = (self.dropped.clone(), self.detached.clone());
         assert!(
-            raw.dropped == wanted || crashed && raw.dropped == self.dropped,
-            "dropped {:?}, expected {wanted:?}",
-            raw.dropped
+            found == wanted || crashed && found == before,
+            "dropped and detached {found:?}, expected {wanted:?}"
         );
-        self.dropped.clone_from(&raw.dropped);
+        (self.dropped, self.detached) = found;
         let late = |c: &Counted| c.levels.iter().map(|l| l.late).collect();
         let late: Vec<Vec<u64>> = self.rollups.iter().map(late).collect();
         assert_eq!(raw.late, late, "events that came below a floor");
+    }
+
+    /// What is dropped and what is detached once something is done.
+    fn moved(&self, doing: &Doing) -> (BTreeMap<i64, u64>, BTreeMap<i64, u64>) {
+        let (mut dropped, mut detached) = (self.dropped.clone(), self.detached.clone());
+        for (seq, event) in self.events.range(..self.sealed_seq) {
+            let partition = self.partition(event.time);
+            match doing {
+                Doing::Drop((from, to)) if (*from..*to).contains(&partition) => {
+                    if !self.is_dropped(*seq, event) {
+                        dropped.insert(partition, self.sealed_seq);
+                        detached.remove(&partition);
+                    }
+                }
+                Doing::Detach((from, to)) if (*from..*to).contains(&partition) => {
+                    if self.raw_is_there(*seq, event) {
+                        detached.insert(partition, self.sealed_seq);
+                    }
+                }
+                Doing::Attach((from, to)) if (*from..*to).contains(&partition) => {
+                    detached.remove(&partition);
+                }
+                _ => {}
+            }
+        }
+        (dropped, detached)
     }
 
     fn settle_sealed(&mut self, raw: &Raw) {

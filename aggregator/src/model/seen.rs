@@ -29,6 +29,7 @@ pub(super) struct Raw {
     /// Sequence number and time of what is in memory.
     pub(super) memory: Vec<(u64, i64)>,
     pub(super) dropped: BTreeMap<i64, u64>,
+    pub(super) detached: BTreeMap<i64, u64>,
     /// By rollup and level.
     pub(super) floors: Vec<Vec<i64>>,
     pub(super) late: Vec<Vec<u64>>,
@@ -56,6 +57,11 @@ impl Raw {
             sealed_seq: manifest.sealed_seq,
             memory: chunks.flat_map(|c| rows_of(&c.events)).collect(),
             dropped: dropped
+                .iter()
+                .map(|d| (d.partition_us, d.complete_from))
+                .collect(),
+            detached: manifest
+                .detached
                 .iter()
                 .map(|d| (d.partition_us, d.complete_from))
                 .collect(),

@@ -26,6 +26,10 @@ pub(super) enum Step {
     Retain,
     /// Raw partitions are dropped.
     Drop,
+    /// Raw partitions are detached.
+    Detach,
+    /// Those that are detached are attached.
+    Attach,
     /// A rollup is made again from raw events, as far as they are there.
     Rebuild,
     /// A snapshot is taken, or the one that was is read again.
@@ -38,7 +42,7 @@ pub(super) enum Step {
 /// The next step of a history.
 pub(super) fn step(random: &mut Random, crowded: bool) -> Step {
     let j = random.below(3) == 0;
-    match random.below(40) {
+    match random.below(45) {
         0 | 1 if crowded => Step::Crowd,
         0..15 => Step::Write {
             events: 1 + random.below(4),
@@ -55,6 +59,8 @@ pub(super) fn step(random: &mut Random, crowded: bool) -> Step {
         31 => Step::Rebuild,
         32..36 => Step::Hold,
         36..39 => Step::Pass,
+        39 | 40 => Step::Detach,
+        41..44 => Step::Attach,
         _ => Step::Close,
     }
 }

@@ -109,7 +109,7 @@ impl World {
         };
         let stream = StreamConfig {
             partition: Some(partition),
-            order_by: None,
+            ..StreamConfig::default()
         };
         let streams = [(Name::new(STREAM).expect("a name"), stream)];
         Options {

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use storage::{RollupMeta, Snapshot, StreamMeta};
+use storage::{RollupMeta, Snapshot, partition_end};
 
-use super::dropped_in;
 use crate::calendar::{Bucket, Calendar, Level};
 use crate::definition::Definition;
 
@@ -28,7 +27,8 @@ pub(super) fn entry_level(definition: &Definition) -> Level {
 pub(super) struct Windows {
     calendar: Calendar,
     days: Vec<Bucket>,
-    stream: Option<StreamMeta>,
+    /// Partitions of which raw events were dropped or are detached.
+    incomplete: Vec<(i64, i64)>,
 }
 
 impl Windows {
@@ -56,10 +56,13 @@ impl Windows {
                 add(section.bucket_min_us, section.bucket_max_us);
             }
         }
+        let width = manifest.streams.get(&meta.stream).map(|s| s.partition);
+        let end_us = |start_us| partition_end(width.unwrap_or_default(), start_us);
+        let incomplete = manifest.incomplete(&meta.stream);
         Self {
             calendar,
             days: buckets.into_iter().collect(),
-            stream: snapshot.streams().get(&meta.stream).cloned(),
+            incomplete: incomplete.map(|start| (start, end_us(start))).collect(),
         }
     }
 
@@ -70,7 +73,8 @@ impl Windows {
 
     /// Whether all raw events of a window are there.
     pub(super) fn is_complete(&self, window: &Bucket) -> bool {
-        self.stream.as_ref().is_none_or(|s| !dropped_in(s, window))
+        let lacks = |(start, end): &(i64, i64)| *start < window.end_us && *end > window.start_us;
+        !self.incomplete.iter().any(lacks)
     }
 
     /// Those in which a coarser level is compared: some of its buckets that follow one another, about

@@ -13,20 +13,10 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
+use storage::object_id;
 
 /// The digits of an ObjectId.
 const ID_DIGITS: usize = 24;
-
-/// The ObjectId of a sequence number, as 24 hex digits.
-pub(crate) fn object_id(prefix: [u8; 6], seq: u64) -> [u8; ID_DIGITS] {
-    let seq = seq.to_be_bytes();
-    let mut text = [0; ID_DIGITS];
-    for (i, byte) in prefix.iter().chain(&seq[2..]).enumerate() {
-        text[2 * i] = b"0123456789abcdef"[usize::from(byte >> 4)];
-        text[2 * i + 1] = b"0123456789abcdef"[usize::from(byte & 15)];
-    }
-    text
-}
 
 /// The sequence number in an ObjectId made by [`object_id`] with the same prefix.
 pub(crate) fn seq_of(prefix: [u8; 6], id: &str) -> Option<u64> {

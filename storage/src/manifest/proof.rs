@@ -16,10 +16,12 @@ impl Manifest {
         for (name, stream) in &self.streams {
             self.check_parts(name, stream)?;
         }
+        self.check_detached()?;
         if self.store_id.len() != 32 || !self.store_id.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(format!("{:?} is not a store's id", self.store_id));
         }
-        if let Some(file) = self.files().find(|f| !f.blocks_fit()) {
+        let files = || self.files().chain(self.detached_files());
+        if let Some(file) = files().find(|f| !f.blocks_fit()) {
             let (path, blocks, len) = (&file.path, file.blocks.len(), file.len);
             return Err(format!(
                 "{path} has {blocks} checksums of blocks and {len} bytes"
@@ -27,7 +29,7 @@ impl Manifest {
         }
         let mut named = BTreeSet::new();
         let pending = self.pending.iter().map(|p| p.path.as_str());
-        for path in self.files().map(|f| f.path.as_str()).chain(pending) {
+        for path in files().map(|f| f.path.as_str()).chain(pending) {
             if !named.insert(path) {
                 return Err(format!("{path} is named twice"));
             }
@@ -42,9 +44,10 @@ impl Manifest {
         }
         let live: u128 = self.parts_of(name).map(|p| u128::from(p.rows)).sum();
         let gone: u128 = stream.dropped.iter().map(|d| u128::from(d.events)).sum();
-        if live + gone != u128::from(stream.sealed_events) {
+        let detached: u128 = self.detached_of(name).map(|d| u128::from(d.rows())).sum();
+        if live + gone + detached != u128::from(stream.sealed_events) {
             return Err(format!(
-                "stream {name}: parts hold {live} events, {gone} were dropped, {} were sealed",
+                "stream {name}: parts hold {live} events, {gone} were dropped, {detached} are detached, {} were sealed",
                 stream.sealed_events
             ));
         }

@@ -122,10 +122,37 @@ pub(super) fn good() -> Manifest {
     manifest
 }
 
+/// Says that a part is detached.
+fn detach(manifest: &mut Manifest, mut part: PartMeta) {
+    part.file.path = part.file.path.replacen("streams/", "detached/", 1);
+    manifest.detached.push(DetachedPartition {
+        stream: name("events"),
+        partition_us: 0,
+        complete_from: 20,
+        folder: "detached/events/date=1970-01-01".into(),
+        parts: vec![part],
+    });
+}
+
+fn detach_last(manifest: &mut Manifest) {
+    let part = manifest.parts.pop().expect("there");
+    detach(manifest, part);
+}
+
+#[test]
+fn a_manifest_with_a_detached_partition_comes_back_as_it_was() {
+    let mut manifest = good();
+    detach_last(&mut manifest);
+    assert_eq!(manifest.check(), Ok(()));
+    let (bytes, _) = encoding::encode(&manifest).expect("encodes");
+    let back = encoding::decode(Path::new("m"), &bytes);
+    assert_eq!(back.expect("decodes").0, manifest);
+}
+
 #[test]
 fn each_broken_invariant_is_refused() {
     type Break = fn(&mut Manifest);
-    let cases: [(&str, Break); 20] = [
+    let cases: [(&str, Break); 25] = [
         ("a gap between tiles", |m| m.tiles[1].first_seq = 11),
         ("a missing tile", |m| drop(m.tiles.remove(1))),
         ("an overlap", |m| m.tiles[1].first_seq = 9),
@@ -177,6 +204,30 @@ fn each_broken_invariant_is_refused() {
         }),
         ("more checksums than blocks", |m| {
             m.parts[0].file.blocks = vec![1, 2]
+        }),
+        ("an event live and detached", |m| detach(m, part(2, 5))),
+        ("a partition detached twice", |m| {
+            detach_last(m);
+            let mut again = m.detached[0].clone();
+            again.parts[0].rows = 0;
+            again.parts[0].file.path = "detached/events/date=1970-01-01/9.parquet".into();
+            m.detached.push(again);
+        }),
+        ("a detached partition of no stream", |m| {
+            detach_last(m);
+            m.detached[0].stream = name("nowhere");
+            let stream = m.streams.get_mut("events").expect("there");
+            stream.sealed_events -= 5;
+            m.rollups.clear();
+            m.tiles.clear();
+        }),
+        ("a detached part of another day", |m| {
+            detach_last(m);
+            m.detached[0].parts[0].partition_us = 86_400_000_000;
+        }),
+        ("a detached file that is pending", |m| {
+            detach_last(m);
+            m.pending[0].path = m.detached[0].parts[0].file.path.clone();
         }),
         ("a store without an id", |m| m.store_id = "short".into()),
     ];

@@ -37,6 +37,12 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
                     meta.dropped_events()
                 )));
             }
+            if let Some(detached) = manifest.detached_of(stream).next() {
+                return Err(Error::invalid(format!(
+                    "rollup {}: {} is detached and cannot be counted; attach it first, with a configuration without this rollup",
+                    rollup.name, detached.folder
+                )));
+            }
             let rollup = RollupMeta {
                 id: next_id,
                 name: rollup.name,

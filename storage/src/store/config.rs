@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::manifest::{PartitionWidth, StreamMeta};
 use crate::model::{Name, StreamKind, TIME, access_fields};
 use crate::record::quarantine_columns;
+use crate::retention::Retention;
 use crate::rolling::{NoRollups, Roller};
 
 /// Figures of a store.
@@ -40,13 +41,15 @@ impl Default for Config {
     }
 }
 
-/// How a stream is laid out when it is created.
+/// How a stream is laid out when it is created, and what it gives up.
 #[derive(Debug, Clone, Default)]
 pub struct StreamConfig {
     /// The width of its partitions; a day when not said.
     pub partition: Option<PartitionWidth>,
     /// The columns by which parts are sorted; `host, time` for access logs, else `time`.
     pub order_by: Option<Vec<String>>,
+    /// What its raw events may be kept for.
+    pub retention: Retention,
 }
 
 impl Config {

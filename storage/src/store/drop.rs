@@ -1,25 +1,44 @@
-//! Dropping whole time partitions by hand: one manifest edit and the pending list.
+//! Dropping whole time partitions: one manifest edit and the pending list.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Shared, seal};
-use crate::error::{Error, Result};
-use crate::manifest::{Manifest, Pending};
+use crate::error::Result;
+use crate::manifest::{DetachedPartition, Manifest, PartMeta, Pending};
 use crate::model::Name;
 
-/// What is given up when partitions are dropped.
+/// Partitions of a stream and what is in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DropReport {
+pub struct PartitionReport {
     /// Partitions with events in them.
     pub partitions: usize,
     /// Their parts.
     pub parts: usize,
-    /// Events of those parts. The rollups still count them.
+    /// Events of those parts. The rollups count them, whatever becomes of them.
     pub events: u64,
     /// Bytes of those parts.
     pub bytes: u64,
+}
+
+impl PartitionReport {
+    /// What is in detached partitions.
+    pub(super) fn of<'a>(all: impl IntoIterator<Item = &'a DetachedPartition>) -> Self {
+        let mut report = Self::default();
+        for detached in all {
+            report.partitions += 1;
+            detached.parts.iter().for_each(|part| report.add(part));
+        }
+        report
+    }
+
+    fn add(&mut self, part: &PartMeta) {
+        self.parts += 1;
+        self.events += part.rows;
+        self.bytes += part.file.len;
+    }
 }
 
 /// Drops what was acknowledged so far in every partition of `stream` that begins in
@@ -32,56 +51,74 @@ pub(super) fn drop_partitions(
     stream: &Name,
     (from_us, to_us): (i64, i64),
     dry: bool,
-) -> Result<DropReport> {
-    if !shared.state.lock().streams.contains_key(stream) {
-        return Err(Error::invalid(format!("there is no stream {stream}")));
-    }
+) -> Result<PartitionReport> {
+    shared.check_stream(stream)?;
     let _one_at_a_time = shared.parts.lock();
     seal::seal(shared)?;
-    let mut report = DropReport::default();
+    let mut report = PartitionReport::default();
     let gone = |partition_us: i64| (from_us..to_us).contains(&partition_us);
     if dry {
         let mut manifest = (*shared.state.lock().committed.manifest).clone();
         return Ok(take_out(&mut manifest, stream, gone));
     }
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
-    if !manifest.parts_of(stream).any(|p| gone(p.partition_us)) {
+    let detached = || {
+        let detached = manifest.detached_of(stream);
+        detached.filter(|d| gone(d.partition_us))
+    };
+    if !manifest.parts_of(stream).any(|p| gone(p.partition_us)) && detached().next().is_none() {
         return Ok(report);
     }
+    commit(shared, |manifest| report = take_out(manifest, stream, gone))?;
+    shared.remove_folders(detached());
+    Ok(report)
+}
+
+/// One edit that gives up parts: what it says was dropped holds for the live streams too.
+pub(super) fn commit(shared: &Shared, change: impl FnOnce(&mut Manifest)) -> Result<()> {
     shared.edit_and(
-        |manifest, _| report = take_out(manifest, stream, gone),
+        |manifest, _| change(manifest),
         |state| {
-            let dropped = state.committed.manifest.streams.get(stream);
-            let live = Arc::make_mut(&mut state.streams).get_mut(stream);
-            if let (Some(known), Some(meta)) = (dropped, live) {
-                meta.dropped.clone_from(&known.dropped);
+            let committed = Arc::clone(&state.committed.manifest);
+            for (name, live) in Arc::make_mut(&mut state.streams) {
+                if let Some(known) = committed.streams.get(name) {
+                    live.dropped.clone_from(&known.dropped);
+                }
             }
         },
     )?;
     shared.remove_unreferenced();
-    Ok(report)
+    Ok(())
 }
 
-fn take_out(manifest: &mut Manifest, stream: &Name, gone: impl Fn(i64) -> bool) -> DropReport {
+/// Takes everything of some partitions out of a manifest, detached or not.
+pub(super) fn take_out(
+    manifest: &mut Manifest,
+    stream: &Name,
+    gone: impl Fn(i64) -> bool,
+) -> PartitionReport {
     let since = manifest.version + 1;
     let complete_from = manifest.sealed_seq;
-    let (taken, kept) = std::mem::take(&mut manifest.parts)
+    let mut report = PartitionReport::default();
+    let (mut taken, kept): (Vec<PartMeta>, Vec<PartMeta>) = std::mem::take(&mut manifest.parts)
         .into_iter()
         .partition(|p| &p.stream == stream && gone(p.partition_us));
     manifest.parts = kept;
-    let taken: Vec<_> = taken;
-    let mut report = DropReport::default();
+    // What is detached goes with it: the folder is all there is of it.
+    for detached in std::mem::take(&mut manifest.detached) {
+        if &detached.stream == stream && gone(detached.partition_us) {
+            taken.extend(detached.parts);
+        } else {
+            manifest.detached.push(detached);
+        }
+    }
     let Some(meta) = manifest.streams.get_mut(stream) else {
         return report;
     };
-    let mut partitions: Vec<i64> = taken.iter().map(|p| p.partition_us).collect();
-    partitions.sort_unstable();
-    partitions.dedup();
+    let partitions: BTreeSet<i64> = taken.iter().map(|p| p.partition_us).collect();
     report.partitions = partitions.len();
     for part in taken {
-        report.parts += 1;
-        report.events += part.rows;
-        report.bytes += part.file.len;
+        report.add(&part);
         meta.lose(part.partition_us, complete_from, part.rows);
         manifest.pending.push(Pending {
             path: part.file.path,

@@ -58,18 +58,18 @@ struct Frozen {
 
 /// Files written and not yet committed.
 #[derive(Default)]
-struct Written {
+pub(super) struct Written {
     parts: Vec<PartMeta>,
     tiles: BTreeMap<u32, (u64, Vec<TileFile>)>,
     directories: BTreeSet<PathBuf>,
-    paths: Vec<PathBuf>,
+    pub(super) paths: Vec<PathBuf>,
 }
 
 impl Written {
     /// Takes everything away again: what failed is tried anew under other names, and a full disk is
     /// not to be filled by that. After an edit of which it is not known whether it was committed
     /// nothing may be touched.
-    fn take_away(&self, shared: &Shared, error: &Error) {
+    pub(super) fn take_away(&self, shared: &Shared, error: &Error) {
         if matches!(error, Error::Unknown { .. }) || shared.syncer.poisoned().is_some() {
             return;
         }

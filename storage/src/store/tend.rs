@@ -1,5 +1,5 @@
-//! What the store does by itself between seals: levels give up what their retention says, and tiles
-//! are compacted.
+//! What the store does by itself between seals: streams and levels give up what their retention says,
+//! and tiles are compacted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::compact::{Place, by_place, compact};
+use super::retain::Trust;
 use super::{Shared, wait_for};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
@@ -19,6 +20,7 @@ const INTERVAL_US: i64 = 60_000_000;
 
 pub(super) fn tend_loop(shared: &Arc<Shared>) {
     let mut quiet = Quiet::default();
+    let mut trust = Trust::default();
     let mut tended = None;
     loop {
         {
@@ -36,7 +38,7 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
                 wait_for(&shared.sealing, &mut state, 250_000);
             }
         }
-        let tended = tend(shared, &mut quiet);
+        let tended = tend(shared, &mut quiet, &mut trust);
         shared.state.lock().tend_error = tended.as_ref().err().map(ToString::to_string);
         if let Err(error) = tended {
             tracing::error!(%error, "tiles could not be tended; nothing is lost, they stay as they are");
@@ -47,7 +49,8 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
     }
 }
 
-fn tend(shared: &Shared, quiet: &mut Quiet) -> Result<()> {
+fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
+    super::retain::tend(shared, trust)?;
     retain(shared)?;
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     quiet.look(&manifest, shared.now_us());

@@ -38,6 +38,8 @@ impl World {
             }
             Step::Retain => self.retain(),
             Step::Drop => self.drop_partitions(),
+            Step::Detach => self.detach(),
+            Step::Attach => self.attach(),
             Step::Rebuild => self.rebuild(),
             Step::Hold => self.hold(),
             Step::Pass => self.pass(),
@@ -146,6 +148,42 @@ impl World {
                 assert_eq!(report.events, there, "{report:?}");
                 self.oracle.all_durable();
             }
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    fn detach(&mut self) {
+        let stream = Name::new(STREAM).expect("a name");
+        let range = self.range();
+        let there = self.oracle.to_be_detached(range);
+        let Some(there) = there.filter(|_| self.store().snapshot().streams().contains_key(&stream))
+        else {
+            return;
+        };
+        self.oracle.doing = Doing::Detach(range);
+        match self.store().detach_partitions(&stream, range, false) {
+            Ok(report) => {
+                assert_eq!(report.events, there, "{report:?}");
+                self.oracle.all_durable();
+            }
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    /// All that is detached, or what is of it in a range.
+    fn attach(&mut self) {
+        let stream = Name::new(STREAM).expect("a name");
+        let range = match self.random.below(2) {
+            0 => self.range(),
+            _ => (i64::MIN, i64::MAX),
+        };
+        let there = self.oracle.to_be_attached(range);
+        if there == 0 {
+            return;
+        }
+        self.oracle.doing = Doing::Attach(range);
+        match self.store().attach_partitions(&stream, range) {
+            Ok(report) => assert_eq!(report.events, there, "{report:?}"),
             Err(error) => self.excuse(&error),
         }
     }

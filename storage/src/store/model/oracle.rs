@@ -74,14 +74,71 @@ fn number_of(payload: i64) -> i64 {
     payload.rem_euclid(DAY_US) / ITEMS_MAX
 }
 
-/// A drop of partitions of which it is not known whether it was done.
+/// What is done to partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    Drop,
+    Detach,
+    Attach,
+}
+
+/// Something that is done to partitions and of which it is not known whether it was.
 #[derive(Debug, Clone, Copy)]
-struct Dropping {
+struct Moving {
+    what: Move,
     days: (i64, i64),
     /// Everything below was acknowledged before.
     acknowledged: u64,
     /// The store has said that it was.
     done: bool,
+}
+
+/// Partitions of which raw events are elsewhere: from which sequence number on they are complete.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Gone {
+    dropped: BTreeMap<i64, u64>,
+    detached: BTreeMap<i64, u64>,
+}
+
+impl Gone {
+    fn is_dropped(&self, seq: u64, payload: i64) -> bool {
+        let from = self.dropped.get(&day(payload));
+        from.is_some_and(|from| seq < *from)
+    }
+
+    fn is_detached(&self, seq: u64, payload: i64) -> bool {
+        let from = self.detached.get(&day(payload));
+        from.is_some_and(|from| seq < *from) && !self.is_dropped(seq, payload)
+    }
+
+    /// What this becomes by something that is done as a whole; the sequence numbers are the store's.
+    fn after(&self, moving: Moving, seen: &Seen) -> Self {
+        let mut wanted = self.clone();
+        let days = moving.days.0..moving.days.1;
+        if moving.what == Move::Attach {
+            wanted.detached.retain(|day, _| !days.contains(day));
+            return wanted;
+        }
+        for (seq, payload) in seen.events.range(..moving.acknowledged) {
+            let (at, stays) = (day(*payload), self.is_dropped(*seq, *payload));
+            if stays || !days.contains(&at) {
+                continue;
+            }
+            let from = match moving.what {
+                Move::Drop => {
+                    wanted.detached.remove(&at);
+                    (&seen.dropped, &mut wanted.dropped)
+                }
+                _ if self.is_detached(*seq, *payload) => continue,
+                _ => (&seen.detached, &mut wanted.detached),
+            };
+            let (seen, wanted) = from;
+            let from = seen.get(&at).copied().unwrap_or(0);
+            assert!(from >= moving.acknowledged, "{seq} stayed after {moving:?}");
+            wanted.insert(at, from);
+        }
+        wanted
+    }
 }
 
 /// Everything sent so far, in the order of sending.
@@ -90,9 +147,8 @@ pub(super) struct Oracle {
     pub(super) sent: Vec<Sent>,
     /// Where each producer's next range begins.
     pub(super) producers: BTreeMap<String, u64>,
-    /// For each partition that was dropped, from which sequence number on it is complete.
-    dropped: BTreeMap<i64, u64>,
-    dropping: Option<Dropping>,
+    gone: Gone,
+    moving: Option<Moving>,
     next_number: i64,
     /// No sequence number below this may be given any more.
     next_seq: u64,
@@ -249,56 +305,76 @@ impl Oracle {
         Some(keys[which as usize].clone())
     }
 
-    /// Partitions are about to be dropped.
-    pub(super) fn drops(&mut self, days: (i64, i64)) {
+    /// Something is about to be done to partitions.
+    pub(super) fn moves(&mut self, what: Move, days: (i64, i64)) {
         let end = |s: &Sent| s.first_seq.map_or(0, |first| first + s.items());
         let there = self.sent.iter().filter(|s| s.lives());
         let acknowledged = there.map(end).max().unwrap_or(0);
-        self.dropping = Some(Dropping {
+        self.moving = Some(Moving {
+            what,
             days,
             acknowledged,
             done: false,
         });
     }
 
-    /// The store has dropped partitions and says that it took this many events.
-    pub(super) fn has_dropped(&mut self, events: u64) {
-        if let Some(dropping) = &mut self.dropping {
-            dropping.done = events > 0;
+    /// The store has done it and says that it concerned this many events.
+    pub(super) fn has_moved(&mut self, events: u64) {
+        if let Some(moving) = &mut self.moving {
+            moving.done = events > 0;
         }
     }
 
     /// How many events of these days are there to be dropped.
     pub(super) fn to_be_dropped(&self, days: (i64, i64), seen: &Seen) -> u64 {
+        let of_days = |payload| (days.0..days.1).contains(&day(payload));
         let there = |(seq, payload): &(&u64, &i64)| {
-            let from = self.dropped.get(&day(**payload));
-            (days.0..days.1).contains(&day(**payload)) && from.is_none_or(|from| *seq >= from)
+            of_days(**payload) && !self.gone.is_dropped(**seq, **payload)
         };
         seen.events.iter().filter(there).count() as u64
     }
 
-    /// What is dropped is what was, or with the drop under way the whole of it.
-    fn settle_drop(&mut self, seen: &Seen) {
-        if seen.dropped == self.dropped {
-            let done = self.dropping.is_some_and(|d| d.done);
-            assert!(!done, "said, but not done: {:?}", self.dropping);
+    /// How many events of these days are there to be detached; none when that is to be refused.
+    pub(super) fn to_be_detached(&self, days: (i64, i64), seen: &Seen) -> Option<u64> {
+        let of_days = |at: &i64| (days.0..days.1).contains(at);
+        let live = |(seq, payload): &(&u64, &i64)| {
+            let (seq, payload) = (**seq, **payload);
+            let elsewhere =
+                self.gone.is_dropped(seq, payload) || self.gone.is_detached(seq, payload);
+            of_days(&day(payload)) && !elsewhere
+        };
+        let live = seen.events.iter().filter(live).map(|(_, p)| day(*p));
+        let live: Vec<i64> = live.collect();
+        let mut detached = self.gone.detached.keys().filter(|at| of_days(at));
+        let refused = detached.any(|at| live.is_empty() || live.contains(at));
+        (!refused).then_some(live.len() as u64)
+    }
+
+    /// How many events of these days are there to be attached.
+    pub(super) fn to_be_attached(&self, days: (i64, i64), seen: &Seen) -> u64 {
+        let detached = |(seq, payload): &(&u64, &i64)| {
+            let of_days = (days.0..days.1).contains(&day(**payload));
+            of_days && self.gone.is_detached(**seq, **payload)
+        };
+        seen.events.iter().filter(detached).count() as u64
+    }
+
+    /// What is dropped and detached is what was, or with what is under way the whole of it.
+    fn settle_move(&mut self, seen: &Seen) {
+        let found = Gone {
+            dropped: seen.dropped.clone(),
+            detached: seen.detached.clone(),
+        };
+        if found == self.gone {
+            let done = self.moving.is_some_and(|d| d.done);
+            assert!(!done, "said, but not done: {:?}", self.moving);
             return;
         }
-        let Some(dropping) = self.dropping.take() else {
-            panic!("dropped: {:?}, expected {:?}", seen.dropped, self.dropped);
+        let Some(moving) = self.moving.take() else {
+            panic!("gone: {found:?}, expected {:?}", self.gone);
         };
-        let days = dropping.days.0..dropping.days.1;
-        let mut wanted: BTreeMap<i64, u64> = self.dropped.clone();
-        for (seq, payload) in seen.events.range(..dropping.acknowledged) {
-            let before = self.dropped.get(&day(*payload));
-            if days.contains(&day(*payload)) && before.is_none_or(|from| seq >= from) {
-                let from = seen.dropped.get(&day(*payload)).copied().unwrap_or(0);
-                assert!(from >= dropping.acknowledged, "{seq} was not dropped");
-                wanted.insert(day(*payload), from);
-            }
-        }
-        assert_eq!(seen.dropped, wanted, "by {dropping:?}");
-        self.dropped = wanted;
+        assert_eq!(found, self.gone.after(moving, seen), "by {moving:?}");
+        self.gone = found;
     }
 
     /// Settles what became of the batches of a store that was opened again, and checks that it is
@@ -338,12 +414,12 @@ impl Oracle {
             *to = seen.positions.get(producer).copied().unwrap_or(0);
         }
         self.check(seen);
-        self.dropping = None;
+        self.moving = None;
     }
 
     /// Everything that was acknowledged is there, once, and nothing else but what is unknown.
     pub(super) fn check(&mut self, seen: &Seen) {
-        self.settle_drop(seen);
+        self.settle_move(seen);
         let (mut events, mut bad) = (seen.events.clone(), seen.bad.clone());
         let mut positions = BTreeMap::new();
         for sent in self.sent.iter().filter(|s| s.lives()) {

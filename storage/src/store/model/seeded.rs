@@ -40,6 +40,8 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::FloorIgnored => &["lies below its floor"],
         Bug::CompactedTwice => &["of tile"],
         Bug::BackupUnsynced => &["is there: Io", "the segment is missing", "NotFound"],
+        Bug::DetachedUnsynced => &["a part is there: Io"],
+        Bug::AttachedTwice => &["are detached,"],
     }
 }
 
@@ -49,7 +51,7 @@ fn every_bug_put_in_on_purpose_is_found() {
     let text = String::from_utf8_lossy(&healthy.stdout);
     let passes = healthy.status.success() && text.contains(" 1 passed");
     assert!(passes, "{text}");
-    for (bug, name) in Bug::ALL {
+    for &(bug, name) in Bug::ALL {
         let started = Instant::now();
         let output = histories(Some(name), 60);
         let text = String::from_utf8_lossy(&output.stderr);

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::listing::{LEVELS, Row, listed, rows};
+use crate::detached::{Card, card_path};
 use crate::file::FileRef;
 use crate::manifest::{self, DroppedPartition};
 use crate::model::{Name, QUARANTINE};
@@ -31,6 +32,8 @@ pub(super) struct Seen {
     pub(super) positions: BTreeMap<String, u64>,
     /// For each partition that was dropped, from which sequence number on it is complete.
     pub(super) dropped: BTreeMap<i64, u64>,
+    /// The same for each partition that is detached.
+    pub(super) detached: BTreeMap<i64, u64>,
 }
 
 /// Rows that were read before, by file and checksum.
@@ -51,7 +54,7 @@ pub(super) fn look(
     let manifest = snapshot.manifest();
     manifest.check().expect("the manifest's invariants hold");
     let sealed_seq = manifest.sealed_seq;
-    let (parts, memory) = events(snapshot, STREAM, known);
+    let (mut parts, memory) = events(snapshot, STREAM, known);
     assert!(memory.keys().all(|seq| *seq >= sealed_seq), "in memory too");
     let tiles = tiles(snapshot);
     assert!(tiles.keys().all(|seq| *seq < sealed_seq), "not sealed yet");
@@ -61,9 +64,13 @@ pub(super) fn look(
             .get(&day(payload))
             .is_some_and(|d| seq < d.complete_from)
     };
+    let detached = detached(snapshot, &mut parts, known);
     let mut kept = tiles.clone();
     kept.retain(|seq, payload| !gone(*seq, *payload));
-    assert_eq!(kept, parts, "tiles less what was dropped, and parts");
+    assert_eq!(
+        kept, parts,
+        "tiles less what was dropped, and parts, live and detached"
+    );
     for (at, dropped) in &dropped {
         let count = tiles
             .iter()
@@ -83,6 +90,7 @@ pub(super) fn look(
             .into_iter()
             .map(|(day, d)| (day, d.complete_from))
             .collect(),
+        detached,
     }
 }
 
@@ -125,6 +133,40 @@ fn dropped(snapshot: &Snapshot) -> BTreeMap<i64, DroppedPartition> {
     );
     let by_day = committed.dropped.iter();
     by_day.map(|d| (day(d.partition_us), *d)).collect()
+}
+
+/// The partitions that are detached; their events are added to those of the live parts, of which
+/// those of the same day came later.
+fn detached(snapshot: &Snapshot, parts: &mut Events, known: &mut Known) -> BTreeMap<i64, u64> {
+    let live = parts.clone();
+    let mut days = BTreeMap::new();
+    for partition in &snapshot.manifest().detached {
+        let (at, from) = (day(partition.partition_us), partition.complete_from);
+        let early = live.iter().find(|(s, p)| day(**p) == at && **s < from);
+        assert_eq!(early, None, "live beside {}", partition.folder);
+        let before = days.insert(at, from);
+        assert_eq!(before, None, "{} is there twice", partition.folder);
+        for file in partition.parts.iter().map(|p| &p.file) {
+            for (seq, payload) in known.part(snapshot, file).iter() {
+                assert!(
+                    day(*payload) == at && *seq < from,
+                    "{seq} in {}",
+                    partition.folder
+                );
+                let before = parts.insert(*seq, *payload);
+                assert_eq!(before, None, "sequence {seq} is there twice");
+            }
+        }
+        // It goes at once when the partition is attached; readers do without it.
+        let newest = manifest::newest_version(&*snapshot.fs, &snapshot.data).expect("listed");
+        if newest == Some(snapshot.manifest.version) {
+            let card = snapshot.data.join(card_path(&partition.folder));
+            let bytes = snapshot.fs.read(&card).expect("a card is there");
+            let card = Card::decode(&card, &bytes).expect("a card");
+            assert!(card.is_of(snapshot.manifest(), partition), "{card:?}");
+        }
+    }
+    days
 }
 
 /// The events that the tiles count, the same at every level but for what lies below its floor.

@@ -34,6 +34,15 @@ pub(super) enum Step {
         days: (i64, i64),
         dry: bool,
     },
+    /// Partitions are detached, from one day to before another.
+    Detach {
+        days: (i64, i64),
+        dry: bool,
+    },
+    /// Those that are detached are attached, from one day to before another.
+    Attach {
+        days: (i64, i64),
+    },
     /// The disk has this many blocks left.
     Full(u64),
     /// The disk has room again.
@@ -63,7 +72,7 @@ pub(super) enum Step {
 pub(super) fn step(random: &mut Random) -> Step {
     let j = random.below(3) == 0;
     let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
-    match random.below(40) {
+    match random.below(45) {
         0..11 => Step::Write {
             events: random.below(5) + u64::from(producer.is_none()),
             bad: random.below(10) / 7,
@@ -104,7 +113,20 @@ pub(super) fn step(random: &mut Random) -> Step {
                 days: (from, from + 1 + random.below(2) as i64),
             }
         }
-        37 | 38 => Step::Backup { opens: !j },
+        37 | 38 => {
+            let from = random.below(4) as i64 - 2;
+            Step::Detach {
+                days: (from, from + 1 + random.below(2) as i64),
+                dry: random.below(6) == 0,
+            }
+        }
+        39..42 => {
+            let from = random.below(4) as i64 - 2;
+            Step::Attach {
+                days: (from, from + 1 + random.below(2) as i64),
+            }
+        }
+        42 | 43 => Step::Backup { opens: !j },
         _ => Step::Close,
     }
 }
@@ -140,6 +162,9 @@ pub(super) fn short_script() -> Vec<Step> {
         },
         Step::Read,
         Step::Backup { opens: true },
+        Step::Detach { days, dry: false },
+        write(Some(2), false, true),
+        Step::Attach { days },
         Step::Drop { days, dry: false },
         write(Some(1), false, true),
         Step::Close,

@@ -11,6 +11,7 @@ use super::listing::Listing;
 use super::oracle::Oracle;
 use super::seen::{self, Seen};
 use super::steps::Step;
+use crate::detached::card_path;
 use crate::env::{Fs, ManualClock};
 use crate::error::{Error, Kind, Result};
 use crate::reader::Reader;
@@ -115,7 +116,16 @@ impl World {
         let manifest = snapshot.manifest();
         let pending = manifest.pending.iter().map(|p| p.path.as_str());
         let known: BTreeSet<&str> = manifest.files().map(|f| &*f.path).chain(pending).collect();
-        let mut folders = vec!["streams".to_owned(), "rollups".to_owned()];
+        let detached = manifest.detached.iter();
+        let cards: Vec<String> = detached.map(|d| card_path(&d.folder)).collect();
+        let known: BTreeSet<&str> = known
+            .into_iter()
+            .chain(manifest.detached_files().map(|f| &*f.path))
+            .chain(cards.iter().map(String::as_str))
+            .collect();
+        let mut folders = ["streams", "rollups", "detached"]
+            .map(str::to_owned)
+            .to_vec();
         while let Some(folder) = folders.pop() {
             let listed = self
                 .fs

@@ -10,7 +10,7 @@ use crate::reader::Reader;
 use crate::record::Record;
 use crate::sim::Random;
 use crate::store::log::{Command, Reply, Request};
-use crate::store::model::oracle::Fate;
+use crate::store::model::oracle::{Fate, Move};
 use crate::store::model::seen::{self, DAY_US, STREAM};
 use crate::store::model::steps::Step;
 
@@ -41,6 +41,8 @@ impl World {
             Step::ReuseKey(which) => self.reuse_key(which),
             Step::Hole { producer, overlaps } => self.hole(producer, overlaps),
             Step::Drop { days, dry } => self.drop_partitions(days, dry),
+            Step::Detach { days, dry } => self.detach(days, dry),
+            Step::Attach { days } => self.attach(days),
             Step::Full(blocks) => self.fs.set_capacity(Some(self.fs.used() + blocks * 4096)),
             Step::Room => self.room(),
             Step::Sync => {
@@ -175,7 +177,7 @@ impl World {
         let seen = self.look();
         let there = self.oracle.to_be_dropped(days, &seen);
         if !dry {
-            self.oracle.drops(days);
+            self.oracle.moves(Move::Drop, days);
         }
         self.moment();
         let range = (days.0 * DAY_US, days.1 * DAY_US);
@@ -183,11 +185,55 @@ impl World {
             Ok(report) => {
                 assert_eq!(report.events, there, "{days:?}: {report:?}");
                 if !dry {
-                    self.oracle.has_dropped(report.events);
+                    self.oracle.has_moved(report.events);
                 }
                 self.oracle.all_durable();
             }
             Err(Error::Invalid { .. }) if !known => {}
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    fn detach(&mut self, days: (i64, i64), dry: bool) {
+        let stream = Name::new(STREAM).expect("a name");
+        let known = self.store().snapshot().streams().contains_key(&stream);
+        let seen = self.look();
+        let there = self.oracle.to_be_detached(days, &seen);
+        if !dry && there.is_some() {
+            self.oracle.moves(Move::Detach, days);
+        }
+        self.moment();
+        let range = (days.0 * DAY_US, days.1 * DAY_US);
+        match self.store().detach_partitions(&stream, range, dry) {
+            Ok(report) => {
+                assert_eq!(Some(report.events), there, "{days:?}: {report:?}");
+                if !dry {
+                    self.oracle.has_moved(report.events);
+                }
+                self.oracle.all_durable();
+            }
+            Err(Error::Invalid { .. }) if !known => {}
+            // What is in memory was sealed before it was looked at.
+            Err(Error::Invalid { .. }) if there.is_none() => self.oracle.all_durable(),
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    fn attach(&mut self, days: (i64, i64)) {
+        let stream = Name::new(STREAM).expect("a name");
+        let seen = self.look();
+        let there = self.oracle.to_be_attached(days, &seen);
+        if there > 0 {
+            self.oracle.moves(Move::Attach, days);
+        }
+        self.moment();
+        let range = (days.0 * DAY_US, days.1 * DAY_US);
+        match self.store().attach_partitions(&stream, range) {
+            Ok(report) => {
+                assert_eq!(report.events, there, "{days:?}: {report:?}");
+                self.oracle.has_moved(report.events);
+            }
+            Err(Error::Invalid { .. }) if there == 0 => {}
             Err(error) => self.excuse(&error),
         }
     }

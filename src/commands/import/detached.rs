@@ -1,0 +1,195 @@
+//! `logmill import --format logmill FOLDER…`: partitions that another store has detached.
+//!
+//! # Identity
+//! A folder is known by the stream it goes to, the store, stream and partition it came from, and the
+//! hash of its `partition.json`; its batches are ranges of its events. So an import that broke off goes
+//! on, and one that was done adds nothing, wherever the folder lies then.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use arrow::array::RecordBatch;
+use storage::{
+    Ack, Batch, Clock, DetachedFolder, Identity, Name, Store, StreamKind, SystemClock, WriteConcern,
+};
+
+use super::summary::Summary;
+use crate::cli::ImportArgs;
+use crate::commands::{Context, Place};
+use crate::failure::{FAILED, Failure, Result};
+use crate::wiring;
+
+/// What `--format` calls it.
+pub(super) const FORMAT: &str = "logmill";
+/// Events of a batch at most, and bytes of memory.
+const ROWS_MAX: usize = 16_384;
+const BYTES_MAX: usize = 4 << 20;
+/// Batches handed over and not yet acknowledged.
+const UNDER_WAY_MAX: usize = 8;
+
+pub(super) fn run(
+    context: &Context,
+    args: &ImportArgs,
+    stream: &Name,
+    concern: WriteConcern,
+) -> Result<ExitCode> {
+    let Place::Data(data) = &context.place else {
+        return Err(Failure::usage(
+            "--format logmill reads folders into a directory; name it with --data, a server cannot take them yet",
+        ));
+    };
+    if args.strict || args.again || args.site.is_some() || args.tz.is_some() {
+        return Err(Failure::usage(
+            "--format logmill takes events as they are; leave out --strict, --again, --site and --tz",
+        ));
+    }
+    // All of them before anything is taken.
+    let open = |folder| DetachedFolder::open(wiring::disk(), folder);
+    let folders = args.files.iter().map(|f| open(f));
+    let folders: Vec<DetachedFolder> = folders.collect::<storage::Result<_>>()?;
+    let store = wiring::open_store(data, &context.config)?;
+    let mut summary = Summary::start();
+    let outcome = check(&store, &folders).and_then(|()| {
+        let mut import = Import::new(&store, stream, concern);
+        let files = args.files.iter().zip(&folders);
+        files
+            .map(|(file, folder)| import.folder(&file.display().to_string(), folder, &mut summary))
+            .collect::<Result<()>>()
+    });
+    let closed = store.close();
+    outcome?;
+    closed?;
+    summary.finish(context.output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(store: &Store, folders: &[DetachedFolder]) -> Result<()> {
+    let snapshot = store.snapshot();
+    for folder in folders {
+        let (stream, partition) = (folder.stream(), folder.partition());
+        let refuse = |what: String| Err(Failure::new(FAILED, what));
+        if folder.store_id() == snapshot.manifest().store_id {
+            let date = partition.split_once('=').map_or("", |(_, date)| date);
+            return refuse(format!(
+                "{partition} of {stream} was detached from this store; attach it instead: logmill partition attach {stream} {date}"
+            ));
+        }
+        if folder.kind() == StreamKind::Quarantine {
+            return refuse(format!(
+                "{partition} of {stream} holds quarantined lines, which are no events of a stream"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A batch's outcome, its events and bytes.
+type Answered = (storage::Result<Ack>, u64, u64);
+
+struct Import<'a> {
+    store: &'a Store,
+    stream: &'a Name,
+    concern: WriteConcern,
+    answers: (Sender<Answered>, Receiver<Answered>),
+    under_way: usize,
+}
+
+impl<'a> Import<'a> {
+    fn new(store: &'a Store, stream: &'a Name, concern: WriteConcern) -> Self {
+        Self {
+            store,
+            stream,
+            concern,
+            answers: channel(),
+            under_way: 0,
+        }
+    }
+
+    fn folder(
+        &mut self,
+        shown: &str,
+        folder: &DetachedFolder,
+        summary: &mut Summary,
+    ) -> Result<()> {
+        summary.begin_file(shown, Some(folder.parts().map(|p| p.1).sum()));
+        let producer = format!("import:{}:{}", self.stream, folder.identity());
+        let known = self.store.position(&producer).map_or(0, |p| p.to);
+        let mut at = 0;
+        for (nth, (rows, bytes)) in folder.parts().enumerate() {
+            let skip = known.saturating_sub(at).min(rows);
+            let known_bytes = bytes * skip / rows.max(1);
+            if skip > 0 {
+                summary.skip(skip, known_bytes);
+            }
+            if skip < rows {
+                let events = folder.events(nth)?;
+                let per_event = bytes.div_ceil(rows.max(1));
+                for piece in pieces(&events, usize::try_from(skip).unwrap_or(usize::MAX)) {
+                    let to = at + (piece.0 + piece.1.num_rows()) as u64;
+                    let identity = Identity::Range {
+                        producer: producer.clone(),
+                        from: at + piece.0 as u64,
+                        to,
+                        content: 0,
+                    };
+                    self.take(shown, folder.kind(), piece.1, identity, per_event, summary)?;
+                }
+            }
+            at += rows;
+        }
+        while self.under_way > 0 {
+            self.gather(summary)?;
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        shown: &str,
+        kind: StreamKind,
+        events: RecordBatch,
+        identity: Identity,
+        per_event: u64,
+        summary: &mut Summary,
+    ) -> Result<()> {
+        let rows = events.num_rows() as u64;
+        let batch = Batch {
+            stream: self.stream.clone(),
+            kind,
+            received_us: SystemClock.now_us(),
+            source: Arc::from(shown),
+            events,
+            quarantine: Vec::new(),
+            identity: Some(identity),
+        };
+        let answers = self.answers.0.clone();
+        self.store.submit(batch, self.concern, move |outcome| {
+            // When the import has given up nobody waits for this any more.
+            let _ignored = answers.send((outcome, rows, rows * per_event));
+        })?;
+        self.under_way += 1;
+        while self.under_way >= UNDER_WAY_MAX {
+            self.gather(summary)?;
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, summary: &mut Summary) -> Result<()> {
+        let answered = self.answers.1.recv().map_err(|_| storage::Error::Closed)?;
+        self.under_way -= 1;
+        let (outcome, rows, bytes) = answered;
+        summary.add(&outcome?, rows, 0, bytes, &[]);
+        Ok(())
+    }
+}
+
+/// The rows from one on, in pieces that make batches, each with where it begins.
+fn pieces(events: &RecordBatch, from: usize) -> impl Iterator<Item = (usize, RecordBatch)> {
+    let rows = events.num_rows();
+    let per_row = events.get_array_memory_size() / rows.max(1) + 1;
+    let step = (BYTES_MAX / per_row).clamp(1, ROWS_MAX);
+    (from..rows)
+        .step_by(step)
+        .map(move |at| (at, events.slice(at, step.min(rows - at))))
+}

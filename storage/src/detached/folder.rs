@@ -1,0 +1,164 @@
+//! The folder of a detached partition, read by another store than the one it came from.
+//!
+//! Here its card decides: nothing is taken of a folder of which a file is missing or differs from what
+//! the card says of it. Its events come in the order of their old sequence numbers, part by part, and
+//! bring their `_id`s as values: they go on naming the same events.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
+use arrow::compute::{SortOptions, concat_batches, sort_to_indices, take_record_batch};
+use arrow::datatypes::{Field, Schema};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Card, FILE};
+use crate::env::{Fs, IoContext};
+use crate::error::{Error, Result};
+use crate::manifest::{PartMeta, id_prefix, object_id};
+use crate::memtable::column;
+use crate::model::{ColumnType, ID, Name, SEQ, StreamKind};
+use crate::part::{partition_folder, read_part};
+
+/// A detached partition wherever it lies.
+#[derive(Debug)]
+pub struct DetachedFolder {
+    fs: Arc<dyn Fs>,
+    folder: PathBuf,
+    card: Card,
+    /// xxh3-64 of its card.
+    hash: u64,
+}
+
+impl DetachedFolder {
+    /// Reads the card of a folder and compares every file with it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is no such folder, or a file of it is missing or was changed;
+    /// [`Error::FormatTooNew`].
+    pub fn open(fs: Arc<dyn Fs>, folder: &Path) -> Result<Self> {
+        let path = folder.join(FILE);
+        let bytes = fs.read(&path).at("read", &path).map_err(|e| {
+            named(
+                &path,
+                e,
+                "name the folder of a detached partition, as in detached/access/date=2000-10-10",
+            )
+        })?;
+        let again = "bring it here once more from where it was detached";
+        let card = Card::decode(&path, &bytes).map_err(|e| named(&path, e, again))?;
+        let mut parts = card.parts.clone();
+        parts.sort_by_key(|p| (p.seq, p.id));
+        for part in &parts {
+            let path = folder.join(&part.file.path);
+            let whole = part.file.verify(&*fs, folder);
+            whole.map_err(|e| named(&path, e, again))?;
+        }
+        Ok(Self {
+            fs,
+            folder: folder.into(),
+            card: Card { parts, ..card },
+            hash: xxh3_64(&bytes),
+        })
+    }
+
+    /// The store it came from.
+    pub fn store_id(&self) -> &str {
+        &self.card.store_id
+    }
+
+    /// The stream it was part of.
+    pub fn stream(&self) -> &Name {
+        &self.card.stream
+    }
+
+    /// What that stream holds.
+    pub fn kind(&self) -> StreamKind {
+        self.card.kind
+    }
+
+    /// The name of its partition, as in `date=2000-10-10`.
+    pub fn partition(&self) -> String {
+        partition_folder(self.card.width, self.card.partition_us)
+    }
+
+    /// A name that is that of this partition with these parts alone.
+    pub fn identity(&self) -> String {
+        let Card {
+            store_id, stream, ..
+        } = &self.card;
+        format!(
+            "{store_id}/{stream}/{}/{:016x}",
+            self.partition(),
+            self.hash
+        )
+    }
+
+    /// The events and bytes of each part.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
+        self.card.parts.iter().map(|p| (p.rows, p.file.len))
+    }
+
+    /// The events of a part in the order of their old sequence numbers, with their `_id`s and without
+    /// those numbers.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the file has changed since the folder was opened.
+    pub fn events(&self, part: usize) -> Result<RecordBatch> {
+        let part: &PartMeta = &self.card.parts[part];
+        let bytes = part.file.read(&*self.fs, &self.folder)?;
+        let parquet = |source| Error::Parquet {
+            path: self.folder.join(&part.file.path),
+            source,
+        };
+        let batches = read_part(bytes, None).map_err(parquet)?;
+        let Some(first) = batches.first() else {
+            return Err(Error::invalid(format!("{} is empty", part.file.path)));
+        };
+        let all = concat_batches(&first.schema(), &batches)?;
+        let order = sort_to_indices(&all[SEQ], Some(SortOptions::default()), None)?;
+        self.with_ids(&take_record_batch(&all, &order)?)
+    }
+
+    fn with_ids(&self, events: &RecordBatch) -> Result<RecordBatch> {
+        let prefix = id_prefix(&self.card.store_id, self.card.created_s);
+        let seqs: &UInt64Array = column(events, SEQ);
+        let own = events
+            .column_by_name(ID)
+            .and_then(|ids| ids.as_string_opt::<i32>());
+        let id = |(row, seq): (usize, &u64)| match own {
+            Some(own) if own.is_valid(row) => own.value(row).to_owned(),
+            _ => String::from_utf8_lossy(&object_id(prefix, *seq)).into_owned(),
+        };
+        let ids = seqs.values().iter().enumerate().map(id);
+        let ids: ArrayRef = Arc::new(StringArray::from_iter_values(ids));
+        let schema = events.schema();
+        let fields = schema.fields().iter().zip(events.columns());
+        let (mut fields, mut columns): (Vec<Arc<Field>>, Vec<ArrayRef>) = fields
+            .filter(|(field, _)| ![SEQ, ID].contains(&field.name().as_str()))
+            .map(|(field, array)| (Arc::clone(field), Arc::clone(array)))
+            .unzip();
+        fields.push(Arc::new(Field::new(ID, ColumnType::Text.arrow(), true)));
+        columns.push(ids);
+        Ok(RecordBatch::try_new(
+            Arc::new(Schema::new(fields)),
+            columns,
+        )?)
+    }
+}
+
+/// What is amiss with a file of a folder, and what to do.
+fn named(path: &Path, error: Error, remedy: &str) -> Error {
+    let what = match error {
+        Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+            "it is not there".into()
+        }
+        Error::Corrupt { what, .. } => what,
+        other => return other,
+    };
+    Error::invalid(format!("{}: {what}; {remedy}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;
