@@ -36,6 +36,7 @@ mod rolling;
 #[cfg(test)]
 mod rot;
 mod seeded;
+mod settled;
 mod shape;
 #[cfg(any(test, feature = "sim"))]
 #[allow(clippy::disallowed_methods, reason = "a disk of its own")]
@@ -66,6 +67,7 @@ pub use repair::{RepairReport, repair};
 pub use rolling::{
     BoxError, Floor, Merge, NewRollup, NoRollups, Partition, Roller, RollupMeta, Section, TileImage,
 };
+pub use settled::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;
 pub use store::{
     Arrived, CompactReport, Config, Counters, DropReport, Options, Rebuilt, SealReport, Status,

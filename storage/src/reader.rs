@@ -45,6 +45,7 @@ impl Reader {
             streams: streams.into(),
             chunks: memtable.chunks(),
             next_seq,
+            settled: Arc::clone(identities.settled()),
             pin,
         };
         Ok(Self {

@@ -27,12 +27,16 @@ pub(crate) enum Bug {
     FloorIgnored,
     /// Sections that were merged stay beside what they were merged into.
     CompactedTwice,
+    /// What is settled of the quarantine is not read from the checkpoints at a start.
+    SettledForgotten,
+    /// What a batch settles is looked up in what is visible, and not in its own group.
+    SettledInGroup,
 }
 
 impl Bug {
     /// Every fault, with the name by which it is chosen.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) const ALL: [(Self, &'static str); 10] = [
+    pub(crate) const ALL: [(Self, &'static str); 12] = [
         (Self::FileSyncSkipped, "file_sync_skipped"),
         (Self::DirectorySyncSkipped, "directory_sync_skipped"),
         (Self::TilesApart, "tiles_apart"),
@@ -43,6 +47,8 @@ impl Bug {
         (Self::SequenceReused, "sequence_reused"),
         (Self::FloorIgnored, "floor_ignored"),
         (Self::CompactedTwice, "compacted_twice"),
+        (Self::SettledForgotten, "settled_forgotten"),
+        (Self::SettledInGroup, "settled_in_group"),
     ];
 }
 

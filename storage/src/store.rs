@@ -21,6 +21,7 @@ mod edit;
 mod lock;
 mod log;
 mod open;
+mod quarantine;
 mod rebuild;
 mod seal;
 mod tend;
@@ -239,6 +240,15 @@ impl Store {
         drop::drop_partitions(&self.shared, stream, (from_us, to_us), dry)
     }
 
+    /// Gives up every partition of the quarantine that is over and whose items are all settled, as the
+    /// store does by itself.
+    ///
+    /// # Errors
+    /// Why it could not; the partitions stay as they are.
+    pub fn drop_settled(&self) -> Result<DropReport> {
+        quarantine::drop_settled(&self.shared, self.shared.now_us())
+    }
+
     /// Merges sections of tiles until nothing is left to merge, as the store does by itself. `quiet`
     /// takes every time partition for one to which nothing will be added: then fewer sections stay,
     /// and what is added after all costs more.
@@ -381,6 +391,7 @@ impl Shared {
             streams: Arc::clone(&state.streams),
             chunks: Chunks::new(),
             next_seq: state.next_seq,
+            settled: Arc::clone(state.identities.settled()),
             pin: Arc::clone(&state.pin) as Arc<dyn std::any::Any + Send + Sync>,
         }
     }

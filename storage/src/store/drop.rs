@@ -62,7 +62,11 @@ pub(super) fn drop_partitions(
     Ok(report)
 }
 
-fn take_out(manifest: &mut Manifest, stream: &Name, gone: impl Fn(i64) -> bool) -> DropReport {
+pub(super) fn take_out(
+    manifest: &mut Manifest,
+    stream: &Name,
+    gone: impl Fn(i64) -> bool,
+) -> DropReport {
     let since = manifest.version + 1;
     let complete_from = manifest.sealed_seq;
     let (taken, kept) = std::mem::take(&mut manifest.parts)

@@ -33,12 +33,18 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
             "is lost",
         ],
         Bug::UnalignedGroup => &["is lost", "is corrupt"],
-        // Parts that were dropped go too early with it, from under a reader.
-        Bug::JournalDeletedEarly => &["the segment is missing", "a part is there: Io"],
+        // Parts that were dropped and tiles that were merged go too early with it, from under a reader.
+        Bug::JournalDeletedEarly => &[
+            "the segment is missing",
+            "a part is there: Io",
+            "a tile is there: Io",
+        ],
         Bug::SealPastSync => &["sealed and not synced"],
         Bug::SequenceReused => &["was given before"],
         Bug::FloorIgnored => &["lies below its floor"],
         Bug::CompactedTwice => &["of tile"],
+        Bug::SettledForgotten => &["what is settled", "was given up while it waited"],
+        Bug::SettledInGroup => &["settles what was settled before", "no longer wait"],
     }
 }
 

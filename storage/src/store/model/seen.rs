@@ -9,6 +9,7 @@ use crate::manifest::DroppedPartition;
 use crate::model::{Name, QUARANTINE};
 use crate::part::read_part;
 use crate::reader::Reader;
+use crate::settled::Settled;
 use crate::snapshot::Snapshot;
 
 pub(super) const STREAM: &str = "events";
@@ -25,6 +26,8 @@ pub(super) struct Seen {
     pub(super) events: Events,
     /// What is in quarantine.
     pub(super) bad: BTreeSet<u64>,
+    /// What of it no longer waits.
+    pub(super) settled: Settled,
     pub(super) positions: BTreeMap<String, u64>,
     /// For each partition that was dropped, from which sequence number on it is complete.
     pub(super) dropped: BTreeMap<i64, u64>,
@@ -75,6 +78,7 @@ pub(super) fn look(
     Seen {
         events: tiles.into_iter().chain(memory).collect(),
         bad: bad.into_keys().collect(),
+        settled: snapshot.settled().clone(),
         positions: positions.into_iter().collect(),
         dropped: dropped
             .into_iter()

@@ -38,6 +38,16 @@ pub(super) enum Step {
     Full(u64),
     /// The disk has room again.
     Room,
+    /// Items of the quarantine are settled, waiting ones and perhaps one that is already; `twice` at
+    /// once by two batches in one group.
+    Settle {
+        items: u64,
+        replay: bool,
+        twice: bool,
+        seed: u64,
+    },
+    /// The quarantine gives up the partitions of which all is settled.
+    DropSettled,
     Sync,
     Seal,
     /// Tiles are compacted until nothing is left to merge.
@@ -59,7 +69,7 @@ pub(super) enum Step {
 pub(super) fn step(random: &mut Random) -> Step {
     let j = random.below(3) == 0;
     let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
-    match random.below(38) {
+    match random.below(44) {
         0..11 => Step::Write {
             events: random.below(5) + u64::from(producer.is_none()),
             bad: random.below(10) / 7,
@@ -100,6 +110,13 @@ pub(super) fn step(random: &mut Random) -> Step {
                 days: (from, from + 1 + random.below(2) as i64),
             }
         }
+        37..41 => Step::Settle {
+            items: 1 + random.below(4),
+            replay: random.below(3) > 0,
+            twice: random.below(4) == 0,
+            seed: random.next_u64(),
+        },
+        41 => Step::DropSettled,
         _ => Step::Close,
     }
 }
@@ -119,6 +136,12 @@ pub(super) fn short_script() -> Vec<Step> {
         keyed,
         j,
     };
+    let settle = |replay| Step::Settle {
+        items: 3,
+        replay,
+        twice: replay,
+        seed: 3,
+    };
     let days = (-1, 1);
     vec![
         write(None, true, true),
@@ -134,12 +157,17 @@ pub(super) fn short_script() -> Vec<Step> {
             overlaps: false,
         },
         Step::Read,
+        settle(true),
         Step::Drop { days, dry: false },
+        settle(false),
         write(Some(1), false, true),
         Step::Close,
         write(None, false, false),
         Step::Retry { times: 3, seed: 5 },
         Step::Seal,
+        settle(false),
+        settle(false),
+        Step::DropSettled,
         Step::Retain,
         Step::Compact { quiet: true },
         Step::Rebuild { days },
