@@ -10,6 +10,7 @@ mod answer;
 mod ingest;
 mod metrics;
 mod partitions;
+mod quarantine;
 mod rollups;
 mod scrub;
 mod sql;
@@ -280,6 +281,10 @@ fn router(app: Arc<App>) -> Router {
             "/api/v1/partitions",
             get(partitions::list).delete(partitions::drop),
         )
+        .route("/api/v1/quarantine", get(quarantine::list))
+        .route("/api/v1/quarantine/explain", get(quarantine::explain))
+        .route("/api/v1/quarantine/replay", post(quarantine::replay))
+        .route("/api/v1/quarantine/drop", post(quarantine::drop))
         .route("/api/v1/rollups", get(rollups::list))
         .route("/api/v1/rollups/run", post(rollups::run))
         .route("/api/v1/rollups/compact", post(rollups::compact))

@@ -35,6 +35,7 @@ mod oracle;
 mod other;
 mod page;
 mod partition;
+mod quarantine;
 mod reader;
 mod repair;
 mod rollup;
