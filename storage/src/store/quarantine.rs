@@ -105,3 +105,6 @@ fn all_settled(sealed: &Snapshot, parts: &[&PartMeta]) -> Result<bool> {
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests;

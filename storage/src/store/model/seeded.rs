@@ -43,7 +43,7 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::SequenceReused => &["was given before"],
         Bug::FloorIgnored => &["lies below its floor"],
         Bug::CompactedTwice => &["of tile"],
-        Bug::SettledForgotten => &["what is settled", "was given up while it waited"],
+        Bug::SettledForgotten => &["what is settled", "is lost"],
         Bug::SettledInGroup => &["settles what was settled before", "no longer wait"],
     }
 }
