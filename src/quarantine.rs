@@ -133,7 +133,12 @@ impl Work<'_> {
             let attempt = Attempt::at(&waiting, reading.options(self.config, &now, stream))?;
             let replayed = attempt.seqs.len() as u64;
             let settled = match self.store {
-                Some(store) if replayed > 0 => settle(store, attempt.batch(stream, &now))?,
+                Some(store) if replayed > 0 => {
+                    let batch = attempt.batch(stream, &now);
+                    // Who holds a snapshot makes the log thread copy the set of what is settled.
+                    drop(now);
+                    settle(store, batch)?
+                }
                 _ => true,
             };
             if settled {
@@ -240,6 +245,7 @@ fn drop_piece(store: &Store, stream: &Name, seqs: &[u64]) -> Result<u64> {
         let now = store.snapshot();
         let waiting = seqs.iter().filter(|seq| now.settled().how(**seq).is_none());
         let items = Ranges::of(waiting.copied());
+        drop(now);
         let count = items.count();
         if count == 0 {
             return Ok(0);

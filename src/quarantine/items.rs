@@ -19,10 +19,11 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    fn takes(&self, item: &Item) -> bool {
-        self.stream
-            .as_ref()
-            .is_none_or(|s| s.as_str() == item.stream)
+    /// Whether it waits and is one of these.
+    fn takes(&self, item: &Item, snapshot: &Snapshot) -> bool {
+        let stream = self.stream.as_ref();
+        snapshot.settled().how(item.seq).is_none()
+            && stream.is_none_or(|s| s.as_str() == item.stream)
             && self.reason.as_ref().is_none_or(|r| *r == item.reason)
             && self
                 .before_us
@@ -55,7 +56,7 @@ pub(crate) fn in_pieces(
 ) -> Result<()> {
     let mut pieces: BTreeMap<Name, (Vec<Item>, usize)> = BTreeMap::new();
     each(snapshot, None, &mut |item| {
-        if snapshot.settled().how(item.seq).is_some() || !choice.takes(&item) {
+        if !choice.takes(&item, snapshot) {
             return Ok(());
         }
         let stream = Name::new(&item.stream)?;
@@ -89,10 +90,10 @@ pub(crate) fn one(snapshot: &Snapshot, seq: u64) -> Result<Option<Item>> {
 /// The newest waiting item of a choice.
 pub(crate) fn newest(snapshot: &Snapshot, choice: &Choice) -> Result<Option<Item>> {
     let mut newest: Option<Item> = None;
-    in_pieces(snapshot, choice, (1, 0), |_, items| {
-        let later = |item: &&Item| newest.as_ref().is_none_or(|n| n.seq < item.seq);
-        if let Some(item) = items.iter().find(later) {
-            newest = Some(item.clone());
+    each(snapshot, None, &mut |item| {
+        let later = newest.as_ref().is_none_or(|n| n.seq < item.seq);
+        if later && choice.takes(&item, snapshot) {
+            newest = Some(item);
         }
         Ok(())
     })?;

@@ -62,7 +62,9 @@ use log::{Command, Reply, Request};
 const QUEUE: usize = 256;
 /// Batches kept for a follower that is slow.
 const FOLLOW_QUEUE: usize = 1024;
-/// Counts since the store was opened, by stream.
+/// Counts since the store was opened, by stream. What is replayed from the quarantine counts as any
+/// batch does: as received and stored once more, after it was received and quarantined. What is given up
+/// there is no item of a batch, and counts nowhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Items that came: stored + quarantined + refused + duplicate.

@@ -8,6 +8,7 @@
 //! 3. Only rows go. That they are settled stays known, so nothing can be replayed that is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use arrow::array::UInt64Array;
 
@@ -35,23 +36,32 @@ pub(super) fn drop_settled(shared: &Shared, before_us: i64) -> Result<DropReport
             settled.insert(partition_us, parts.iter().map(|p| p.id).collect());
         }
     }
-    let mut report = DropReport::default();
     if settled.is_empty() {
-        return Ok(report);
+        return Ok(DropReport::default());
     }
+    take(shared, &stream, settled)
+}
+
+/// Takes these partitions out, each if it has these parts still and no others.
+fn take(
+    shared: &Shared,
+    stream: &Name,
+    mut settled: BTreeMap<i64, BTreeSet<u64>>,
+) -> Result<DropReport> {
+    let mut report = DropReport::default();
     shared.syncer.sync_written()?;
     shared.edit_and(
         |manifest, _| {
             settled.retain(|partition_us, known| {
-                let parts = manifest.parts_of(&stream);
+                let parts = manifest.parts_of(stream);
                 let now = parts.filter(|p| p.partition_us == *partition_us);
                 now.map(|p| p.id).collect::<BTreeSet<u64>>() == *known
             });
-            report = take_out(manifest, &stream, |at| settled.contains_key(&at));
+            report = take_out(manifest, stream, |at| settled.contains_key(&at));
         },
         |state| {
-            let dropped = state.committed.manifest.streams.get(&stream);
-            let live = std::sync::Arc::make_mut(&mut state.streams).get_mut(&stream);
+            let dropped = state.committed.manifest.streams.get(stream);
+            let live = Arc::make_mut(&mut state.streams).get_mut(stream);
             if let (Some(known), Some(meta)) = (dropped, live) {
                 meta.dropped.clone_from(&known.dropped);
             }

@@ -424,14 +424,7 @@ impl Sent {
             return true;
         }
         // Without events what it settled tells, or its source's position.
-        if let Some((items, Settlement::Dropped)) = self.settles() {
-            let items: Vec<u64> = items.iter().flat_map(|(from, to)| from..to).collect();
-            let there = items.iter().all(|seq| given_up.contains(seq));
-            if there {
-                items.iter().for_each(|seq| {
-                    given_up.remove(seq);
-                });
-            }
+        if let Some(there) = self.has_given_up(given_up) {
             return there;
         }
         let Some((producer, _, to)) = self.range() else {

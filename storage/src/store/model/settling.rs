@@ -1,6 +1,8 @@
 //! What the oracle knows of the quarantine: by which batch each item was settled, and which of them
 //! may be gone.
 
+use std::collections::BTreeSet;
+
 use super::oracle::{Fate, Oracle, Sent};
 use super::seen::Seen;
 use crate::model::Identity;
@@ -13,6 +15,20 @@ impl Sent {
             Some(Identity::Settles { items, how }) => Some((items, *how)),
             _ => None,
         }
+    }
+
+    /// Whether all that this batch gives up is given up, and by no batch before it: it is taken out of
+    /// `left`. `None` for one that gives nothing up.
+    pub(super) fn has_given_up(&self, left: &mut BTreeSet<u64>) -> Option<bool> {
+        let Some((items, Settlement::Dropped)) = self.settles() else {
+            return None;
+        };
+        let all = left.iter().filter(|seq| items.contains(**seq)).count() as u64;
+        let there = all == items.count();
+        if there {
+            left.retain(|seq| !items.contains(*seq));
+        }
+        Some(there)
     }
 }
 
