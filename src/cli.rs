@@ -326,7 +326,66 @@ pub(crate) enum PartitionCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum QuarantineCommand {
     /// Counts by stream and reason, with the newest example.
-    List,
+    List {
+        #[command(flatten)]
+        which: QuarantineChoice,
+    },
+    /// One item: where reading stopped, and what its format makes of it today.
+    Explain {
+        /// Its sequence number; the newest that waits without it.
+        #[arg(conflicts_with_all = ["stream", "reason"])]
+        seq: Option<u64>,
+        #[command(flatten)]
+        which: QuarantineChoice,
+        #[command(flatten)]
+        reading: QuarantineReading,
+    },
+    /// Parse what waits again; what parses becomes events, once and for ever.
+    Replay {
+        #[command(flatten)]
+        which: QuarantineChoice,
+        #[command(flatten)]
+        reading: QuarantineReading,
+        /// Only say what would become of it.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Give up what waits.
+    Drop {
+        #[command(flatten)]
+        which: QuarantineChoice,
+        /// Only what came before this date: 2000-10, 2000-10-10 or 2000-10-10T13.
+        #[arg(long, value_name = "DATE")]
+        before: Option<String>,
+        /// Only say how much would go.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Which items of the quarantine.
+#[derive(Debug, Args)]
+pub(crate) struct QuarantineChoice {
+    /// Only those of this stream.
+    #[arg(long)]
+    pub(crate) stream: Option<String>,
+    /// Only those of this reason, as `quarantine list` spells it.
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+}
+
+/// How they are read; as their stream says today where nothing else is said.
+#[derive(Debug, Args)]
+pub(crate) struct QuarantineReading {
+    /// auto, common, combined, vhost_combined, json or plain.
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// The zone of stamps without one.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) tz: Option<String>,
+    /// The column `site` of events whose format has none.
+    #[arg(long)]
+    pub(crate) site: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -177,6 +177,29 @@ impl Client {
         self.json(self.checked(answer)?)
     }
 
+    /// What a path gives as JSON.
+    pub(crate) fn get_json(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+    ) -> Result<serde_json::Value> {
+        let query: Vec<_> = query.iter().map(|(name, text)| (*name, &**text)).collect();
+        let answer = self.get(path, &query)?;
+        self.json(answer)
+    }
+
+    /// As [`Client::post`], with parameters.
+    pub(crate) fn post_for<T: serde::de::DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+    ) -> Result<T> {
+        let request = self.agent.post(format!("{}{path}", self.base));
+        let request = request.query_pairs(query.iter().map(|(name, text)| (*name, &**text)));
+        let answer = self.checked(request.send_empty())?;
+        self.json(answer)
+    }
+
     pub(crate) fn drop_partitions(
         &self,
         stream: &str,

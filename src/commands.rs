@@ -2,9 +2,10 @@
 
 mod backup;
 mod check;
-mod import;
+pub(crate) mod import;
 mod parse;
 pub(crate) mod partition;
+mod quarantine;
 mod repair;
 pub(crate) mod rollup;
 mod sql;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use storage::{Reader, Snapshot};
 
-use crate::cli::{Cli, Command, ConfigCommand, Output, QuarantineCommand, StreamCommand};
+use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -120,18 +121,13 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             sql::run(&context, &schema_sql(&name)?, false)
         }
         Command::Partition(command) => partition::run(&context, &command),
-        Command::Quarantine(QuarantineCommand::List) => sql::run(&context, QUARANTINE_SQL, false),
+        Command::Quarantine(command) => quarantine::run(&context, &command),
         Command::Check(args) => check::run(&context, args),
         Command::Repair(args) => repair::run(&context, args),
         Command::Backup(args) => backup::run(&context, &args.dir),
         Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
     }
 }
-
-const QUARANTINE_SQL: &str = "SELECT stream, reason, count(*) AS items, max(time) AS newest, \
-     last_value(source ORDER BY _seq) AS source, last_value(line ORDER BY _seq) AS line, \
-     last_value(detail ORDER BY _seq) AS detail \
-     FROM system.quarantine GROUP BY stream, reason ORDER BY items DESC, stream, reason";
 
 fn schema_sql(name: &str) -> Result<String> {
     let name = storage::Name::new(name)?;

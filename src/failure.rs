@@ -41,6 +41,11 @@ impl Failure {
         Self::new(CONFIG, what)
     }
 
+    /// The store's own word, when it was the store that failed.
+    pub(crate) fn storage(&self) -> Option<&storage::Error> {
+        self.error.downcast_ref()
+    }
+
     pub(crate) fn is_broken_pipe(&self) -> bool {
         self.error
             .chain()

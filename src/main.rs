@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod demo;
 mod failure;
+mod quarantine;
 mod server;
 mod units;
 mod wiring;

@@ -12,6 +12,7 @@ mod bulk;
 mod ingest;
 mod metrics;
 mod partitions;
+mod quarantine;
 mod rollups;
 mod scrub;
 mod sql;
@@ -287,6 +288,10 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/partitions/detach", post(partitions::detach))
         .route("/api/v1/partitions/attach", post(partitions::attach))
         .route("/api/v1/partitions/retain", post(partitions::retain))
+        .route("/api/v1/quarantine", get(quarantine::list))
+        .route("/api/v1/quarantine/explain", get(quarantine::explain))
+        .route("/api/v1/quarantine/replay", post(quarantine::replay))
+        .route("/api/v1/quarantine/drop", post(quarantine::drop))
         .route("/api/v1/rollups", get(rollups::list))
         .route("/api/v1/rollups/run", post(rollups::run))
         .route("/api/v1/rollups/compact", post(rollups::compact))

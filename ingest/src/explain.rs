@@ -114,7 +114,7 @@ pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Expla
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let first_bad = parsed.quarantine.first().map(|item| {
         let column = parser.first_bad_column().unwrap_or(1);
-        let (text, caret) = around(&item.raw, column - 1);
+        let (text, caret) = excerpt(&item.raw, column - 1);
         BadLine {
             line: item.line,
             byte: item.byte,
@@ -141,8 +141,9 @@ pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Expla
     })
 }
 
-/// The part of a line around a byte, readable on a terminal, and where that byte is in it.
-fn around(line: &[u8], at: usize) -> (String, usize) {
+/// The part of a line around a byte, readable on a terminal, and where that byte is in it, in
+/// characters from 0.
+pub fn excerpt(line: &[u8], at: usize) -> (String, usize) {
     let at = at.min(line.len());
     let from = if line.len() <= SHOWN_BYTES {
         0

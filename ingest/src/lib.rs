@@ -27,7 +27,7 @@ pub use access::rebuild_request;
 pub use blocks::{BLOCK_BYTES, Block, LINE_BYTES_MAX, LineBlocks};
 pub use detect::{Detection, SAMPLE_LINES, detect};
 pub use error::{Error, Result};
-pub use explain::{BadLine, Explanation, FieldExplained, explain};
+pub use explain::{BadLine, Explanation, FieldExplained, excerpt, explain};
 pub use format::Format;
 pub use open::{Compression, decompress, open};
 pub use parser::{BLOCK_BYTES_MAX, COLUMNS_MAX, MAX_FUTURE_US, ParseOptions, Parsed, Parser};

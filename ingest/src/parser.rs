@@ -320,6 +320,42 @@ impl Parser {
         self.finish(quarantine, count, empty, taken)
     }
 
+    /// Reads lines that were kept, each with the time at which it came: as if each had just come. Their
+    /// `index` is their rank among them; none has a place in a source any more.
+    ///
+    /// # Errors
+    /// Those of Arrow; there are none known.
+    pub fn parse_kept<'a>(
+        &mut self,
+        lines: impl Iterator<Item = (&'a [u8], i64)> + Clone,
+    ) -> Result<Parsed> {
+        let sample = lines.clone().take(SAMPLE_LINES as usize);
+        self.decide(
+            &sample
+                .map(|(line, _)| line)
+                .collect::<Vec<_>>()
+                .join(&b'\n'),
+        );
+        let (mut quarantine, mut count) = (Vec::new(), 0_u32);
+        for (line, received_us) in lines {
+            self.set_received(received_us);
+            let source = std::str::from_utf8(line).map_or(Text::Bytes(line), Text::Valid);
+            if let Err(bad) = self.engine.take(source, &self.options, self.latest_us) {
+                quarantine.push(Quarantined {
+                    rank: count,
+                    index: u64::from(count),
+                    reason: bad.reason,
+                    detail: bad.detail(line),
+                    line: 0,
+                    byte: 0,
+                    raw: line.to_vec(),
+                });
+            }
+            count += 1;
+        }
+        self.finish(quarantine, u64::from(count), 0, 0)
+    }
+
     /// Quarantines a line of `length` bytes, its end included, of which only the beginning is there.
     ///
     /// # Errors

@@ -223,9 +223,11 @@ fn no_quarantine() -> Arc<Schema> {
         text("reason"),
         text("detail"),
         text("source"),
+        int("item"),
         int("line"),
         int("byte"),
         Field::new("raw", DataType::Binary, true),
+        text(stream::STATE),
     ]))
 }
 

@@ -31,7 +31,7 @@ const READ_AHEAD: usize = 3;
 /// Generations of content under one path that are looked for.
 const GENERATIONS_MAX: u32 = 1000;
 
-pub(super) fn zone(name: &str) -> Result<chrono_tz::Tz> {
+pub(crate) fn zone(name: &str) -> Result<chrono_tz::Tz> {
     name.parse().map_err(|_| {
         Failure::usage(format!(
             "{name:?} is not an IANA time zone such as Europe/Berlin"

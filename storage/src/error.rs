@@ -65,6 +65,16 @@ pub enum Error {
         /// The key as the client sent it, or the producer and its range.
         key: String,
     },
+    /// Items of the quarantine that a batch settles were settled by another meanwhile.
+    #[error(
+        "of {items} items of the quarantine {settled} no longer wait; look again and settle the others"
+    )]
+    Settled {
+        /// Items that the batch settles.
+        items: u64,
+        /// How many of them were settled before.
+        settled: u64,
+    },
     /// A producer skipped part of its own counter.
     #[error(
         "producer {producer} sent a range from {from} but the store knows it up to {known}; send again from {known}"
@@ -157,7 +167,7 @@ impl Error {
                 Kind::Unavailable
             }
             Self::Invalid { .. } | Self::Gap { .. } => Kind::Invalid,
-            Self::KeyReused { .. } => Kind::Conflict,
+            Self::KeyReused { .. } | Self::Settled { .. } => Kind::Conflict,
             Self::Overloaded { .. } => Kind::Overloaded,
             Self::DiskFull { .. } => Kind::DiskFull,
             Self::Closed => Kind::Closed,

@@ -6,9 +6,11 @@
 //! 2. What is in a checkpoint file named by the manifest covers exactly the records below
 //!    `sealed_seq`; the rest comes from the journal.
 //! 3. Content never decides: equal log lines are legal.
+//! 4. What is settled of the quarantine is remembered for ever (`settled.rs`).
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
@@ -17,6 +19,8 @@ use crate::env::Fs;
 use crate::error::{Error, Result};
 use crate::file::FileRef;
 use crate::model::{Ack, Identity};
+use crate::seeded::{self, Bug};
+use crate::settled::{Ranges, Settled, Settlement};
 
 /// Keys are remembered this long after they came, and this many of them.
 const KEY_AGE_US: i64 = 24 * 3600 * 1_000_000;
@@ -38,6 +42,17 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// What several batches settled, which nobody asks of one by one.
+    fn settling(items: Ranges, how: Settlement, received_us: i64) -> Self {
+        Self {
+            identity: Identity::Settles { items, how },
+            accepted: 0,
+            quarantined: 0,
+            first_seq: 0,
+            received_us,
+        }
+    }
+
     fn ack(&self) -> Ack {
         let items = self.accepted + self.quarantined;
         Ack {
@@ -77,6 +92,7 @@ pub(crate) struct Identities {
     producers: HashMap<String, Producer>,
     keys: HashMap<u128, KnownKey>,
     by_age: VecDeque<(i64, u128)>,
+    settled: Arc<Settled>,
     /// What came since the last checkpoint began.
     fresh: Vec<Entry>,
 }
@@ -145,7 +161,13 @@ impl Identities {
                 };
                 Ok(Some(answer.unwrap_or(unknown)))
             }
+            Identity::Settles { items, .. } => self.settled.known(items, 0),
         }
+    }
+
+    /// The items of the quarantine that no longer wait.
+    pub(crate) fn settled(&self) -> &Arc<Settled> {
+        &self.settled
     }
 
     /// Remembers what a batch was answered.
@@ -210,6 +232,7 @@ impl Identities {
                     }
                 }
             }
+            Identity::Settles { items, how } => Arc::make_mut(&mut self.settled).add(items, *how),
         }
     }
 
@@ -248,6 +271,10 @@ impl Identities {
     /// Adds a checkpoint file's entries.
     pub(crate) fn load(&mut self, fs: &dyn Fs, data: &Path, file: &FileRef) -> Result<()> {
         for entry in decode(data, file, &file.read(fs, data)?)? {
+            let settles = matches!(entry.identity, Identity::Settles { .. });
+            if settles && seeded::is(Bug::SettledForgotten) {
+                continue;
+            }
             self.apply(entry);
         }
         Ok(())
@@ -262,6 +289,7 @@ pub(crate) fn reused(identity: &Identity) -> Error {
         Identity::Range {
             producer, from, to, ..
         } => format!("{producer} {from}..{to}"),
+        Identity::Settles { items, .. } => format!("{} items of the quarantine", items.count()),
     };
     Error::KeyReused { key }
 }
@@ -284,11 +312,12 @@ pub(crate) fn decode(data: &Path, file: &FileRef, bytes: &[u8]) -> Result<Vec<En
 }
 
 /// What of a list of entries, oldest first, still decides anything: the last answers of each
-/// producer and the newest keys.
+/// producer, the newest keys, and of the quarantine all that is settled, together.
 pub(crate) fn still_needed(mut entries: Vec<Entry>) -> Vec<Entry> {
     let newest = entries.iter().map(|e| e.received_us).max().unwrap_or(0);
     let mut answers: HashMap<String, usize> = HashMap::new();
     let mut keys = 0;
+    let mut settled = Settled::default();
     let mut needed: Vec<Entry> = Vec::new();
     while let Some(entry) = entries.pop() {
         let decides = match &entry.identity {
@@ -301,86 +330,24 @@ pub(crate) fn still_needed(mut entries: Vec<Entry>) -> Vec<Entry> {
                 keys += 1;
                 keys <= KEYS_MAX && newest - entry.received_us <= KEY_AGE_US
             }
+            Identity::Settles { items, how } => {
+                settled.add(items, *how);
+                false
+            }
         };
         if decides {
             needed.push(entry);
         }
     }
     needed.reverse();
+    for how in Settlement::ALL {
+        let items = settled.items(how).clone();
+        if !items.is_empty() {
+            needed.push(Entry::settling(items, how, newest));
+        }
+    }
     needed
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(identity: Identity, received_us: i64) -> Entry {
-        Entry {
-            identity,
-            accepted: 1,
-            quarantined: 0,
-            first_seq: 0,
-            received_us,
-        }
-    }
-
-    fn range(producer: &str, from: u64) -> Identity {
-        Identity::Range {
-            producer: producer.into(),
-            from,
-            to: from + 1,
-            content: 7,
-        }
-    }
-
-    fn key(key: &str) -> Identity {
-        Identity::Key {
-            key: key.into(),
-            body_hash: 7,
-        }
-    }
-
-    #[test]
-    fn a_merged_checkpoint_keeps_each_producers_last_answers_and_todays_keys() {
-        let last = ANSWERS_MAX as u64 + 9;
-        let mut entries = vec![entry(key("yesterday's"), 0), entry(range("idle", 3), 0)];
-        entries.extend((0..=last).map(|from| entry(range("busy", from), 1)));
-        entries.push(entry(key("today's"), KEY_AGE_US + 1));
-        let kept = still_needed(entries);
-        assert_eq!(kept.len(), ANSWERS_MAX + 2);
-        let mut known = Identities::default();
-        for entry in kept {
-            known.apply(entry);
-        }
-        let ask = |identity: &Identity| known.known(identity, KEY_AGE_US + 1, None);
-        assert!(ask(&key("yesterday's")).expect("asked").is_none());
-        let answered = |identity: &Identity| ask(identity).expect("asked").expect("known").accepted;
-        assert_eq!(answered(&key("today's")), 1);
-        assert_eq!(answered(&range("idle", 3)), 1);
-        assert_eq!(answered(&range("busy", last)), 1);
-        assert_eq!(answered(&range("busy", last - ANSWERS_MAX as u64 + 1)), 1);
-        // Known to be stored; what was answered is forgotten.
-        assert_eq!(answered(&range("busy", 0)), 0);
-    }
-
-    #[test]
-    fn the_same_range_with_other_content_is_refused() {
-        let mut known = Identities::default();
-        known.apply(entry(range("p", 0), 0));
-        let Identity::Range {
-            producer, from, to, ..
-        } = range("p", 0)
-        else {
-            unreachable!("a range")
-        };
-        let other = Identity::Range {
-            producer,
-            from,
-            to,
-            content: 8,
-        };
-        let refused = known.known(&other, 0, None).expect_err("refused");
-        assert!(matches!(refused, Error::KeyReused { .. }), "{refused}");
-        assert!(refused.to_string().contains("p 0..1"), "{refused}");
-    }
-}
+mod tests;

@@ -39,6 +39,7 @@ mod rolling;
 #[cfg(test)]
 mod rot;
 mod seeded;
+mod settled;
 mod shape;
 #[cfg(any(test, feature = "sim"))]
 #[allow(clippy::disallowed_methods, reason = "a disk of its own")]
@@ -73,6 +74,7 @@ pub use retention::{Leaving, Retention, Why};
 pub use rolling::{
     BoxError, Floor, Merge, NewRollup, NoRollups, Partition, Roller, RollupMeta, Section, TileImage,
 };
+pub use settled::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;
 pub use store::{
     Arrived, CompactReport, Config, Counters, Options, PartitionReport, Rebuilt, SealReport,

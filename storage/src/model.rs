@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::settled::{self, Ranges, Settlement};
 
 /// The event time column: microseconds, UTC, never null.
 pub const TIME: &str = "time";
@@ -295,6 +296,10 @@ impl Batch {
                 "quarantine ranks must rise and lie within the batch",
             ));
         }
+        if let Some(Identity::Settles { items, how }) = &self.identity {
+            let (events, bad) = (self.events.num_rows(), self.quarantine.len());
+            settled::check(items, *how, events as u64, bad as u64)?;
+        }
         Ok(())
     }
 
@@ -351,6 +356,14 @@ pub enum Identity {
         key: String,
         /// xxh3-64 of the body as sent; the same key with another body is refused.
         body_hash: u64,
+    },
+    /// Items of the quarantine that become the events of this batch, one each, or that a batch without
+    /// events gives up. Each is settled once, for ever.
+    Settles {
+        /// Their sequence numbers.
+        items: Ranges,
+        /// What becomes of them.
+        how: Settlement,
     },
 }
 

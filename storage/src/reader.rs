@@ -58,6 +58,7 @@ impl Reader {
             streams: streams.into(),
             chunks: memtable.chunks(),
             next_seq,
+            settled: Arc::clone(identities.settled()),
             pin: Arc::new(pin),
         };
         Ok(Self {

@@ -9,6 +9,7 @@
 //! u8   identity: 0 none
 //!                1 range: u32+ producer, u64 from, u64 to, u64 content
 //!                2 key:   u32+ key, u64 body hash
+//!                3 settles: u8 how (0 replayed, 1 dropped), u32 ranges, then each: u64 from, u64 to
 //! u32 × quarantined          rank of each quarantined item among the batch's items
 //! table of the events, table of the quarantined items (without columns when there are none):
 //!   u32 columns, then each: u16+ name, u8 type, u8 has nulls,
@@ -33,6 +34,7 @@ use arrow::datatypes::{
 use crate::model::{
     Batch, Column, ColumnType, Identity, Name, Quarantined, SEQ, StreamKind, TIME, arrow_schema,
 };
+use crate::settled::{self, Ranges, Settlement};
 
 const LAYOUT: u8 = 1;
 
@@ -137,6 +139,10 @@ impl Record {
                 put_long(&mut out, key.as_bytes());
                 out.extend_from_slice(&body_hash.to_le_bytes());
             }
+            Some(Identity::Settles { items, how }) => {
+                out.push(3);
+                put_settled(&mut out, items, *how);
+            }
         }
         for rank in &self.ranks {
             out.extend_from_slice(&rank.to_le_bytes());
@@ -185,6 +191,7 @@ impl Record {
                 key: from.long_text()?.to_owned(),
                 body_hash: from.u64()?,
             }),
+            3 => Some(from.settled()?),
             other => return Err(format!("identity {other} is not known here")),
         };
         let mut ranks = Vec::new();
@@ -203,6 +210,10 @@ impl Record {
         }
         for table in [&events, &quarantine] {
             check_table(table)?;
+        }
+        if let Some(Identity::Settles { items, how }) = &identity {
+            let (events, bad) = (events.num_rows() as u64, ranks.len() as u64);
+            settled::check(items, *how, events, bad).map_err(|e| e.to_string())?;
         }
         Ok(Self {
             stream,
@@ -295,6 +306,15 @@ fn put_long(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+fn put_settled(out: &mut Vec<u8>, items: &Ranges, how: Settlement) {
+    out.push(how as u8);
+    out.extend_from_slice(&u32_of(items.iter().len()));
+    for (from, to) in items.iter() {
+        out.extend_from_slice(&from.to_le_bytes());
+        out.extend_from_slice(&to.to_le_bytes());
+    }
+}
+
 fn put_table(out: &mut Vec<u8>, table: &RecordBatch) {
     out.extend_from_slice(&u32_of(table.num_columns()));
     for (field, array) in table.schema().fields().iter().zip(table.columns()) {
@@ -385,6 +405,20 @@ impl<'a> Cursor<'a> {
     fn long_text(&mut self) -> Result<&'a str, String> {
         let len = self.u32()? as usize;
         self.text(len)
+    }
+
+    fn settled(&mut self) -> Result<Identity, String> {
+        let code = self.u8()?;
+        let mut all = Settlement::ALL.into_iter();
+        let how = all.find(|how| *how as u8 == code);
+        let how = how.ok_or_else(|| format!("settlement {code} is not known here"))?;
+        let count = self.u32()?;
+        let mut ranges = Vec::new();
+        for _ in 0..count {
+            ranges.push((self.u64()?, self.u64()?));
+        }
+        let items = Ranges::try_from(ranges).map_err(str::to_owned)?;
+        Ok(Identity::Settles { items, how })
     }
 
     fn table(&mut self, rows: usize, shape: &mut Option<SchemaRef>) -> Result<RecordBatch, String> {

@@ -33,6 +33,10 @@ pub(crate) enum Bug {
     DetachedUnsynced,
     /// A partition that was attached stays detached as well.
     AttachedTwice,
+    /// What is settled of the quarantine is not read from the checkpoints at a start.
+    SettledForgotten,
+    /// What a batch settles is looked up in what is visible, and not in its own group.
+    SettledInGroup,
 }
 
 impl Bug {
@@ -52,6 +56,8 @@ impl Bug {
         (Self::BackupUnsynced, "backup_unsynced"),
         (Self::DetachedUnsynced, "detached_unsynced"),
         (Self::AttachedTwice, "attached_twice"),
+        (Self::SettledForgotten, "settled_forgotten"),
+        (Self::SettledInGroup, "settled_in_group"),
     ];
 }
 

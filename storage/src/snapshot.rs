@@ -13,6 +13,7 @@ use crate::file::FileRef;
 use crate::manifest::{Manifest, StreamMeta};
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
+use crate::settled::Settled;
 
 /// A consistent view of the store at one moment. The files it names stay on disk while it lives.
 ///
@@ -27,6 +28,8 @@ pub struct Snapshot {
     pub(crate) streams: Arc<BTreeMap<Name, StreamMeta>>,
     pub(crate) chunks: Chunks,
     pub(crate) next_seq: u64,
+    /// The items of the quarantine that no longer wait.
+    pub(crate) settled: Arc<Settled>,
     /// Keeps the files of `manifest` on disk.
     #[expect(
         dead_code,
@@ -44,6 +47,7 @@ impl Snapshot {
             streams: Arc::new(manifest.streams.clone()),
             chunks: Chunks::new(),
             next_seq: manifest.next_seq,
+            settled: Arc::default(),
             manifest,
             pin: Arc::new(()),
         }
@@ -72,6 +76,12 @@ impl Snapshot {
     /// Exclusive end of the sequence numbers seen here.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
+    }
+
+    /// The items of the quarantine that no longer wait. (A manifest alone does not tell: see
+    /// [`crate::repair`], which has nothing to do with them.)
+    pub fn settled(&self) -> &Settled {
+        &self.settled
     }
 
     /// Reads a file of this snapshot's manifest, checked against it.

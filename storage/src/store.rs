@@ -22,6 +22,7 @@ mod edit;
 mod lock;
 mod log;
 mod open;
+mod quarantine;
 mod rebuild;
 mod retain;
 mod seal;
@@ -64,7 +65,9 @@ use log::{Command, Reply, Request};
 const QUEUE: usize = 256;
 /// Batches kept for a follower that is slow.
 const FOLLOW_QUEUE: usize = 1024;
-/// Counts since the store was opened, by stream.
+/// Counts since the store was opened, by stream. What is replayed from the quarantine counts as any
+/// batch does: as received and stored once more, after it was received and quarantined. What is given up
+/// there is no item of a batch, and counts nowhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Items that came: stored + quarantined + refused + duplicate.
@@ -298,6 +301,15 @@ impl Store {
         retain::retain(&self.shared, only, dry)
     }
 
+    /// Gives up every partition of the quarantine that is over and whose items are all settled, as the
+    /// store does by itself.
+    ///
+    /// # Errors
+    /// Why it could not; the partitions stay as they are.
+    pub fn drop_settled(&self) -> Result<PartitionReport> {
+        quarantine::drop_settled(&self.shared, self.shared.now_us())
+    }
+
     /// Merges sections of tiles until nothing is left to merge, as the store does by itself. `quiet`
     /// takes every time partition for one to which nothing will be added: then fewer sections stay,
     /// and what is added after all costs more.
@@ -440,6 +452,7 @@ impl Shared {
             streams: Arc::clone(&state.streams),
             chunks: Chunks::new(),
             next_seq: state.next_seq,
+            settled: Arc::clone(state.identities.settled()),
             pin: Arc::clone(&state.pin) as Arc<dyn std::any::Any + Send + Sync>,
         }
     }

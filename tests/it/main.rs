@@ -37,6 +37,7 @@ mod oracle;
 mod other;
 mod page;
 mod partition;
+mod quarantine;
 mod reader;
 mod repair;
 mod rollup;

@@ -138,11 +138,11 @@ fn a_format_that_was_asked_for_is_compared_with_what_auto_takes() {
 #[test]
 fn only_the_part_of_a_long_line_around_the_column_is_shown() {
     let line = [b"a".repeat(1000), b"!".to_vec(), b"b".repeat(1000)].concat();
-    let (text, caret) = around(&line, 1000);
+    let (text, caret) = excerpt(&line, 1000);
     assert_eq!(text.chars().nth(caret), Some('!'));
     assert!(
         text.starts_with('…') && text.ends_with('…') && text.chars().count() == SHOWN_BYTES + 2
     );
-    assert_eq!(around(b"\x00a\xff", 2), ("\\u{0}a\u{fffd}".to_owned(), 6));
-    assert_eq!(around(b"ab", 9), ("ab".to_owned(), 2));
+    assert_eq!(excerpt(b"\x00a\xff", 2), ("\\u{0}a\u{fffd}".to_owned(), 6));
+    assert_eq!(excerpt(b"ab", 9), ("ab".to_owned(), 2));
 }

@@ -598,3 +598,33 @@ fn real_logs_have_as_many_combined_and_common_lines_as_their_table_says() {
         }
     }
 }
+
+#[test]
+fn kept_lines_are_read_as_if_each_had_just_come() {
+    let stamp_us = 971_211_336_000_000;
+    // In the last the line end belongs to the line: it was kept so.
+    let kept: [(&[u8], i64); 4] = [
+        (COMBINED.as_bytes(), stamp_us),
+        (COMBINED.as_bytes(), stamp_us - MAX_FUTURE_US - 1),
+        (b"garbage", stamp_us),
+        (b"a\nb", stamp_us),
+    ];
+    let parsed = Parser::new(options(Format::Combined))
+        .parse_kept(kept.iter().copied())
+        .unwrap();
+    assert_eq!((parsed.lines, parsed.events.num_rows()), (4, 1));
+    assert_eq!(reasons(&parsed), ["future", "not_combined", "not_combined"]);
+    let indexes: Vec<u64> = parsed.quarantine.iter().map(|q| q.index).collect();
+    assert_eq!(indexes, [1, 2, 3]);
+    let plain = Parser::new(options(Format::Plain))
+        .parse_kept(kept.iter().copied())
+        .unwrap();
+    let times = plain.events["time"].as_primitive::<TimestampMicrosecondType>();
+    let came: Vec<i64> = kept.iter().map(|(_, at)| *at).collect();
+    assert_eq!(times.values(), &came[..]);
+    assert_eq!(text(&plain.events, "line", 3).as_deref(), Some("a\nb"));
+    let auto = Parser::new(options(Format::Auto))
+        .parse_kept(kept.iter().copied())
+        .unwrap();
+    assert_eq!((auto.format, auto.events.num_rows()), (Format::Combined, 1));
+}

@@ -15,6 +15,7 @@ pub(crate) mod derive;
 pub(crate) mod exec;
 pub(crate) mod prune;
 mod read;
+mod settled;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -57,6 +58,8 @@ use derive::{ObjectIdOf, RequestLine};
 use exec::{ChunksExec, Looked, StreamScanExec, exact, times};
 use prune::{Bounds, TimeRange};
 use read::PartReaders;
+pub(crate) use settled::STATE;
+use settled::StateOf;
 
 /// Below this many bytes a scan is not split: a thread more costs more than it saves.
 const SPLIT_BYTES: u64 = 1 << 20;
@@ -183,12 +186,17 @@ pub(crate) fn table(
         files: files.clone(),
     };
     let relation = TableReference::bare(name.as_str());
-    let exprs = view(
+    let mut exprs = view(
         meta,
         snapshot.manifest().id_prefix(),
         Some(&relation),
         with_seq,
     );
+    if meta.kind == StreamKind::Quarantine {
+        let seq = Expr::Column(PlanColumn::new(Some(relation.clone()), SEQ));
+        let state = ScalarUDF::new_from_impl(StateOf::new(snapshot));
+        exprs.push(state.call(vec![seq]).alias(STATE));
+    }
     let plan = LogicalPlanBuilder::scan(relation, provider_as_source(Arc::new(stored)), None)?
         .project(exprs)?
         .build()?;

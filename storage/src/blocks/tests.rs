@@ -45,6 +45,7 @@ impl Fixture {
             streams: Arc::default(),
             chunks: Default::default(),
             next_seq: 0,
+            settled: Arc::default(),
             pin: Arc::new(()),
         };
         snapshot.open(&self.file)

@@ -100,10 +100,21 @@ fn identity() -> impl Strategy<Value = Option<Identity>> {
     prop_oneof![Just(None), range, key]
 }
 
+/// The identity of a batch of `events` that were replayed, or of one that gives items up.
+fn settles(events: u64, seed: u64) -> Identity {
+    let (count, how) = match events {
+        0 => (3, Settlement::Dropped),
+        some => (some, Settlement::Replayed),
+    };
+    let items = Ranges::of((0..count).map(|n| seed / 2 + n + n / 3));
+    Identity::Settles { items, how }
+}
+
 prop_compose! {
     fn any_batch()(
         events in events(),
         identity in identity(),
+        settling in proptest::bool::weighted(0.2),
         marks in proptest::collection::vec(any::<bool>(), 0..40),
         raw in proptest::collection::vec(any::<u8>(), 0..60),
         text in ".{0,20}",
@@ -111,6 +122,9 @@ prop_compose! {
         received_us in any::<i64>(),
         kind in prop_oneof![Just(StreamKind::Access), Just(StreamKind::Documents)],
     ) -> Batch {
+        // A batch that settles items brings as many events, and nothing bad.
+        let identity = settling.then(|| settles(events.num_rows() as u64, numbers.0)).or(identity);
+        let marks = if settling { Vec::new() } else { marks };
         // Up to as many quarantined items as marks, at any places among the events.
         let mut ranks: Vec<u32> = Vec::new();
         let mut left = events.num_rows();

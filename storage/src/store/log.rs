@@ -15,6 +15,8 @@ use crate::memtable::{Chunk, Gathered};
 use crate::model::{Ack, Identity, Name, QUARANTINE, StreamKind, WriteConcern};
 use crate::record::Record;
 use crate::recover::{Intake, apply};
+use crate::seeded::{self, Bug};
+use crate::settled::Ranges;
 use crate::shape;
 
 /// A group is closed at this many bytes or batches: one write of a few megabytes.
@@ -288,6 +290,9 @@ fn known(
     let Some(identity) = &record.identity else {
         return Ok(None);
     };
+    if let Identity::Settles { items, .. } = identity {
+        return settled_before(shared, items, placed, in_group);
+    }
     let mut pending_to = None;
     for earlier in in_group.iter().rev().map(|i| &placed[*i]) {
         let Outcome::First(seq) = earlier.outcome else {
@@ -313,6 +318,33 @@ fn known(
     state
         .identities
         .known(identity, record.received_us, pending_to)
+}
+
+/// As [`known`], of a batch that settles items of the quarantine.
+fn settled_before(
+    shared: &Shared,
+    items: &Ranges,
+    placed: &[Placed],
+    in_group: &[usize],
+) -> Result<Option<Ack>> {
+    let earlier = in_group.iter().map(|i| &placed[*i].request.record.identity);
+    let taken = earlier.map(|identity| match identity {
+        Some(Identity::Settles { items: other, .. }) => other.in_common(items),
+        _ => 0,
+    });
+    let taken = if seeded::is(Bug::SettledInGroup) {
+        0
+    } else {
+        taken.sum()
+    };
+    let state = shared.state.lock();
+    if items.end() > state.next_seq {
+        return Err(Error::invalid(format!(
+            "no item has a sequence number of {} or more yet",
+            state.next_seq
+        )));
+    }
+    state.identities.settled().known(items, taken)
 }
 
 /// Creates the streams that the batch needs and fits its columns to them.

@@ -13,6 +13,7 @@ mod listing;
 mod oracle;
 mod seeded;
 mod seen;
+mod settling;
 mod steps;
 mod world;
 

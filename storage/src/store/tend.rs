@@ -1,5 +1,5 @@
 //! What the store does by itself between seals: streams and levels give up what their retention says,
-//! and tiles are compacted.
+//! tiles are compacted, and the quarantine gives up what is settled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::compact::{Place, by_place, compact};
+use super::quarantine::drop_settled;
 use super::retain::Trust;
 use super::{Shared, wait_for};
 use crate::error::{Error, Result};
@@ -56,6 +57,7 @@ fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     quiet.look(&manifest, shared.now_us());
     let now_us = shared.now_us();
     compact(shared, &|place| quiet.since(place, now_us))?;
+    drop_settled(shared, now_us)?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::seen::{DAY_US, Known, Seen, day};
 use crate::model::{Ack, Identity};
+use crate::settled::{Ranges, Settlement};
 use crate::testing::batch;
 
 /// Items of a batch at most.
@@ -51,8 +52,15 @@ impl Sent {
         self.events + self.bad
     }
 
-    fn lives(&self) -> bool {
+    pub(super) fn lives(&self) -> bool {
         matches!(self.fate, Fate::Acknowledged | Fate::Durable)
+    }
+
+    /// The sequence numbers of what is bad.
+    pub(super) fn bad_seqs(&self) -> impl Iterator<Item = u64> {
+        let ranks = self.ranks().into_iter();
+        let first = self.first_seq.unwrap_or(0);
+        ranks.map(move |rank| first + u64::from(rank))
     }
 
     fn range(&self) -> Option<(&String, u64, u64)> {
@@ -149,6 +157,8 @@ pub(super) struct Oracle {
     pub(super) producers: BTreeMap<String, u64>,
     gone: Gone,
     moving: Option<Moving>,
+    /// Items of the quarantine that need not be there any more.
+    pub(super) may_be_gone: Ranges,
     next_number: i64,
     /// No sequence number below this may be given any more.
     next_seq: u64,
@@ -183,6 +193,11 @@ impl Oracle {
                 body_hash: number as u64,
             }),
         };
+        self.sends(events, bad, identity)
+    }
+
+    /// A batch with this identity is about to be sent.
+    pub(super) fn sends(&mut self, events: u64, bad: u64, identity: Option<Identity>) -> usize {
         let new = self.never_sent(events, bad, identity);
         self.next_number += 1;
         self.sent.push(new);
@@ -215,6 +230,10 @@ impl Oracle {
     /// A batch was acknowledged, with `j` or without.
     pub(super) fn acknowledged(&mut self, which: usize, ack: &Ack, j: bool) {
         let forgotten = self.is_older_range(which);
+        if ack.duplicate && self.sent[which].settles().is_some() {
+            self.settles_nothing(which);
+            return;
+        }
         let sent = &mut self.sent[which];
         if ack.duplicate {
             assert!(
@@ -289,6 +308,8 @@ impl Oracle {
             (Some(Identity::Key { .. }), Fate::Gone) => true,
             // The range may have been given to others since.
             (Some(Identity::Range { .. }), Fate::Gone) => false,
+            // The items may be gone with the batch that brought them.
+            (Some(Identity::Settles { .. }), Fate::Gone) => false,
         };
         let all = self.sent.iter().enumerate();
         all.filter(|(_, s)| known(s)).map(|(i, _)| i).collect()
@@ -386,8 +407,10 @@ impl Oracle {
             first_event.entry(number_of(*payload)).or_insert(*seq);
         }
         let mut missing: Option<i64> = None;
+        let dropped = seen.settled.items(Settlement::Dropped).iter();
+        let mut given_up: BTreeSet<u64> = dropped.flat_map(|(from, to)| from..to).collect();
         for sent in self.sent.iter_mut().filter(|s| s.fate != Fate::Gone) {
-            if sent.is_there(seen, &first_event, self.next_seq) {
+            if sent.is_there(seen, &first_event, &mut given_up, self.next_seq) {
                 let number = sent.number;
                 assert!(
                     missing.is_none(),
@@ -433,7 +456,9 @@ impl Oracle {
             let mut event = 0;
             for rank in 0..sent.items() {
                 if ranks.contains(&(rank as u32)) {
-                    assert!(bad.remove(&(first + rank)), "{sent:?} is not all there");
+                    let gone = self.may_be_gone.contains(first + rank);
+                    let found = bad.remove(&(first + rank));
+                    assert!(found || gone, "{sent:?} is not all there");
                 } else {
                     let found = events.remove(&(first + rank));
                     let wanted = Some(payload(sent.number, event));
@@ -449,13 +474,20 @@ impl Oracle {
         if unknown.is_empty() {
             assert!(bad.is_empty(), "not acknowledged, or twice: {bad:?}");
             assert_eq!(seen.positions, positions, "how far the sources were taken");
+            self.check_settled(seen);
         }
     }
 }
 
 impl Sent {
     /// Whether the batch is in a store that was opened again; where, is taken note of.
-    fn is_there(&mut self, seen: &Seen, first_event: &BTreeMap<i64, u64>, next_seq: u64) -> bool {
+    fn is_there(
+        &mut self,
+        seen: &Seen,
+        first_event: &BTreeMap<i64, u64>,
+        given_up: &mut BTreeSet<u64>,
+        next_seq: u64,
+    ) -> bool {
         if let Some(first) = first_event.get(&self.number) {
             // What is bad may come before: the ranks tell where the batch begins.
             let ranks = self.ranks();
@@ -467,7 +499,10 @@ impl Sent {
             self.first_seq = Some(begins);
             return true;
         }
-        // Without events its source's position tells.
+        // Without events what it settled tells, or its source's position.
+        if let Some(there) = self.has_given_up(given_up) {
+            return there;
+        }
         let Some((producer, _, to)) = self.range() else {
             return false;
         };

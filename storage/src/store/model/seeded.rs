@@ -33,8 +33,12 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
             "is lost",
         ],
         Bug::UnalignedGroup => &["is lost", "is corrupt"],
-        // Parts and tiles that were given up go too early with it, from under a reader.
-        Bug::JournalDeletedEarly => &["the segment is missing", "is there: Io"],
+        // Parts that were dropped and tiles that were merged go too early with it, from under a reader.
+        Bug::JournalDeletedEarly => &[
+            "the segment is missing",
+            "a part is there: Io",
+            "a tile is there: Io",
+        ],
         Bug::SealPastSync => &["sealed and not synced"],
         Bug::SequenceReused => &["was given before"],
         Bug::FloorIgnored => &["lies below its floor"],
@@ -42,6 +46,8 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::BackupUnsynced => &["is there: Io", "the segment is missing", "NotFound"],
         Bug::DetachedUnsynced => &["a part is there: Io"],
         Bug::AttachedTwice => &["are detached,"],
+        Bug::SettledForgotten => &["what is settled", "is lost"],
+        Bug::SettledInGroup => &["settles what was settled before", "no longer wait"],
     }
 }
 

@@ -12,6 +12,7 @@ use crate::model::{Name, QUARANTINE};
 use crate::part::read_part;
 use crate::reader::Reader;
 use crate::recover::recover;
+use crate::settled::Settled;
 use crate::sim::SimFs;
 use crate::snapshot::Snapshot;
 
@@ -29,6 +30,8 @@ pub(super) struct Seen {
     pub(super) events: Events,
     /// What is in quarantine.
     pub(super) bad: BTreeSet<u64>,
+    /// What of it no longer waits.
+    pub(super) settled: Settled,
     pub(super) positions: BTreeMap<String, u64>,
     /// For each partition that was dropped, from which sequence number on it is complete.
     pub(super) dropped: BTreeMap<i64, u64>,
@@ -85,6 +88,7 @@ pub(super) fn look(
     Seen {
         events: tiles.into_iter().chain(memory).collect(),
         bad: bad.into_keys().collect(),
+        settled: snapshot.settled().clone(),
         positions: positions.into_iter().collect(),
         dropped: dropped
             .into_iter()
@@ -113,6 +117,7 @@ pub(super) fn at_rest(fs: &SimFs, data: &Path, known: &mut Known) -> Option<Seen
         streams: found.streams.into(),
         chunks: found.memtable.chunks(),
         next_seq: found.next_seq,
+        settled: Arc::clone(found.identities.settled()),
         pin: Arc::new(()),
     };
     let positions = positions.into_iter().map(|(p, at)| (p, at.to));

@@ -47,6 +47,16 @@ pub(super) enum Step {
     Full(u64),
     /// The disk has room again.
     Room,
+    /// Items of the quarantine are settled, waiting ones and perhaps one that is already; `twice` at
+    /// once by two batches in one group.
+    Settle {
+        items: u64,
+        replay: bool,
+        twice: bool,
+        seed: u64,
+    },
+    /// The quarantine gives up the partitions of which all is settled.
+    DropSettled,
     Sync,
     Seal,
     /// Tiles are compacted until nothing is left to merge.
@@ -72,7 +82,7 @@ pub(super) enum Step {
 pub(super) fn step(random: &mut Random) -> Step {
     let j = random.below(3) == 0;
     let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
-    match random.below(45) {
+    match random.below(50) {
         0..11 => Step::Write {
             events: random.below(5) + u64::from(producer.is_none()),
             bad: random.below(10) / 7,
@@ -127,6 +137,13 @@ pub(super) fn step(random: &mut Random) -> Step {
             }
         }
         42 | 43 => Step::Backup { opens: !j },
+        44..48 => Step::Settle {
+            items: 1 + random.below(4),
+            replay: random.below(3) > 0,
+            twice: random.below(4) == 0,
+            seed: random.next_u64(),
+        },
+        48 => Step::DropSettled,
         _ => Step::Close,
     }
 }
@@ -145,6 +162,12 @@ pub(super) fn short_script() -> Vec<Step> {
         producer,
         keyed,
         j,
+    };
+    let settle = |replay| Step::Settle {
+        items: 3,
+        replay,
+        twice: replay,
+        seed: 3,
     };
     let days = (-1, 1);
     vec![
@@ -165,12 +188,17 @@ pub(super) fn short_script() -> Vec<Step> {
         Step::Detach { days, dry: false },
         write(Some(2), false, true),
         Step::Attach { days },
+        settle(true),
         Step::Drop { days, dry: false },
+        settle(false),
         write(Some(1), false, true),
         Step::Close,
         write(None, false, false),
         Step::Retry { times: 3, seed: 5 },
         Step::Seal,
+        settle(false),
+        settle(false),
+        Step::DropSettled,
         Step::Retain,
         Step::Compact { quiet: true },
         Step::Rebuild { days },

@@ -8,11 +8,13 @@ use crate::error::{Error, Result};
 use crate::model::{Ack, Identity, Name, WriteConcern};
 use crate::reader::Reader;
 use crate::record::Record;
+use crate::settled::{Ranges, Settlement};
 use crate::sim::Random;
 use crate::store::log::{Command, Reply, Request};
 use crate::store::model::oracle::{Fate, Move};
 use crate::store::model::seen::{self, DAY_US, STREAM};
 use crate::store::model::steps::Step;
+use crate::store::quarantine;
 
 fn concern(j: bool) -> WriteConcern {
     if j {
@@ -45,6 +47,13 @@ impl World {
             Step::Attach { days } => self.attach(days),
             Step::Full(blocks) => self.fs.set_capacity(Some(self.fs.used() + blocks * 4096)),
             Step::Room => self.room(),
+            Step::Settle {
+                items,
+                replay,
+                twice,
+                seed,
+            } => self.settle(items, replay, twice, Random::new(seed)),
+            Step::DropSettled => self.drop_settled(),
             Step::Sync => {
                 let synced = self.store().shared.syncer.sync_written();
                 self.promised(synced.map(|_| ()));
@@ -70,7 +79,9 @@ impl World {
             Err(error) => error,
         };
         let gap = matches!(error, Error::Gap { .. }) && self.oracle.follows_a_refusal(which);
-        if !gap {
+        let settled =
+            matches!(error, Error::Settled { .. }) && self.oracle.is_settled_in_part(which);
+        if !gap && !settled {
             self.excuse(&error);
         }
         // What a store refuses that goes on was not stored, whatever the error.
@@ -95,6 +106,11 @@ impl World {
                     .new_batch(1 + i % 3, i % 2, producer, i % 4 == 0)
             })
             .collect();
+        self.group(&whole, j);
+    }
+
+    /// Sends batches that go into one group, the last perhaps with `j`.
+    fn group(&mut self, whole: &[usize], j: bool) {
         self.moment();
         let (send, receive) = crossbeam_channel::unbounded();
         let last = whole.last().copied();
@@ -131,6 +147,43 @@ impl World {
             let which = known[seed.below(known.len() as u64) as usize];
             let which = self.oracle.again(which);
             self.write(which, seed.below(2) == 0);
+        }
+    }
+
+    fn settle(&mut self, count: u64, replay: bool, twice: bool, mut seed: Random) {
+        let seen = self.look();
+        let mut whole = Vec::new();
+        let mut items = Ranges::default();
+        for _ in 0..1 + u64::from(twice) {
+            // The second batch settles what the first does, and perhaps more.
+            items.add(&self.oracle.some_items(&seen, count, &mut seed));
+            if !items.is_empty() {
+                let how = Settlement::ALL[usize::from(!replay)];
+                whole.push(self.oracle.new_settling(items.clone(), how));
+            }
+        }
+        if !whole.is_empty() {
+            self.group(&whole, seed.below(3) == 0);
+        }
+    }
+
+    /// What is sealed lies in one partition, which goes when all of it is settled.
+    fn drop_settled(&mut self) {
+        let seen = self.look();
+        let sealed_seq = self.store().snapshot().manifest().sealed_seq;
+        let sealed = seen.bad.range(..sealed_seq);
+        let settled = sealed.clone().all(|seq| seen.settled.how(*seq).is_some());
+        let there = if settled { sealed.count() as u64 } else { 0 };
+        self.oracle.may_drop_settled();
+        self.moment();
+        match quarantine::drop_settled(&self.store().shared, i64::MAX) {
+            Ok(report) => {
+                assert_eq!(report.events, there, "{report:?}");
+                if report.events > 0 {
+                    self.oracle.all_durable();
+                }
+            }
+            Err(error) => self.excuse(&error),
         }
     }
 

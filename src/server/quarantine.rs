@@ -1,0 +1,117 @@
+//! `/api/v1/quarantine`: what waits, one item explained, replay and drop.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{App, answer, status};
+use crate::failure::{Failure, Result, USAGE};
+use crate::quarantine::{Asked, Work, explain as explain_item};
+
+const CHOICE: [&str; 2] = ["stream", "reason"];
+const EXPLAIN: [&str; 6] = ["seq", "stream", "reason", "format", "tz", "site"];
+const REPLAY: [&str; 6] = ["stream", "reason", "format", "tz", "site", "dry_run"];
+const DROP: [&str; 4] = ["stream", "reason", "before", "dry_run"];
+
+type Parameters = Query<HashMap<String, String>>;
+
+/// `GET /api/v1/quarantine?stream=&reason=`.
+pub(super) async fn list(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
+    let sql = read(&asked, &CHOICE).and_then(|asked| asked.list_sql());
+    match sql {
+        Ok(sql) => status::rows(&app, &sql).await,
+        Err(failure) => refused(&failure),
+    }
+}
+
+/// `GET /api/v1/quarantine/explain?seq=&stream=&reason=&format=&tz=&site=`; `text` is the whole as a
+/// terminal shows it.
+pub(super) async fn explain(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
+    let store = Arc::clone(&app.store);
+    on_a_thread(move || {
+        let asked = read(&asked, &EXPLAIN)?;
+        let (choice, reading) = (asked.choice()?, asked.reading()?);
+        let snapshot = store.snapshot();
+        let said = explain_item(&app.config, &snapshot, asked.seq, &choice, &reading)?;
+        let mut whole = serde_json::to_value(&said).map_err(anyhow::Error::from)?;
+        whole["text"] = Value::String(said.to_string());
+        Ok(whole)
+    })
+    .await
+}
+
+/// `POST /api/v1/quarantine/replay?stream=&reason=&format=&tz=&site=&dry_run=`.
+pub(super) async fn replay(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
+    on_a_thread(move || {
+        let asked = read(&asked, &REPLAY)?;
+        let (choice, reading) = (asked.choice()?, asked.reading()?);
+        with_work(&app, &asked, |work| {
+            work.replay(&app.store.snapshot(), &choice, &reading)
+        })
+    })
+    .await
+}
+
+/// `POST /api/v1/quarantine/drop?stream=&reason=&before=&dry_run=`.
+pub(super) async fn drop(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
+    on_a_thread(move || {
+        let asked = read(&asked, &DROP)?;
+        let choice = asked.choice()?;
+        with_work(&app, &asked, |work| {
+            work.drop(&app.store.snapshot(), &choice)
+        })
+    })
+    .await
+}
+
+fn read<'a>(asked: &'a HashMap<String, String>, known: &[&str]) -> Result<Asked<'a>> {
+    let pairs = asked.iter().map(|(name, text)| (&**name, &**text));
+    Asked::of(pairs, known).map_err(Failure::usage)
+}
+
+fn with_work<T>(
+    app: &App,
+    asked: &Asked<'_>,
+    what: impl FnOnce(&Work<'_>) -> Result<T>,
+) -> Result<T> {
+    what(&Work {
+        config: &app.config,
+        store: (!asked.dry_run).then_some(&*app.store),
+        stop: &|| app.stop.is_set(),
+        progress: &|_| (),
+    })
+}
+
+/// It goes on when the client does not wait for it: what it has done is kept.
+async fn on_a_thread<T: Serialize + Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Response {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(report)) => answer::json(StatusCode::OK, &report),
+        Ok(Err(failure)) => refused(&failure),
+        Err(_) => answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the work on the quarantine failed",
+            None,
+        ),
+    }
+}
+
+fn refused(failure: &Failure) -> Response {
+    match (failure.storage(), failure.code) {
+        (Some(error), _) => answer::of_storage(error),
+        (None, USAGE) => answer::bad_request(failure),
+        (None, _) => answer::error(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "not_done",
+            &failure.to_string(),
+            None,
+        ),
+    }
+}

@@ -1,0 +1,110 @@
+//! What the oracle knows of the quarantine: by which batch each item was settled, and which of them
+//! may be gone.
+
+use std::collections::BTreeSet;
+
+use super::oracle::{Fate, Oracle, Sent};
+use super::seen::Seen;
+use crate::model::Identity;
+use crate::settled::{Ranges, Settled, Settlement};
+use crate::sim::Random;
+
+impl Sent {
+    pub(super) fn settles(&self) -> Option<(&Ranges, Settlement)> {
+        match &self.identity {
+            Some(Identity::Settles { items, how }) => Some((items, *how)),
+            _ => None,
+        }
+    }
+
+    /// Whether all that this batch gives up is given up, and by no batch before it: it is taken out of
+    /// `left`. `None` for one that gives nothing up.
+    pub(super) fn has_given_up(&self, left: &mut BTreeSet<u64>) -> Option<bool> {
+        let Some((items, Settlement::Dropped)) = self.settles() else {
+            return None;
+        };
+        let all = left.iter().filter(|seq| items.contains(**seq)).count() as u64;
+        let there = all == items.count();
+        if there {
+            left.retain(|seq| !items.contains(*seq));
+        }
+        Some(there)
+    }
+}
+
+impl Oracle {
+    /// A batch that settles some items.
+    pub(super) fn new_settling(&mut self, items: Ranges, how: Settlement) -> usize {
+        let events = match how {
+            Settlement::Replayed => items.count(),
+            Settlement::Dropped => 0,
+        };
+        self.sends(events, 0, Some(Identity::Settles { items, how }))
+    }
+
+    /// Some items of the quarantine: waiting ones, and now and then any.
+    pub(super) fn some_items(&self, seen: &Seen, count: u64, seed: &mut Random) -> Ranges {
+        let any = seed.below(4) == 0;
+        let fits = |seq: &u64| any || seen.settled.how(*seq).is_none();
+        let all: Vec<u64> = seen.bad.iter().copied().filter(fits).collect();
+        if all.is_empty() {
+            return Ranges::default();
+        }
+        Ranges::of((0..count).map(|_| all[seed.below(all.len() as u64) as usize]))
+    }
+
+    /// What the batches that are there have settled, each item once.
+    pub(super) fn settled(&self) -> Settled {
+        let mut settled = Settled::default();
+        for sent in self.sent.iter().filter(|s| s.lives()) {
+            if let Some((items, how)) = sent.settles() {
+                let first = matches!(settled.known(items, 0), Ok(None));
+                assert!(first, "{sent:?} settles what was settled before");
+                settled.add(items, how);
+            }
+        }
+        settled
+    }
+
+    /// Whether only some of the items of this batch wait.
+    pub(super) fn is_settled_in_part(&self, which: usize) -> bool {
+        let items = self.sent[which].settles();
+        items.is_some_and(|(items, _)| self.settled().known(items, 0).is_err())
+    }
+
+    /// A batch that settles items was answered as a duplicate: all of them had been settled, by itself
+    /// or by others, in which case it is not there.
+    pub(super) fn settles_nothing(&mut self, which: usize) {
+        let (items, _) = self.sent[which].settles().expect("it settles");
+        let known = self.settled().known(items, 0);
+        assert!(
+            matches!(known, Ok(Some(_))),
+            "{:?} is called a duplicate",
+            self.sent[which]
+        );
+        if !self.sent[which].lives() {
+            self.sent[which].fate = Fate::Gone;
+        }
+    }
+
+    /// The quarantine may give up what is settled.
+    pub(super) fn may_drop_settled(&mut self) {
+        let settled = self.settled();
+        for how in Settlement::ALL {
+            self.may_be_gone.add(settled.items(how));
+        }
+    }
+
+    /// What is settled is what the batches say, and what is gone had been settled.
+    pub(super) fn check_settled(&self, seen: &Seen) {
+        assert_eq!(seen.settled, self.settled(), "what is settled");
+        let batches = self.sent.iter().filter(|s| s.lives());
+        let missing = batches
+            .flat_map(Sent::bad_seqs)
+            .filter(|seq| !seen.bad.contains(seq));
+        for seq in missing {
+            let settled = seen.settled.how(seq).is_some();
+            assert!(settled, "item {seq} was given up while it waited");
+        }
+    }
+}

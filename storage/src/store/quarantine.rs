@@ -1,0 +1,123 @@
+//! The quarantine gives space back: partitions of which every row is settled go.
+//!
+//! # Invariants
+//! 1. What goes is what was looked at: when a seal has added a part to a partition meanwhile, the
+//!    partition stays for the next time.
+//! 2. What settled them is synced in the journal before they go: else a power cut could take the
+//!    events that they have become, and leave neither.
+//! 3. Only rows go. That they are settled stays known, so nothing can be replayed that is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::UInt64Array;
+
+use super::drop::take_out;
+use super::{PartitionReport, Shared};
+use crate::error::{Error, Result};
+use crate::manifest::{Manifest, PartMeta};
+use crate::memtable::column;
+use crate::model::{Name, QUARANTINE, SEQ};
+use crate::part::{partition_end, read_part};
+use crate::snapshot::Snapshot;
+
+/// Drops every partition of the quarantine that ends by `before_us` and whose rows are all settled.
+/// Until its partition is over, what became of an item can be seen.
+pub(super) fn drop_settled(shared: &Shared, before_us: i64) -> Result<PartitionReport> {
+    let stream = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
+    let _one_at_a_time = shared.parts.lock();
+    let sealed = {
+        let state = shared.state.lock();
+        shared.sealed(&state)
+    };
+    let mut settled: BTreeMap<i64, BTreeSet<u64>> = BTreeMap::new();
+    for (partition_us, parts) in partitions(&sealed.manifest, &stream, before_us) {
+        if all_settled(&sealed, &parts)? {
+            settled.insert(partition_us, parts.iter().map(|p| p.id).collect());
+        }
+    }
+    if settled.is_empty() {
+        return Ok(PartitionReport::default());
+    }
+    take(shared, &stream, settled)
+}
+
+/// Takes these partitions out, each if it has these parts still and no others.
+fn take(
+    shared: &Shared,
+    stream: &Name,
+    mut settled: BTreeMap<i64, BTreeSet<u64>>,
+) -> Result<PartitionReport> {
+    let mut report = PartitionReport::default();
+    shared.syncer.sync_written()?;
+    shared.edit_and(
+        |manifest, _| {
+            settled.retain(|partition_us, known| {
+                let parts = manifest.parts_of(stream);
+                let now = parts.filter(|p| p.partition_us == *partition_us);
+                let mut detached = manifest.detached_of(stream);
+                now.map(|p| p.id).collect::<BTreeSet<u64>>() == *known
+                    // What is detached was not looked at.
+                    && !detached.any(|d| d.partition_us == *partition_us)
+            });
+            report = take_out(manifest, stream, |at| settled.contains_key(&at));
+        },
+        |state| {
+            let dropped = state.committed.manifest.streams.get(stream);
+            let live = Arc::make_mut(&mut state.streams).get_mut(stream);
+            if let (Some(known), Some(meta)) = (dropped, live) {
+                meta.dropped.clone_from(&known.dropped);
+            }
+        },
+    )?;
+    shared.remove_unreferenced();
+    Ok(report)
+}
+
+/// The parts of each partition that ends by then.
+fn partitions<'a>(
+    manifest: &'a Manifest,
+    stream: &'a Name,
+    before_us: i64,
+) -> BTreeMap<i64, Vec<&'a PartMeta>> {
+    let mut partitions: BTreeMap<i64, Vec<&PartMeta>> = BTreeMap::new();
+    let Some(meta) = manifest.streams.get(stream) else {
+        return partitions;
+    };
+    for part in manifest.parts_of(stream) {
+        if partition_end(meta.partition, part.partition_us) <= before_us {
+            partitions.entry(part.partition_us).or_default().push(part);
+        }
+    }
+    partitions
+}
+
+/// Whether every row of these parts is settled. As many settled numbers as rows must lie in a part's
+/// range before it is worth to be read.
+fn all_settled(sealed: &Snapshot, parts: &[&PartMeta]) -> Result<bool> {
+    let enough = |part: &&PartMeta| {
+        let (first, last) = part.seq;
+        sealed.settled.count_in((first, last + 1)) >= part.rows
+    };
+    if !parts.iter().all(enough) {
+        return Ok(false);
+    }
+    for part in parts {
+        let read = read_part(sealed.read(&part.file)?, Some(&[SEQ]));
+        let batches = read.map_err(|source| Error::Parquet {
+            path: sealed.data.join(&part.file.path),
+            source,
+        })?;
+        let settled = |seq: &u64| sealed.settled.how(*seq).is_some();
+        for batch in &batches {
+            let seqs: &UInt64Array = column(batch, SEQ);
+            if !seqs.values().iter().all(settled) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests;
