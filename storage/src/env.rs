@@ -268,3 +268,12 @@ impl<T> IoContext<T> for io::Result<T> {
         })
     }
 }
+
+/// Lets the calling thread give way to the others, where the machine knows such a thing.
+pub(crate) fn give_way_to_others() {
+    // On Linux a nice value is a thread's own, and "no process" means the caller.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, 10) {
+        tracing::debug!(%error, "the thread keeps its priority");
+    }
+}

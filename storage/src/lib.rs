@@ -68,6 +68,6 @@ pub use rolling::{
 };
 pub use snapshot::Snapshot;
 pub use store::{
-    Arrived, CompactReport, Config, Counters, DropReport, Options, Rebuilt, SealReport, Status,
-    Store, StreamConfig,
+    Arrived, CompactReport, Config, Counters, DropReport, Options, PartsReport, Rebuilt,
+    SealReport, Status, Store, StreamConfig,
 };

@@ -16,6 +16,7 @@
 //! 5. No file is named twice, and none that is named is also pending deletion.
 //! 6. A file has a checksum for each of its blocks, or none of blocks.
 
+mod parts;
 mod proof;
 mod tiles;
 

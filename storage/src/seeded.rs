@@ -27,12 +27,14 @@ pub(crate) enum Bug {
     FloorIgnored,
     /// Sections that were merged stay beside what they were merged into.
     CompactedTwice,
+    /// A merge of parts leaves out a row and has another twice.
+    PartRowLost,
 }
 
 impl Bug {
     /// Every fault, with the name by which it is chosen.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) const ALL: [(Self, &'static str); 10] = [
+    pub(crate) const ALL: [(Self, &'static str); 11] = [
         (Self::FileSyncSkipped, "file_sync_skipped"),
         (Self::DirectorySyncSkipped, "directory_sync_skipped"),
         (Self::TilesApart, "tiles_apart"),
@@ -43,6 +45,7 @@ impl Bug {
         (Self::SequenceReused, "sequence_reused"),
         (Self::FloorIgnored, "floor_ignored"),
         (Self::CompactedTwice, "compacted_twice"),
+        (Self::PartRowLost, "part_row_lost"),
     ];
 }
 

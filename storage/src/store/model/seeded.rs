@@ -39,6 +39,7 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::SequenceReused => &["was given before"],
         Bug::FloorIgnored => &["lies below its floor"],
         Bug::CompactedTwice => &["of tile"],
+        Bug::PartRowLost => &["are not the rows that were merged"],
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) enum Step {
     Room,
     Sync,
     Seal,
-    /// Tiles are compacted until nothing is left to merge.
+    /// Tiles and parts are compacted until nothing is left to merge.
     Compact {
         quiet: bool,
     },
