@@ -280,6 +280,7 @@ fn router(app: Arc<App>) -> Router {
             "/api/v1/partitions",
             get(partitions::list).delete(partitions::drop),
         )
+        .route("/api/v1/partitions/compact", post(partitions::compact))
         .route("/api/v1/rollups", get(rollups::list))
         .route("/api/v1/rollups/run", post(rollups::run))
         .route("/api/v1/rollups/compact", post(rollups::compact))

@@ -1,4 +1,6 @@
-//! `logmill partition list | drop`.
+//! `logmill partition list | drop | compact`.
+
+mod compact;
 
 use std::process::ExitCode;
 
@@ -19,6 +21,7 @@ pub(super) fn run(context: &Context, command: &PartitionCommand) -> Result<ExitC
             date,
             dry_run,
         } => drop(context, name, date, *dry_run),
+        PartitionCommand::Compact { name } => compact::run(context, name.as_deref()),
     }
 }
 

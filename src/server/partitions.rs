@@ -1,4 +1,4 @@
-//! `/api/v1/partitions`: what there is, and dropping it by hand.
+//! `/api/v1/partitions`: what there is, dropping it by hand, and compaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use storage::Name;
 
-use super::{App, answer, status};
+use super::{App, answer, rollups, status};
 use crate::commands::partition::range;
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
@@ -46,4 +46,17 @@ pub(super) async fn drop(
             None,
         ),
     }
+}
+
+/// `POST /api/v1/partitions/compact?stream=`: merges parts until nothing is left to merge.
+pub(super) async fn compact(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let stream = match asked.get("stream").map(|name| Name::new(name)).transpose() {
+        Ok(stream) => stream,
+        Err(error) => return answer::of_storage(&error),
+    };
+    let store = Arc::clone(&app.store);
+    rollups::work(move || store.compact_parts(stream.as_ref(), true)).await
 }
