@@ -16,6 +16,7 @@ mod counted;
 mod files;
 mod fill;
 #[path = "../../src/demo/generator.rs"]
+#[allow(unused_imports, reason = "its own tests are not run here")]
 mod generator;
 #[path = "../journal/machine.rs"]
 #[allow(dead_code, reason = "shared with the bench of the journal")]

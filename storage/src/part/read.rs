@@ -1,6 +1,7 @@
 //! Reading parts back: whole ones from memory, or piece by piece from the disk.
 
 use std::io::{self, BufReader, Read};
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -74,7 +75,8 @@ impl Pieces {
     }
 
     fn read(&self, from: u64, len: usize) -> io::Result<Bytes> {
-        match self.file.lock().read_ranges(&[from..from + len as u64]) {
+        let range = from..from + len as u64;
+        match self.file.lock().read_ranges(from_ref(&range)) {
             Ok(mut pieces) => Ok(pieces.pop().expect("BUG: one range, one piece")),
             Err(error) => {
                 let told = io::Error::other(error.to_string());

@@ -286,6 +286,6 @@ fn a_pause_that_fails_ends_the_merge() {
         .iter()
         .map(|p| (p, parts.open(&p.file)))
         .collect();
-    let ended = merge(&meta, inputs, &mut Vec::new(), &|| Err(Error::Closed));
+    let ended = merge(&meta, inputs, Vec::new(), &|| Err(Error::Closed));
     assert!(matches!(ended, Err(Stop::Failed(Error::Closed))));
 }
