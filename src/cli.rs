@@ -321,6 +321,11 @@ pub(crate) enum PartitionCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Merge parts until nothing is left to merge; a running store does so little by little.
+    Compact {
+        /// The stream; all of them without it.
+        name: Option<String>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -292,6 +292,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/quarantine/explain", get(quarantine::explain))
         .route("/api/v1/quarantine/replay", post(quarantine::replay))
         .route("/api/v1/quarantine/drop", post(quarantine::drop))
+        .route("/api/v1/partitions/compact", post(partitions::compact))
         .route("/api/v1/rollups", get(rollups::list))
         .route("/api/v1/rollups/run", post(rollups::run))
         .route("/api/v1/rollups/compact", post(rollups::compact))

@@ -1,6 +1,7 @@
 //! Queries over stores on a real disk.
 
 mod accuracy;
+mod compacted;
 mod documents;
 mod levels;
 mod rot;

@@ -1,4 +1,6 @@
-//! `logmill partition list | drop | detach | attach | retain`.
+//! `logmill partition list | drop | detach | attach | retain | compact`.
+
+mod compact;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,7 @@ pub(super) fn run(context: &Context, command: &PartitionCommand) -> Result<ExitC
         PartitionCommand::Attach { name, date } => {
             change(context, Change::Attach, name, date, false)
         }
+        PartitionCommand::Compact { name } => compact::run(context, name.as_deref()),
         PartitionCommand::Retain { name, dry_run } => retain(context, name.as_deref(), *dry_run),
     }
 }

@@ -1,4 +1,4 @@
-//! `/api/v1/partitions`: what there is, and what is done to it by hand.
+//! `/api/v1/partitions`: what there is, what is done to it by hand, and compaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde::Serialize;
 use storage::{Name, Store};
 
-use super::{App, answer, status};
+use super::{App, answer, rollups, status};
 use crate::commands::partition::range;
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
@@ -119,4 +119,17 @@ pub(super) async fn retain(
         Ok(move |store: &Store| store.retain(only.as_ref(), dry))
     };
     answer_with(&app, work()).await
+}
+
+/// `POST /api/v1/partitions/compact?stream=`: merges parts until nothing is left to merge.
+pub(super) async fn compact(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    let stream = match asked.get("stream").map(|name| Name::new(name)).transpose() {
+        Ok(stream) => stream,
+        Err(error) => return answer::of_storage(&error),
+    };
+    let store = Arc::clone(&app.store);
+    rollups::work(move || store.compact_parts(stream.as_ref(), true)).await
 }

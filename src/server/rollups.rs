@@ -130,7 +130,7 @@ pub(super) async fn rebuild(
 }
 
 /// Long work on the store, and its report as JSON.
-async fn work<T: Serialize + Send + 'static>(
+pub(super) async fn work<T: Serialize + Send + 'static>(
     what: impl FnOnce() -> storage::Result<T> + Send + 'static,
 ) -> Response {
     match tokio::task::spawn_blocking(what).await {

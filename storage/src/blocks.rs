@@ -41,6 +41,11 @@ impl CheckedFile {
         }
     }
 
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.file.len
+    }
+
     /// How many bytes were read from the disk so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read

@@ -1,11 +1,12 @@
 //! The one way in which a file becomes part of the store, and the check when it is read back.
 
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::env::{Fs, IoContext};
+use crate::env::{Fs, FsFile, IoContext};
 use crate::error::{Error, Result};
 use crate::seeded::{self, Bug};
 
@@ -28,41 +29,185 @@ pub struct FileRef {
     pub blocks: Vec<u32>,
 }
 
+/// Bytes after which a long file is synced while it is written: what others sync meanwhile does not
+/// have to wait for the whole of it.
+const SYNC_BYTES: u64 = 8 << 20;
+
 /// Writes a whole file so that, once its directory is synced, it is there or not there: temporary
 /// name, write, sync, read back and compare, rename.
-#[expect(clippy::disallowed_methods, reason = "the helper itself")]
 pub(crate) fn write_durably(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<u32> {
-    let mut name = path.file_name().expect("BUG: a file has a name").to_owned();
-    name.push(".tmp");
-    let temporary = path.with_file_name(name);
-    if fs.exists(&temporary) {
-        fs.remove(&temporary).at("remove", &temporary)?;
+    let mut file = FileWriter::create(fs, path)?;
+    file.put(bytes)?;
+    Ok(file.finish()?.crc)
+}
+
+/// Length and checksums of a file, as the manifest names them.
+#[derive(Default)]
+struct Sums {
+    len: u64,
+    crc: u32,
+    blocks: Vec<u32>,
+}
+
+/// A file that is being written, as [`write_durably`] does it, block by block: one block of it is in
+/// memory. One that is not finished is taken away.
+pub(crate) struct FileWriter<'a> {
+    fs: &'a dyn Fs,
+    path: PathBuf,
+    temporary: PathBuf,
+    file: Option<Box<dyn FsFile>>,
+    sums: Sums,
+    /// What is not written yet, less than a block.
+    rest: Vec<u8>,
+    /// Why it could not be written: who writes through [`Write`] would put it into other words.
+    failed: Option<Error>,
+}
+
+impl<'a> FileWriter<'a> {
+    /// A file that is not there before it is finished.
+    #[expect(clippy::disallowed_methods, reason = "the helper itself")]
+    pub(crate) fn create(fs: &'a dyn Fs, path: &Path) -> Result<Self> {
+        let mut name = path.file_name().expect("BUG: a file has a name").to_owned();
+        name.push(".tmp");
+        let temporary = path.with_file_name(name);
+        if fs.exists(&temporary) {
+            fs.remove(&temporary).at("remove", &temporary)?;
+        }
+        let file = fs.create_new(&temporary).at("create", &temporary)?;
+        Ok(Self {
+            fs,
+            path: path.into(),
+            temporary,
+            file: Some(file),
+            sums: Sums::default(),
+            rest: Vec::new(),
+            failed: None,
+        })
     }
-    let crc = crc32c::crc32c(bytes);
-    let file = fs.create_new(&temporary).at("create", &temporary)?;
-    let written = file
-        .write_all_at(bytes, 0)
-        .at("write", &temporary)
-        .and_then(|()| {
-            if !seeded::is(Bug::FileSyncSkipped) {
-                file.sync_data().at("sync", &temporary)?;
+
+    /// Adds bytes.
+    pub(crate) fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while self.rest.len() + bytes.len() >= BLOCK_BYTES {
+            let (block, more) = bytes.split_at(BLOCK_BYTES - self.rest.len());
+            if self.rest.is_empty() {
+                self.block(block)?;
+            } else {
+                self.rest.extend_from_slice(block);
+                self.flush_rest()?;
             }
-            drop(file);
-            let back = fs.read(&temporary).at("read back", &temporary)?;
-            if back.len() != bytes.len() || crc32c::crc32c(&back) != crc {
-                return Err(Error::Corrupt {
-                    path: temporary.clone(),
-                    offset: 0,
-                    what: "what was written does not read back".into(),
-                });
-            }
-            fs.rename(&temporary, path).at("rename", &temporary)
-        });
-    if written.is_err() {
-        // Nothing refers to it; a failure to remove it too changes nothing.
-        let _ignored = fs.remove(&temporary);
+            bytes = more;
+        }
+        self.rest.extend_from_slice(bytes);
+        Ok(())
     }
-    written.map(|()| crc)
+
+    fn flush_rest(&mut self) -> Result<()> {
+        let mut rest = std::mem::take(&mut self.rest);
+        self.block(&rest)?;
+        rest.clear();
+        self.rest = rest;
+        Ok(())
+    }
+
+    /// Writes a whole block, or the last.
+    fn block(&mut self, block: &[u8]) -> Result<()> {
+        let file = self.file.as_ref().expect("BUG: it is not finished");
+        let (sums, temporary) = (&mut self.sums, &self.temporary);
+        file.write_all_at(block, sums.len).at("write", temporary)?;
+        sums.len += block.len() as u64;
+        sums.crc = crc32c::crc32c_append(sums.crc, block);
+        sums.blocks.push(crc32c::crc32c(block));
+        if sums.len.is_multiple_of(SYNC_BYTES) {
+            file.sync_data().at("sync", temporary)?;
+        }
+        Ok(())
+    }
+
+    /// Why it could not be written, when that has happened.
+    pub(crate) fn failure(&mut self) -> Option<Error> {
+        self.failed.take()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the helper itself")]
+    fn finish(mut self) -> Result<Sums> {
+        if !self.rest.is_empty() || self.sums.len == 0 {
+            self.flush_rest()?;
+        }
+        let file = self.file.as_ref().expect("BUG: it is not finished");
+        if !seeded::is(Bug::FileSyncSkipped) {
+            file.sync_data().at("sync", &self.temporary)?;
+        }
+        self.compare()?;
+        self.fs
+            .rename(&self.temporary, &self.path)
+            .at("rename", &self.temporary)?;
+        self.file = None;
+        Ok(std::mem::take(&mut self.sums))
+    }
+
+    /// Finishes the file and names it: `path` is relative to the data directory.
+    pub(crate) fn finish_as(self, path: String) -> Result<FileRef> {
+        let Sums { len, crc, blocks } = self.finish()?;
+        Ok(FileRef {
+            path,
+            len,
+            crc,
+            blocks: if blocks.len() > 1 { blocks } else { Vec::new() },
+        })
+    }
+
+    /// Reads back what was written.
+    fn compare(&self) -> Result<()> {
+        let temporary = &self.temporary;
+        let file = self.fs.open_read(temporary).at("read back", temporary)?;
+        let found = file.len().at("read back", temporary)?;
+        let mut block = vec![0; BLOCK_BYTES];
+        let (mut offset, mut same) = (0, found == self.sums.len);
+        for crc in &self.sums.blocks {
+            let left = usize::try_from(self.sums.len - offset).unwrap_or(usize::MAX);
+            let block = &mut block[..BLOCK_BYTES.min(left)];
+            if same {
+                file.read_exact_at(block, offset)
+                    .at("read back", temporary)?;
+            }
+            same &= crc32c::crc32c(block) == *crc;
+            offset += block.len() as u64;
+        }
+        if same {
+            return Ok(());
+        }
+        Err(Error::Corrupt {
+            path: temporary.clone(),
+            offset: 0,
+            what: "what was written does not read back".into(),
+        })
+    }
+}
+
+impl Write for FileWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.put(bytes) {
+            Ok(()) => Ok(bytes.len()),
+            Err(error) => {
+                let told = io::Error::other(error.to_string());
+                self.failed = Some(error);
+                Err(told)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for FileWriter<'_> {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            // Nothing refers to it; a failure to remove it too changes nothing.
+            let _ignored = self.fs.remove(&self.temporary);
+        }
+    }
 }
 
 /// Makes a directory and makes its name durable in every parent up to `data`. That it is there
@@ -84,19 +229,9 @@ pub(crate) fn create_dir_durably(fs: &dyn Fs, data: &Path, dir: &Path) -> Result
 impl FileRef {
     /// Writes a file below `data` with [`write_durably`].
     pub(crate) fn write(fs: &dyn Fs, data: &Path, path: String, bytes: &[u8]) -> Result<Self> {
-        let crc = write_durably(fs, &data.join(&path), bytes)?;
-        let len = bytes.len() as u64;
-        let blocks = if bytes.len() > BLOCK_BYTES {
-            bytes.chunks(BLOCK_BYTES).map(crc32c::crc32c).collect()
-        } else {
-            Vec::new()
-        };
-        Ok(Self {
-            path,
-            len,
-            crc,
-            blocks,
-        })
+        let mut file = FileWriter::create(fs, &data.join(&path))?;
+        file.put(bytes)?;
+        file.finish_as(path)
     }
 
     /// Bytes of each block but the last.

@@ -77,6 +77,6 @@ pub use rolling::{
 pub use settled::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;
 pub use store::{
-    Arrived, CompactReport, Config, Counters, Options, PartitionReport, Rebuilt, SealReport,
-    Status, Store, StreamConfig,
+    Arrived, CompactReport, Config, Counters, Options, PartitionReport, PartsReport, Rebuilt,
+    SealReport, Status, Store, StreamConfig,
 };

@@ -17,6 +17,7 @@
 
 mod detached;
 mod encoding;
+mod parts;
 mod proof;
 mod tiles;
 

@@ -37,6 +37,8 @@ pub(crate) enum Bug {
     SettledForgotten,
     /// What a batch settles is looked up in what is visible, and not in its own group.
     SettledInGroup,
+    /// A merge of parts leaves out a row and has another twice.
+    PartRowLost,
 }
 
 impl Bug {
@@ -58,6 +60,7 @@ impl Bug {
         (Self::AttachedTwice, "attached_twice"),
         (Self::SettledForgotten, "settled_forgotten"),
         (Self::SettledInGroup, "settled_in_group"),
+        (Self::PartRowLost, "part_row_lost"),
     ];
 }
 

@@ -27,8 +27,9 @@ mod rebuild;
 mod retain;
 mod seal;
 mod tend;
+mod written;
 
-pub use compact::CompactReport;
+pub use compact::{CompactReport, PartsReport};
 pub use config::{Config, Options, StreamConfig};
 pub use drop::PartitionReport;
 pub(crate) use lock::take_lock;
@@ -59,6 +60,7 @@ use crate::record::Record;
 use crate::recover::Streams;
 use crate::retention::Leaving;
 use crate::snapshot::Snapshot;
+use compact::Pace;
 use log::{Command, Reply, Request};
 
 /// Batches that wait for the log thread before a sender waits too.
@@ -154,6 +156,8 @@ struct Shared {
     tiles: Mutex<()>,
     /// One at a time of what replaces parts, gives them up or brings them back.
     parts: Mutex<()>,
+    /// One merge of parts at a time; it holds `parts` only while it commits.
+    merging: Mutex<()>,
     /// The next number for parts, tiles and checkpoints: seals and compactions write at once.
     next_file: AtomicU64,
     /// Directories whose names are known to be durable.
@@ -317,7 +321,16 @@ impl Store {
     /// # Errors
     /// Why it could not; what was not merged stays as it is.
     pub fn compact_tiles(&self, quiet: bool) -> Result<CompactReport> {
-        compact::compact(&self.shared, &|_| quiet)
+        compact::compact_tiles(&self.shared, &|_| quiet)
+    }
+
+    /// Merges parts of `stream`, or of all streams, until nothing is left to merge, as the store does by
+    /// itself. `quiet` takes every partition for one to which nothing will be added, as above.
+    ///
+    /// # Errors
+    /// Why it could not, all or some of it; what was not merged stays as it is.
+    pub fn compact_parts(&self, stream: Option<&Name>, quiet: bool) -> Result<PartsReport> {
+        compact::compact_parts(&self.shared, stream, &|_| quiet, Pace::Asked)
     }
 
     /// Gives up what the retention of the rollups' levels says, as the store does by itself. Returns

@@ -320,3 +320,38 @@ fn a_detached_day_is_imported_elsewhere_once_and_its_events_keep_their_names() {
     assert!(damaged.contains(&part.display().to_string()), "{damaged}");
     assert!(!Path::new(&third.data).exists());
 }
+
+#[test]
+fn parts_of_many_imports_become_one_for_each_day_and_nothing_else_changes() {
+    let home = imported();
+    for nth in 0..6 {
+        let log = (0..3).map(|day| {
+            let at = PAST_S + day * DAY_S + 600 * nth;
+            line("203.0.113.9", at, &format!("/late/{nth}"), 200, 10)
+        });
+        let file = home.file(&format!("{nth}.log"), log.collect::<String>());
+        home.import(&file, &[]);
+    }
+    let parts = || home.number("SELECT count(*) FROM system.parts WHERE stream = 'access'");
+    let all = || home.sql("SELECT * FROM access ORDER BY _id");
+    let (before, many) = (all(), parts());
+    let compact = ["partition", "compact", "access", "--output", "json"];
+    let on = |place: [&str; 2]| run(&[&compact[..], &place].concat()).code(0).json();
+    let report = on(["--data", &home.data]);
+    assert_eq!(
+        (report["rows"].as_u64(), parts()),
+        (Some(27), 3),
+        "{report} of {many}"
+    );
+    assert_eq!(all(), before);
+    assert!(verify(&home).iter().all(|r| r["events"] == 27));
+    run(&["check", &home.data]).code(0);
+    let server = Server::start(&home.data);
+    assert_eq!(
+        on(["--server", &server.url])["merged"],
+        0,
+        "nothing is left"
+    );
+    let wrong = ["partition", "compact", "No Name", "--server", &server.url];
+    assert!(run(&wrong).code(1).stderr.contains("is not a name"));
+}

@@ -18,7 +18,7 @@ pub(super) enum Step {
         j: bool,
     },
     Seal,
-    /// Tiles are compacted until nothing is left to merge.
+    /// Tiles and parts are compacted until nothing is left to merge.
     Compact {
         quiet: bool,
     },

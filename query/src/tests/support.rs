@@ -8,7 +8,8 @@ use arrow::array::{
 };
 use serde_json::Value;
 use storage::{
-    Batch, ColumnType, Name, Roller, Store, StreamKind, WriteConcern, access_fields, arrow_schema,
+    Batch, ColumnType, Name, Roller, Snapshot, Store, StreamKind, WriteConcern, access_fields,
+    arrow_schema,
 };
 
 use crate::{Engine, EngineOptions, Figures, NoSystemInfo, Result};
@@ -24,8 +25,14 @@ pub(super) struct Fixture {
 impl Fixture {
     pub(super) fn new(roller: Arc<dyn Roller>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
+        // What is compacted, and when, is for each test to say.
+        let config = storage::Config {
+            tends: false,
+            ..storage::Config::default()
+        };
         let options = storage::Options {
             roller: roller.clone(),
+            config,
             ..storage::Options::default()
         };
         let store = Store::open(dir.path(), options).expect("opens");
@@ -76,11 +83,17 @@ impl Fixture {
         sql: &str,
         params: Option<Value>,
     ) -> Result<(Vec<Value>, Figures)> {
+        self.query_of(self.store.snapshot(), sql, params).await
+    }
+
+    pub(super) async fn query_of(
+        &self,
+        snapshot: Arc<Snapshot>,
+        sql: &str,
+        params: Option<Value>,
+    ) -> Result<(Vec<Value>, Figures)> {
         let system = Arc::new(NoSystemInfo);
-        let answer = self
-            .engine
-            .sql(self.store.snapshot(), system, sql, params)
-            .await?;
+        let answer = self.engine.sql(snapshot, system, sql, params).await?;
         let (schema, batches, figures) = answer.collect().await?;
         let mut out = Vec::new();
         crate::output::write(crate::output::Output::Json, &schema, &batches, &mut out)?;

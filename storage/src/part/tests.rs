@@ -1,14 +1,21 @@
 //! Parts: sorted, in the right partition, nothing lost and nothing made up.
 
-use arrow::array::{BooleanArray, Float64Array, Int64Array, StringArray};
-use arrow::datatypes::Field;
-use chrono::{TimeZone, Utc};
+use std::cmp::Ordering;
+
+use arrow::array::{AsArray, BooleanArray, Float64Array, Int64Array, StringArray};
+use arrow::datatypes::{
+    DataType, Field, Float64Type, Int64Type, TimestampMicrosecondType, UInt64Type,
+};
+use bytes::Bytes;
+use chrono::{DateTime, Datelike, TimeZone, Utc};
 use proptest::prelude::*;
 
+use super::bounds::BOUND_BYTES;
+use super::calendar::{DAY_US, HOUR_US};
 use super::*;
 use crate::model::{REST, StreamKind};
 
-fn meta(width: PartitionWidth, order_by: &[&str]) -> StreamMeta {
+pub(super) fn meta(width: PartitionWidth, order_by: &[&str]) -> StreamMeta {
     use ColumnType::{Bool, Float64, Int64, Text, Time};
     let columns = [
         (TIME, Time),
@@ -30,19 +37,19 @@ fn meta(width: PartitionWidth, order_by: &[&str]) -> StreamMeta {
 
 /// One event as the test knows it. Floats are compared by their order, so not NaN.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
-struct Row {
-    time: i64,
-    host: Option<String>,
-    n: Option<i64>,
-    f: Option<f64>,
-    b: Option<bool>,
-    seq: u64,
+pub(super) struct Row {
+    pub(super) time: i64,
+    pub(super) host: Option<String>,
+    pub(super) n: Option<i64>,
+    pub(super) f: Option<f64>,
+    pub(super) b: Option<bool>,
+    pub(super) seq: u64,
 }
 
 /// Which of the columns host, n, f and b a chunk has at all.
-type Has = [bool; 4];
+pub(super) type Has = [bool; 4];
 
-fn chunk(rows: &[Row], has: Has) -> Arc<Chunk> {
+pub(super) fn chunk(rows: &[Row], has: Has) -> Arc<Chunk> {
     let times = TimestampMicrosecondArray::from_iter_values(rows.iter().map(|r| r.time));
     let mut columns: Vec<(&str, ArrayRef)> = vec![(TIME, Arc::new(times.with_timezone("UTC")))];
     let hosts = StringArray::from_iter(rows.iter().map(|r| r.host.as_deref()));
@@ -76,7 +83,7 @@ fn chunk(rows: &[Row], has: Has) -> Arc<Chunk> {
     Arc::new(Chunk::new(&events, rows.iter().map(|r| r.seq).collect()).expect("a chunk"))
 }
 
-fn rows_of(image: &PartImage) -> Vec<Row> {
+pub(super) fn rows_of(image: &PartImage) -> Vec<Row> {
     let mut rows = Vec::new();
     for batch in read_part(image.bytes.clone().into(), None).expect("a part") {
         let times = batch[TIME].as_primitive::<TimestampMicrosecondType>();
@@ -97,13 +104,16 @@ fn rows_of(image: &PartImage) -> Vec<Row> {
 }
 
 /// The order that a part should have, said as plainly as possible.
-fn compare(order_by: &[String], a: &Row, b: &Row) -> Ordering {
+pub(super) fn compare(order_by: &[String], a: &Row, b: &Row) -> Ordering {
     for name in order_by {
         let order = match name.as_str() {
             TIME => a.time.cmp(&b.time),
             "host" => a.host.cmp(&b.host),
             "n" => a.n.cmp(&b.n),
-            "f" => a.f.partial_cmp(&b.f).expect("no NaN"),
+            "f" => match (a.f, b.f) {
+                (Some(a), Some(b)) => a.total_cmp(&b),
+                (a, b) => a.is_some().cmp(&b.is_some()),
+            },
             "b" => a.b.cmp(&b.b),
             other => panic!("{other}"),
         };
@@ -136,7 +146,7 @@ fn time() -> impl Strategy<Value = i64> {
     ]
 }
 
-fn chunks() -> impl Strategy<Value = Vec<(Vec<Row>, Has)>> {
+pub(super) fn chunks() -> impl Strategy<Value = Vec<(Vec<Row>, Has)>> {
     let float = prop_oneof![Just(-0.5), Just(0.5), Just(f64::INFINITY), -1e9..1e9];
     let row = (
         time(),
@@ -197,15 +207,15 @@ proptest! {
         for (image, rows) in images.iter().zip(expected.values_mut()) {
             rows.sort_by(|a, b| compare(&meta.order_by, a, b));
             prop_assert_eq!(&rows_of(image), &*rows);
-            prop_assert_eq!(image.rows, rows.len() as u64);
+            prop_assert_eq!(image.bounds.rows, rows.len() as u64);
             let times = rows.iter().map(|r| r.time);
-            prop_assert_eq!(Some(image.time.0), times.clone().min());
-            prop_assert_eq!(Some(image.time.1), times.max());
+            prop_assert_eq!(Some(image.bounds.time.0), times.clone().min());
+            prop_assert_eq!(Some(image.bounds.time.1), times.max());
             let seqs = rows.iter().map(|r| r.seq);
-            prop_assert_eq!(Some(image.seq.0), seqs.clone().min());
-            prop_assert_eq!(Some(image.seq.1), seqs.max());
+            prop_assert_eq!(Some(image.bounds.seq.0), seqs.clone().min());
+            prop_assert_eq!(Some(image.bounds.seq.1), seqs.max());
             let hosts: Vec<&String> = rows.iter().filter_map(|r| r.host.as_ref()).collect();
-            match image.text_range.get("host") {
+            match image.bounds.text_range.get("host") {
                 Some((least, greatest)) => {
                     prop_assert!(hosts.iter().all(|h| least <= *h && *h <= greatest));
                     prop_assert!(least.len() <= BOUND_BYTES);
@@ -335,7 +345,44 @@ fn a_large_part_keeps_its_order_across_writes() {
     assert_eq!(images.len(), 1);
     assert!(rows_of(&images[0]) == expected, "the order differs");
     assert_eq!(
-        images[0].text_range["host"],
+        images[0].bounds.text_range["host"],
         ("h0".to_owned(), "h99".to_owned())
     );
+}
+
+#[test]
+fn a_column_that_was_widened_is_sorted_as_what_it_is_now() {
+    let row = |n, f, seq| Row {
+        time: 1,
+        host: None,
+        n,
+        f,
+        b: None,
+        seq,
+    };
+    let whole = [row(Some(3), None, 1), row(Some(-7), None, 2)];
+    let parted = [row(None, Some(2.5), 3), row(None, Some(-8.5), 4)];
+    let chunks = [
+        chunk(&whole, [false, true, false, false]),
+        chunk(&parted, [false, false, true, false]),
+    ];
+    // The first chunk came while the column was one of whole numbers.
+    let old = &chunks[0].events;
+    let fields = old.schema();
+    let renamed = fields
+        .fields()
+        .iter()
+        .map(|field| match field.name().as_str() {
+            "n" => Arc::new(field.as_ref().clone().with_name("f")),
+            _ => Arc::clone(field),
+        });
+    let schema = Arc::new(Schema::new(renamed.collect::<Vec<_>>()));
+    let old = RecordBatch::try_new(schema, old.columns().to_vec()).expect("fits");
+    let without_seq: Vec<usize> = (0..old.num_columns() - 1).collect();
+    let old = old.project(&without_seq).expect("projected");
+    let old = Arc::new(Chunk::new(&old, vec![1, 2]).expect("a chunk"));
+    let meta = meta(PartitionWidth::Day, &["f"]);
+    let images = build(&meta, &[old, Arc::clone(&chunks[1])]).expect("builds");
+    let floats: Vec<_> = rows_of(&images[0]).iter().map(|r| r.f).collect();
+    assert_eq!(floats, [Some(-8.5), Some(-7.0), Some(2.5), Some(3.0)]);
 }

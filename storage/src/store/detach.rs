@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::drop::PartitionReport;
-use super::seal::{self, Written};
+use super::seal;
+use super::written::Written;
 use crate::detached::{self, Card};
 use crate::env::IoContext;
 use crate::error::{Error, Result};

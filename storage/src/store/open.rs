@@ -109,6 +109,7 @@ impl Store {
             sealer: Mutex::new(()),
             tiles: Mutex::new(()),
             parts: Mutex::new(()),
+            merging: Mutex::new(()),
             directories: Mutex::default(),
             told: AtomicBool::new(false),
             torn_bytes: replay.torn_bytes,

@@ -4,13 +4,13 @@
 //! their directories; one edit; release what was frozen. A crash before the edit leaves files that
 //! nothing refers to; after it everything is done.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
 
+use super::written::Written;
 use super::{Shared, State, wait_for};
 use crate::env::{IoContext, step_back};
 use crate::error::{Error, Result};
@@ -54,31 +54,6 @@ struct Frozen {
     /// What was sealed before.
     sealed: Snapshot,
     fresh: Vec<Entry>,
-}
-
-/// Files written and not yet committed.
-#[derive(Default)]
-pub(super) struct Written {
-    parts: Vec<PartMeta>,
-    tiles: BTreeMap<u32, (u64, Vec<TileFile>)>,
-    directories: BTreeSet<PathBuf>,
-    pub(super) paths: Vec<PathBuf>,
-}
-
-impl Written {
-    /// Takes everything away again: what failed is tried anew under other names, and a full disk is
-    /// not to be filled by that. After an edit of which it is not known whether it was committed
-    /// nothing may be touched.
-    pub(super) fn take_away(&self, shared: &Shared, error: &Error) {
-        if matches!(error, Error::Unknown { .. }) || shared.syncer.poisoned().is_some() {
-            return;
-        }
-        for path in &self.paths {
-            if let Err(error) = shared.fs().remove(path) {
-                tracing::warn!(path = %path.display(), %error, "could not remove a file that nothing refers to");
-            }
-        }
-    }
 }
 
 pub(super) fn seal_loop(shared: &Arc<Shared>) {
@@ -195,25 +170,17 @@ fn write_files(shared: &Shared, frozen: &Frozen, written: &mut Written) -> Resul
         });
         for image in parts? {
             let folder = part::partition_folder(meta.partition, image.partition_us);
-            let id = shared.new_file();
-            let path = format!("streams/{stream}/{folder}/{id:016x}.parquet");
-            let file = write_file(shared, written, path, &image.bytes)?;
-            written.parts.push(PartMeta {
-                id,
-                stream: stream.clone(),
-                partition_us: image.partition_us,
-                file,
-                rows: image.rows,
-                seq: image.seq,
-                time: image.time,
-                text_range: image.text_range,
-            });
+            let place = (folder.as_str(), image.partition_us);
+            written.write_part(shared, stream, place, |file| {
+                file.put(&image.bytes)?;
+                Ok::<_, Error>(image.bounds)
+            })?;
         }
         for (rollup, image) in rollups.iter().zip(tiles?) {
             let events = image.events;
             let mut files = Vec::new();
             if events > 0 {
-                files.push(write_tile(shared, written, rollup, image)?);
+                files.push(written.write_tile(shared, rollup, image)?);
             }
             written.tiles.insert(rollup.id, (events, files));
         }
@@ -221,14 +188,7 @@ fn write_files(shared: &Shared, frozen: &Frozen, written: &mut Written) -> Resul
     if seeded::is(Bug::DirectorySyncSkipped) {
         return Ok(());
     }
-    sync_directories(shared, written)
-}
-
-fn sync_directories(shared: &Shared, written: &Written) -> Result<()> {
-    for directory in &written.directories {
-        shared.fs().sync_dir(directory).at("sync", directory)?;
-    }
-    Ok(())
+    written.sync_directories(shared)
 }
 
 fn cascade(
@@ -251,35 +211,6 @@ fn cascade(
         })
 }
 
-fn write_tile(
-    shared: &Shared,
-    written: &mut Written,
-    rollup: &RollupMeta,
-    image: TileImage,
-) -> Result<TileFile> {
-    let path = format!("rollups/{}/{:016x}.tile", rollup.name, shared.new_file());
-    let file = write_file(shared, written, path, &image.bytes)?;
-    Ok(TileFile {
-        file,
-        sections: image.sections,
-    })
-}
-
-fn write_file(
-    shared: &Shared,
-    written: &mut Written,
-    path: String,
-    bytes: &[u8],
-) -> Result<FileRef> {
-    let full = shared.data.join(&path);
-    let directory = full.parent().expect("BUG: a file lies in a directory");
-    shared.create_dir(directory)?;
-    let file = FileRef::write(shared.fs(), &shared.data, path, bytes)?;
-    written.paths.push(full.clone());
-    written.directories.insert(directory.to_path_buf());
-    Ok(file)
-}
-
 /// Writes tile images that are no seal's and syncs their directory; `commit` makes an edit of them.
 pub(super) fn write_images(
     shared: &Shared,
@@ -291,9 +222,9 @@ pub(super) fn write_images(
     let write = || {
         let mut files = Vec::new();
         for image in images.into_iter().filter(|i| i.events > 0) {
-            files.push(write_tile(shared, &mut written, rollup, image)?);
+            files.push(written.write_tile(shared, rollup, image)?);
         }
-        sync_directories(shared, &written)?;
+        written.sync_directories(shared)?;
         Ok(files)
     };
     let outcome = write().and_then(commit);
@@ -407,7 +338,7 @@ fn checkpoint(shared: &Shared, frozen: &Frozen, written: &mut Written) -> Result
     let bytes = identity::encode(&entries);
     let directory = shared.data.join("identities");
     let path = format!("identities/{:016x}.json.zst", shared.new_file());
-    let file = write_file(shared, written, path, &bytes)?;
+    let file = written.write(shared, path, &bytes)?;
     shared.fs().sync_dir(&directory).at("sync", &directory)?;
     Ok(if merge {
         Checkpoint::Replace(file)

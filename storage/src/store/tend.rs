@@ -1,25 +1,33 @@
 //! What the store does by itself between seals: streams and levels give up what their retention says,
-//! tiles are compacted, and the quarantine gives up what is settled.
+//! tiles and parts are compacted, and the quarantine gives up what is settled. Parts come last: the
+//! thread steps back, and their merges pause for others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::compact::{Place, by_place, compact};
+use super::compact::{
+    Pace, Partition, Place, by_partition, by_place, compact_parts, compact_tiles,
+};
 use super::quarantine::drop_settled;
 use super::retain::Trust;
 use super::{Shared, wait_for};
+use crate::env::step_back;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
+use crate::model::Name;
 use crate::rolling::RollupMeta;
 
+/// Nobody waits for what is tended.
+const TEND_NICE: i32 = 10;
 /// A partition is quiet when nothing was added to it for ten minutes.
 const QUIET_US: i64 = 600_000_000;
 /// How often to look when no seal asks for it.
 const INTERVAL_US: i64 = 60_000_000;
 
 pub(super) fn tend_loop(shared: &Arc<Shared>) {
+    step_back(TEND_NICE);
     let mut quiet = Quiet::default();
     let mut trust = Trust::default();
     let mut tended = None;
@@ -42,7 +50,7 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
         let tended = tend(shared, &mut quiet, &mut trust);
         shared.state.lock().tend_error = tended.as_ref().err().map(ToString::to_string);
         if let Err(error) = tended {
-            tracing::error!(%error, "tiles could not be tended; nothing is lost, they stay as they are");
+            tracing::error!(%error, "tiles or parts could not be tended; nothing is lost, they stay as they are");
             if shared.syncer.poisoned().is_some() {
                 return;
             }
@@ -56,14 +64,20 @@ fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     quiet.look(&manifest, shared.now_us());
     let now_us = shared.now_us();
-    compact(shared, &|place| quiet.since(place, now_us))?;
     drop_settled(shared, now_us)?;
+    compact_tiles(shared, &|place| quiet.since(place, now_us))?;
+    let is_quiet = |partition: Partition<'_>| quiet.parts_since(partition, now_us);
+    compact_parts(shared, None, &is_quiet, Pace::Tending)?;
     Ok(())
 }
 
-/// Since when each (level, time partition) has had the sections that it has.
+/// Since when each (level, time partition) has had the sections that it has, and each partition of a
+/// stream as many rows.
 #[derive(Debug, Default)]
-struct Quiet(BTreeMap<(u32, String, i64), (u64, i64)>);
+struct Quiet {
+    sections: BTreeMap<(u32, String, i64), (u64, i64)>,
+    rows: BTreeMap<(Name, i64), (u64, i64)>,
+}
 
 impl Quiet {
     fn look(&mut self, manifest: &Manifest, now_us: i64) {
@@ -73,16 +87,35 @@ impl Quiet {
                 let paths: Vec<&str> = sections.iter().map(|(f, _)| f.path.as_str()).collect();
                 let hash = xxh3_64(paths.join("\n").as_bytes());
                 let place = (rollup.id, level.to_owned(), partition_us);
-                let known = self.0.get(&place).filter(|(h, _)| *h == hash);
+                let known = self.sections.get(&place).filter(|(h, _)| *h == hash);
                 let since = known.map_or(now_us, |(_, since)| *since);
                 seen.insert(place, (hash, since));
             }
         }
-        self.0 = seen;
+        self.sections = seen;
+        self.look_at_parts(manifest, now_us);
+    }
+
+    fn look_at_parts(&mut self, manifest: &Manifest, now_us: i64) {
+        let seen = by_partition(manifest)
+            .into_iter()
+            .map(|((stream, partition_us), parts)| {
+                let partition = (stream.clone(), partition_us);
+                let rows = parts.iter().map(|p| p.rows).sum();
+                let known = self.rows.get(&partition).filter(|(r, _)| *r == rows);
+                let since = known.map_or(now_us, |(_, since)| *since);
+                (partition, (rows, since))
+            });
+        self.rows = seen.collect();
     }
 
     fn since(&self, (rollup, level, partition_us): Place<'_>, now_us: i64) -> bool {
-        let known = self.0.get(&(rollup, level.to_owned(), partition_us));
+        let known = self.sections.get(&(rollup, level.to_owned(), partition_us));
+        known.is_some_and(|(_, since)| now_us - since >= QUIET_US)
+    }
+
+    fn parts_since(&self, (stream, partition_us): Partition<'_>, now_us: i64) -> bool {
+        let known = self.rows.get(&(stream.clone(), partition_us));
         known.is_some_and(|(_, since)| now_us - since >= QUIET_US)
     }
 }

@@ -35,6 +35,9 @@ impl World {
                 if let Err(error) = self.store().compact_tiles(quiet) {
                     self.excuse(&error);
                 }
+                if let Err(error) = self.store().compact_parts(None, quiet) {
+                    self.excuse(&error);
+                }
             }
             Step::Retain => self.retain(),
             Step::Drop => self.drop_partitions(),

@@ -101,6 +101,7 @@ fn many_writers_seals_and_readers_get_along() {
                 let sealed = store.seal().expect("seals").events > 0;
                 seals.fetch_add(sealed.into(), Ordering::SeqCst);
                 store.compact_tiles(true).expect("compacts");
+                store.compact_parts(None, true).expect("compacts");
             }
         });
         for writer in writers {

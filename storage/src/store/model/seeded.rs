@@ -48,6 +48,7 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::AttachedTwice => &["are detached,"],
         Bug::SettledForgotten => &["what is settled", "is lost"],
         Bug::SettledInGroup => &["settles what was settled before", "no longer wait"],
+        Bug::PartRowLost => &["are not the rows that were merged"],
     }
 }
 

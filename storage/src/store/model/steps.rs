@@ -59,7 +59,7 @@ pub(super) enum Step {
     DropSettled,
     Sync,
     Seal,
-    /// Tiles are compacted until nothing is left to merge.
+    /// Tiles and parts are compacted until nothing is left to merge.
     Compact {
         quiet: bool,
     },

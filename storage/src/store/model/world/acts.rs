@@ -310,6 +310,9 @@ impl World {
         if let Err(error) = self.store().compact_tiles(quiet) {
             self.excuse(&error);
         }
+        if let Err(error) = self.store().compact_parts(None, quiet) {
+            self.excuse(&error);
+        }
     }
 
     fn retain(&mut self) {

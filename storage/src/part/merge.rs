@@ -1,0 +1,273 @@
+//! Merging parts: the rows of several sorted files, in their order, as one.
+//!
+//! # Invariants
+//! * Some thousand rows of each input are in memory at a time, and one row group of what is written.
+//! * Every row that an input's manifest entry counts is written once, or nothing is: rows, sequence
+//!   numbers and times of each input are compared with its entry, and who commits compares the
+//!   [`Census`] of what was read with that of the file that came of it.
+//! * The result is in the order of [`RowOrder`]. An input that is not is said so, and nothing is written
+//!   of it ([`rewrite`] sorts it piece by piece).
+//! * No value changes but by the cast to the type that its stream's column has now; one that the cast
+//!   cannot keep stops the merge.
+
+mod input;
+
+pub(crate) use input::{Census, census};
+
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch, UInt32Array};
+use arrow::compute::{interleave, take_record_batch};
+use arrow::datatypes::{Schema, SchemaRef};
+use parquet::errors::ParquetError;
+
+use self::input::{Cursor, Input, fit};
+use super::order::RowOrder;
+use super::write::{PartWriter, WRITE_ROWS};
+use super::{Bounds, stored_schema};
+use crate::blocks::CheckedFile;
+use crate::error::{Error, Result};
+use crate::manifest::{PartMeta, StreamMeta};
+use crate::seeded::{self, Bug};
+
+/// Rows of all inputs that are in memory at a time, and of one of them at most.
+const MEMORY_ROWS: usize = 64 * 1024;
+const BATCH_ROWS: usize = 8 * 1024;
+/// And bytes of one input, as its pages have them decompressed: rows may be a megabyte each.
+const BATCH_BYTES: u64 = 1 << 20;
+/// Rows that are sorted in memory at a time, and their bytes.
+const SORT_ROWS: usize = 128 * 1024;
+const SORT_BYTES: u64 = 32 << 20;
+
+/// Why a merge has ended early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A part whose rows are not in the order that they should have.
+    Unsorted(u64),
+    /// A part that cannot be read as the manifest says that it is.
+    Unread(u64, Error),
+    /// Anything else.
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Writes the rows of the inputs in their order. `pause` is called every few thousand rows; what it
+/// fails with ends the merge.
+pub(crate) fn merge(
+    meta: &StreamMeta,
+    inputs: Vec<(&PartMeta, CheckedFile)>,
+    to: impl Write + Send,
+    pause: &dyn Fn() -> Result<()>,
+) -> Result<(Bounds, Census), Stop> {
+    let inputs = inputs
+        .into_iter()
+        .map(|(part, file)| Input::open(part, file));
+    let inputs = inputs.collect::<Result<Vec<_>, Stop>>()?;
+    let schema = schema_of(meta, &inputs)?;
+    let order = RowOrder::of(&meta.order_by, &schema)?;
+    let rows = (MEMORY_ROWS / inputs.len().max(1)).clamp(1, BATCH_ROWS);
+    let mut cursors = Vec::new();
+    for input in inputs {
+        let mut cursor = Cursor::begin(input, &schema, (rows, BATCH_BYTES))?;
+        if cursor.load(&order)? {
+            cursors.push(cursor);
+        }
+    }
+    let mut writer = PartWriter::new(to, Arc::clone(&schema), &meta.order_by).map_err(written)?;
+    let mut heads = Heads::of(&cursors);
+    let mut block = Block::of(schema, &cursors, &heads);
+    while let Some(least) = heads.least() {
+        let cursor = &mut cursors[least];
+        block.take(least, cursor.row);
+        cursor.row += 1;
+        if cursor.is_used_up() {
+            if cursor.load(&order)? {
+                block.enter(least, cursor.batch.clone());
+            } else {
+                heads.remove_least();
+            }
+        }
+        heads.settle(&cursors);
+        if block.is_full() {
+            pause()?;
+            writer.write(&block.rows()?).map_err(written)?;
+            block = Block::of(block.schema, &cursors, &heads);
+        }
+    }
+    if !block.places.is_empty() {
+        writer.write(&block.rows()?).map_err(written)?;
+    }
+    let bounds = writer.close().map_err(written)?;
+    let mut read = Census::default();
+    for cursor in &cursors {
+        read.add(cursor.census);
+    }
+    Ok((bounds, read))
+}
+
+/// Hands on the rows of a part that are not sorted: sorted pieces of as many as fit into memory.
+pub(crate) fn rewrite(
+    meta: &StreamMeta,
+    part: &PartMeta,
+    file: CheckedFile,
+    piece: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<Census, Stop> {
+    let input = Input::open(part, file)?;
+    let schema = schema_of(meta, std::slice::from_ref(&input))?;
+    let order = RowOrder::of(&meta.order_by, &schema)?;
+    let mut cursor = Cursor::begin(input, &schema, (SORT_ROWS, SORT_BYTES))?;
+    while let Some(batch) = cursor.next_batch()? {
+        let keys = order.keys(&batch)?;
+        let mut places: Vec<u32> = (0..).take(batch.num_rows()).collect();
+        places.sort_unstable_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
+        piece(take_record_batch(&batch, &UInt32Array::from(places))?)?;
+    }
+    Ok(cursor.census)
+}
+
+/// Writes rows that are sorted.
+pub(crate) fn write_sorted(
+    meta: &StreamMeta,
+    rows: &RecordBatch,
+    to: impl Write + Send,
+) -> Result<Bounds> {
+    let has = |field: &str| {
+        rows.column_by_name(field)
+            .is_some_and(|c| c.null_count() < c.len())
+    };
+    let schema = leave_out(meta, has);
+    let rows = fit(rows, &schema)?;
+    let mut writer = PartWriter::new(to, schema, &meta.order_by).map_err(written)?;
+    for from in (0..rows.num_rows()).step_by(WRITE_ROWS) {
+        let len = WRITE_ROWS.min(rows.num_rows() - from);
+        writer.write(&rows.slice(from, len)).map_err(written)?;
+    }
+    writer.close().map_err(written)
+}
+
+/// The columns that some row of the inputs has.
+fn schema_of(meta: &StreamMeta, inputs: &[Input<'_>]) -> Result<SchemaRef, Stop> {
+    for input in inputs {
+        input.knows_only(&stored_schema(meta))?;
+    }
+    Ok(leave_out(meta, |column| {
+        inputs.iter().any(|input| input.has(column))
+    }))
+}
+
+fn leave_out(meta: &StreamMeta, has: impl Fn(&str) -> bool) -> SchemaRef {
+    let stored = stored_schema(meta);
+    let fields = stored.fields().iter();
+    let fields = fields
+        .filter(|f| !f.is_nullable() || has(f.name()))
+        .cloned();
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn written(source: ParquetError) -> Error {
+    Error::Parquet {
+        path: "a merged part".into(),
+        source,
+    }
+}
+
+/// The cursors that have rows left, the one with the least row first: a binary heap.
+struct Heads(Vec<usize>);
+
+impl Heads {
+    fn of(cursors: &[Cursor<'_>]) -> Self {
+        let mut all: Vec<usize> = (0..cursors.len()).collect();
+        all.sort_by(|a, b| cursors[*a].head().cmp(&cursors[*b].head()));
+        Self(all)
+    }
+
+    fn least(&self) -> Option<usize> {
+        self.0.first().copied()
+    }
+
+    fn remove_least(&mut self) {
+        self.0.swap_remove(0);
+    }
+
+    /// Moves the first down to its place.
+    fn settle(&mut self, cursors: &[Cursor<'_>]) {
+        let heads = &mut self.0;
+        let mut at = 0;
+        loop {
+            let below = [2 * at + 1, 2 * at + 2]
+                .into_iter()
+                .filter(|i| *i < heads.len());
+            let Some(next) = below.min_by_key(|i| cursors[heads[*i]].head()) else {
+                return;
+            };
+            if cursors[heads[at]].head() <= cursors[heads[next]].head() {
+                return;
+            }
+            heads.swap(at, next);
+            at = next;
+        }
+    }
+}
+
+/// Rows that are to be written next: where they are.
+struct Block {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    /// Which of the batches each cursor is at.
+    at: Vec<usize>,
+    places: Vec<(usize, usize)>,
+    batches_max: usize,
+}
+
+impl Block {
+    fn of(schema: SchemaRef, cursors: &[Cursor<'_>], heads: &Heads) -> Self {
+        let mut block = Self {
+            schema,
+            batches: Vec::new(),
+            at: vec![0; cursors.len()],
+            places: Vec::with_capacity(WRITE_ROWS),
+            batches_max: 2 * heads.0.len() + 2,
+        };
+        for head in &heads.0 {
+            block.enter(*head, cursors[*head].batch.clone());
+        }
+        block
+    }
+
+    fn enter(&mut self, cursor: usize, batch: RecordBatch) {
+        self.at[cursor] = self.batches.len();
+        self.batches.push(batch);
+    }
+
+    fn take(&mut self, cursor: usize, row: usize) {
+        self.places.push((self.at[cursor], row));
+    }
+
+    fn is_full(&self) -> bool {
+        self.places.len() == WRITE_ROWS || self.batches.len() >= self.batches_max
+    }
+
+    fn rows(&mut self) -> Result<RecordBatch> {
+        if seeded::is(Bug::PartRowLost)
+            && let [first, second, ..] = self.places.as_mut_slice()
+        {
+            *first = *second;
+        }
+        let column = |nth: usize| {
+            let arrays: Vec<&dyn Array> = self.batches.iter().map(|b| &**b.column(nth)).collect();
+            interleave(&arrays, &self.places)
+        };
+        let columns = (0..self.schema.fields().len()).map(column);
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

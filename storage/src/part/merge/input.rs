@@ -1,0 +1,257 @@
+//! One part that is merged: read from its file a batch at a time, and held against the manifest.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array, new_null_array};
+use arrow::compute::cast;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::row::{OwnedRow, Row, Rows};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Stop;
+use crate::blocks::CheckedFile;
+use crate::error::{Error, Result};
+use crate::manifest::PartMeta;
+use crate::memtable::column;
+use crate::model::SEQ;
+use crate::part::bounds::Bounds;
+use crate::part::order::RowOrder;
+use crate::part::read::{Pieces, select};
+
+/// Which rows these are, whatever their order: how many, and the sum of the hashes of their sequence
+/// numbers. A row that is lost and another that is doubled add up to the same number, not to the same
+/// sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    rows: u64,
+    seqs: u64,
+}
+
+impl Census {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.seqs = self.seqs.wrapping_add(other.seqs);
+    }
+
+    fn of(batch: &RecordBatch) -> Self {
+        let seqs: &UInt64Array = column(batch, SEQ);
+        let hashes = seqs.values().iter().map(|seq| xxh3_64(&seq.to_le_bytes()));
+        Self {
+            rows: batch.num_rows() as u64,
+            seqs: hashes.fold(0, u64::wrapping_add),
+        }
+    }
+}
+
+/// The census of a file.
+pub(crate) fn census(path: &str, file: CheckedFile) -> Result<Census> {
+    let pieces = Pieces::of(file);
+    let read = || {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(pieces.clone())?;
+        let mut all = Census::default();
+        for batch in select(builder, Some(&[SEQ])).build()? {
+            all.add(Census::of(&batch?));
+        }
+        Ok(all)
+    };
+    read().map_err(|source| pieces.failure().unwrap_or_else(|| parquet(path, source)))
+}
+
+fn parquet(path: &str, source: parquet::errors::ParquetError) -> Error {
+    Error::Parquet {
+        path: path.into(),
+        source,
+    }
+}
+
+/// A part that is merged, and its footer.
+pub(super) struct Input<'a> {
+    part: &'a PartMeta,
+    pieces: Pieces,
+    footer: ArrowReaderMetadata,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn open(part: &'a PartMeta, file: CheckedFile) -> Result<Self, Stop> {
+        let pieces = Pieces::of(file);
+        match ArrowReaderMetadata::load(&pieces, ArrowReaderOptions::new()) {
+            Ok(footer) => Ok(Self {
+                part,
+                pieces,
+                footer,
+            }),
+            Err(source) => {
+                let error = pieces.failure();
+                let error = error.unwrap_or_else(|| parquet(&part.file.path, source));
+                Err(Stop::Unread(part.id, error))
+            }
+        }
+    }
+
+    /// Whether some row has this column, as far as the footer says.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let Ok(nth) = self.footer.schema().index_of(name) else {
+            return false;
+        };
+        self.footer.metadata().row_groups().iter().any(|group| {
+            let nulls = group
+                .column(nth)
+                .statistics()
+                .and_then(|s| s.null_count_opt());
+            nulls.map(i128::from) != Some(group.num_rows().into())
+        })
+    }
+
+    /// Every column is one of the stream's: none is lost.
+    pub(super) fn knows_only(&self, stored: &Schema) -> Result<(), Stop> {
+        let fields = self.footer.schema().fields();
+        let known = |name: &str| stored.index_of(name).is_ok();
+        match fields
+            .iter()
+            .find(|f| !known(f.name()) && self.has(f.name()))
+        {
+            None => Ok(()),
+            Some(field) => Err(self.wrong(format!("its stream has no column {}", field.name()))),
+        }
+    }
+
+    fn wrong(&self, what: String) -> Stop {
+        let what = format!("{}: {what}", self.part.file.path);
+        Stop::Unread(self.part.id, Error::invalid(what))
+    }
+
+    /// Rows of a batch, so that it has few bytes.
+    fn batch_rows(&self, (rows, bytes): (usize, u64)) -> usize {
+        let groups = self.footer.metadata().row_groups();
+        let all: i64 = groups.iter().map(|g| g.total_byte_size()).sum();
+        let row = all.unsigned_abs() / self.part.rows.max(1);
+        usize::try_from(bytes / row.max(1)).map_or(rows, |fit| fit.clamp(1, rows))
+    }
+}
+
+/// Where a merge is in one of its inputs.
+pub(super) struct Cursor<'a> {
+    input: Input<'a>,
+    reader: ParquetRecordBatchReader,
+    schema: SchemaRef,
+    seen: Bounds,
+    pub(super) census: Census,
+    pub(super) batch: RecordBatch,
+    pub(super) row: usize,
+    keys: Option<Rows>,
+    last: Option<OwnedRow>,
+}
+
+impl<'a> Cursor<'a> {
+    /// Before the first row. Batches have at most so many rows and bytes.
+    pub(super) fn begin(
+        input: Input<'a>,
+        schema: &SchemaRef,
+        most: (usize, u64),
+    ) -> Result<Self, Stop> {
+        let (pieces, footer) = (input.pieces.clone(), input.footer.clone());
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(pieces, footer);
+        let reader = builder.with_batch_size(input.batch_rows(most)).build();
+        let reader = reader.map_err(|source| {
+            Stop::Unread(input.part.id, parquet(&input.part.file.path, source))
+        })?;
+        Ok(Self {
+            input,
+            reader,
+            schema: Arc::clone(schema),
+            seen: Bounds::new(),
+            census: Census::default(),
+            batch: RecordBatch::new_empty(Arc::clone(schema)),
+            row: 0,
+            keys: None,
+            last: None,
+        })
+    }
+
+    /// The key of the row it is at.
+    pub(super) fn head(&self) -> Row<'_> {
+        self.keys
+            .as_ref()
+            .expect("BUG: a batch was loaded")
+            .row(self.row)
+    }
+
+    pub(super) fn is_used_up(&self) -> bool {
+        self.row == self.batch.num_rows()
+    }
+
+    /// Goes on to the next batch, when there is one.
+    pub(super) fn load(&mut self, order: &RowOrder) -> Result<bool, Stop> {
+        let Some(batch) = self.next_batch()? else {
+            return Ok(false);
+        };
+        let keys = order.keys(&batch)?;
+        let rows = keys.num_rows();
+        let rises = (1..rows).all(|row| keys.row(row - 1) <= keys.row(row));
+        let follows = self
+            .last
+            .as_ref()
+            .is_none_or(|last| last.row() <= keys.row(0));
+        if !rises || !follows {
+            return Err(Stop::Unsorted(self.input.part.id));
+        }
+        self.last = Some(keys.row(rows - 1).owned());
+        (self.batch, self.keys, self.row) = (batch, Some(keys), 0);
+        Ok(true)
+    }
+
+    /// The next rows, in the columns of the merge. After the last, all of them are as the manifest says.
+    pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Stop> {
+        let part = self.input.part;
+        for batch in self.reader.by_ref() {
+            let batch = batch.map_err(|source| {
+                let error = self.input.pieces.failure();
+                Stop::Unread(part.id, error.unwrap_or(source.into()))
+            })?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            let batch = fit(&batch, &self.schema).map_err(|e| Stop::Unread(part.id, e))?;
+            self.seen.widen(&batch, &[]);
+            self.census.add(Census::of(&batch));
+            return Ok(Some(batch));
+        }
+        let seen = (self.seen.rows, self.seen.seq, self.seen.time);
+        if seen != (part.rows, part.seq, part.time) {
+            return Err(self
+                .input
+                .wrong("its rows are not those of the manifest".into()));
+        }
+        Ok(None)
+    }
+}
+
+/// Rows in these columns: null for those that are missing, and cast where the type is another.
+pub(super) fn fit(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let column = |field: &arrow::datatypes::FieldRef| -> Result<ArrayRef> {
+        let Some(array) = batch.column_by_name(field.name()) else {
+            return Ok(new_null_array(field.data_type(), batch.num_rows()));
+        };
+        if array.data_type() == field.data_type() {
+            return Ok(Arc::clone(array));
+        }
+        let fits = cast(array, field.data_type())?;
+        if fits.null_count() == array.null_count() {
+            return Ok(fits);
+        }
+        let (name, wanted) = (field.name(), field.data_type());
+        Err(Error::invalid(format!(
+            "column {name} has values that are no {wanted}"
+        )))
+    };
+    let columns = schema
+        .fields()
+        .iter()
+        .map(column)
+        .collect::<Result<Vec<_>>>()?;
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}

@@ -1,0 +1,328 @@
+//! Which parts are merged: few stay, each row is rewritten seldom, and no merge is large. And what comes
+//! of it: the same rows, in fewer files.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::check::check;
+use crate::file::FileRef;
+use crate::model::WriteConcern;
+use crate::sim::Random;
+use crate::store::Store;
+use crate::testing::{FaultFs, batch, options};
+
+/// Bytes of a row.
+const ROW_BYTES: u64 = 20;
+
+fn part(id: u64, rows: u64) -> PartMeta {
+    PartMeta {
+        id,
+        stream: Name::new("events").expect("a name"),
+        partition_us: 0,
+        file: FileRef {
+            path: format!("{id:016x}"),
+            len: rows * ROW_BYTES,
+            crc: 0,
+            blocks: Vec::new(),
+        },
+        rows,
+        seq: (0, 0),
+        time: (0, 0),
+        text_range: BTreeMap::new(),
+    }
+}
+
+/// Parts of so many rows, and those of them that are chosen.
+fn chosen(rows: &[u64], quiet: bool) -> Vec<u64> {
+    let parts: Vec<PartMeta> = (0..).zip(rows).map(|(id, rows)| part(id, *rows)).collect();
+    let mut parts: Vec<&PartMeta> = parts.iter().collect();
+    let alike = alike(&mut parts, quiet);
+    parts[..alike].iter().map(|p| p.rows).collect()
+}
+
+#[test]
+fn parts_are_merged_with_as_many_rows_as_they_hold() {
+    let none: [u64; 0] = [];
+    assert_eq!(chosen(&[5000, 5000, 5000], false), none);
+    assert_eq!(
+        chosen(&[5000, 4000, 9000, 4000], false),
+        [4000, 4000, 5000, 9000]
+    );
+    assert_eq!(chosen(&[4000, 4000, 4000, 12_001], false), none);
+    // Whatever is small is alike.
+    assert_eq!(chosen(&[1, 250, 3, 20], false), [1, 3, 20, 250]);
+    // What is smaller than those that are merged goes with them.
+    assert_eq!(
+        chosen(&[300, 1, 5000, 6000, 90_000], true),
+        [1, 300, 5000, 6000]
+    );
+}
+
+#[test]
+fn a_few_late_rows_do_not_rewrite_a_day() {
+    let none: [u64; 0] = [];
+    assert_eq!(chosen(&[40_000, 10_000], true), [10_000, 40_000]);
+    assert_eq!(chosen(&[40_001, 10_000], true), none);
+    assert_eq!(chosen(&[1_000_000, 3, 200], true), [3, 200]);
+    assert_eq!(chosen(&[1_000_000], true), none);
+}
+
+#[test]
+fn a_merge_is_bounded_in_rows_bytes_and_inputs() {
+    assert_eq!(chosen(&[ROWS_MAX / 2; 3], true), [ROWS_MAX / 2; 2]);
+    assert_eq!(chosen(&[ROWS_MAX, ROWS_MAX], true).len(), 0);
+    assert_eq!(chosen(&[100; 1000], false).len(), INPUTS_MAX);
+    let mut wide = [part(0, 1000), part(1, 1000), part(2, 1000)];
+    for part in &mut wide {
+        part.file.len = BYTES_MAX / 2;
+    }
+    assert_eq!(alike(&mut wide.each_ref(), true), 2);
+}
+
+/// What a part costs: its rows, and a footer.
+fn cost(rows: u64) -> u64 {
+    rows + SMALL
+}
+
+/// Merges until nothing is left; what the parts cost that were written.
+fn settle(parts: &mut Vec<u64>, quiet: bool) -> u64 {
+    let mut written = 0;
+    loop {
+        let merged = chosen(parts, quiet);
+        if merged.is_empty() {
+            return written;
+        }
+        for rows in &merged {
+            let at = parts.iter().position(|p| p == rows);
+            parts.swap_remove(at.expect("it was chosen of these"));
+        }
+        let rows = merged.iter().sum();
+        parts.push(rows);
+        written += cost(rows);
+    }
+}
+
+fn is_full(rows: u64) -> bool {
+    rows > ROWS_MAX / 2
+}
+
+#[test]
+fn whatever_arrives_few_parts_stay_and_rows_are_rewritten_seldom() {
+    let (mut worst_ratio, mut most, mut most_quiet) = (0.0_f64, 0, 0);
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let largest = 1 + random.below([10, 300, 4_000, 40_000][seed as usize % 4]);
+        let arrivals = 20 + random.below(1500);
+        let (mut parts, mut rows, mut came, mut written) = (Vec::new(), 0, 0, 0);
+        for _ in 0..arrivals {
+            // Most are small beside the largest, as late ones are.
+            let some = 1 + random.below(largest) / (1 + random.below(20));
+            parts.push(some);
+            rows += some;
+            came += cost(some);
+            written += settle(&mut parts, false);
+            let busy = parts.iter().filter(|p| !is_full(**p)).count();
+            most = most.max(busy);
+            // A quiet hour now and then.
+            if random.below(50) == 0 {
+                written += settle(&mut parts, true);
+            }
+        }
+        written += settle(&mut parts, true);
+        let quiet = parts.iter().filter(|p| !is_full(**p)).count();
+        most_quiet = most_quiet.max(quiet);
+        assert_eq!(parts.iter().sum::<u64>(), rows, "seed {seed}");
+        let ratio = written as f64 / came as f64;
+        let log = (rows as f64).log2();
+        assert!(
+            ratio <= log,
+            "seed {seed}: {ratio:.1} times of {rows} rows, log {log:.1}"
+        );
+        worst_ratio = worst_ratio.max(ratio / log);
+    }
+    println!("{worst_ratio:.2} of log2, {most} parts at most, {most_quiet} when quiet");
+    assert!(most <= 16 && most_quiet <= 5, "{most}, {most_quiet}");
+}
+
+#[test]
+fn ten_thousand_equal_seals_are_a_handful_of_parts() {
+    for (rows, ratio_max, most_max) in [(10, 9.0, 16), (2_000, 9.0, 12), (40_000, 6.0, 12)] {
+        let (mut parts, mut written, mut most) = (Vec::new(), 0, 0);
+        for _ in 0..10_000 {
+            parts.push(rows);
+            written += settle(&mut parts, false);
+            most = most.max(parts.iter().filter(|p| !is_full(**p)).count());
+        }
+        let ratio = written as f64 / (cost(rows) * 10_000) as f64;
+        println!("{rows} rows a seal: {ratio:.2} times written again, {most} parts at most");
+        assert!(
+            ratio < ratio_max && most <= most_max,
+            "{rows}: {ratio}, {most}"
+        );
+    }
+}
+
+fn write(store: &Store, times: &[i64]) {
+    let batch = batch(times, &[], None);
+    store
+        .write(batch, WriteConcern::ACKNOWLEDGED)
+        .expect("taken");
+}
+
+/// A store with so many parts in one partition.
+fn store_of(fs: &FaultFs, data: &std::path::Path, parts: i64) -> Store {
+    let mut options = options(fs);
+    options.config.tends = false;
+    let store = Store::open(data, options).expect("opens");
+    for nth in 0..parts {
+        write(&store, &[nth, nth + 100, nth + 50]);
+        store.seal().expect("seals");
+    }
+    store
+}
+
+fn parts_of(store: &Store) -> Vec<PartMeta> {
+    store.snapshot().manifest().parts.clone()
+}
+
+#[test]
+fn a_snapshot_keeps_what_was_merged_and_the_disk_gets_it_back_afterwards() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = store_of(&FaultFs::default(), dir.path(), 3);
+    let before = store.snapshot();
+    let report = store.compact_parts(None, true).expect("compacts");
+    assert_eq!(
+        (report.merged, report.into, report.rows, report.edits),
+        (3, 1, 9, 1)
+    );
+    assert_eq!(parts_of(&store)[0].rows, 9);
+    let old: Vec<_> = before
+        .manifest()
+        .parts
+        .iter()
+        .map(|p| dir.path().join(&p.file.path))
+        .collect();
+    assert!(old.iter().all(|path| path.exists()));
+    assert!(check(&before).damage.is_empty());
+    drop(before);
+    write(&store, &[1]);
+    store.seal().expect("seals");
+    assert!(old.iter().all(|path| !path.exists()));
+    assert!(check(&store.snapshot()).damage.is_empty());
+    assert_eq!(
+        store.compact_parts(None, false).expect("nothing"),
+        PartsReport::default()
+    );
+}
+
+#[test]
+fn only_the_stream_that_is_asked_for_is_compacted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = store_of(&FaultFs::default(), dir.path(), 2);
+    let other = Name::new("other").expect("a name");
+    let none = store.compact_parts(Some(&other), true).expect("nothing");
+    assert_eq!((none.merged, parts_of(&store).len()), (0, 2));
+    let events = Name::new("events").expect("a name");
+    let some = store.compact_parts(Some(&events), true).expect("compacts");
+    assert_eq!((some.merged, parts_of(&store).len()), (2, 1));
+}
+
+#[test]
+fn a_damaged_part_is_left_alone_and_the_others_are_merged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = store_of(&FaultFs::default(), dir.path(), 4);
+    let damaged = parts_of(&store)[1].file.path.clone();
+    let path = dir.path().join(&damaged);
+    let mut bytes = std::fs::read(&path).expect("read");
+    bytes[50] ^= 1;
+    std::fs::write(&path, &bytes).expect("damaged");
+    let error = store
+        .compact_parts(None, true)
+        .expect_err("one cannot be read");
+    assert!(
+        matches!(&error, Error::Corrupt { path: found, .. } if *found == path),
+        "{error}"
+    );
+    let parts = parts_of(&store);
+    assert_eq!(parts.len(), 2);
+    assert!(parts.iter().any(|p| p.file.path == damaged) && parts.iter().any(|p| p.rows == 9));
+    let folder = std::fs::read_dir(path.parent().expect("a folder")).expect("listed");
+    let names: Vec<_> = folder.map(|f| f.expect("a file").file_name()).collect();
+    assert!(
+        names.iter().all(|n| !n.to_string_lossy().ends_with(".tmp")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn what_is_dropped_during_a_merge_stays_dropped() {
+    let (dir, fs) = (
+        tempfile::tempdir().expect("a directory"),
+        FaultFs::default(),
+    );
+    let store = store_of(&fs, dir.path(), 3);
+    let store = Arc::new(store);
+    let (other, events) = (Arc::clone(&store), Name::new("events").expect("a name"));
+    let drop = move || {
+        let did = other
+            .drop_partitions(&events, (0, 1), false)
+            .expect("drops");
+        assert_eq!(did.events, 9);
+    };
+    fs.before(crate::testing::Op::Rename, "parquet", drop);
+    let report = store
+        .compact_parts(None, true)
+        .expect("nothing is left to merge");
+    assert_eq!((report.merged, parts_of(&store).len()), (0, 0));
+    let files = std::fs::read_dir(dir.path().join("streams/events/date=1970-01-01"));
+    assert_eq!(files.expect("listed").count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_merge_ends_soon_when_the_store_closes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = store_of(&FaultFs::default(), dir.path(), 2);
+    for _ in 0..2 {
+        let times: Vec<i64> = (0..200_000).map(|t| t * 7 % 80_000_000).collect();
+        write(&store, &times);
+        store.seal().expect("seals");
+    }
+    let shared = Arc::clone(&store.shared);
+    let merging = std::thread::spawn(move || compact(&shared, None, &|_| true, Pace::Tending));
+    while store.shared.merging.try_lock().is_some() {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    store.shared.state.lock().closing = true;
+    store.shared.sealing.notify_all();
+    let closed = Instant::now();
+    let report = merging.join().expect("no panic").expect("no error");
+    let took = closed.elapsed();
+    println!("ended after {took:?}: {report:?}");
+    assert!(
+        report.merged == 0 && took < Duration::from_millis(300),
+        "{took:?}"
+    );
+    assert!(check(&store.snapshot()).damage.is_empty());
+}
+
+#[test]
+fn parts_that_are_not_in_order_are_sorted_and_merged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = store_of(&FaultFs::default(), dir.path(), 0);
+    // A seal ranks the last two moments there are alike and goes by the sequence.
+    for _ in 0..2 {
+        write(&store, &[i64::MAX, i64::MAX - 1, i64::MAX - 2]);
+        store.seal().expect("seals");
+    }
+    let report = store.compact_parts(None, true).expect("compacts");
+    assert_eq!((report.merged, report.into, report.rows), (4, 3, 12));
+    let snapshot = store.snapshot();
+    assert!(check(&snapshot).damage.is_empty());
+    let parts = &snapshot.manifest().parts;
+    assert_eq!(parts.len(), 1);
+    let bytes = snapshot.read(&parts[0].file).expect("read");
+    let batch = &part::read_part(bytes, None).expect("a part")[0];
+    let times: &arrow::array::TimestampMicrosecondArray = crate::memtable::column(batch, "time");
+    assert!(times.values().is_sorted(), "{times:?}");
+}

@@ -1,0 +1,212 @@
+//! Compaction of tiles: within one (level, time partition) of a rollup, sections of like size become
+//! one section in a file of its own.
+//!
+//! # Invariants
+//! * The choice is a pure function of the manifest; one edit puts the new files in the place of the
+//!   sections they were made of, and the manifest's proof says that no event is gone or counted twice.
+//! * A merge reads at most [`CELLS_MAX`] cells and [`BYTES_MAX`] bytes of sections, and the merges of
+//!   one edit few files beyond [`FILES_MAX`] bytes, so memory is bounded whatever the history.
+//! * A section is merged again only with others that count at least as many events together as it does
+//!   (a quarter, once the partition is quiet): its rewrites grow with the logarithm of the history.
+//!   (Cells say less: those of a year are as many as there are keys, however many events they count.)
+//! * A section that is left in a file of which most was given up moves into a file of its own, once
+//!   its partition is quiet; there is nothing else in that file, so it moves once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::file::FileRef;
+use crate::manifest::{Manifest, SectionKey, TileFile};
+use crate::rolling::{Merge, RollupMeta, Section};
+use crate::snapshot::Snapshot;
+use crate::store::{Shared, seal};
+
+/// Cells that one merge reads at most; decoded they take some 200 bytes each.
+const CELLS_MAX: u64 = 1 << 19;
+/// Bytes of sections that one merge reads at most.
+const BYTES_MAX: u64 = 16 << 20;
+/// Bytes of the files that the merges of one edit read.
+const FILES_MAX: u64 = 64 << 20;
+/// Sections of fewer events than this are alike.
+const SMALL: u64 = 64;
+/// Merges of one edit.
+const MERGES_MAX: usize = 256;
+
+/// A (level, time partition) of a rollup.
+pub(in crate::store) type Place<'a> = (u32, &'a str, i64);
+
+/// What compaction did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactReport {
+    /// Sections that were merged.
+    pub merged: usize,
+    /// Sections that they became.
+    pub into: usize,
+    /// Cells read.
+    pub cells_read: u64,
+    /// Cells written.
+    pub cells_written: u64,
+    /// Bytes of the files written.
+    pub bytes_written: u64,
+    /// Edits of the manifest.
+    pub edits: usize,
+}
+
+impl CompactReport {
+    fn add(&mut self, other: Self) {
+        self.merged += other.merged;
+        self.into += other.into;
+        self.cells_read += other.cells_read;
+        self.cells_written += other.cells_written;
+        self.bytes_written += other.bytes_written;
+        self.edits += other.edits;
+    }
+}
+
+/// A section and the file in which it lies.
+type Placed<'a> = (&'a FileRef, &'a Section);
+
+/// The sections of a rollup by level and time partition, in the order of their tiles.
+pub(in crate::store) fn by_place<'a>(
+    manifest: &'a Manifest,
+    rollup: &RollupMeta,
+) -> BTreeMap<(&'a str, i64), Vec<Placed<'a>>> {
+    let mut places: BTreeMap<(&str, i64), Vec<Placed<'_>>> = BTreeMap::new();
+    for file in manifest.tiles_of(rollup.id).flat_map(|t| &t.files) {
+        for section in &file.sections {
+            places
+                .entry((&section.level, section.partition_us))
+                .or_default()
+                .push((&file.file, section));
+        }
+    }
+    places
+}
+
+/// The next merges of one rollup, or none when nothing is left to do. In a quiet partition, to which
+/// nothing is added any more, two sections suffice where there must be four otherwise.
+pub(in crate::store) fn choose<'a>(
+    manifest: &'a Manifest,
+    quiet: &dyn Fn(Place<'_>) -> bool,
+) -> Option<(&'a RollupMeta, Vec<Merge<'a>>)> {
+    for rollup in &manifest.rollups {
+        let (mut merges, mut cells) = (Vec::new(), 0);
+        let mut files: BTreeMap<&str, u64> = BTreeMap::new();
+        let wasted = wasted(manifest, rollup);
+        for ((level, partition_us), sections) in by_place(manifest, rollup) {
+            let is_quiet = quiet((rollup.id, level, partition_us));
+            let left = |(file, _): &&Placed<'_>| is_quiet && wasted.contains(&*file.path);
+            let left = sections.iter().find(left).map(|section| vec![*section]);
+            let Some(sections) = alike(sections, is_quiet).or(left) else {
+                continue;
+            };
+            cells += sections.iter().map(|(_, s)| s.cells).sum::<u64>();
+            files.extend(sections.iter().map(|(f, _)| (f.path.as_str(), f.len)));
+            merges.push(Merge {
+                level,
+                partition_us,
+                sections,
+            });
+            let bytes: u64 = files.values().sum();
+            if cells >= CELLS_MAX || bytes >= FILES_MAX || merges.len() == MERGES_MAX {
+                break;
+            }
+        }
+        if !merges.is_empty() {
+            return Some((rollup, merges));
+        }
+    }
+    None
+}
+
+/// The files of a rollup of which more than half lies behind their first section and was given up.
+fn wasted<'a>(manifest: &'a Manifest, rollup: &RollupMeta) -> BTreeSet<&'a str> {
+    let files = manifest.tiles_of(rollup.id).flat_map(|t| &t.files);
+    let given_up = |f: &TileFile| {
+        let first = f.sections.iter().map(|s| s.offset).min().unwrap_or(0);
+        let kept: u64 = f.sections.iter().map(|s| s.len).sum();
+        f.file.len.saturating_sub(first + kept)
+    };
+    files
+        .filter(|f| given_up(f) * 2 > f.file.len)
+        .map(|f| f.file.path.as_str())
+        .collect()
+}
+
+/// Sections that are alike, the smallest first: each counts at most as many events as those before it
+/// together (or four times as many, in a quiet partition).
+fn alike(mut sections: Vec<Placed<'_>>, quiet: bool) -> Option<Vec<Placed<'_>>> {
+    let (enough, ratio) = if quiet { (2, 4) } else { (4, 1) };
+    sections.sort_by_key(|(_, s)| s.events);
+    for first in 0..sections.len() {
+        let (mut events, mut cells, mut bytes) = (0, 0, 0);
+        let fits = |(_, s): &&Placed<'_>| {
+            let alike = events == 0 || s.events <= SMALL.max(events * ratio);
+            events += s.events;
+            cells += s.cells;
+            bytes += s.len;
+            alike && cells <= CELLS_MAX && bytes <= BYTES_MAX
+        };
+        let run = sections[first..].iter().take_while(fits).count();
+        if run >= enough {
+            return Some(sections[first..first + run].to_vec());
+        }
+    }
+    None
+}
+
+/// Merges until nothing is left to do, or the store is closing.
+pub(in crate::store) fn compact(
+    shared: &Shared,
+    quiet: &dyn Fn(Place<'_>) -> bool,
+) -> Result<CompactReport> {
+    let _one_at_a_time = shared.tiles.lock();
+    let mut report = CompactReport::default();
+    while !shared.state.lock().closing {
+        let sealed = shared.sealed(&shared.state.lock());
+        let Some((rollup, merges)) = choose(&sealed.manifest, quiet) else {
+            break;
+        };
+        merge(shared, rollup, &merges, &sealed, &mut report)?;
+    }
+    Ok(report)
+}
+
+fn merge(
+    shared: &Shared,
+    rollup: &RollupMeta,
+    merges: &[Merge<'_>],
+    sealed: &Snapshot,
+    report: &mut CompactReport,
+) -> Result<()> {
+    let failed = |source| Error::Rollup {
+        rollup: rollup.name.to_string(),
+        source,
+    };
+    let merged = shared.options.roller.merge(rollup, merges, sealed);
+    let images = merged.map_err(failed)?;
+    let read = || merges.iter().flat_map(|m| &m.sections);
+    let gone: Vec<SectionKey> = read()
+        .map(|(file, section)| SectionKey::of(&file.path, section))
+        .collect();
+    let sections = || images.iter().flat_map(|i| &i.sections);
+    let done = CompactReport {
+        merged: gone.len(),
+        into: sections().count(),
+        cells_read: read().map(|(_, s)| s.cells).sum(),
+        cells_written: sections().map(|s| s.cells).sum(),
+        bytes_written: images.iter().map(|i| i.bytes.len() as u64).sum(),
+        edits: 1,
+    };
+    seal::write_images(shared, rollup, images, |files| {
+        shared.edit(|manifest, _| manifest.replace_sections(rollup.id, &gone, files))
+    })?;
+    shared.remove_unreferenced();
+    report.add(done);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

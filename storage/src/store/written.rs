@@ -1,0 +1,117 @@
+//! Files that a seal or a compaction has written, until the edit that names them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use super::Shared;
+use crate::env::IoContext;
+use crate::error::{Error, Result};
+use crate::file::{FileRef, FileWriter};
+use crate::manifest::{PartMeta, TileFile};
+use crate::model::Name;
+use crate::part::Bounds;
+use crate::rolling::{RollupMeta, TileImage};
+
+/// Files written and not yet committed.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) parts: Vec<PartMeta>,
+    pub(super) tiles: BTreeMap<u32, (u64, Vec<TileFile>)>,
+    directories: BTreeSet<PathBuf>,
+    pub(super) paths: Vec<PathBuf>,
+}
+
+impl Written {
+    /// Takes everything away again: what failed is tried anew under other names, and a full disk is
+    /// not to be filled by that. After an edit of which it is not known whether it was committed
+    /// nothing may be touched.
+    pub(super) fn take_away(&self, shared: &Shared, error: &Error) {
+        if matches!(error, Error::Unknown { .. }) || shared.syncer.poisoned().is_some() {
+            return;
+        }
+        self.remove(shared);
+    }
+
+    /// Writes a part of a partition; `rows` puts it into the file and tells its bounds.
+    pub(super) fn write_part<E: From<Error>>(
+        &mut self,
+        shared: &Shared,
+        stream: &Name,
+        (folder, partition_us): (&str, i64),
+        rows: impl FnOnce(&mut FileWriter<'_>) -> Result<Bounds, E>,
+    ) -> Result<(), E> {
+        let id = shared.new_file();
+        let path = format!("streams/{stream}/{folder}/{id:016x}.parquet");
+        let full = self.place(shared, &path)?;
+        let mut file = FileWriter::create(shared.fs(), &full)?;
+        let rows = rows(&mut file);
+        let bounds = match file.failure() {
+            Some(error) => return Err(error.into()),
+            None => rows?,
+        };
+        let file = file.finish_as(path)?;
+        self.paths.push(full);
+        self.parts.push(bounds.part(id, stream, partition_us, file));
+        Ok(())
+    }
+
+    /// Writes a rollup's tile.
+    pub(super) fn write_tile(
+        &mut self,
+        shared: &Shared,
+        rollup: &RollupMeta,
+        image: TileImage,
+    ) -> Result<TileFile> {
+        let path = format!("rollups/{}/{:016x}.tile", rollup.name, shared.new_file());
+        let file = self.write(shared, path, &image.bytes)?;
+        Ok(TileFile {
+            file,
+            sections: image.sections,
+        })
+    }
+
+    /// Writes a file.
+    pub(super) fn write(&mut self, shared: &Shared, path: String, bytes: &[u8]) -> Result<FileRef> {
+        let full = self.place(shared, &path)?;
+        let file = FileRef::write(shared.fs(), &shared.data, path, bytes)?;
+        self.paths.push(full);
+        Ok(file)
+    }
+
+    /// Where a file is to lie; its directory is made.
+    fn place(&mut self, shared: &Shared, path: &str) -> Result<PathBuf> {
+        let full = shared.data.join(path);
+        let directory = full.parent().expect("BUG: a file lies in a directory");
+        shared.create_dir(directory)?;
+        self.directories.insert(directory.to_path_buf());
+        Ok(full)
+    }
+
+    /// Makes the names of the files durable.
+    pub(super) fn sync_directories(&self, shared: &Shared) -> Result<()> {
+        for directory in &self.directories {
+            shared.fs().sync_dir(directory).at("sync", directory)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the parts from this one on away again.
+    pub(super) fn undo(&mut self, shared: &Shared, from: usize) {
+        let kept = self.paths.len() - (self.parts.len() - from);
+        let undone = Self {
+            paths: self.paths.split_off(kept),
+            ..Self::default()
+        };
+        self.parts.truncate(from);
+        undone.remove(shared);
+    }
+
+    /// As [`Written::take_away`], of what was not to be committed after all.
+    pub(super) fn remove(&self, shared: &Shared) {
+        for path in &self.paths {
+            if let Err(error) = shared.fs().remove(path) {
+                tracing::warn!(path = %path.display(), %error, "could not remove a file that nothing refers to");
+            }
+        }
+    }
+}
