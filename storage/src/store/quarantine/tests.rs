@@ -28,6 +28,7 @@ fn store(clock: &Arc<ManualClock>) -> (Store, Options) {
         clock: clock.clone(),
         config: Config {
             tends: false,
+            lag_us: 1 << 50,
             ..Config::default()
         },
         ..Options::default()
@@ -122,13 +123,21 @@ fn bad(items: u32, received_us: i64) -> Batch {
 fn numbers_of_another_partition_do_not_count() {
     let (store, _) = store(&Arc::new(ManualClock::at(2 * DAY_US)));
     let write = |batch| store.write(batch, WriteConcern::ACKNOWLEDGED);
-    // The clock was set forward a day and back again: items 0 and 2 lie in the first day, 1 between.
-    for received_us in [0, DAY_US, 0] {
+    // The clock was set forward a day and back: items 0 and 2 lie in the first day, 1 and 3 in the next.
+    for received_us in [0, DAY_US, 0, DAY_US] {
         write(bad(1, received_us)).expect("stored");
     }
     write(settles(&[0, 1], Settlement::Replayed)).expect("settled");
     store.seal().expect("sealed");
-    assert_eq!(store.drop_settled().expect("looked").events, 1, "item 1");
+    let quarantine = Name::new(QUARANTINE).expect("a name");
+    let parts = store
+        .snapshot()
+        .manifest()
+        .parts_of(&quarantine)
+        .map(|p| p.seq)
+        .collect::<Vec<_>>();
+    assert_eq!(parts, [(0, 2), (1, 3)]);
+    assert_eq!(store.drop_settled().expect("looked").events, 0, "2 waits");
     write(settles(&[2], Settlement::Replayed)).expect("settled");
     assert_eq!(store.drop_settled().expect("looked").events, 2);
 }
