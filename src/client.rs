@@ -171,7 +171,7 @@ impl Client {
     }
 
     /// A backup that the server makes, on its own machine.
-    pub(crate) fn backup(&self, dir: &std::path::Path) -> Result<storage::BackupReport> {
+    pub(crate) fn backup(&self, dir: &str) -> Result<storage::BackupReport> {
         let request = self.agent.post(format!("{}/api/v1/backup", self.base));
         let answer = request.send_json(serde_json::json!({ "dir": dir }));
         self.json(self.checked(answer)?)

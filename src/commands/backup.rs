@@ -7,7 +7,7 @@ use storage::{BackupReport, SystemClock};
 
 use super::{Context, Place};
 use crate::cli::Output;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::units::{grouped, human_bytes};
 use crate::wiring;
 
@@ -15,7 +15,11 @@ pub(super) fn run(context: &Context, dir: &Path) -> Result<ExitCode> {
     // A server has another working directory.
     let dir = std::path::absolute(dir)?;
     let report: BackupReport = match &context.place {
-        Place::Server(client) => client.backup(&dir)?,
+        Place::Server(client) => {
+            let text = dir.to_str();
+            let wrong = || Failure::usage("a server is told a directory whose name is UTF-8");
+            client.backup(text.ok_or_else(wrong)?)?
+        }
         Place::Data(data) => {
             let (disk, data) = (wiring::shared_disk(), std::path::absolute(data)?);
             storage::backup(&disk, &SystemClock, &data, &dir)?

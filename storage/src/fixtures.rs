@@ -1,11 +1,15 @@
 //! Stores of every format that was ever written, sound and damaged, and what opening them must say.
 //!
-//! Each folder below `storage/fixtures/FORMAT/` is the files of one store, and beside them `EXPECT`,
-//! one line: `opens: …`, or `refused: …` with the message to the letter. Old formats stay for ever.
-//! The ones of the format of today are compared with what is written today, and written anew by
+//! Each folder below `storage/fixtures/FORMAT/` is the files of one store, and beside them `EXPECT`:
+//! a line of what opening says, `opens: …`, or `refused: …` with the message to the letter, and for
+//! what opens a line of what a check says (stores of development versions have the first alone).
+//! `like: NAME` says that all other files are those of another fixture, but for `without: FILE`. Old
+//! formats stay for ever. The ones of the format of today are compared with what is written today, and
+//! written anew by
 //! `LOGMILL_WRITE_FIXTURES=1 cargo test -p logmill-storage format_of_today`; what they are to say comes
 //! from what was written and what was damaged, never from what the readers make of it.
 
+mod lived;
 mod make;
 
 use std::collections::BTreeSet;
@@ -15,15 +19,18 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, UInt64Array};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use crate::error::Error;
+use crate::check::check;
+use crate::error::{Error, Result};
 use crate::manifest;
 use crate::memtable::column;
 use crate::model::{Name, QUARANTINE, SEQ};
 use crate::part::read_part;
 use crate::reader::Reader;
+use crate::repair::repair;
 use crate::rot::life::{DATA, Files, options};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
+use make::Fixture;
 
 const EXPECT: &str = "EXPECT";
 /// The folders: two development versions, and the format as it was frozen.
@@ -84,25 +91,49 @@ impl Rows {
 }
 
 /// Everything that a snapshot holds, in memory and in parts.
-fn rows_of(snapshot: &Snapshot) -> Rows {
+fn rows_of(snapshot: &Snapshot) -> Result<Rows> {
     let mut rows = Rows::default();
     for (stream, chunks) in &snapshot.chunks {
         chunks.iter().for_each(|c| rows.add(stream, &c.events));
     }
     for part in &snapshot.manifest().parts {
-        let bytes = snapshot.read(&part.file).expect("a sound part");
+        let bytes = snapshot.read(&part.file)?;
         for batch in read_part(bytes, None).expect("a part") {
             rows.add(&part.stream, &batch);
         }
     }
-    rows
+    Ok(rows)
+}
+
+/// What there is to be read, or why it cannot be.
+fn told(snapshot: &Snapshot, torn: u64) -> String {
+    match rows_of(snapshot) {
+        Ok(rows) => rows.told(torn),
+        Err(error) => format!("opens, and reading says: {}", message(&error)),
+    }
+}
+
+fn message(error: &Error) -> String {
+    error.to_string().replace(&format!("{DATA}/"), "")
 }
 
 fn refusal(error: &Error) -> String {
-    format!(
-        "refused: {}",
-        error.to_string().replace(&format!("{DATA}/"), "")
-    )
+    format!("refused: {}", message(error))
+}
+
+/// What a check says of a store that opens.
+fn checked(files: &Files) -> Option<String> {
+    let reader = Reader::open(Arc::new(files.disk()), Path::new(DATA)).ok()?;
+    let damage = check(&reader.snapshot()).damage;
+    let words = damage.iter().map(|(path, what)| {
+        let text = format!("{}: {what}", path.display());
+        text.replace(&format!("{DATA}/"), "")
+    });
+    let words: Vec<String> = words.collect();
+    Some(match &words[..] {
+        [] => "check: sound".to_owned(),
+        some => format!("check: {}", some.join("; ")),
+    })
 }
 
 /// What a reader says, and what a writer does.
@@ -111,7 +142,7 @@ fn opened(files: &Files) -> (String, String) {
     let fs = files.disk();
     let store = Store::open(data, options(&fs));
     let writer = match &store {
-        Ok(store) => rows_of(&store.snapshot()).told(store.status().torn_bytes),
+        Ok(store) => told(&store.snapshot(), store.status().torn_bytes),
         Err(error) => refusal(error),
     };
     let torn = store.map_or(0, |store| store.status().torn_bytes);
@@ -119,19 +150,69 @@ fn opened(files: &Files) -> (String, String) {
         Ok(reader) => {
             let snapshot = reader.snapshot();
             // A reader tells nothing of a torn tail.
-            format!(
-                "{}, next {}",
-                rows_of(&snapshot).told(torn),
-                snapshot.next_seq()
-            )
+            format!("{}, next {}", told(&snapshot, torn), snapshot.next_seq())
         }
         Err(error) => refusal(&error),
     };
     (reader, writer)
 }
 
-/// The files of a folder on the disk, and what they are to say.
-fn load(folder: &Path) -> (Files, String) {
+/// What stands in `EXPECT`.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Expect {
+    says: String,
+    check: Option<String>,
+    like: Option<String>,
+    without: Vec<PathBuf>,
+}
+
+impl Expect {
+    fn read(text: &str) -> Self {
+        let mut expect = Self::default();
+        for line in text.lines() {
+            match line.split_once(": ") {
+                Some(("check", _)) => expect.check = Some(line.into()),
+                Some(("like", name)) => expect.like = Some(name.into()),
+                Some(("without", path)) => expect.without.push(path.into()),
+                _ => expect.says = line.into(),
+            }
+        }
+        expect
+    }
+
+    fn write(&self) -> String {
+        let mut text = format!("{}\n", self.says);
+        if let Some(check) = &self.check {
+            text += &format!("{check}\n");
+        }
+        if let Some(like) = &self.like {
+            text += &format!("like: {like}\n");
+        }
+        for path in &self.without {
+            text += &format!("without: {}\n", path.display());
+        }
+        text
+    }
+}
+
+/// The files of a fixture, and what they are to say.
+fn load(folder: &Path) -> (Files, Expect) {
+    let mut own = files_in(folder);
+    let expect = own.0.remove(Path::new(EXPECT)).expect("it says what it is");
+    let expect = Expect::read(&String::from_utf8(expect).expect("text"));
+    let Some(like) = &expect.like else {
+        return (own, expect);
+    };
+    let mut files = files_in(&folder.with_file_name(like));
+    files.0.remove(Path::new(EXPECT));
+    for path in &expect.without {
+        files.0.remove(path).expect("it was there");
+    }
+    files.0.extend(own.0);
+    (files, expect)
+}
+
+fn files_in(folder: &Path) -> Files {
     let mut files = Files::default();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
@@ -140,20 +221,13 @@ fn load(folder: &Path) -> (Files, String) {
             if path.is_dir() {
                 folders.push(path);
             } else {
-                let below = path
-                    .strip_prefix(folder)
-                    .expect("it lies there")
-                    .to_path_buf();
-                files.0.insert(below, std::fs::read(&path).expect("read"));
+                let below = path.strip_prefix(folder).expect("it lies there");
+                let bytes = std::fs::read(&path).expect("read");
+                files.0.insert(below.to_path_buf(), bytes);
             }
         }
     }
-    let expected = files
-        .0
-        .remove(Path::new(EXPECT))
-        .expect("it says what it is");
-    let expected = String::from_utf8(expected).expect("text");
-    (files, expected.trim_end().to_owned())
+    files
 }
 
 #[test]
@@ -169,11 +243,18 @@ fn each_fixture_says_what_it_is_expected_to() {
     };
     for folder in FORMATS.into_iter().flat_map(names) {
         let name = folder.display();
-        let (files, expected) = load(&folder);
+        let (files, expect) = load(&folder);
         let (reader, writer) = opened(&files);
+        if let Some(check) = &expect.check {
+            let found = checked(&files).unwrap_or_else(|| "nothing to check".to_owned());
+            if &found != check {
+                wrong.push(format!("{name}\n  expected {check}\n  found    {found}"));
+            }
+        }
+        let expected = &expect.says;
         // A writer's numbers go on elsewhere.
-        let (for_writer, _) = expected.split_once(", next ").unwrap_or((&expected, ""));
-        if reader != expected || writer != for_writer {
+        let (for_writer, _) = expected.split_once(", next ").unwrap_or((expected, ""));
+        if &reader != expected || writer != for_writer {
             wrong.push(format!(
                 "{name}\n  expected {expected}\n  reader   {reader}\n  writer   {writer}"
             ));
@@ -189,9 +270,12 @@ fn the_format_of_today_is_that_of_its_fixtures() {
     if std::env::var_os("LOGMILL_WRITE_FIXTURES").is_some() {
         write(&format);
     }
-    for (name, (files, expected)) in make::NAMES.into_iter().zip(make::fixtures()) {
+    let made = make::fixtures();
+    for (name, made, (own, expected)) in made.iter().map(|(n, m)| (n, m, kept(m, &made))) {
         let (found, says) = load(&format.join(name));
         assert_eq!(says, expected, "{name}");
+        assert_eq!(files_in(&format.join(name)).0.len(), own.0.len() + 1);
+        let files = &made.files;
         let changed = |path: &&PathBuf| found.0.get(*path) != files.0.get(*path);
         let paths: BTreeSet<&PathBuf> = files.0.keys().chain(found.0.keys()).collect();
         let changed: Vec<&PathBuf> = paths.into_iter().filter(changed).collect();
@@ -203,17 +287,71 @@ fn the_format_of_today_is_that_of_its_fixtures() {
     }
 }
 
+/// The files that are kept of a fixture, and what stands in its `EXPECT`.
+fn kept(made: &Fixture, all: &[(&str, Fixture)]) -> (Files, Expect) {
+    let mut own = made.files.clone();
+    let mut expect = Expect {
+        says: made.says.clone(),
+        check: made.check.clone(),
+        like: made.like.map(str::to_owned),
+        without: Vec::new(),
+    };
+    if let Some(like) = made.like {
+        let (_, base) = all.iter().find(|(n, _)| *n == like).expect("it is made");
+        own.0
+            .retain(|path, bytes| base.files.0.get(path) != Some(bytes));
+        let gone = base.files.0.keys();
+        let gone = gone.filter(|path| !made.files.0.contains_key(*path));
+        expect.without = gone.cloned().collect();
+    }
+    (own, expect)
+}
+
 fn write(format: &Path) {
     if format.exists() {
         std::fs::remove_dir_all(format).expect("removed");
     }
-    for (name, (files, expected)) in make::NAMES.into_iter().zip(make::fixtures()) {
-        let mut all = files.0;
-        all.insert(EXPECT.into(), format!("{expected}\n").into_bytes());
-        for (path, bytes) in all {
+    let made = make::fixtures();
+    for (name, fixture) in &made {
+        let (mut files, expect) = kept(fixture, &made);
+        files.0.insert(EXPECT.into(), expect.write().into_bytes());
+        for (path, bytes) in files.0 {
             let path = format.join(name).join(path);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");
             std::fs::write(path, bytes).expect("written");
         }
+    }
+}
+
+#[test]
+fn what_a_newer_program_wrote_is_left_as_it_is() {
+    let (files, _) = load(&folder("1").join("manifest_too_new"));
+    let (fs, data) = (files.disk(), Path::new(DATA));
+    let refusals = [
+        Reader::open(Arc::new(fs.clone()), data).map(|_| ()),
+        Store::open(data, options(&fs)).map(|_| ()),
+        repair(data, &options(&fs)).map(|_| ()),
+    ];
+    for refused in refusals {
+        assert!(matches!(refused, Err(Error::FormatTooNew { .. })));
+    }
+    let mut after = Files::left_by(&fs);
+    after.0.remove(Path::new("LOCK"));
+    assert!(after.0 == files.0, "{:?}", after.0.keys());
+}
+
+#[test]
+fn what_a_development_version_wrote_is_of_the_frozen_format_after_the_next_edit() {
+    for format in ["dev-1", "dev-2"] {
+        let (files, expect) = load(&folder(format).join("closed"));
+        let (fs, data) = (files.disk(), Path::new(DATA));
+        let store = Store::open(data, options(&fs)).expect("opens");
+        store.close().expect("closes");
+        let files = Files::left_by(&fs);
+        let manifest = files.below("manifest").pop().expect("a manifest");
+        assert!(files.0[&manifest].starts_with(b"logmill store 1 "));
+        let (says, _) = opened(&files);
+        let rows = |says: &str| says.split_once(", next ").map(|(rows, _)| rows.to_owned());
+        assert_eq!(rows(&says), rows(&expect.says), "{format}");
     }
 }

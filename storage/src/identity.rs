@@ -28,6 +28,9 @@ const KEYS_MAX: usize = 1_000_000;
 /// Answers remembered per producer, in memory and in checkpoints: a shipper has a handful of batches
 /// under way, and repeats no older ones.
 const ANSWERS_MAX: usize = 128;
+/// How a checkpoint file begins; its format's number follows.
+const HEAD: &str = "logmill identities ";
+const FORMAT: u32 = 1;
 /// Checkpoint files are merged past this many.
 pub(crate) const FILES_MAX: usize = 16;
 
@@ -294,10 +297,11 @@ pub(crate) fn reused(identity: &Identity) -> Error {
     Error::KeyReused { key }
 }
 
-/// The bytes of a checkpoint: JSON, compressed with zstd.
+/// The bytes of a checkpoint: a head line, and JSON compressed with zstd.
 pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
     let json = serde_json::to_vec(entries).expect("BUG: entries are plain data");
-    zstd::encode_all(json.as_slice(), 1).expect("BUG: compressing in memory does not fail")
+    let body = zstd::bulk::compress(&json, 1).expect("BUG: compressing in memory does not fail");
+    [format!("{HEAD}{FORMAT}\n").as_bytes(), &body].concat()
 }
 
 /// The entries of a checkpoint file.
@@ -307,7 +311,25 @@ pub(crate) fn decode(data: &Path, file: &FileRef, bytes: &[u8]) -> Result<Vec<En
         offset: 0,
         what,
     };
-    let json = zstd::decode_all(bytes).map_err(|e| corrupt(e.to_string()))?;
+    let body = match bytes.strip_prefix(HEAD.as_bytes()) {
+        Some(rest) => {
+            let mut parts = rest.splitn(2, |b| *b == b'\n');
+            let number = parts.next().and_then(|n| std::str::from_utf8(n).ok());
+            let found = number.and_then(|n| n.parse().ok());
+            let found = found.ok_or_else(|| corrupt("its head has no format number".into()))?;
+            if found != FORMAT {
+                return Err(Error::FormatTooNew {
+                    path: data.join(&file.path),
+                    found,
+                    known: FORMAT,
+                });
+            }
+            parts.next().unwrap_or_default()
+        }
+        // Development versions wrote no head.
+        None => bytes,
+    };
+    let json = zstd::decode_all(body).map_err(|e| corrupt(e.to_string()))?;
     serde_json::from_slice(&json).map_err(|e| corrupt(e.to_string()))
 }
 

@@ -101,6 +101,7 @@ impl Repair<'_> {
             let read = file.read(&*self.fs, self.data);
             match read.and_then(|bytes| identity::decode(self.data, &file, &bytes)) {
                 Ok(_) => self.next.identities.push(file),
+                Err(error @ Error::FormatTooNew { .. }) => return Err(error),
                 Err(error) => {
                     self.found(&file.path, format!("{error}; batches that it knew and that are sent again will be taken again, and what it knew of the quarantine as replayed or dropped waits again"));
                     self.give_up(file.path);

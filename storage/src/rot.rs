@@ -34,7 +34,7 @@ const GROUP_MAGIC: u32 = 0x4752_4D4C;
 /// One group by the documented layout.
 pub(crate) struct Group {
     pub(crate) bytes: Range<usize>,
-    first_seq: u64,
+    pub(crate) first_seq: u64,
     items: u64,
     records: usize,
     durable_seq: u64,

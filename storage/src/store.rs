@@ -510,6 +510,6 @@ fn wait_for(condition: &Condvar, state: &mut MutexGuard<'_, State>, us: i64) {
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
-mod model;
+pub(crate) mod model;
 #[cfg(test)]
 mod tests;

@@ -23,6 +23,7 @@ mod concern;
 mod documents;
 mod example;
 mod faults;
+mod format;
 mod fresh;
 mod full_disk;
 mod http_ingest;

@@ -26,6 +26,7 @@ pub(crate) fn options(fs: &SimFs) -> Options {
             lag_us: 1 << 50,
             memtable_bytes_max: 1 << 30,
             sync_interval_ms: 3_600_000,
+            tends: false,
             ..Config::default()
         },
         ..Options::default()

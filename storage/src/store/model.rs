@@ -9,7 +9,7 @@
 //! then be found.
 
 mod crowd;
-mod listing;
+pub(crate) mod listing;
 mod oracle;
 mod seeded;
 mod seen;

@@ -27,7 +27,7 @@ const KEPT_US: i64 = 0;
 
 /// Lists events: sequence number and payload, 16 bytes each.
 #[derive(Debug, Default)]
-pub(super) struct Listing;
+pub(crate) struct Listing;
 
 impl Roller for Listing {
     fn rollups_for(
