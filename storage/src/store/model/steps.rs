@@ -43,6 +43,8 @@ pub(super) enum Step {
     Attach {
         days: (i64, i64),
     },
+    /// Partitions go that the retention of the stream says.
+    Expire,
     /// The disk has this many blocks left.
     Full(u64),
     /// The disk has room again.
@@ -68,7 +70,7 @@ pub(super) enum Step {
 pub(super) fn step(random: &mut Random) -> Step {
     let j = random.below(3) == 0;
     let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
-    match random.below(43) {
+    match random.below(45) {
         0..11 => Step::Write {
             events: random.below(5) + u64::from(producer.is_none()),
             bad: random.below(10) / 7,
@@ -122,6 +124,7 @@ pub(super) fn step(random: &mut Random) -> Step {
                 days: (from, from + 1 + random.below(2) as i64),
             }
         }
+        42 | 43 => Step::Expire,
         _ => Step::Close,
     }
 }
@@ -165,6 +168,7 @@ pub(super) fn short_script() -> Vec<Step> {
         write(None, false, false),
         Step::Retry { times: 3, seed: 5 },
         Step::Seal,
+        Step::Expire,
         Step::Retain,
         Step::Compact { quiet: true },
         Step::Rebuild { days },
