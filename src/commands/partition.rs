@@ -5,7 +5,7 @@ mod compact;
 use std::process::ExitCode;
 
 use chrono::{DateTime, Days, Months, NaiveDate, TimeDelta};
-use storage::{Name, PartitionReport};
+use storage::{Leaving, Name, PartitionReport, Why};
 
 use super::{Context, Place, sql};
 use crate::cli::{Output, PartitionCommand};

@@ -24,21 +24,19 @@ impl Asked {
         self.0.get(name).map_or("", String::as_str)
     }
 
-    fn stream(&self) -> Result<Name, Response> {
-        Name::new(self.text("stream")).map_err(|e| answer::of_storage(&e))
+    fn stream(&self) -> Result<Name, String> {
+        Name::new(self.text("stream")).map_err(|e| e.to_string())
     }
 
-    fn range_us(&self) -> Result<(i64, i64), Response> {
-        range(self.text("date")).map_err(answer::bad_request)
+    fn range_us(&self) -> Result<(i64, i64), String> {
+        range(self.text("date"))
     }
 
-    fn dry(&self) -> Result<bool, Response> {
+    fn dry(&self) -> Result<bool, String> {
         match self.text("dry_run") {
             "" | "false" | "0" => Ok(false),
             "true" | "1" => Ok(true),
-            other => Err(answer::bad_request(format!(
-                "dry_run={other}: write true or false"
-            ))),
+            other => Err(format!("dry_run={other}: write true or false")),
         }
     }
 }
@@ -46,11 +44,11 @@ impl Asked {
 /// Does work of the disk and answers with its report.
 async fn answer_with<T: Serialize + Send + 'static>(
     app: &App,
-    work: Result<impl FnOnce(&Store) -> storage::Result<T> + Send + 'static, Response>,
+    work: Result<impl FnOnce(&Store) -> storage::Result<T> + Send + 'static, String>,
 ) -> Response {
     let work = match work {
         Ok(work) => work,
-        Err(refused) => return refused,
+        Err(wrong) => return answer::bad_request(wrong),
     };
     let store = Arc::clone(&app.store);
     match tokio::task::spawn_blocking(move || work(&store)).await {
@@ -71,7 +69,7 @@ pub(super) async fn drop(
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
     let asked = Asked(asked);
-    let work = || -> Result<_, Response> {
+    let work = || -> Result<_, String> {
         let (dry, stream, range_us) = (asked.dry()?, asked.stream()?, asked.range_us()?);
         Ok(move |store: &Store| store.drop_partitions(&stream, range_us, dry))
     };
@@ -84,7 +82,7 @@ pub(super) async fn detach(
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
     let asked = Asked(asked);
-    let work = || -> Result<_, Response> {
+    let work = || -> Result<_, String> {
         let (dry, stream, range_us) = (asked.dry()?, asked.stream()?, asked.range_us()?);
         Ok(move |store: &Store| store.detach_partitions(&stream, range_us, dry))
     };
@@ -97,7 +95,7 @@ pub(super) async fn attach(
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
     let asked = Asked(asked);
-    let work = || -> Result<_, Response> {
+    let work = || -> Result<_, String> {
         let (stream, range_us) = (asked.stream()?, asked.range_us()?);
         Ok(move |store: &Store| store.attach_partitions(&stream, range_us))
     };
@@ -110,7 +108,7 @@ pub(super) async fn retain(
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
     let asked = Asked(asked);
-    let work = || -> Result<_, Response> {
+    let work = || -> Result<_, String> {
         let dry = asked.dry()?;
         let only = match asked.text("stream") {
             "" => None,

@@ -263,24 +263,27 @@ impl Oracle {
     /// What is dropped and what is detached once something is done.
     fn moved(&self, doing: &Doing) -> (BTreeMap<i64, u64>, BTreeMap<i64, u64>) {
         let (mut dropped, mut detached) = (self.dropped.clone(), self.detached.clone());
+        let (Doing::Drop(range) | Doing::Detach(range) | Doing::Attach(range)) = doing else {
+            return (dropped, detached);
+        };
         for (seq, event) in self.events.range(..self.sealed_seq) {
             let partition = self.partition(event.time);
+            let stays = !(range.0..range.1).contains(&partition);
+            if stays || self.is_dropped(*seq, event) {
+                continue;
+            }
             match doing {
-                Doing::Drop((from, to)) if (*from..*to).contains(&partition) => {
-                    if !self.is_dropped(*seq, event) {
-                        dropped.insert(partition, self.sealed_seq);
-                        detached.remove(&partition);
-                    }
-                }
-                Doing::Detach((from, to)) if (*from..*to).contains(&partition) => {
-                    if self.raw_is_there(*seq, event) {
-                        detached.insert(partition, self.sealed_seq);
-                    }
-                }
-                Doing::Attach((from, to)) if (*from..*to).contains(&partition) => {
+                Doing::Drop(_) => {
+                    dropped.insert(partition, self.sealed_seq);
                     detached.remove(&partition);
                 }
-                _ => {}
+                Doing::Detach(_) => {
+                    let known = detached.entry(partition);
+                    known.or_insert(self.sealed_seq);
+                }
+                _ => {
+                    detached.remove(&partition);
+                }
             }
         }
         (dropped, detached)

@@ -52,10 +52,10 @@ pub(super) fn run(
     let mut summary = Summary::start();
     let outcome = check(&store, &folders).and_then(|()| {
         let mut import = Import::new(&store, stream, concern);
-        let files = args.files.iter().zip(&folders);
-        files
-            .map(|(file, folder)| import.folder(&file.display().to_string(), folder, &mut summary))
-            .collect::<Result<()>>()
+        let mut files = args.files.iter().zip(&folders);
+        files.try_for_each(|(file, folder)| {
+            import.folder(&file.display().to_string(), folder, &mut summary)
+        })
     });
     let closed = store.close();
     outcome?;

@@ -321,10 +321,16 @@ fn what_failed_leaves_no_file_behind() {
             world.run(&ten);
             world.run(&[write(true)]);
             world.fs.fail(fault(after));
-            world.run(&[Step::Seal, Step::Compact { quiet: true }]);
+            let seal = [Step::Seal, Step::Compact { quiet: true }];
+            let days = (-2, 2);
+            let there_and_back = [Step::Detach { days, dry: false }, Step::Attach { days }];
+            world.run(&seal);
+            world.run(&there_and_back);
             failed = world.fs.failed();
             world.fs.mend();
-            world.run(&[Step::Seal, Step::Compact { quiet: true }]);
+            world.run(&seal);
+            world.nothing_else_is_there();
+            world.run(&there_and_back);
             world.nothing_else_is_there();
         });
         !failed

@@ -43,6 +43,8 @@ pub(super) enum Step {
     Attach {
         days: (i64, i64),
     },
+    /// Partitions go that the retention of the stream says.
+    Expire,
     /// The disk has this many blocks left.
     Full(u64),
     /// The disk has room again.
@@ -82,7 +84,7 @@ pub(super) enum Step {
 pub(super) fn step(random: &mut Random) -> Step {
     let j = random.below(3) == 0;
     let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
-    match random.below(50) {
+    match random.below(52) {
         0..11 => Step::Write {
             events: random.below(5) + u64::from(producer.is_none()),
             bad: random.below(10) / 7,
@@ -144,6 +146,7 @@ pub(super) fn step(random: &mut Random) -> Step {
             seed: random.next_u64(),
         },
         48 => Step::DropSettled,
+        49 | 50 => Step::Expire,
         _ => Step::Close,
     }
 }
@@ -199,6 +202,7 @@ pub(super) fn short_script() -> Vec<Step> {
         settle(false),
         settle(false),
         Step::DropSettled,
+        Step::Expire,
         Step::Retain,
         Step::Compact { quiet: true },
         Step::Rebuild { days },

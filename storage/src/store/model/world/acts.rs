@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{DATA, World};
+use super::{DATA, OLD_DAYS, World};
 use crate::error::{Error, Result};
 use crate::model::{Ack, Identity, Name, WriteConcern};
 use crate::reader::Reader;
@@ -45,6 +45,7 @@ impl World {
             Step::Drop { days, dry } => self.drop_partitions(days, dry),
             Step::Detach { days, dry } => self.detach(days, dry),
             Step::Attach { days } => self.attach(days),
+            Step::Expire => self.expire(),
             Step::Full(blocks) => self.fs.set_capacity(Some(self.fs.used() + blocks * 4096)),
             Step::Room => self.room(),
             Step::Settle {
@@ -287,6 +288,25 @@ impl World {
                 self.oracle.has_moved(report.events);
             }
             Err(Error::Invalid { .. }) if there == 0 => {}
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    /// The first day is the one that is old enough: all of what is live of it goes, or nothing.
+    fn expire(&mut self) {
+        let seen = self.look();
+        let there = self.oracle.to_be_detached(OLD_DAYS, &seen);
+        if there.is_some() {
+            self.oracle.moves(Move::Drop, OLD_DAYS);
+        }
+        self.moment();
+        match self.store().retain(None, false) {
+            Ok(gone) => {
+                let events: u64 = gone.iter().map(|l| l.events).sum();
+                assert!(events == 0 || Some(events) == there, "{gone:?}, {there:?}");
+                self.oracle.has_moved(events);
+                self.oracle.all_durable();
+            }
             Err(error) => self.excuse(&error),
         }
     }
