@@ -21,7 +21,7 @@ pub struct Config {
     pub memtable_bytes_max: usize,
     /// The journal is synced at least this often, milliseconds: what `w=1` may lose in a power cut.
     pub sync_interval_ms: u64,
-    /// Whether tiles are compacted, and the retention of levels applied, without being asked.
+    /// Whether tiles and parts are compacted, and the retention of levels applied, without being asked.
     pub tends: bool,
     /// Streams that are not to have the defaults.
     pub streams: BTreeMap<Name, StreamConfig>,
