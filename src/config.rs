@@ -106,7 +106,7 @@ impl Default for Ingest {
             max_future: Span(std::time::Duration::from_micros(
                 ingest::MAX_FUTURE_US.cast_unsigned(),
             )),
-            columns_max: ingest::COLUMNS_MAX,
+            columns_max: storage::COLUMNS_MAX,
         }
     }
 }
@@ -262,6 +262,7 @@ impl Config {
             sync_interval_ms: u64::try_from(self.storage.sync_interval.0.as_millis())
                 .unwrap_or(u64::MAX),
             tends: self.storage.tends,
+            columns_max: self.ingest.columns_max,
             streams: streams.collect(),
         }
     }

@@ -7,7 +7,8 @@
 //! of the column `_rest`, under the same dotted name. **No value is lost**, but for two rules: JSON
 //! null is the same as no field, and of a name that occurs twice in one object the last value counts.
 //!
-//! An integer fits a float column while a float holds it exactly (up to 2^53).
+//! An integer fits a float column while a float holds it exactly (up to 2^53), and a column of such
+//! integers becomes one of floats when a float comes.
 //!
 //! # Columns, in this order
 //! `time`; the stream's columns in its order, then new ones as they appeared, each only where the
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 use bson::{Bson, Document};
 use serde::de::IgnoredAny;
-use storage::{Column, ColumnType, ID, REST, SEQ, TIME};
+use storage::{Column, ColumnType, ID, REST, SEQ, TIME, TIME_SOURCE};
 
 use crate::error::Result;
 use crate::parser::{Bad, ParseOptions};
@@ -30,8 +31,6 @@ use crate::stamp;
 use column::Values;
 use flat::{Field, Row, Value};
 
-/// Says where an event's time comes from when no field of the document gave it.
-const TIME_SOURCE: &str = "time_source";
 /// The column of a plain line.
 const LINE: &str = "line";
 /// The column of the site, for events that do not bring their own.

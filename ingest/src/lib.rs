@@ -30,4 +30,4 @@ pub use error::{Error, Result};
 pub use explain::{BadLine, Explanation, FieldExplained, explain};
 pub use format::Format;
 pub use open::{Compression, decompress, open};
-pub use parser::{BLOCK_BYTES_MAX, COLUMNS_MAX, MAX_FUTURE_US, ParseOptions, Parsed, Parser};
+pub use parser::{BLOCK_BYTES_MAX, MAX_FUTURE_US, ParseOptions, Parsed, Parser};

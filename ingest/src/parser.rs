@@ -23,8 +23,6 @@ use crate::json::Documents;
 use crate::lines::Lines;
 use crate::stamp::{self, AccessStamps};
 
-/// The most columns a stream of documents gets by default; further fields stay in `_rest`.
-pub const COLUMNS_MAX: usize = 1000;
 /// How long after its receipt an event may be stamped, in microseconds: ten minutes.
 pub const MAX_FUTURE_US: i64 = 600_000_000;
 /// The largest block that is taken at once. Text columns address 2^31 bytes, and what a block says
@@ -72,7 +70,7 @@ impl Default for ParseOptions {
             schema: Vec::new(),
             first_line: 1,
             first_byte: 0,
-            columns_max: COLUMNS_MAX,
+            columns_max: storage::COLUMNS_MAX,
         }
     }
 }

@@ -179,7 +179,7 @@ fn take(
     let lines = decode(body, encoding, limit)?;
     let snapshot = app.store.snapshot();
     if let Some(meta) = snapshot.streams().get(&asked.stream) {
-        asked.options.schema.clone_from(&meta.columns);
+        asked.options.schema = meta.schema();
     }
     let received_us = asked.options.received_us;
     let parsed = Parser::new(asked.options)

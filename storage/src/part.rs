@@ -183,11 +183,20 @@ fn ranks(name: &str, chunks: &[Arc<Chunk>]) -> Vec<Vec<u64>> {
     if is_text {
         text_ranks(name, chunks)
     } else {
-        chunks.iter().map(|c| number_ranks(name, c)).collect()
+        // A column that became wider holds integers in some chunks: all are ranked as floats then.
+        let is_float = |c: &Arc<Chunk>| {
+            let column = c.events.column_by_name(name);
+            column.is_some_and(|a| *a.data_type() == DataType::Float64)
+        };
+        let floats = chunks.iter().any(is_float);
+        chunks
+            .iter()
+            .map(|c| number_ranks(name, c, floats))
+            .collect()
     }
 }
 
-fn number_ranks(name: &str, chunk: &Chunk) -> Vec<u64> {
+fn number_ranks(name: &str, chunk: &Chunk, floats: bool) -> Vec<u64> {
     /// Moves the sign so that unsigned order is signed order; 0 is left for null.
     fn signed(n: i64) -> u64 {
         (n.cast_unsigned() ^ (1 << 63)).saturating_add(1)
@@ -209,6 +218,9 @@ fn number_ranks(name: &str, chunk: &Chunk) -> Vec<u64> {
         Some(ColumnType::Time) => {
             let values = array.as_primitive::<TimestampMicrosecondType>().values();
             of(&|i| signed(values[i]))
+        }
+        Some(ColumnType::Int64) if floats => {
+            of(&|i| float(array.as_primitive::<Int64Type>().value(i) as f64))
         }
         Some(ColumnType::Int64) => of(&|i| signed(array.as_primitive::<Int64Type>().value(i))),
         Some(ColumnType::Int16) => {

@@ -26,7 +26,7 @@ mod seal;
 mod tend;
 
 pub use compact::CompactReport;
-pub use config::{Config, Options, StreamConfig};
+pub use config::{COLUMNS_MAX, Config, Options, StreamConfig};
 pub use drop::DropReport;
 pub(crate) use lock::take_lock;
 pub use rebuild::Rebuilt;
