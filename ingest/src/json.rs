@@ -16,6 +16,7 @@
 
 mod column;
 mod flat;
+mod numbers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -179,16 +180,19 @@ impl Documents {
             if is_known {
                 continue;
             }
-            match self.home(rank, name, &field.value) {
+            let earlier = match self.home(rank, name, &field.value) {
                 Home::Column(column) => self.note(column, rank),
-                Home::Rest => {
-                    rest.insert(name, to_bson(&field.value, row));
-                }
-                Home::None => {}
+                Home::Rest => rest
+                    .insert(name, to_bson(&field.value, row))
+                    .and_then(|_| row.earlier(rank)),
+                Home::None => rest.remove(name).and_then(|_| row.earlier(rank)),
+            };
+            if earlier.is_some_and(|earlier| row.fields[earlier].path != field.path) {
+                return Err(Bad::because("ambiguous_name", 0, two_fields(name)));
             }
         }
         self.taken.retain(|&(column, rank)| {
-            let Field { name, value } = &row.fields[rank];
+            let Field { name, value, .. } = &row.fields[rank];
             let fits = self.columns[column].fits(value);
             if !fits && *value != Value::Null {
                 rest.insert(row.str(name), to_bson(value, row));
@@ -219,16 +223,18 @@ impl Documents {
         Ok(())
     }
 
-    /// Notes which field holds the value of a column; a later one replaces an earlier one.
-    fn note(&mut self, column: usize, rank: usize) {
+    /// Notes which field holds the value of a column; a later one replaces an earlier one, which is
+    /// returned.
+    fn note(&mut self, column: usize, rank: usize) -> Option<usize> {
         if self.slots.len() <= column {
             self.slots.resize(column + 1, usize::MAX);
         }
         match self.taken.get_mut(self.slots[column]) {
-            Some(earlier) if earlier.0 == column => earlier.1 = rank,
+            Some(earlier) if earlier.0 == column => Some(std::mem::replace(&mut earlier.1, rank)),
             _ => {
                 self.slots[column] = self.taken.len();
                 self.taken.push((column, rank));
+                None
             }
         }
     }
@@ -422,6 +428,10 @@ fn find_time(row: &Row, id: Option<Id>, options: &ParseOptions) -> EventTime {
             source: Some("received"),
         },
     }
+}
+
+fn two_fields(name: &str) -> String {
+    format!("two fields have the dotted name {name:?}, written with dots and as nested objects")
 }
 
 fn to_bson(value: &Value, row: &Row) -> Bson {
