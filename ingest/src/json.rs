@@ -3,7 +3,7 @@
 //! Nested objects are flattened to dotted names. A scalar goes into the column of its name when it
 //! fits the column's type, which is the one that the stream knows or that of the first value seen.
 //! Everything else — values of another type, arrays, empty objects, integers beyond 64 bits, fields
-//! past the column limit, fields with names of ours — goes with its own type into the BSON document
+//! past the column limit (or past [`CELLS_MAX`] for one batch), fields with names of ours — goes with its own type into the BSON document
 //! of the column `_rest`, under the same dotted name. **No value is lost**, but for two rules: JSON
 //! null is the same as no field, and of a name that occurs twice in one object the last value counts.
 //!
@@ -40,6 +40,11 @@ const SITE: &str = "site";
 const TIME_FIELDS: [&str; 6] = [TIME, "@timestamp", "timestamp", "ts", "created_at", "date"];
 /// The largest `_rest` of one event, in bytes: that of a MongoDB document.
 const REST_BYTES_MAX: usize = 16 << 20;
+/// The most values, missing ones included, that the columns of one batch may have: each takes about
+/// eight bytes. Only a batch of very many short lines with very many fields among them reaches it.
+const CELLS_MAX: usize = 1 << 26;
+/// So many columns a batch may have at any rate.
+const COLUMNS_AT_ONCE_MIN: usize = 16;
 /// The largest column `_rest` of one batch; its offsets end at 2^31.
 const REST_BATCH_BYTES_MAX: usize = 1 << 30;
 
@@ -62,6 +67,9 @@ pub(crate) struct Documents {
     taken: Vec<(usize, usize)>,
     /// Per column: where it may stand in `taken`.
     slots: Vec<usize>,
+    /// Columns that have values in this batch, and how many may have.
+    begun: usize,
+    at_once: usize,
 }
 
 /// A field's place among columns.
@@ -109,7 +117,14 @@ impl Documents {
             hints: Vec::new(),
             taken: Vec::new(),
             slots: Vec::new(),
+            begun: 0,
+            at_once: usize::MAX,
         }
+    }
+
+    /// Says how many lines the next batch has at most.
+    pub(crate) fn expect_lines(&mut self, lines: usize) {
+        self.at_once = (CELLS_MAX / lines.max(1)).max(COLUMNS_AT_ONCE_MIN);
     }
 
     fn add(&mut self, column: Column) -> usize {
@@ -193,7 +208,12 @@ impl Documents {
         }
         self.taken.retain(|&(column, rank)| {
             let Field { name, value, .. } = &row.fields[rank];
-            let fits = self.columns[column].fits(value);
+            let values = &self.columns[column];
+            let mut fits = values.fits(value);
+            if fits && !values.has_begun() {
+                fits = self.begun < self.at_once;
+                self.begun += usize::from(fits);
+            }
             if !fits && *value != Value::Null {
                 rest.insert(row.str(name), to_bson(value, row));
             }
@@ -295,7 +315,7 @@ impl Documents {
             self.columns[0].begin();
         }
         let time = std::mem::replace(&mut self.time, Vec::with_capacity(rows));
-        self.rest_bytes = 0;
+        (self.rest_bytes, self.begun) = (0, 0);
         let mut columns = vec![Column::new(TIME, ColumnType::Time)];
         let mut arrays: Vec<ArrayRef> = vec![Arc::new(
             TimestampMicrosecondArray::from(time).with_timezone("UTC"),

@@ -277,6 +277,9 @@ impl Parser {
         let mut lines = Lines::new(block);
         if self.stopped_at.is_none() {
             self.decide(block);
+            if let Engine::Documents(documents) = &mut self.engine {
+                documents.expect_lines(1 + memchr::memchr_iter(b'\n', block).count());
+            }
             // One check for the whole block; only where it fails each line is checked for itself.
             let text = simdutf8::basic::from_utf8(block).ok();
             for (begin, line) in lines.by_ref() {

@@ -21,6 +21,7 @@ mod error;
 mod file;
 #[cfg(test)]
 mod fixtures;
+mod gather;
 mod identity;
 mod journal;
 mod manifest;

@@ -9,13 +9,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, TimestampMicrosecondArray, UInt64Array, new_null_array,
-};
-use arrow::compute::{cast, interleave};
+use arrow::array::{Array, AsArray, RecordBatch, TimestampMicrosecondArray, UInt64Array};
 use arrow::datatypes::{
-    DataType, Float64Type, Int16Type, Int64Type, Schema, SchemaRef, TimestampMicrosecondType,
-    UInt64Type,
+    DataType, Float64Type, Int16Type, Int64Type, SchemaRef, TimestampMicrosecondType, UInt64Type,
 };
 use bytes::Bytes;
 use chrono::{DateTime, Datelike, NaiveDate};
@@ -27,6 +23,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::schema::types::ColumnPath;
 
 use crate::error::{Error, Result};
+use crate::gather::Columns;
 use crate::manifest::{PartitionWidth, StreamMeta};
 use crate::memtable::{Chunk, column};
 use crate::model::{Column, ColumnType, SEQ, TIME, arrow_schema};
@@ -308,33 +305,10 @@ fn build_one(
         .iter()
         .map(|(c, r)| (position[c], *r as usize))
         .collect();
-    // A column that no row of this part has is left out: readers put null in its place.
-    let mut fields = Vec::new();
-    let mut sources: Vec<Vec<ArrayRef>> = Vec::new();
-    for field in schema.fields() {
-        let arrays: Vec<Option<&ArrayRef>> = used
-            .iter()
-            .map(|c| chunks[*c as usize].events.column_by_name(field.name()))
-            .collect();
-        if arrays
-            .iter()
-            .all(|a| a.is_none_or(|a| a.null_count() == a.len()))
-            && field.is_nullable()
-        {
-            continue;
-        }
-        let mut source = Vec::with_capacity(arrays.len());
-        for (array, c) in arrays.into_iter().zip(&used) {
-            source.push(match array {
-                None => new_null_array(field.data_type(), chunks[*c as usize].events.num_rows()),
-                Some(array) if array.data_type() == field.data_type() => Arc::clone(array),
-                Some(array) => cast(array, field.data_type())?,
-            });
-        }
-        fields.push(Arc::clone(field));
-        sources.push(source);
-    }
-    let schema: SchemaRef = Arc::new(Schema::new(fields));
+    let batches: Vec<&RecordBatch> = used.iter().map(|c| &chunks[*c as usize].events).collect();
+    // A column that no chunk of this part has is left out: readers put null in its place.
+    let columns = Columns::of(schema, &batches)?;
+    let schema = columns.schema();
     let mut image = PartImage {
         partition_us,
         bytes: Vec::new(),
@@ -347,16 +321,10 @@ fn build_one(
         path: partition_folder(meta.partition, partition_us).into(),
         source,
     };
-    let mut writer =
-        ArrowWriter::try_new(&mut image.bytes, Arc::clone(&schema), Some(properties()))
-            .map_err(parquet)?;
+    let mut writer = ArrowWriter::try_new(&mut image.bytes, Arc::clone(schema), Some(properties()))
+        .map_err(parquet)?;
     for places in places.chunks(WRITE_ROWS) {
-        let mut columns = Vec::with_capacity(sources.len());
-        for source in &sources {
-            let arrays: Vec<&dyn Array> = source.iter().map(|a| &**a).collect();
-            columns.push(interleave(&arrays, places)?);
-        }
-        let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+        let batch = columns.rows(places)?;
         for t in column::<TimestampMicrosecondArray>(&batch, TIME).values() {
             image.time = (image.time.0.min(*t), image.time.1.max(*t));
         }

@@ -82,6 +82,11 @@ impl Values {
         })
     }
 
+    /// Whether the batch has a value so far.
+    pub(super) fn has_begun(&self) -> bool {
+        self.builder.is_some()
+    }
+
     /// The column takes the value without losing anything of it.
     pub(super) fn fits(&self, value: &Value) -> bool {
         match (self.column.column_type, value) {

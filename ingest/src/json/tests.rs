@@ -100,11 +100,12 @@ fn nested_objects_become_dotted_columns_of_their_types() {
 #[test]
 fn a_value_of_another_type_stays_in_rest_with_its_own() {
     let events = events(
-        "{\"a\":1}\n{\"a\":\"one\"}\n{\"a\":1.5}\n{\"a\":true}\n{\"a\":[1,null,{\"x\":2.5}]}\n{\"a\":2}\n{\"a\":{}}\n{\"a\":{\"b\":1}}\n",
+        "{\"a\":9007199254740993}\n{\"a\":\"one\"}\n{\"a\":1.5}\n{\"a\":true}\n{\"a\":[1,null,{\"x\":2.5}]}\n{\"a\":2}\n{\"a\":{}}\n{\"a\":{\"b\":1}}\n",
     );
     assert_eq!(names(&events), ["time", "a", "a.b", "time_source", "_rest"]);
     let a: Vec<_> = (0..8).map(|row| int(&events, "a", row)).collect();
-    assert_eq!(a, [Some(1), None, None, None, None, Some(2), None, None]);
+    assert_eq!(a[0], Some(9_007_199_254_740_993));
+    assert_eq!(a[1..], [None, None, None, None, Some(2), None, None]);
     assert_eq!(rest(&events, 1), doc! {"a": "one"});
     assert_eq!(rest(&events, 2), doc! {"a": 1.5});
     assert_eq!(rest(&events, 3), doc! {"a": true});
@@ -475,15 +476,36 @@ fn numbers_keep_every_digit() {
 
 #[test]
 fn integers_become_floats_with_the_first_float() {
-    let events = self::events("{\"n\":1}\n{\"m\":1}\n{\"n\":2.5}\n{\"n\":3}");
-    let floats = events["n"].as_primitive::<Float64Type>();
+    let floating = events("{\"n\":1}\n{\"m\":1}\n{\"n\":2.5}\n{\"n\":3}");
+    let floats = floating["n"].as_primitive::<Float64Type>();
     let found: Vec<Option<f64>> = floats.iter().collect();
     assert_eq!(found, [Some(1.0), None, Some(2.5), Some(3.0)]);
     // Not where a float would lose digits, before it or after.
-    let events = self::events("{\"n\":9007199254740993}\n{\"n\":2.5}");
-    assert_eq!(rest(&events, 1), doc! { "n": 2.5 });
-    let events = self::events("{\"n\":2.5}\n{\"n\":9007199254740993}");
-    assert_eq!(rest(&events, 1), doc! { "n": 9007199254740993_i64 });
+    let wide = events("{\"n\":9007199254740993}\n{\"n\":2.5}");
+    assert_eq!(rest(&wide, 1), doc! { "n": 2.5 });
+    let wide = events("{\"n\":2.5}\n{\"n\":9007199254740993}");
+    assert_eq!(rest(&wide, 1), doc! { "n": 9007199254740993_i64 });
+}
+
+/// Every line has a field of its own: as columns they would take a thousand times what is there.
+#[test]
+fn a_batch_of_very_many_lines_has_fewer_columns_at_once() {
+    let lines: String = (0..200_000)
+        .map(|i| format!("{{\"f{}\":1}}\n", i % 1000))
+        .collect();
+    let events = events(&lines);
+    let width = CELLS_MAX / 200_000;
+    assert_eq!(
+        events.num_columns(),
+        width + 3,
+        "time, time_source and _rest"
+    );
+    let values = |(i, row): (usize, usize)| match int(&events, &format!("f{i}"), row) {
+        None => rest(&events, row) == doc! { format!("f{i}"): 1_i64 },
+        Some(1) => rest(&events, row).is_empty(),
+        Some(_) => false,
+    };
+    assert!((0..1000).zip(0..).all(values));
 }
 
 #[test]
