@@ -38,6 +38,7 @@ mod partition;
 mod reader;
 mod repair;
 mod rollup;
+mod shapes;
 mod stop;
 mod strace;
 mod support;

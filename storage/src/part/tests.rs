@@ -1,7 +1,7 @@
 //! Parts: sorted, in the right partition, nothing lost and nothing made up.
 
-use arrow::array::{BooleanArray, Float64Array, Int64Array, StringArray};
-use arrow::datatypes::Field;
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
+use arrow::datatypes::{Field, Schema};
 use chrono::{TimeZone, Utc};
 use proptest::prelude::*;
 
