@@ -6,6 +6,7 @@ mod parse;
 pub(crate) mod partition;
 mod repair;
 pub(crate) mod rollup;
+mod schema;
 mod sql;
 mod tail;
 
@@ -115,9 +116,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             "SELECT * FROM system.streams ORDER BY name",
             false,
         ),
-        Command::Stream(StreamCommand::Schema { name }) => {
-            sql::run(&context, &schema_sql(&name)?, false)
-        }
+        Command::Stream(StreamCommand::Schema { name }) => schema::run(&context, &name),
         Command::Partition(command) => partition::run(&context, &command),
         Command::Quarantine(QuarantineCommand::List) => sql::run(&context, QUARANTINE_SQL, false),
         Command::Check(args) => check::run(&context, args),
@@ -130,14 +129,6 @@ const QUARANTINE_SQL: &str = "SELECT stream, reason, count(*) AS items, max(time
      last_value(source ORDER BY _seq) AS source, last_value(line ORDER BY _seq) AS line, \
      last_value(detail ORDER BY _seq) AS detail \
      FROM system.quarantine GROUP BY stream, reason ORDER BY items DESC, stream, reason";
-
-fn schema_sql(name: &str) -> Result<String> {
-    let name = storage::Name::new(name)?;
-    Ok(format!(
-        "SELECT column_name, data_type, is_nullable FROM information_schema.columns \
-         WHERE table_name = '{name}' AND table_schema = 'public' ORDER BY ordinal_position"
-    ))
-}
 
 fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> {
     if let Some(http) = args.http {

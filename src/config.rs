@@ -137,6 +137,12 @@ pub(crate) struct Stream {
     pub(crate) write_concern: Option<Concern>,
     /// `[]`: no default rollups.
     pub(crate) rollups: Option<Vec<String>>,
+    /// Only these fields are stored, and what lies below them.
+    pub(crate) keep: Option<Vec<String>>,
+    /// These fields are not.
+    pub(crate) drop: Option<Vec<String>>,
+    /// The line as it came is stored too, in the column `raw_line`.
+    pub(crate) raw_line: bool,
 }
 
 /// A stream's write concern where a request names none.
@@ -186,6 +192,9 @@ impl Config {
             if let Some(Err(e)) = stream.format.as_ref().map(|f| f.parse::<ingest::Format>()) {
                 problems.push(format!("[stream.{name}] format: {e}"));
             }
+            if let Err(e) = self.check_selection(name, stream) {
+                problems.push(format!("[stream.{name}] {e}"));
+            }
             if let Err(e) = self.concern(name) {
                 problems.push(format!("[stream.{name}] write_concern: {e}"));
             }
@@ -231,6 +240,32 @@ impl Config {
         named
             .and_then(|f| f.parse().ok())
             .unwrap_or(ingest::Format::Auto)
+    }
+
+    /// What is stored of a stream's events.
+    pub(crate) fn selection(&self, stream: &str) -> ingest::Selection {
+        let Some(stream) = self.stream.get(stream) else {
+            return ingest::Selection::default();
+        };
+        ingest::Selection {
+            keep: stream.keep.clone(),
+            drop: stream.drop.clone().unwrap_or_default(),
+            raw_line: stream.raw_line,
+        }
+    }
+
+    fn check_selection(&self, name: &str, stream: &Stream) -> Result<(), String> {
+        if stream.keep.is_some() && stream.drop.is_some() {
+            return Err("has both keep and drop: say one of them".into());
+        }
+        match self.format(name).kind() {
+            // What `auto` will find is not known yet.
+            storage::StreamKind::Access if self.format(name) != ingest::Format::Auto => {
+                let checked = self.selection(name).check_access();
+                checked.map_err(|e| e.to_string())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The aggregator's part.

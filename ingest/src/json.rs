@@ -28,6 +28,7 @@ use storage::{Column, ColumnType, ID, REST, SEQ, TIME, TIME_SOURCE};
 
 use crate::error::Result;
 use crate::parser::{Bad, ParseOptions};
+use crate::select::RAW_LINE;
 use crate::stamp;
 use column::Values;
 use flat::{Field, Row, Value};
@@ -52,6 +53,7 @@ const REST_BATCH_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct Documents {
     plain: bool,
+    raw_line: bool,
     columns_max: usize,
     columns: Vec<Values>,
     by_name: HashMap<Arc<str>, usize>,
@@ -84,7 +86,7 @@ impl Documents {
     pub(crate) fn json(options: &ParseOptions) -> Self {
         let mut documents = Self::new(options);
         for column in &options.schema {
-            if !is_ours(&column.name) && !documents.by_name.contains_key(&column.name) {
+            if !documents.is_ours(&column.name) && !documents.by_name.contains_key(&column.name) {
                 documents.add(column.clone());
             }
         }
@@ -105,6 +107,7 @@ impl Documents {
     fn new(options: &ParseOptions) -> Self {
         Self {
             plain: false,
+            raw_line: options.selection.raw_line,
             columns_max: options.columns_max,
             columns: Vec::new(),
             by_name: HashMap::new(),
@@ -125,6 +128,11 @@ impl Documents {
     /// Says how many lines the next batch has at most.
     pub(crate) fn expect_lines(&mut self, lines: usize) {
         self.at_once = (CELLS_MAX / lines.max(1)).max(COLUMNS_AT_ONCE_MIN);
+    }
+
+    /// Names that a document's own fields cannot have as columns.
+    fn is_ours(&self, name: &str) -> bool {
+        is_ours(name) || self.raw_line && name == RAW_LINE
     }
 
     fn add(&mut self, column: Column) -> usize {
@@ -161,8 +169,14 @@ impl Documents {
 
     fn take_plain(&mut self, line: &str, options: &ParseOptions) {
         let index = self.time.len();
-        self.columns[0].put_text(index, line);
-        if let Some(site) = &options.site {
+        if options.selection.takes(LINE) {
+            self.columns[0].put_text(index, line);
+        }
+        if let Some(site) = options
+            .site
+            .as_ref()
+            .filter(|_| options.selection.takes(SITE))
+        {
             self.columns[1].put_text(index, site);
         }
         self.time.push(options.received_us);
@@ -192,7 +206,7 @@ impl Documents {
         for (rank, field) in row.fields.iter().enumerate() {
             let name = row.str(&field.name);
             let is_known = (name == TIME && time.from_time) || Some(rank) == id.map(|id| id.rank);
-            if is_known {
+            if is_known || !options.selection.takes(name) {
                 continue;
             }
             let earlier = match self.home(rank, name, &field.value) {
@@ -229,7 +243,7 @@ impl Documents {
         for &(column, rank) in &self.taken {
             self.columns[column].put(index, &row.fields[rank].value, row);
         }
-        if let Some(id) = id {
+        if let Some(id) = id.filter(|_| options.selection.takes(ID)) {
             self.id.put_text(index, &id.text(row));
         }
         if let Some(source) = time.source {
@@ -294,7 +308,9 @@ impl Documents {
             Some(&column) => column,
             None if *value == Value::Null => return Home::None,
             None => match Values::type_of(value) {
-                Some(column_type) if !is_ours(name) && self.columns.len() < self.columns_max => {
+                Some(column_type)
+                    if !self.is_ours(name) && self.columns.len() < self.columns_max =>
+                {
                     self.add(Column::new(name, column_type))
                 }
                 _ => return Home::Rest,
@@ -337,7 +353,6 @@ impl Documents {
     }
 }
 
-/// Names that a document's own fields cannot have as columns.
 fn is_ours(name: &str) -> bool {
     name.is_empty()
         || name == TIME

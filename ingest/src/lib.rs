@@ -21,6 +21,7 @@ mod json;
 mod lines;
 mod open;
 mod parser;
+mod select;
 mod stamp;
 
 pub use access::rebuild_request;
@@ -31,3 +32,4 @@ pub use explain::{BadLine, Explanation, FieldExplained, explain};
 pub use format::Format;
 pub use open::{Compression, decompress, open};
 pub use parser::{BLOCK_BYTES_MAX, MAX_FUTURE_US, ParseOptions, Parsed, Parser};
+pub use select::Selection;

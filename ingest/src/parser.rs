@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use arrow::array::RecordBatch;
 use storage::{Column, Quarantined, StreamKind};
 
-use crate::access::columns::{Columns, Text};
+use crate::access::columns::{Columns, Text, TextColumn};
 use crate::access::{self, Accept};
 use crate::blocks::Block;
 use crate::detect::{SAMPLE_LINES, detect};
@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::json::Documents;
 use crate::lines::Lines;
+use crate::select::{self, Selection};
 use crate::stamp::{self, AccessStamps};
 
 /// How long after its receipt an event may be stamped, in microseconds: ten minutes.
@@ -55,6 +56,8 @@ pub struct ParseOptions {
     pub first_byte: u64,
     /// The most columns of documents.
     pub columns_max: usize,
+    /// What is stored of each event.
+    pub selection: Selection,
 }
 
 impl Default for ParseOptions {
@@ -71,6 +74,7 @@ impl Default for ParseOptions {
             first_line: 1,
             first_byte: 0,
             columns_max: storage::COLUMNS_MAX,
+            selection: Selection::default(),
         }
     }
 }
@@ -200,6 +204,8 @@ pub struct Parser {
     byte: u64,
     index: u64,
     stopped_at: Option<u64>,
+    /// The lines of the batch as they came, when they are wanted.
+    raw_lines: TextColumn,
     /// Where reading stopped in the first bad line, byte from 0: what `explain` points at.
     first_bad_at: Option<usize>,
 }
@@ -220,6 +226,7 @@ impl Parser {
             format,
             engine,
             stopped_at: None,
+            raw_lines: TextColumn::new(),
             first_bad_at: None,
             options,
         }
@@ -293,7 +300,12 @@ impl Parser {
                     None => std::str::from_utf8(line).map_or(Text::Bytes(line), Text::Valid),
                 };
                 match self.engine.take(source, &self.options, self.latest_us) {
-                    Ok(()) => rows += 1,
+                    Ok(()) => {
+                        rows += 1;
+                        if self.options.selection.raw_line {
+                            self.raw_lines.value(&source.text());
+                        }
+                    }
                     Err(bad) => {
                         self.first_bad_at.get_or_insert(bad.at);
                         quarantine.push(Quarantined {
@@ -363,10 +375,19 @@ impl Parser {
         self.line += lines;
         self.index += lines;
         self.byte += bytes;
+        let selection = &self.options.selection;
+        let mut events = self.engine.finish()?;
+        if matches!(self.engine, Engine::Access { .. }) {
+            selection.check_access()?;
+            events = selection.of_access(events)?;
+        }
+        if selection.raw_line && events.num_rows() > 0 {
+            events = select::with_lines(&events, self.raw_lines.finish())?;
+        }
         Ok(Parsed {
             kind: self.format.kind(),
             format: self.format,
-            events: self.engine.finish()?,
+            events,
             quarantine,
             lines,
             empty,

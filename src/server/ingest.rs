@@ -319,6 +319,7 @@ fn ask(
         received_us: SystemClock.now_us(),
         max_future_us: app.config.ingest.max_future.micros(),
         columns_max: app.config.ingest.columns_max,
+        selection: app.config.selection(stream.as_str()),
         first_line: number("line")?.unwrap_or(1),
         ..ParseOptions::default()
     };

@@ -1,6 +1,7 @@
 //! Documents that need not look alike: every leaf of every one reads back, limits are clear, and a
 //! hostile file costs nobody else anything.
 
+mod fields;
 mod hostile;
 mod motley;
 

@@ -5,6 +5,7 @@
 //! * `attr_json(_rest, 'a.b')`: the field as JSON, with every digit; `attr_json(_rest)`: all of it.
 //! * `attr_type(_rest, 'a.b')`: its type: `null bool int64 float64 decimal text time binary array
 //!   object`.
+//! * `attr_fields(_rest)`: the dotted names of the fields that are there, arrays as a whole.
 //! * `attr_names(_rest)`: the dotted names of everything that is there, down to elements of arrays
 //!   (`a.0.b`), empty objects and empty arrays.
 //!
@@ -32,12 +33,19 @@ enum Asked {
     Text,
     Json,
     Type,
+    Fields,
     Names,
 }
 
 /// The functions of this module.
 pub(super) fn scalars() -> impl Iterator<Item = ScalarUDF> {
-    let all = [Asked::Text, Asked::Json, Asked::Type, Asked::Names];
+    let all = [
+        Asked::Text,
+        Asked::Json,
+        Asked::Type,
+        Asked::Fields,
+        Asked::Names,
+    ];
     all.into_iter().map(|asked| {
         ScalarUDF::new_from_impl(Attr {
             asked,
@@ -58,6 +66,7 @@ impl ScalarUDFImpl for Attr {
             Asked::Text => "attr",
             Asked::Json => "attr_json",
             Asked::Type => "attr_type",
+            Asked::Fields => "attr_fields",
             Asked::Names => "attr_names",
         }
     }
@@ -68,7 +77,7 @@ impl ScalarUDFImpl for Attr {
         let (one, two) = match self.asked {
             Asked::Text | Asked::Type => (false, true),
             Asked::Json => (true, true),
-            Asked::Names => (true, false),
+            Asked::Fields | Asked::Names => (true, false),
         };
         match types {
             [rest, name] if two && is_bytes(rest) && (name.is_string() || name.is_null()) => {
@@ -81,12 +90,17 @@ impl ScalarUDFImpl for Attr {
                     "{function} takes the overflow column and a name: {function}(_rest, 'a.b')"
                 )
             }
-            _ => plan_err!("attr_names takes the overflow column: attr_names(_rest)"),
+            _ => {
+                let function = self.name();
+                plan_err!("{function} takes the overflow column: {function}(_rest)")
+            }
         }
     }
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.asked {
-            Asked::Names => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
+            Asked::Fields | Asked::Names => {
+                DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))
+            }
             _ => DataType::Utf8View,
         })
     }
@@ -98,7 +112,10 @@ impl ScalarUDFImpl for Attr {
             Asked::Text => text_of,
             Asked::Json => |value| Some(json_of(value)),
             Asked::Type => |value| Some(type_of(value).to_owned()),
-            Asked::Names => return over_arrays(args, |columns| Ok(all_names(&columns[0]))),
+            Asked::Fields | Asked::Names => {
+                let deep = self.asked == Asked::Names;
+                return over_arrays(args, |columns| Ok(all_names(&columns[0], deep)));
+            }
         };
         over_arrays(args, |columns| {
             Ok(answers(&columns[0], columns.get(1), answer))
@@ -136,14 +153,20 @@ fn answers(
     Arc::new(found.finish())
 }
 
-fn all_names(documents: &ArrayRef) -> ArrayRef {
+fn all_names(documents: &ArrayRef, deep: bool) -> ArrayRef {
     let documents = documents.as_binary::<i32>();
     let mut names = ListBuilder::new(StringBuilder::new());
     for row in 0..documents.len() {
         let document = document(documents, row);
-        if let Some(document) = document {
-            let mut add = |name: &str, _: RawBsonRef<'_>| names.values().append_value(name);
-            each_leaf(RawBsonRef::Document(document), None, &mut add);
+        let mut add = |name: &str, _: RawBsonRef<'_>| names.values().append_value(name);
+        match document {
+            Some(document) if deep => each_leaf(RawBsonRef::Document(document), None, &mut add),
+            Some(document) => {
+                for (name, value) in document.iter().flatten() {
+                    add(name.as_ref(), value);
+                }
+            }
+            None => {}
         }
         names.append(document.is_some());
     }
