@@ -35,13 +35,9 @@ pub struct Selection {
 impl Selection {
     /// Whether a field is stored.
     pub(crate) fn takes(&self, name: &str) -> bool {
-        if [TIME, TIME_SOURCE, RAW_LINE].contains(&name) {
-            return name != RAW_LINE || self.raw_line || self.names(name);
+        if name == TIME || name == TIME_SOURCE {
+            return true;
         }
-        self.names(name)
-    }
-
-    fn names(&self, name: &str) -> bool {
         let covers = |field: &String| {
             let below = name.strip_prefix(field.as_str());
             below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -10,6 +10,7 @@
 
 mod crowd;
 mod listing;
+mod motley;
 mod oracle;
 mod seeded;
 mod seen;

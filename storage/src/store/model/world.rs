@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::listing::Listing;
+use super::motley;
 use super::oracle::Oracle;
 use super::seen::{self, Seen};
 use super::steps::Step;
@@ -33,6 +34,7 @@ fn options(fs: &SimFs) -> Options {
             memtable_bytes_max: 1 << 30,
             sync_interval_ms: 3_600_000,
             tends: false,
+            columns_max: motley::COLUMNS_MAX,
             ..Config::default()
         },
         on_poison: None,
