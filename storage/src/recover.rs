@@ -106,7 +106,9 @@ pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> R
     } = into;
     let (event_seqs, quarantine_seqs) = record.sequence(first_seq);
     let items = record.items();
-    if let Some(meta) = streams.get_mut(&record.stream)
+    // What has no event shapes no stream.
+    if record.events.num_rows() > 0
+        && let Some(meta) = streams.get_mut(&record.stream)
         // What integers a record of documents holds may decide what becomes of their column.
         && (meta.kind == StreamKind::Documents
             || !gathered.has_like(&record.stream, &record.events))

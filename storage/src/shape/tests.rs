@@ -285,3 +285,29 @@ fn many_connections_at_once_bring_no_more_columns_than_there_may_be() {
         .sum();
     assert_eq!(values, 100, "every event has its value in one place");
 }
+
+/// The records are all of one shape: only what is in them tells.
+#[test]
+fn recovery_remembers_an_integer_that_no_float_holds() {
+    let fs = SimFs::new();
+    let write = |store: &Store, value: ArrayRef| {
+        let batch = batch(events(&[("n", value)]), StreamKind::Documents, 0);
+        let ack = store.write(batch, WriteConcern::JOURNALED);
+        assert_eq!(ack.expect("acknowledged").accepted, 1);
+    };
+    let store = open(&fs);
+    for value in [1, WIDE, 2] {
+        write(&store, integers(&[value]));
+    }
+    let fs = fs.kill();
+    drop(store);
+    let store = open(&fs);
+    write(&store, floats(&[1.5]));
+    let column_type = store.snapshot().streams()["events"].column_type("n");
+    assert_eq!(column_type, Some(ColumnType::Int64));
+    let snapshot = store.snapshot();
+    let chunks = snapshot.chunks("events");
+    let last = &chunks.last().expect("a chunk").events;
+    let row = last.num_rows() - 1;
+    assert_eq!(rest(last, row).get("n"), Some(&Bson::Double(1.5)));
+}

@@ -44,7 +44,7 @@ pub(super) fn extend(events: &RecordBatch, number: i64) -> RecordBatch {
         _ => return events.clone(),
     };
     let field = Field::new(name(number), array.data_type().clone(), true);
-    let fields = events.schema().fields().iter().cloned();
+    let fields = events.schema_ref().fields().iter().cloned();
     let fields: Vec<_> = fields.chain([Arc::new(field)]).collect();
     let columns = events.columns().iter().cloned().chain([array]).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns fit")
