@@ -269,7 +269,8 @@ pub(crate) enum RollupCommand {
 pub(crate) enum StreamCommand {
     /// Streams with their events and bytes.
     List,
-    /// The columns of a stream.
+    /// The fields of a stream: types, how many events have them, when they came, what else is under
+    /// their names.
     Schema {
         /// The stream.
         name: String,

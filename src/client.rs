@@ -136,6 +136,12 @@ impl Client {
             .collect())
     }
 
+    /// The fields of a stream.
+    pub(crate) fn schema(&self, stream: &str) -> Result<query::SchemaInfo> {
+        let answer = self.get(&format!("/api/v1/streams/{stream}/schema"), &[])?;
+        self.json(answer)
+    }
+
     /// The names of all rollups.
     pub(crate) fn rollups(&self) -> Result<Vec<String>> {
         let answer = self.get("/api/v1/rollups", &[])?;

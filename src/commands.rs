@@ -8,6 +8,7 @@ pub(crate) mod partition;
 mod quarantine;
 mod repair;
 pub(crate) mod rollup;
+mod schema;
 mod sql;
 mod tail;
 
@@ -117,9 +118,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             "SELECT * FROM system.streams ORDER BY name",
             false,
         ),
-        Command::Stream(StreamCommand::Schema { name }) => {
-            sql::run(&context, &schema_sql(&name)?, false)
-        }
+        Command::Stream(StreamCommand::Schema { name }) => schema::run(&context, &name),
         Command::Partition(command) => partition::run(&context, &command),
         Command::Quarantine(command) => quarantine::run(&context, &command),
         Command::Check(args) => check::run(&context, args),
@@ -127,14 +126,6 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Backup(args) => backup::run(&context, &args.dir),
         Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
     }
-}
-
-fn schema_sql(name: &str) -> Result<String> {
-    let name = storage::Name::new(name)?;
-    Ok(format!(
-        "SELECT column_name, data_type, is_nullable FROM information_schema.columns \
-         WHERE table_name = '{name}' AND table_schema = 'public' ORDER BY ordinal_position"
-    ))
 }
 
 fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> {

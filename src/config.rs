@@ -106,7 +106,7 @@ impl Default for Ingest {
             max_future: Span(std::time::Duration::from_micros(
                 ingest::MAX_FUTURE_US.cast_unsigned(),
             )),
-            columns_max: ingest::COLUMNS_MAX,
+            columns_max: storage::COLUMNS_MAX,
         }
     }
 }
@@ -139,6 +139,12 @@ pub(crate) struct Stream {
     pub(crate) rollups: Option<Vec<String>>,
     /// What its raw events are kept for; everything for ever when not said.
     pub(crate) retention: Option<Retention>,
+    /// Only these fields are stored, and what lies below them.
+    pub(crate) keep: Option<Vec<String>>,
+    /// These fields are not.
+    pub(crate) drop: Option<Vec<String>>,
+    /// The line as it came is stored too, in the column `raw_line`.
+    pub(crate) raw_line: bool,
 }
 
 /// A stream's limits, one of them at least.
@@ -217,6 +223,9 @@ impl Config {
             if let Some(problem) = stream.retention.and_then(Retention::problem) {
                 problems.push(format!("[stream.{name}] retention: {problem}"));
             }
+            if let Err(e) = self.check_selection(name, stream) {
+                problems.push(format!("[stream.{name}] {e}"));
+            }
             if let Err(e) = self.concern(name) {
                 problems.push(format!("[stream.{name}] write_concern: {e}"));
             }
@@ -264,6 +273,32 @@ impl Config {
             .unwrap_or(ingest::Format::Auto)
     }
 
+    /// What is stored of a stream's events.
+    pub(crate) fn selection(&self, stream: &str) -> ingest::Selection {
+        let Some(stream) = self.stream.get(stream) else {
+            return ingest::Selection::default();
+        };
+        ingest::Selection {
+            keep: stream.keep.clone(),
+            drop: stream.drop.clone().unwrap_or_default(),
+            raw_line: stream.raw_line,
+        }
+    }
+
+    fn check_selection(&self, name: &str, stream: &Stream) -> Result<(), String> {
+        if stream.keep.is_some() && stream.drop.is_some() {
+            return Err("has both keep and drop: say one of them".into());
+        }
+        match self.format(name).kind() {
+            // What `auto` will find is not known yet.
+            storage::StreamKind::Access if self.format(name) != ingest::Format::Auto => {
+                let checked = self.selection(name).check_access();
+                checked.map_err(|e| e.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The aggregator's part.
     pub(crate) fn cascade(&self) -> aggregator::Result<aggregator::Cascade> {
         let streams = self
@@ -294,6 +329,7 @@ impl Config {
             sync_interval_ms: u64::try_from(self.storage.sync_interval.0.as_millis())
                 .unwrap_or(u64::MAX),
             tends: self.storage.tends,
+            columns_max: self.ingest.columns_max,
             streams: streams.collect(),
         }
     }

@@ -42,6 +42,7 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
     }
     let directory = tempfile::Builder::new().prefix("logmill-demo-").tempdir()?;
     let (rate, seconds) = (args.rate, args.seconds);
+    let selection = config.selection(STREAM);
     server::run_with(
         &config,
         directory.path(),
@@ -56,12 +57,18 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
             println!("Follow:     logmill tail --server http://{address} --where 'status >= 500'");
             println!("A temporary store with sample traffic; Ctrl-C ends it and removes it.");
         },
-        move |store, stop| traffic(&store, rate, seconds, &stop),
+        move |store, stop| traffic(&store, selection.clone(), rate, seconds, &stop),
     )
 }
 
 /// A past first, then a line every so often with stamps of now, until told to stop.
-fn traffic(store: &Arc<Store>, rate: u32, seconds: Option<u64>, stop: &server::Stop) -> Result<()> {
+fn traffic(
+    store: &Arc<Store>,
+    selection: ingest::Selection,
+    rate: u32,
+    seconds: Option<u64>,
+    stop: &server::Stop,
+) -> Result<()> {
     let settings = Settings {
         seed: SystemClock.now_us().cast_unsigned(),
         ..Settings::demo()
@@ -70,6 +77,7 @@ fn traffic(store: &Arc<Store>, rate: u32, seconds: Option<u64>, stop: &server::S
     let mut parser = Parser::new(ParseOptions {
         format: Format::Auto,
         site: Some("www.example.org".into()),
+        selection,
         ..ParseOptions::default()
     });
     let mut lines = Vec::new();

@@ -281,6 +281,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/sql", post(sql::sql))
         .route("/api/v1/tail", get(tail::tail))
         .route("/api/v1/streams", get(status::streams))
+        .route("/api/v1/streams/{name}/schema", get(status::schema))
         .route(
             "/api/v1/partitions",
             get(partitions::list).delete(partitions::drop),

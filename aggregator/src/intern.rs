@@ -3,6 +3,10 @@
 //! Each column that several rollups need is read once. Ids that end in a file are given by
 //! frequency (in powers of two, then by value), so that the usual ones are small; they depend on
 //! the set of events only, not on its order.
+//!
+//! # Invariant
+//! An integer and the float that equals it are one value, whatever is made of them: a column of
+//! documents may hold 5 in one part and 5.0 in the next, and both again when parts are merged.
 
 mod keys;
 mod numbers;
@@ -14,7 +18,7 @@ use std::cmp::Ordering;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType};
 use hashbrown::{HashMap, HashTable};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -37,7 +41,22 @@ pub(crate) fn as_text(array: &ArrayRef) -> Result<StringArray> {
         let times = times.with_data_type(array.data_type().clone());
         return Ok(cast(&times, &DataType::Utf8)?.as_string::<i32>().clone());
     }
+    if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
+        let texts = cast(array, &DataType::Utf8)?;
+        let texts = floats.iter().zip(texts.as_string::<i32>());
+        let text = |(float, text): (Option<f64>, Option<&str>)| match float.and_then(whole) {
+            Some(integer) => Some(integer.to_string()),
+            None => text.map(str::to_owned),
+        };
+        return Ok(texts.map(text).collect());
+    }
     Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
+}
+
+/// The integer that a float is, where floats hold all of them; -0 is 0.
+pub(crate) fn whole(value: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (value.trunc() == value && value.abs() <= EXACT).then_some(value as i64)
 }
 
 /// The different values of a field: a number per event ([`NO_COUPON`] for null) and their hashes.
@@ -83,7 +102,7 @@ impl Identities {
                 }
                 DataType::Float16 | DataType::Float32 | DataType::Float64 => {
                     let array = cast(array, &DataType::Float64)?;
-                    let values = array.as_primitive::<arrow::datatypes::Float64Type>().iter();
+                    let values = array.as_primitive::<Float64Type>().iter();
                     ids.extend(values.map(|v| v.map_or(NO_COUPON, |v| id_of(hash_float(v)))));
                 }
                 _ => {
@@ -107,9 +126,8 @@ fn hash_integer(value: i64) -> u64 {
 
 /// A float that is an integer counts as that integer: a JSON column may hold 1 and 1.0.
 fn hash_float(value: f64) -> u64 {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.trunc() == value && value.abs() <= EXACT {
-        return hash_integer(value as i64);
+    if let Some(integer) = whole(value) {
+        return hash_integer(integer);
     }
     let bits = if value.is_nan() {
         f64::NAN.to_bits()

@@ -19,6 +19,7 @@ mod seeded;
 mod seen;
 mod steps;
 mod weeks;
+mod widened;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -22,6 +22,14 @@ pub enum Error {
         /// The name as given.
         name: String,
     },
+    /// An access log has no such field to keep or to drop.
+    #[error("an access log has no field {name:?}; it has {}", known.join(", "))]
+    UnknownField {
+        /// The name as given.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
     /// A block is larger than one batch of columns can address.
     #[error(
         "a block of {bytes} bytes is too large, at most {max} are taken at once; send it in pieces"
@@ -61,9 +69,10 @@ impl Error {
     /// What the reader of the error can do.
     pub fn kind(&self) -> storage::Kind {
         match self {
-            Self::UnknownFormat { .. } | Self::FormatNotYet { .. } | Self::BlockTooLarge { .. } => {
-                storage::Kind::Invalid
-            }
+            Self::UnknownFormat { .. }
+            | Self::FormatNotYet { .. }
+            | Self::UnknownField { .. }
+            | Self::BlockTooLarge { .. } => storage::Kind::Invalid,
             Self::Open { .. } | Self::Read { .. } => storage::Kind::Unavailable,
             Self::Arrow(_) => storage::Kind::Internal,
         }

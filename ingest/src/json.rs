@@ -3,11 +3,12 @@
 //! Nested objects are flattened to dotted names. A scalar goes into the column of its name when it
 //! fits the column's type, which is the one that the stream knows or that of the first value seen.
 //! Everything else — values of another type, arrays, empty objects, integers beyond 64 bits, fields
-//! past the column limit, fields with names of ours — goes with its own type into the BSON document
+//! past the column limit (or past [`CELLS_MAX`] for one batch), fields with names of ours — goes with its own type into the BSON document
 //! of the column `_rest`, under the same dotted name. **No value is lost**, but for two rules: JSON
 //! null is the same as no field, and of a name that occurs twice in one object the last value counts.
 //!
-//! An integer fits a float column while a float holds it exactly (up to 2^53).
+//! An integer fits a float column while a float holds it exactly (up to 2^53), and a column of such
+//! integers becomes one of floats when a float comes.
 //!
 //! # Columns, in this order
 //! `time`; the stream's columns in its order, then new ones as they appeared, each only where the
@@ -15,6 +16,7 @@
 
 mod column;
 mod flat;
+mod numbers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,16 +24,15 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 use bson::{Bson, Document};
 use serde::de::IgnoredAny;
-use storage::{Column, ColumnType, ID, REST, SEQ, TIME};
+use storage::{Column, ColumnType, ID, REST, SEQ, TIME, TIME_SOURCE};
 
 use crate::error::Result;
 use crate::parser::{Bad, ParseOptions};
+use crate::select::RAW_LINE;
 use crate::stamp;
 use column::Values;
 use flat::{Field, Row, Value};
 
-/// Says where an event's time comes from when no field of the document gave it.
-const TIME_SOURCE: &str = "time_source";
 /// The column of a plain line.
 const LINE: &str = "line";
 /// The column of the site, for events that do not bring their own.
@@ -40,6 +41,11 @@ const SITE: &str = "site";
 const TIME_FIELDS: [&str; 6] = [TIME, "@timestamp", "timestamp", "ts", "created_at", "date"];
 /// The largest `_rest` of one event, in bytes: that of a MongoDB document.
 const REST_BYTES_MAX: usize = 16 << 20;
+/// The most values, missing ones included, that the columns of one batch may have: each takes about
+/// eight bytes. Only a batch of very many short lines with very many fields among them reaches it.
+const CELLS_MAX: usize = 1 << 26;
+/// So many columns a batch may have at any rate.
+const COLUMNS_AT_ONCE_MIN: usize = 16;
 /// The largest column `_rest` of one batch; its offsets end at 2^31.
 const REST_BATCH_BYTES_MAX: usize = 1 << 30;
 
@@ -47,6 +53,7 @@ const REST_BATCH_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct Documents {
     plain: bool,
+    raw_line: bool,
     columns_max: usize,
     columns: Vec<Values>,
     by_name: HashMap<Arc<str>, usize>,
@@ -62,6 +69,9 @@ pub(crate) struct Documents {
     taken: Vec<(usize, usize)>,
     /// Per column: where it may stand in `taken`.
     slots: Vec<usize>,
+    /// Columns that have values in this batch, and how many may have.
+    begun: usize,
+    at_once: usize,
 }
 
 /// A field's place among columns.
@@ -76,7 +86,7 @@ impl Documents {
     pub(crate) fn json(options: &ParseOptions) -> Self {
         let mut documents = Self::new(options);
         for column in &options.schema {
-            if !is_ours(&column.name) && !documents.by_name.contains_key(&column.name) {
+            if !documents.is_ours(&column.name) && !documents.by_name.contains_key(&column.name) {
                 documents.add(column.clone());
             }
         }
@@ -97,6 +107,7 @@ impl Documents {
     fn new(options: &ParseOptions) -> Self {
         Self {
             plain: false,
+            raw_line: options.selection.raw_line,
             columns_max: options.columns_max,
             columns: Vec::new(),
             by_name: HashMap::new(),
@@ -109,7 +120,19 @@ impl Documents {
             hints: Vec::new(),
             taken: Vec::new(),
             slots: Vec::new(),
+            begun: 0,
+            at_once: usize::MAX,
         }
+    }
+
+    /// Says how many lines the next batch has at most.
+    pub(crate) fn expect_lines(&mut self, lines: usize) {
+        self.at_once = (CELLS_MAX / lines.max(1)).max(COLUMNS_AT_ONCE_MIN);
+    }
+
+    /// Names that a document's own fields cannot have as columns.
+    fn is_ours(&self, name: &str) -> bool {
+        is_ours(name) || self.raw_line && name == RAW_LINE
     }
 
     fn add(&mut self, column: Column) -> usize {
@@ -146,8 +169,14 @@ impl Documents {
 
     fn take_plain(&mut self, line: &str, options: &ParseOptions) {
         let index = self.time.len();
-        self.columns[0].put_text(index, line);
-        if let Some(site) = &options.site {
+        if options.selection.takes(LINE) {
+            self.columns[0].put_text(index, line);
+        }
+        if let Some(site) = options
+            .site
+            .as_ref()
+            .filter(|_| options.selection.takes(SITE))
+        {
             self.columns[1].put_text(index, site);
         }
         self.time.push(options.received_us);
@@ -177,20 +206,28 @@ impl Documents {
         for (rank, field) in row.fields.iter().enumerate() {
             let name = row.str(&field.name);
             let is_known = (name == TIME && time.from_time) || Some(rank) == id.map(|id| id.rank);
-            if is_known {
+            if is_known || !options.selection.takes(name) {
                 continue;
             }
-            match self.home(rank, name, &field.value) {
+            let earlier = match self.home(rank, name, &field.value) {
                 Home::Column(column) => self.note(column, rank),
-                Home::Rest => {
-                    rest.insert(name, to_bson(&field.value, row));
-                }
-                Home::None => {}
+                Home::Rest => rest
+                    .insert(name, to_bson(&field.value, row))
+                    .and_then(|_| row.earlier(rank)),
+                Home::None => rest.remove(name).and_then(|_| row.earlier(rank)),
+            };
+            if earlier.is_some_and(|earlier| row.fields[earlier].path != field.path) {
+                return Err(Bad::because("ambiguous_name", 0, two_fields(name)));
             }
         }
         self.taken.retain(|&(column, rank)| {
-            let Field { name, value } = &row.fields[rank];
-            let fits = self.columns[column].fits(value);
+            let Field { name, value, .. } = &row.fields[rank];
+            let values = &self.columns[column];
+            let mut fits = values.fits(value);
+            if fits && !values.has_begun() {
+                fits = self.begun < self.at_once;
+                self.begun += usize::from(fits);
+            }
             if !fits && *value != Value::Null {
                 rest.insert(row.str(name), to_bson(value, row));
             }
@@ -206,7 +243,7 @@ impl Documents {
         for &(column, rank) in &self.taken {
             self.columns[column].put(index, &row.fields[rank].value, row);
         }
-        if let Some(id) = id {
+        if let Some(id) = id.filter(|_| options.selection.takes(ID)) {
             self.id.put_text(index, &id.text(row));
         }
         if let Some(source) = time.source {
@@ -220,16 +257,18 @@ impl Documents {
         Ok(())
     }
 
-    /// Notes which field holds the value of a column; a later one replaces an earlier one.
-    fn note(&mut self, column: usize, rank: usize) {
+    /// Notes which field holds the value of a column; a later one replaces an earlier one, which is
+    /// returned.
+    fn note(&mut self, column: usize, rank: usize) -> Option<usize> {
         if self.slots.len() <= column {
             self.slots.resize(column + 1, usize::MAX);
         }
         match self.taken.get_mut(self.slots[column]) {
-            Some(earlier) if earlier.0 == column => earlier.1 = rank,
+            Some(earlier) if earlier.0 == column => Some(std::mem::replace(&mut earlier.1, rank)),
             _ => {
                 self.slots[column] = self.taken.len();
                 self.taken.push((column, rank));
+                None
             }
         }
     }
@@ -269,7 +308,9 @@ impl Documents {
             Some(&column) => column,
             None if *value == Value::Null => return Home::None,
             None => match Values::type_of(value) {
-                Some(column_type) if !is_ours(name) && self.columns.len() < self.columns_max => {
+                Some(column_type)
+                    if !self.is_ours(name) && self.columns.len() < self.columns_max =>
+                {
                     self.add(Column::new(name, column_type))
                 }
                 _ => return Home::Rest,
@@ -290,7 +331,7 @@ impl Documents {
             self.columns[0].begin();
         }
         let time = std::mem::replace(&mut self.time, Vec::with_capacity(rows));
-        self.rest_bytes = 0;
+        (self.rest_bytes, self.begun) = (0, 0);
         let mut columns = vec![Column::new(TIME, ColumnType::Time)];
         let mut arrays: Vec<ArrayRef> = vec![Arc::new(
             TimestampMicrosecondArray::from(time).with_timezone("UTC"),
@@ -312,7 +353,6 @@ impl Documents {
     }
 }
 
-/// Names that a document's own fields cannot have as columns.
 fn is_ours(name: &str) -> bool {
     name.is_empty()
         || name == TIME
@@ -423,6 +463,10 @@ fn find_time(row: &Row, id: Option<Id>, options: &ParseOptions) -> EventTime {
             source: Some("received"),
         },
     }
+}
+
+fn two_fields(name: &str) -> String {
+    format!("two fields have the dotted name {name:?}, written with dots and as nested objects")
 }
 
 fn to_bson(value: &Value, row: &Row) -> Bson {

@@ -21,6 +21,7 @@ mod json;
 mod lines;
 mod open;
 mod parser;
+mod select;
 mod stamp;
 
 pub use access::rebuild_request;
@@ -30,4 +31,5 @@ pub use error::{Error, Result};
 pub use explain::{BadLine, Explanation, FieldExplained, excerpt, explain};
 pub use format::Format;
 pub use open::{Compression, decompress, open};
-pub use parser::{BLOCK_BYTES_MAX, COLUMNS_MAX, MAX_FUTURE_US, ParseOptions, Parsed, Parser};
+pub use parser::{BLOCK_BYTES_MAX, MAX_FUTURE_US, ParseOptions, Parsed, Parser};
+pub use select::Selection;

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use arrow::array::RecordBatch;
 use storage::{Column, Quarantined, StreamKind};
 
-use crate::access::columns::{Columns, Text};
+use crate::access::columns::{Columns, Text, TextColumn};
 use crate::access::{self, Accept};
 use crate::blocks::Block;
 use crate::detect::{SAMPLE_LINES, detect};
@@ -21,10 +21,9 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::json::Documents;
 use crate::lines::Lines;
+use crate::select::{self, Selection};
 use crate::stamp::{self, AccessStamps};
 
-/// The most columns a stream of documents gets by default; further fields stay in `_rest`.
-pub const COLUMNS_MAX: usize = 1000;
 /// How long after its receipt an event may be stamped, in microseconds: ten minutes.
 pub const MAX_FUTURE_US: i64 = 600_000_000;
 /// The largest block that is taken at once. Text columns address 2^31 bytes, and what a block says
@@ -57,6 +56,8 @@ pub struct ParseOptions {
     pub first_byte: u64,
     /// The most columns of documents.
     pub columns_max: usize,
+    /// What is stored of each event.
+    pub selection: Selection,
 }
 
 impl Default for ParseOptions {
@@ -72,7 +73,8 @@ impl Default for ParseOptions {
             schema: Vec::new(),
             first_line: 1,
             first_byte: 0,
-            columns_max: COLUMNS_MAX,
+            columns_max: storage::COLUMNS_MAX,
+            selection: Selection::default(),
         }
     }
 }
@@ -202,6 +204,8 @@ pub struct Parser {
     byte: u64,
     index: u64,
     stopped_at: Option<u64>,
+    /// The lines of the batch as they came, when they are wanted.
+    raw_lines: TextColumn,
     /// Where reading stopped in the first bad line, byte from 0: what `explain` points at.
     first_bad_at: Option<usize>,
 }
@@ -222,6 +226,7 @@ impl Parser {
             format,
             engine,
             stopped_at: None,
+            raw_lines: TextColumn::new(),
             first_bad_at: None,
             options,
         }
@@ -279,6 +284,9 @@ impl Parser {
         let mut lines = Lines::new(block);
         if self.stopped_at.is_none() {
             self.decide(block);
+            if let Engine::Documents(documents) = &mut self.engine {
+                documents.expect_lines(1 + memchr::memchr_iter(b'\n', block).count());
+            }
             // One check for the whole block; only where it fails each line is checked for itself.
             let text = simdutf8::basic::from_utf8(block).ok();
             for (begin, line) in lines.by_ref() {
@@ -292,7 +300,12 @@ impl Parser {
                     None => std::str::from_utf8(line).map_or(Text::Bytes(line), Text::Valid),
                 };
                 match self.engine.take(source, &self.options, self.latest_us) {
-                    Ok(()) => rows += 1,
+                    Ok(()) => {
+                        rows += 1;
+                        if self.options.selection.raw_line {
+                            self.raw_lines.value(&source.text());
+                        }
+                    }
                     Err(bad) => {
                         self.first_bad_at.get_or_insert(bad.at);
                         quarantine.push(Quarantined {
@@ -398,10 +411,19 @@ impl Parser {
         self.line += lines;
         self.index += lines;
         self.byte += bytes;
+        let selection = &self.options.selection;
+        let mut events = self.engine.finish()?;
+        if matches!(self.engine, Engine::Access { .. }) {
+            selection.check_access()?;
+            events = selection.of_access(events)?;
+        }
+        if selection.raw_line && events.num_rows() > 0 {
+            events = select::with_lines(&events, self.raw_lines.finish())?;
+        }
         Ok(Parsed {
             kind: self.format.kind(),
             format: self.format,
-            events: self.engine.finish()?,
+            events,
             quarantine,
             lines,
             empty,

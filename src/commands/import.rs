@@ -61,6 +61,7 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
         received_us: SystemClock.now_us(),
         max_future_us: context.config.ingest.max_future.micros(),
         columns_max: context.config.ingest.columns_max,
+        selection: context.config.selection(stream.as_str()),
         ..ParseOptions::default()
     };
     let concern = concern(context, args, &stream)?;

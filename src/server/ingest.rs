@@ -208,7 +208,7 @@ fn take(
     let lines = decode(body, encoding, limit)?;
     let snapshot = app.store.snapshot();
     if let Some(meta) = snapshot.streams().get(&asked.stream) {
-        asked.options.schema.clone_from(&meta.columns);
+        asked.options.schema = meta.schema();
     }
     let received_us = asked.options.received_us;
     let parsed = Parser::new(asked.options)
@@ -351,6 +351,7 @@ fn ask(
         received_us: SystemClock.now_us(),
         max_future_us: app.config.ingest.max_future.micros(),
         columns_max: app.config.ingest.columns_max,
+        selection: app.config.selection(stream.as_str()),
         first_line: number("line")?.unwrap_or(1),
         ..ParseOptions::default()
     };

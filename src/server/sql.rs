@@ -72,13 +72,14 @@ pub(super) async fn start(
     sql: &str,
     params: Option<serde_json::Value>,
 ) -> query::Result<Answer> {
-    let system = Arc::new(StoreInfo::of_store(
-        &app.store,
-        app.scrub_error.lock().clone(),
-    ));
     app.engine
-        .sql(app.store.snapshot(), system, sql, params)
+        .sql(app.store.snapshot(), Arc::new(info(app)), sql, params)
         .await
+}
+
+/// What system tables tell of the store as it is now.
+pub(super) fn info(app: &App) -> StoreInfo {
+    StoreInfo::of_store(&app.store, app.scrub_error.lock().clone())
 }
 
 fn read(body: &[u8]) -> Result<Asked, String> {

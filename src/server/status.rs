@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use query::output::Output;
 use serde_json::json;
-use storage::StreamKind;
+use storage::{Name, StreamKind};
 
 use super::{App, answer, sql};
 
@@ -53,6 +53,23 @@ pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
         })
         .collect();
     answer::json(StatusCode::OK, &streams)
+}
+
+/// The fields of a stream.
+pub(super) async fn schema(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
+    let name = match Name::new(&name) {
+        Ok(name) => name,
+        Err(error) => return answer::bad_request(error),
+    };
+    let system = Arc::new(sql::info(&app));
+    match query::schema(&app.engine, app.store.snapshot(), system, &name).await {
+        Ok(Some(found)) => answer::json(StatusCode::OK, &found),
+        Ok(None) => {
+            let message = format!("there is no stream {name}");
+            answer::error(StatusCode::NOT_FOUND, "no_stream", &message, None)
+        }
+        Err(error) => answer::of_query(&error),
+    }
 }
 
 /// The rows of a query of ours as a JSON array.

@@ -23,6 +23,7 @@ mod error;
 mod file;
 #[cfg(test)]
 mod fixtures;
+mod gather;
 mod identity;
 mod journal;
 mod manifest;
@@ -65,7 +66,7 @@ pub use manifest::{
 pub use memtable::Chunk;
 pub use model::{
     Ack, Batch, Column, ColumnType, ID, Identity, Name, QUARANTINE, Quarantined, REST, SEQ,
-    StreamKind, TIME, WriteConcern, access_fields, arrow_schema,
+    StreamKind, TIME, TIME_SOURCE, WriteConcern, access_fields, arrow_schema, fits_float,
 };
 pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use reader::Reader;
@@ -77,6 +78,6 @@ pub use rolling::{
 pub use settled::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;
 pub use store::{
-    Arrived, CompactReport, Config, Counters, Options, PartitionReport, PartsReport, Rebuilt,
-    SealReport, Status, Store, StreamConfig,
+    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Options, PartitionReport, PartsReport,
+    Rebuilt, SealReport, Status, Store, StreamConfig,
 };

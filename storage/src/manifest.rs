@@ -112,6 +112,14 @@ impl StreamMeta {
         }
     }
 
+    /// The columns as a parser is to know them. Only those of documents become wider.
+    pub fn schema(&self) -> Vec<Column> {
+        let fixed = self.kind != StreamKind::Documents;
+        let mut columns = self.columns.clone();
+        columns.iter_mut().for_each(|c| c.wide |= fixed);
+        columns
+    }
+
     /// The type of a column.
     pub fn column_type(&self, name: &str) -> Option<ColumnType> {
         self.columns

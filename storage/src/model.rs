@@ -19,6 +19,8 @@ pub const SEQ: &str = "_seq";
 pub const ID: &str = "_id";
 /// The BSON document of values that have no column of their type.
 pub const REST: &str = "_rest";
+/// The column that says where an event's time comes from when no field of its document gave it.
+pub const TIME_SOURCE: &str = "time_source";
 /// The internal stream that keeps what could not be parsed.
 pub const QUARANTINE: &str = "_quarantine";
 
@@ -161,6 +163,14 @@ pub struct Column {
     /// Its type.
     #[serde(rename = "type")]
     pub column_type: ColumnType,
+    /// An integer column keeps its type when a float comes: it holds an integer of which a float
+    /// would lose digits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wide: bool,
+    /// When the batch came that brought it, microseconds since 1970; `None` when the stream had it
+    /// from its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_us: Option<i64>,
 }
 
 impl Column {
@@ -169,8 +179,15 @@ impl Column {
         Self {
             name: name.into(),
             column_type,
+            wide: false,
+            first_us: None,
         }
     }
+}
+
+/// Whether a float holds an integer exactly, and every one nearer to 0.
+pub fn fits_float(integer: i64) -> bool {
+    integer.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS
 }
 
 /// The columns of an access log in the order of `SELECT *`, without `_id`.

@@ -18,11 +18,11 @@ pub use read::read_part;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, TimestampMicrosecondArray, new_null_array};
-use arrow::compute::{cast, interleave};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::{RecordBatch, TimestampMicrosecondArray};
+use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
+use crate::gather::Columns;
 use crate::manifest::{PartitionWidth, StreamMeta};
 use crate::memtable::{Chunk, column};
 use crate::model::{Column, ColumnType, SEQ, TIME, arrow_schema};
@@ -95,47 +95,18 @@ fn build_one(
         .iter()
         .map(|(c, r)| (position[c], *r as usize))
         .collect();
-    // A column that no row of this part has is left out: readers put null in its place.
-    let mut fields = Vec::new();
-    let mut sources: Vec<Vec<ArrayRef>> = Vec::new();
-    for field in schema.fields() {
-        let arrays: Vec<Option<&ArrayRef>> = used
-            .iter()
-            .map(|c| chunks[*c as usize].events.column_by_name(field.name()))
-            .collect();
-        if arrays
-            .iter()
-            .all(|a| a.is_none_or(|a| a.null_count() == a.len()))
-            && field.is_nullable()
-        {
-            continue;
-        }
-        let mut source = Vec::with_capacity(arrays.len());
-        for (array, c) in arrays.into_iter().zip(&used) {
-            source.push(match array {
-                None => new_null_array(field.data_type(), chunks[*c as usize].events.num_rows()),
-                Some(array) if array.data_type() == field.data_type() => Arc::clone(array),
-                Some(array) => cast(array, field.data_type())?,
-            });
-        }
-        fields.push(Arc::clone(field));
-        sources.push(source);
-    }
-    let schema: SchemaRef = Arc::new(Schema::new(fields));
+    let batches: Vec<&RecordBatch> = used.iter().map(|c| &chunks[*c as usize].events).collect();
+    // A column that no chunk of this part has is left out: readers put null in its place.
+    let columns = Columns::of(schema, &batches)?;
     let parquet = |source| Error::Parquet {
         path: partition_folder(meta.partition, partition_us).into(),
         source,
     };
     let mut bytes = Vec::new();
-    let mut writer =
-        PartWriter::new(&mut bytes, Arc::clone(&schema), &meta.order_by).map_err(parquet)?;
+    let schema = Arc::clone(columns.schema());
+    let mut writer = PartWriter::new(&mut bytes, schema, &meta.order_by).map_err(parquet)?;
     for places in places.chunks(WRITE_ROWS) {
-        let mut columns = Vec::with_capacity(sources.len());
-        for source in &sources {
-            let arrays: Vec<&dyn Array> = source.iter().map(|a| &**a).collect();
-            columns.push(interleave(&arrays, places)?);
-        }
-        let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+        let batch = columns.rows(places)?;
         writer.write(&batch).map_err(parquet)?;
     }
     let bounds = writer.close().map_err(parquet)?;

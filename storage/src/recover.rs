@@ -10,7 +10,7 @@ use crate::identity::Identities;
 use crate::journal::{self, Replay};
 use crate::manifest::{Manifest, StreamMeta};
 use crate::memtable::{Gathered, Memtable};
-use crate::model::{Ack, Name, QUARANTINE};
+use crate::model::{Ack, Name, QUARANTINE, StreamKind};
 use crate::record::{Record, Shapes};
 use crate::seeded::{self, Bug};
 use crate::shape;
@@ -106,9 +106,13 @@ pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> R
     } = into;
     let (event_seqs, quarantine_seqs) = record.sequence(first_seq);
     let items = record.items();
-    if !gathered.has_like(&record.stream, &record.events)
+    // What has no event shapes no stream.
+    if record.events.num_rows() > 0
         && let Some(meta) = streams.get_mut(&record.stream)
-        && shape::reconcile(meta, &record.events)?.is_some()
+        // What integers a record of documents holds may decide what becomes of their column.
+        && (meta.kind == StreamKind::Documents
+            || !gathered.has_like(&record.stream, &record.events))
+        && shape::reconcile(meta, record, usize::MAX)?.is_some()
     {
         return Err(Error::invalid(format!(
             "stream {}: a journaled column changed its type",

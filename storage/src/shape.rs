@@ -1,6 +1,16 @@
-//! How a stream's columns grow: new ones are added as they appear, in journal order; a value whose
-//! type is not its column's moves to the overflow column `_rest`, with its own type.
+//! How a stream's columns grow, in journal order. A field that was never seen becomes a column; a
+//! column of integers becomes one of floats when a float comes; a value that its column cannot hold
+//! moves to the overflow column `_rest`, with its own type.
+//!
+//! # Invariants
+//! * A column's type changes once at most, from integers to floats, and never when an integer was
+//!   journaled in it that a float would not hold exactly ([`Column::wide`]). So what was written as
+//!   integers reads as floats without losing anything, in memory, in parts and when parts are merged.
+//! * A stream has no more columns than it may, whoever parsed its batches, and with what schema.
+//! * The columns follow from the records of the journal and their order, live as in recovery.
+//!   A record that was reconciled needs no more of it, whatever the stream has become since.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
@@ -8,77 +18,185 @@ use arrow::datatypes::{
     DataType, Field, Float64Type, Int16Type, Int64Type, Schema, TimestampMicrosecondType,
     UInt64Type,
 };
-use bson::{Bson, Document};
+use bson::{Bson, Decimal128, Document};
+use chrono::{DateTime, SecondsFormat};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::StreamMeta;
-use crate::model::{Column, ColumnType, REST};
+use crate::model::{
+    Column, ColumnType, ID, REST, StreamKind, TIME, TIME_SOURCE, arrow_schema, fits_float,
+};
+use crate::record::Record;
 
-/// Adds the columns of `events` to the stream and returns `events` with every column of the type
-/// that the stream gives it; `None` when nothing had to be changed.
+/// The offsets of a column of bytes end here.
+const REST_BYTES_MAX: usize = i32::MAX as usize;
+
+/// Which rows of a batch's column the stream's column cannot hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Misfits {
+    None,
+    /// Integers of which a float would lose digits.
+    Wide,
+    All,
+}
+
+/// Fits the stream's columns to a record, of which there may be `columns_max`, and returns its events
+/// with every value where it belongs; `None` when nothing had to be moved.
 pub(crate) fn reconcile(
     meta: &mut StreamMeta,
-    events: &RecordBatch,
+    record: &Record,
+    columns_max: usize,
 ) -> Result<Option<RecordBatch>> {
-    let schema = events.schema();
+    let events = &record.events;
     let mut misfits = Vec::new();
-    for (i, field) in schema.fields().iter().enumerate() {
+    let mut at = 0;
+    for (i, field) in events.schema_ref().fields().iter().enumerate() {
         let found = ColumnType::of(field.data_type()).expect("BUG: batches are validated");
-        match meta.column_type(field.name()) {
-            Some(known) if known == found => {}
-            Some(_) => misfits.push(i),
-            None => meta.columns.push(Column::new(field.name(), found)),
+        let array = events.column(i);
+        let known = find(&meta.columns, field.name(), at);
+        let misfit = match known {
+            Some(known) => {
+                at = known + 1;
+                let widens = meta.kind == StreamKind::Documents;
+                settle(&mut meta.columns[known], found, array, widens)
+            }
+            None if is_own(field.name()) || counted(&meta.columns) < columns_max => {
+                let mut column = Column::new(field.name(), found);
+                column.first_us = Some(record.received_us);
+                column.wide = found == ColumnType::Int64 && has_wide(array);
+                meta.columns.push(column);
+                Misfits::None
+            }
+            None => Misfits::All,
+        };
+        if misfit != Misfits::None {
+            misfits.push((i, misfit));
         }
     }
     if misfits.is_empty() {
         return Ok(None);
     }
-    let rows = events.num_rows();
-    let mut rest: Vec<Option<Document>> = match events
-        .column_by_name(REST)
-        .and_then(|a| a.as_binary_opt::<i32>())
-    {
-        Some(known) => known
-            .iter()
-            .map(|doc| doc.and_then(|d| Document::from_reader(d).ok()))
-            .collect(),
-        None => vec![None; rows],
-    };
-    for i in &misfits {
+    if find(&meta.columns, REST, 0).is_none() {
+        let mut column = Column::new(REST, ColumnType::Binary);
+        column.first_us = Some(record.received_us);
+        meta.columns.push(column);
+    }
+    move_to_rest(events, &misfits).map(Some)
+}
+
+/// Where a column is: batches have theirs in the stream's order, so the one after the last found is
+/// looked at first.
+fn find(columns: &[Column], name: &str, from: usize) -> Option<usize> {
+    let from = from.min(columns.len());
+    let is = |column: &Column| &*column.name == name;
+    let after = columns[from..].iter().position(is).map(|i| from + i);
+    after.or_else(|| columns[..from].iter().position(is))
+}
+
+/// Columns that every stream may have.
+fn is_own(name: &str) -> bool {
+    [TIME, ID, TIME_SOURCE, REST].contains(&name)
+}
+
+fn counted(columns: &[Column]) -> usize {
+    columns.iter().filter(|c| !is_own(&c.name)).count()
+}
+
+/// Decides what the values of a batch make of their column, and which of them it cannot hold.
+fn settle(column: &mut Column, found: ColumnType, array: &ArrayRef, widens: bool) -> Misfits {
+    use ColumnType::{Float64, Int64};
+    match (column.column_type, found) {
+        (Int64, Int64) => {
+            column.wide |= widens && !column.wide && has_wide(array);
+            Misfits::None
+        }
+        (known, found) if known == found => Misfits::None,
+        (Int64, Float64) if widens && !column.wide => {
+            column.column_type = Float64;
+            Misfits::None
+        }
+        (Float64, Int64) if has_wide(array) => Misfits::Wide,
+        (Float64, Int64) => Misfits::None,
+        _ => Misfits::All,
+    }
+}
+
+fn has_wide(integers: &ArrayRef) -> bool {
+    let mut values = integers.as_primitive::<Int64Type>().iter().flatten();
+    values.any(|v| !fits_float(v))
+}
+
+/// The events with the misfits in `_rest`.
+fn move_to_rest(events: &RecordBatch, misfits: &[(usize, Misfits)]) -> Result<RecordBatch> {
+    let (schema, rows) = (events.schema(), events.num_rows());
+    let mut rest = documents_of(events);
+    for (i, misfit) in misfits {
         let (field, array) = (schema.field(*i), events.column(*i));
-        for (row, doc) in rest.iter_mut().enumerate() {
-            if array.is_valid(row) {
-                doc.get_or_insert_with(Document::new)
-                    .insert(field.name().clone(), value(array, row));
+        for (row, document) in rest.iter_mut().enumerate() {
+            if array.is_valid(row) && (*misfit == Misfits::All || is_wide(array, row)) {
+                let document = document.get_or_insert_with(Document::new);
+                document.insert(field.name().clone(), value(array, row));
             }
         }
     }
+    let whole: BTreeSet<usize> = misfits
+        .iter()
+        .filter(|(_, misfit)| *misfit == Misfits::All)
+        .map(|(i, _)| *i)
+        .collect();
     let mut fields: Vec<Arc<Field>> = Vec::new();
     let mut columns: Vec<ArrayRef> = Vec::new();
     for (i, field) in schema.fields().iter().enumerate() {
-        if !misfits.contains(&i) && field.name() != REST {
-            fields.push(Arc::clone(field));
-            columns.push(Arc::clone(events.column(i)));
+        if whole.contains(&i) || field.name() == REST {
+            continue;
         }
+        let array = events.column(i);
+        fields.push(Arc::clone(field));
+        columns.push(if misfits.contains(&(i, Misfits::Wide)) {
+            let integers = array.as_primitive::<Int64Type>();
+            Arc::new(integers.unary_opt::<_, Int64Type>(|v| fits_float(v).then_some(v)))
+        } else {
+            Arc::clone(array)
+        });
     }
-    let encoded: Vec<Option<Vec<u8>>> = rest
-        .iter()
-        .map(|doc| {
-            doc.as_ref()
-                .map(|d| d.to_vec().expect("BUG: plain values are valid BSON"))
-        })
-        .collect();
-    fields.push(Arc::new(Field::new(REST, DataType::Binary, true)));
-    columns.push(Arc::new(BinaryArray::from_iter(encoded)));
-    if meta.column_type(REST).is_none() {
-        meta.columns.push(Column::new(REST, ColumnType::Binary));
-    }
+    let field = arrow_schema(&[Column::new(REST, ColumnType::Binary)]);
+    fields.push(Arc::clone(&field.fields()[0]));
+    columns.push(Arc::new(encoded(&rest)?));
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(Some(RecordBatch::try_new_with_options(
+    Ok(RecordBatch::try_new_with_options(
         Arc::new(Schema::new(fields)),
         columns,
         &options,
-    )?))
+    )?)
+}
+
+/// What is in `_rest` already.
+fn documents_of(events: &RecordBatch) -> Vec<Option<Document>> {
+    let known = events.column_by_name(REST);
+    match known.and_then(|a| a.as_binary_opt::<i32>()) {
+        Some(known) => known
+            .iter()
+            .map(|document| document.and_then(|d| Document::from_reader(d).ok()))
+            .collect(),
+        None => vec![None; events.num_rows()],
+    }
+}
+
+fn encoded(rest: &[Option<Document>]) -> Result<BinaryArray> {
+    let encode = |document: &Document| document.to_vec().expect("BUG: plain values are BSON");
+    let encoded: Vec<Option<Vec<u8>>> = rest.iter().map(|d| d.as_ref().map(encode)).collect();
+    let bytes: usize = encoded.iter().flatten().map(Vec::len).sum();
+    if bytes > REST_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "the values without a column take {bytes} bytes; send fewer events in one batch"
+        )));
+    }
+    Ok(BinaryArray::from_iter(encoded))
+}
+
+fn is_wide(array: &ArrayRef, row: usize) -> bool {
+    *array.data_type() == DataType::Int64
+        && !fits_float(array.as_primitive::<Int64Type>().value(row))
 }
 
 fn value(array: &ArrayRef, row: usize) -> Bson {
@@ -92,12 +210,30 @@ fn value(array: &ArrayRef, row: usize) -> Bson {
             subtype: bson::spec::BinarySubtype::Generic,
             bytes: array.as_binary::<i32>().value(row).to_vec(),
         }),
-        ColumnType::Time => {
-            let us = array.as_primitive::<TimestampMicrosecondType>().value(row);
-            bson::DateTime::from_millis(us.div_euclid(1000)).into()
-        }
-        ColumnType::Uint64 => i64::try_from(array.as_primitive::<UInt64Type>().value(row))
-            .unwrap_or(i64::MAX)
-            .into(),
+        ColumnType::Time => instant(array.as_primitive::<TimestampMicrosecondType>().value(row)),
+        ColumnType::Uint64 => unsigned(array.as_primitive::<UInt64Type>().value(row)),
     }
 }
+
+/// A date where it is one of whole milliseconds, which is all that BSON's have; else its text, and
+/// where no calendar reaches its microseconds.
+fn instant(us: i64) -> Bson {
+    if us.rem_euclid(1000) == 0 {
+        return bson::DateTime::from_millis(us.div_euclid(1000)).into();
+    }
+    match DateTime::from_timestamp_micros(us) {
+        Some(time) => time.to_rfc3339_opts(SecondsFormat::Micros, true).into(),
+        None => us.into(),
+    }
+}
+
+fn unsigned(number: u64) -> Bson {
+    let digits = || number.to_string().parse::<Decimal128>();
+    match i64::try_from(number) {
+        Ok(number) => number.into(),
+        Err(_) => digits().expect("BUG: 20 digits are a decimal").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ mod tend;
 mod written;
 
 pub use compact::{CompactReport, PartsReport};
-pub use config::{Config, Options, StreamConfig};
+pub use config::{COLUMNS_MAX, Config, Options, StreamConfig};
 pub use drop::PartitionReport;
 pub(crate) use lock::take_lock;
 pub use rebuild::Rebuilt;

@@ -42,6 +42,7 @@ mod quarantine;
 mod reader;
 mod repair;
 mod rollup;
+mod shapes;
 mod stop;
 mod strace;
 mod support;

@@ -10,6 +10,7 @@ use arrow::array::{
 use arrow::compute::{self, cast, kernels::cmp};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use arrow::error::ArrowError;
+use storage::fits_float;
 
 use super::{Condition, Expression, Literal, Operator};
 use crate::error::Result;
@@ -118,7 +119,7 @@ fn compare(value: &ArrayRef, operator: Operator, literal: &Literal) -> Result<Bo
         Literal::Text(text) => apply(operator, &as_text(value)?, &StringArray::new_scalar(text)),
         Literal::Integer(integer) => match as_number(value)?.as_primitive_opt::<Int64Type>() {
             Some(integers) => apply(operator, integers, &Int64Array::new_scalar(*integer)),
-            None => compare_double(value, operator, *integer as f64),
+            None => compare_floats(value, operator, *integer),
         },
         Literal::Decimal(bits) => compare_double(value, operator, f64::from_bits(*bits)),
     }
@@ -128,6 +129,19 @@ fn compare_double(value: &ArrayRef, operator: Operator, double: f64) -> Result<B
     let doubles = cast(&as_number(value)?, &DataType::Float64)?;
     let doubles = doubles.as_primitive::<Float64Type>();
     apply(operator, doubles, &Float64Array::new_scalar(double))
+}
+
+/// Floats with an integer, which no float may equal.
+fn compare_floats(value: &ArrayRef, operator: Operator, integer: i64) -> Result<BooleanArray> {
+    if fits_float(integer) {
+        return compare_double(value, operator, integer as f64);
+    }
+    // Beyond 2^53 every float is whole; what a fraction loses here is on this side of it.
+    let sign = |float: f64| (float as i128).cmp(&i128::from(integer)) as i64;
+    let floats = as_number(value)?;
+    let floats = floats.as_primitive::<Float64Type>().iter();
+    let signs: Int64Array = floats.map(|float| float.map(sign)).collect();
+    apply(operator, &signs, &Int64Array::new_scalar(0))
 }
 
 /// A column as 64-bit integers, or as doubles where it is no integers'.

@@ -4,6 +4,7 @@ use arrow::array::{Array, AsArray, Float64Array, Int64Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 
+use super::whole;
 use crate::column::{NO_BUCKET, OVERFLOWS};
 use crate::definition::Number;
 use crate::error::Result;
@@ -99,6 +100,9 @@ impl Numbers {
         for value in array {
             match value {
                 None => self.push(None),
+                Some(v) if let Some(integer) = whole(v) => {
+                    self.push(Some(i128::from(integer) * unit))
+                }
                 // Half to even, so that the same decimal always becomes the same integer.
                 Some(v) if v.abs() <= NUMBER_MAX => {
                     self.push(Some((v * unit as f64).round_ties_even() as i128))

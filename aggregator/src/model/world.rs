@@ -122,6 +122,7 @@ impl World {
                 sync_interval_ms: 3_600_000,
                 tends: false,
                 streams: streams.into_iter().collect(),
+                ..Config::default()
             },
             on_poison: None,
         }

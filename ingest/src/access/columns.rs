@@ -1,5 +1,6 @@
 //! The Arrow columns of access-log lines, in the order of [`storage::access_fields`].
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -26,6 +27,14 @@ impl<'a> Text<'a> {
         match self {
             Self::Valid(text) => text.as_bytes(),
             Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// The whole of it.
+    pub(crate) fn text(self) -> Cow<'a, str> {
+        match self {
+            Self::Valid(text) => text.into(),
+            Self::Bytes(bytes) => String::from_utf8_lossy(bytes),
         }
     }
 }

@@ -7,12 +7,9 @@ use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Float64Builder, Int16Builder, Int64Builder,
     StringBuilder, UInt64Builder,
 };
-use storage::{Column, ColumnType};
+use storage::{Column, ColumnType, fits_float};
 
 use super::flat::{Row, Value};
-
-/// Integers up to 2^53 have a float of their own; beyond it a float column would lose digits.
-const EXACT_IN_FLOAT: u64 = 1 << 53;
 
 #[derive(Debug)]
 enum Builder {
@@ -85,6 +82,11 @@ impl Values {
         })
     }
 
+    /// Whether the batch has a value so far.
+    pub(super) fn has_begun(&self) -> bool {
+        self.builder.is_some()
+    }
+
     /// The column takes the value without losing anything of it.
     pub(super) fn fits(&self, value: &Value) -> bool {
         match (self.column.column_type, value) {
@@ -94,13 +96,21 @@ impl Values {
             | (ColumnType::Text, Value::Text(_)) => true,
             (ColumnType::Int16, Value::Int(number)) => i16::try_from(*number).is_ok(),
             (ColumnType::Uint64, Value::Int(number)) => *number >= 0,
-            (ColumnType::Float64, Value::Int(number)) => number.unsigned_abs() <= EXACT_IN_FLOAT,
+            (ColumnType::Float64, Value::Int(number)) => fits_float(*number),
+            (ColumnType::Int64, Value::Float(_)) => !self.column.wide,
             _ => false,
         }
     }
 
     /// Puts a value that fits into a row; the rows since the last value have none.
     pub(super) fn put(&mut self, row_index: usize, value: &Value, row: &Row) {
+        if self.column.column_type == ColumnType::Int64 {
+            match value {
+                Value::Int(number) => self.column.wide |= !fits_float(*number),
+                Value::Float(_) => self.widen(),
+                _ => {}
+            }
+        }
         let missing = row_index - self.rows;
         let Some(builder) = self.builder_after(missing) else {
             return;
@@ -118,6 +128,17 @@ impl Values {
             (builder, _) => each!(builder, b => b.append_null()),
         }
         self.rows = row_index + 1;
+    }
+
+    /// Makes a column of integers one of floats, which hold all that is in it.
+    fn widen(&mut self) {
+        self.column.column_type = ColumnType::Float64;
+        if let Some(Builder::Int64(integers)) = &mut self.builder {
+            let integers = integers.finish();
+            let mut floats = Float64Builder::with_capacity(integers.len());
+            floats.extend(integers.iter().map(|v| v.map(|v| v as f64)));
+            self.builder = Some(Builder::Float64(floats));
+        }
     }
 
     /// Puts text or bytes of our own making into a row.

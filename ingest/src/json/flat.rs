@@ -1,20 +1,32 @@
 //! One JSON object as a flat list of dotted names and values.
 //!
+//! Numbers are read exactly: where the JSON parser would lose a digit, a second pass over the line
+//! puts the number in its place.
+//!
 //! The list and its texts are kept in two buffers that serve line after line, so that a line of
 //! scalars allocates nothing. Only values that go into `_rest` anyway (arrays, empty objects,
 //! integers beyond 64 bits) are built as BSON here.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use bson::{Bson, Decimal128, Document};
+use bson::{Bson, Document};
 use serde::de::{DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
 
+use super::numbers;
 use crate::parser::Bad;
 
 /// The longest dotted name, in bytes. Without a limit one line of many nested fields under a long
 /// name would grow with the square of its length.
 pub(super) const NAME_BYTES_MAX: usize = 1024;
+
+/// How deep objects and arrays may lie in one another, as in MongoDB. The line's own object is the
+/// first level.
+const DEPTH_MAX: usize = 100;
+/// The most bytes that the dotted names and the texts of one line may take: four times the longest
+/// line. Many short fields under a long name take a multiple of what stands in the line.
+const TEXT_BYTES_MAX: usize = 64 << 20;
 
 /// A value of one field.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +46,8 @@ pub(super) enum Value {
 pub(super) struct Field {
     pub(super) name: Range<usize>,
     pub(super) value: Value,
+    /// Tells where in its name objects begin: `{"a.b":1}` and `{"a":{"b":1}}` are two fields.
+    pub(super) path: u64,
 }
 
 /// The fields of one object, in its order; a name may occur more than once.
@@ -43,23 +57,27 @@ pub(super) struct Row {
     pub(super) fields: Vec<Field>,
     /// The dotted name of the object or field that is being read.
     path: String,
+    /// See [`Field::path`].
+    cuts: u64,
+    depth: usize,
     /// How many numbers were read.
     numbers: usize,
-    /// A float was read that may stand for an integer of more than 64 bits.
-    wide: bool,
-    /// Such integers, by the rank of the number in the line; only filled on a second pass.
-    wide_integers: Vec<(usize, Bson)>,
-    problem: Option<(&'static str, &'static str)>,
+    /// One of them was a float: its last digit may differ, or it stands for a larger integer.
+    floats: bool,
+    /// Numbers that the parser does not read exactly, by their rank in the line; only filled on a
+    /// second pass.
+    exact: Vec<(usize, Value)>,
+    problem: Option<(&'static str, Cow<'static, str>)>,
 }
 
 impl Row {
     /// Reads a line.
     pub(super) fn read(&mut self, line: &str) -> Result<(), Bad> {
-        self.wide_integers.clear();
+        self.exact.clear();
         self.read_once(line)?;
-        if self.wide {
-            self.wide_integers = find_wide_integers(line);
-            if !self.wide_integers.is_empty() {
+        if self.floats {
+            self.exact = numbers::find_inexact(line);
+            if !self.exact.is_empty() {
                 self.read_once(line)?;
             }
         }
@@ -70,8 +88,8 @@ impl Row {
         self.text.clear();
         self.fields.clear();
         self.path.clear();
-        self.numbers = 0;
-        self.wide = false;
+        (self.cuts, self.depth, self.numbers) = (0, 0, 0);
+        self.floats = false;
         self.problem = None;
         let mut deserializer = serde_json::Deserializer::from_str(line);
         let result = deserializer.deserialize_any(ObjectVisitor {
@@ -83,20 +101,20 @@ impl Row {
             .map_err(|e| self.explain(line, &e))
     }
 
-    fn explain(&self, line: &str, error: &serde_json::Error) -> Bad {
+    fn explain(&mut self, line: &str, error: &serde_json::Error) -> Bad {
         let at = error.column().saturating_sub(1).min(line.len());
-        if let Some((reason, message)) = self.problem {
+        if self.depth > DEPTH_MAX {
+            let depth = numbers::depth(line);
+            let message = format!("nested {depth} levels deep; at most {DEPTH_MAX} are taken");
+            return Bad::because("too_deep", at, message);
+        }
+        if let Some((reason, message)) = self.problem.take() {
             return Bad::because(reason, at, message);
         }
         let message = error.to_string();
         // The place is said once, as the column.
         let message = message.split(" at line ").next().unwrap_or_default();
-        let reason = if message.starts_with("recursion limit") {
-            "too_deep"
-        } else {
-            "bad_json"
-        };
-        Bad::because(reason, at, format!("not JSON: {message}"))
+        Bad::because("bad_json", at, format!("not JSON: {message}"))
     }
 
     /// The text at a place.
@@ -104,11 +122,19 @@ impl Row {
         &self.text[place.clone()]
     }
 
+    /// The last field before this one that has its name.
+    pub(super) fn earlier(&self, rank: usize) -> Option<usize> {
+        let name = self.str(&self.fields[rank].name);
+        let same = |field: &Field| self.str(&field.name) == name;
+        self.fields[..rank].iter().rposition(same)
+    }
+
     /// Appends a field of text that was not in the line.
     pub(super) fn push_text(&mut self, name: &str, value: &str) {
         let name = self.store(name);
         let value = Value::Text(self.store(value));
-        self.fields.push(Field { name, value });
+        let path = 0;
+        self.fields.push(Field { name, value, path });
     }
 
     fn store(&mut self, text: &str) -> Range<usize> {
@@ -117,18 +143,38 @@ impl Row {
         begin..self.text.len()
     }
 
-    fn push(&mut self, value: Value) {
+    fn push<E: serde::de::Error>(&mut self, value: Value) -> Result<(), E> {
         let begin = self.text.len();
         self.text.push_str(&self.path);
         self.fields.push(Field {
             name: begin..self.text.len(),
             value,
+            path: self.cuts,
         });
+        if self.text.len() > TEXT_BYTES_MAX {
+            let mib = TEXT_BYTES_MAX >> 20;
+            let message = format!("its dotted names and texts take more than {mib} MiB");
+            return Err(self.problem("too_large", message));
+        }
+        Ok(())
     }
 
-    fn problem<E: serde::de::Error>(&mut self, reason: &'static str, message: &'static str) -> E {
-        self.problem = Some((reason, message));
-        E::custom(message)
+    /// Goes one object or array deeper, never so deep that the stack would end first.
+    fn enter<E: serde::de::Error>(&mut self) -> Result<(), E> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(E::custom("too deep"));
+        }
+        Ok(())
+    }
+
+    fn problem<E: serde::de::Error>(
+        &mut self,
+        reason: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> E {
+        self.problem = Some((reason, message.into()));
+        E::custom(reason)
     }
 
     fn check_key<E: serde::de::Error>(&mut self, key: &str) -> Result<(), E> {
@@ -148,66 +194,17 @@ impl Row {
         self.numbers += 1;
         match i64::try_from(number) {
             Ok(number) => Value::Int(number),
-            Err(_) => Value::Other(wide_integer(&number.to_string())),
+            Err(_) => Value::Other(numbers::wide_integer(&number.to_string())),
         }
     }
 
     fn float(&mut self, number: f64) -> Value {
         let rank = self.numbers;
         self.numbers += 1;
-        // The parser gives integers beyond 64 bits as floats, which would lose digits.
-        if number.abs() >= 9.2e18 {
-            self.wide = true;
-            if let Some((_, integer)) = self.wide_integers.iter().find(|(r, _)| *r == rank) {
-                return Value::Other(integer.clone());
-            }
-        }
-        Value::Float(number)
+        self.floats = true;
+        let exact = self.exact.iter().find(|(r, _)| *r == rank);
+        exact.map_or(Value::Float(number), |(_, value)| value.clone())
     }
-}
-
-/// An integer of more than 64 bits: a decimal of up to 34 digits, else its text.
-fn wide_integer(digits: &str) -> Bson {
-    let significant = digits.trim_start_matches('-').trim_end_matches('0').len();
-    match digits.parse::<Decimal128>() {
-        Ok(decimal) if significant <= 34 => Bson::Decimal128(decimal),
-        _ => Bson::String(digits.to_owned()),
-    }
-}
-
-/// The integers of a line that do not fit 64 bits, by their rank among its numbers.
-fn find_wide_integers(line: &str) -> Vec<(usize, Bson)> {
-    let bytes = line.as_bytes();
-    let (mut at, mut rank, mut found) = (0, 0, Vec::new());
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => {
-                at += 1;
-                while at < bytes.len() && bytes[at] != b'"' {
-                    at += 1 + usize::from(bytes[at] == b'\\');
-                }
-                at += 1;
-            }
-            b'-' | b'0'..=b'9' => {
-                let begin = at;
-                while at < bytes.len()
-                    && matches!(bytes[at], b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
-                {
-                    at += 1;
-                }
-                let number = &line[begin..at];
-                if number.len() >= 19
-                    && !number.contains(['.', 'e', 'E'])
-                    && number.parse::<i64>().is_err()
-                {
-                    found.push((rank, wide_integer(number)));
-                }
-                rank += 1;
-            }
-            _ => at += 1,
-        }
-    }
-    found
 }
 
 /// Reads an object whose name is the row's path; `nested` is false for the line's own object.
@@ -225,7 +222,8 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let row = self.row;
-        let depth = row.path.len();
+        row.enter()?;
+        let (path, cuts) = (row.path.len(), row.cuts);
         let mut fields = 0;
         while map
             .next_key_seed(KeySeed {
@@ -235,11 +233,13 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_> {
             .is_some()
         {
             map.next_value_seed(FieldSeed(&mut *row))?;
-            row.path.truncate(depth);
+            row.path.truncate(path);
+            row.cuts = cuts;
             fields += 1;
         }
+        row.depth -= 1;
         if fields == 0 && self.nested {
-            row.push(Value::Other(Bson::Document(Document::new())));
+            row.push(Value::Other(Bson::Document(Document::new())))?;
         }
         Ok(())
     }
@@ -270,13 +270,19 @@ impl Visitor<'_> for KeySeed<'_> {
         if self.row.path.len() + key.len() + 1 > NAME_BYTES_MAX {
             return Err(self.row.problem(
                 "name_too_long",
-                "a field's dotted name is longer than 1,024 bytes",
+                format!("a field's dotted name is longer than {NAME_BYTES_MAX} bytes"),
             ));
         }
         if self.dot {
             self.row.path.push('.');
         }
-        self.row.path.push_str(key);
+        let row = self.row;
+        let begin = row.path.len() as u64;
+        row.cuts = row
+            .cuts
+            .wrapping_mul(2 * NAME_BYTES_MAX as u64)
+            .wrapping_add(begin);
+        row.path.push_str(key);
         Ok(())
     }
 }
@@ -298,44 +304,37 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        self.0.push(Value::Null);
-        Ok(())
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        self.0.push(Value::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.0.push(Value::Bool(value));
-        Ok(())
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
+        self.0.push(Value::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
         let value = self.0.integer(value);
-        self.0.push(value);
-        Ok(())
+        self.0.push(value)
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
         let value = self.0.unsigned(value);
-        self.0.push(value);
-        Ok(())
+        self.0.push(value)
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
         let value = self.0.float(value);
-        self.0.push(value);
-        Ok(())
+        self.0.push(value)
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<(), E> {
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
         let value = Value::Text(self.0.store(value));
-        self.0.push(value);
-        Ok(())
+        self.0.push(value)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
         let array = BsonSeed(&mut *self.0).visit_seq(seq)?;
-        self.0.push(Value::Other(array));
-        Ok(())
+        self.0.push(Value::Other(array))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
@@ -389,19 +388,23 @@ impl<'de> Visitor<'de> for BsonSeed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Bson, A::Error> {
+        self.0.enter()?;
         let mut items = Vec::new();
         while let Some(item) = seq.next_element_seed(BsonSeed(&mut *self.0))? {
             items.push(item);
         }
+        self.0.depth -= 1;
         Ok(Bson::Array(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Bson, A::Error> {
+        self.0.enter()?;
         let mut document = Document::new();
         while let Some(key) = map.next_key::<String>()? {
             self.0.check_key::<A::Error>(&key)?;
             document.insert(key, map.next_value_seed(BsonSeed(&mut *self.0))?);
         }
+        self.0.depth -= 1;
         Ok(Bson::Document(document))
     }
 }

@@ -100,11 +100,12 @@ fn nested_objects_become_dotted_columns_of_their_types() {
 #[test]
 fn a_value_of_another_type_stays_in_rest_with_its_own() {
     let events = events(
-        "{\"a\":1}\n{\"a\":\"one\"}\n{\"a\":1.5}\n{\"a\":true}\n{\"a\":[1,null,{\"x\":2.5}]}\n{\"a\":2}\n{\"a\":{}}\n{\"a\":{\"b\":1}}\n",
+        "{\"a\":9007199254740993}\n{\"a\":\"one\"}\n{\"a\":1.5}\n{\"a\":true}\n{\"a\":[1,null,{\"x\":2.5}]}\n{\"a\":2}\n{\"a\":{}}\n{\"a\":{\"b\":1}}\n",
     );
     assert_eq!(names(&events), ["time", "a", "a.b", "time_source", "_rest"]);
     let a: Vec<_> = (0..8).map(|row| int(&events, "a", row)).collect();
-    assert_eq!(a, [Some(1), None, None, None, None, Some(2), None, None]);
+    assert_eq!(a[0], Some(9_007_199_254_740_993));
+    assert_eq!(a[1..], [None, None, None, None, Some(2), None, None]);
     assert_eq!(rest(&events, 1), doc! {"a": "one"});
     assert_eq!(rest(&events, 2), doc! {"a": 1.5});
     assert_eq!(rest(&events, 3), doc! {"a": true});
@@ -391,11 +392,20 @@ fn what_is_not_an_object_says_so() {
 fn depth_and_names_have_limits() {
     let nested = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
     assert_eq!(events(&nested(100)).num_columns(), 3);
-    assert_eq!(reason(&nested(200)).0, "too_deep");
-    assert_eq!(
-        reason(&format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200))).0,
-        "too_deep"
-    );
+    for (open, close, each) in [("[", "]", 1), ("[{\"a\":", "}]", 2), ("{\"b\":", "}", 1)] {
+        let line = |n: usize| format!("{{\"]{{\":{}1{}}}", open.repeat(n), close.repeat(n));
+        assert_eq!(events(&line(99 / each)).num_rows(), 1, "{open}");
+        let (code, detail) = reason(&line(100 / each));
+        assert_eq!(code, "too_deep", "{open}");
+        assert!(
+            detail.contains("nested 101 levels deep; at most 100"),
+            "{detail}"
+        );
+    }
+    // Far beyond what any stack would bear.
+    let (code, detail) = reason(&nested(1_000_000));
+    assert_eq!(code, "too_deep");
+    assert!(detail.contains("nested 1000000 levels deep"), "{detail}");
     assert_eq!(
         reason(&format!("{{\"{}\":1}}", "n".repeat(2000))).0,
         "name_too_long"
@@ -408,6 +418,94 @@ fn depth_and_names_have_limits() {
     );
     let digits = format!("{{\"a\":[{}1]}}", "1,".repeat(2_000_000));
     assert_eq!(reason(&digits).0, "too_large");
+}
+
+#[test]
+fn short_fields_under_a_long_name_are_bounded() {
+    let fields: Vec<String> = (0..100_000).map(|i| format!("\"{i}\":1")).collect();
+    let line = format!("{{\"{}\":{{{}}}}}", "n".repeat(1000), fields.join(","));
+    let (code, detail) = reason(&line);
+    assert_eq!(code, "too_large");
+    assert!(detail.contains("64 MiB"), "{detail}");
+}
+
+#[test]
+fn two_fields_of_one_dotted_name_are_told_apart() {
+    for line in [
+        "{\"a.b\":1,\"a\":{\"b\":2}}",
+        "{\"a\":{\"b\":[1]},\"a.b\":[2]}",
+        "{\"a.b\":{\"c\":1},\"a\":{\"b.c\":2}}",
+    ] {
+        assert_eq!(reason(line).0, "ambiguous_name", "{line}");
+    }
+    // One after the other they are one field, as they are when it is asked for.
+    let events = events("{\"a.b\":1}\n{\"a\":{\"b\":2}}");
+    assert_eq!(names(&events), ["time", "a.b", "time_source"]);
+    // A name that is repeated counts as last written, whatever became of the first.
+    let events = self::events("{\"a\":[1],\"a\":null,\"b\":1,\"b\":\"x\",\"c\":1,\"c\":[2]}");
+    assert_eq!(names(&events), ["time", "time_source", "_rest"]);
+    assert_eq!(rest(&events, 0), doc! { "b": "x", "c": [2_i64] });
+}
+
+#[test]
+fn numbers_keep_every_digit() {
+    let long = [
+        "0.30000000000000004",
+        "123456789.12345678901",
+        "5e-324",
+        "1.7976931348623157e308",
+        "9007199254740993.5",
+        "2.2250738585072011e-308",
+        "1e23",
+        "-8.5e-23",
+    ];
+    for number in long {
+        let events = events(&format!(
+            "{{\"s\":\"1.5e300\",\"f\":{number},\"l\":[{number}]}}"
+        ));
+        let wanted: f64 = number.parse().unwrap();
+        let float = events["f"].as_primitive::<Float64Type>().value(0);
+        assert_eq!(float.to_bits(), wanted.to_bits(), "{number}");
+        let list = doc! { "l": [wanted] };
+        assert_eq!(rest(&events, 0), list, "{number}");
+    }
+    let (code, detail) = reason("{\"a\":1e400}");
+    assert_eq!(code, "bad_json");
+    assert!(detail.contains("number out of range"), "{detail}");
+}
+
+#[test]
+fn integers_become_floats_with_the_first_float() {
+    let floating = events("{\"n\":1}\n{\"m\":1}\n{\"n\":2.5}\n{\"n\":3}");
+    let floats = floating["n"].as_primitive::<Float64Type>();
+    let found: Vec<Option<f64>> = floats.iter().collect();
+    assert_eq!(found, [Some(1.0), None, Some(2.5), Some(3.0)]);
+    // Not where a float would lose digits, before it or after.
+    let wide = events("{\"n\":9007199254740993}\n{\"n\":2.5}");
+    assert_eq!(rest(&wide, 1), doc! { "n": 2.5 });
+    let wide = events("{\"n\":2.5}\n{\"n\":9007199254740993}");
+    assert_eq!(rest(&wide, 1), doc! { "n": 9007199254740993_i64 });
+}
+
+/// Every line has a field of its own: as columns they would take a thousand times what is there.
+#[test]
+fn a_batch_of_very_many_lines_has_fewer_columns_at_once() {
+    let lines: String = (0..200_000)
+        .map(|i| format!("{{\"f{}\":1}}\n", i % 1000))
+        .collect();
+    let events = events(&lines);
+    let width = CELLS_MAX / 200_000;
+    assert_eq!(
+        events.num_columns(),
+        width + 3,
+        "time, time_source and _rest"
+    );
+    let values = |(i, row): (usize, usize)| match int(&events, &format!("f{i}"), row) {
+        None => rest(&events, row) == doc! { format!("f{i}"): 1_i64 },
+        Some(1) => rest(&events, row).is_empty(),
+        Some(_) => false,
+    };
+    assert!((0..1000).zip(0..).all(values));
 }
 
 #[test]

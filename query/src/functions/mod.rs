@@ -1,4 +1,4 @@
-//! SQL functions beyond DataFusion's own: `time_bucket`, `attr`, `hist_*`, `distinct_*`.
+//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`, `distinct_*`.
 
 mod attr;
 mod states;
@@ -13,10 +13,8 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 /// Makes the functions known to a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    let mut scalars = vec![
-        ScalarUDF::new_from_impl(time_bucket::TimeBucket::new()),
-        ScalarUDF::new_from_impl(attr::Attr::new()),
-    ];
+    let mut scalars = vec![ScalarUDF::new_from_impl(time_bucket::TimeBucket::new())];
+    scalars.extend(attr::scalars());
     scalars.extend(states::scalars());
     for function in scalars {
         state.register_udf(Arc::new(function))?;

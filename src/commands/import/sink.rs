@@ -102,7 +102,7 @@ impl Local {
             .snapshot()
             .streams()
             .get(self.stream.as_str())
-            .map(|m| m.columns.clone())
+            .map(storage::StreamMeta::schema)
             .unwrap_or_default()
     }
 }

@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use arrow::array::{AsArray, BooleanArray, Float64Array, Int64Array, StringArray};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, StringArray};
 use arrow::datatypes::{
-    DataType, Field, Float64Type, Int64Type, TimestampMicrosecondType, UInt64Type,
+    DataType, Field, Float64Type, Int64Type, Schema, TimestampMicrosecondType, UInt64Type,
 };
 use bytes::Bytes;
 use chrono::{DateTime, Datelike, TimeZone, Utc};

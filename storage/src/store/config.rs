@@ -12,6 +12,9 @@ use crate::record::quarantine_columns;
 use crate::retention::Retention;
 use crate::rolling::{NoRollups, Roller};
 
+/// The most columns of a stream by default.
+pub const COLUMNS_MAX: usize = 1000;
+
 /// Figures of a store.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -23,6 +26,9 @@ pub struct Config {
     pub sync_interval_ms: u64,
     /// Whether tiles and parts are compacted, and the retention of levels applied, without being asked.
     pub tends: bool,
+    /// The most columns of a stream, besides those that the store gives it by itself; the values of
+    /// further fields stay in `_rest`.
+    pub columns_max: usize,
     /// Streams that are not to have the defaults.
     pub streams: BTreeMap<Name, StreamConfig>,
 }
@@ -36,6 +42,7 @@ impl Default for Config {
             memtable_bytes_max: 128 << 20,
             sync_interval_ms: 100,
             tends: true,
+            columns_max: COLUMNS_MAX,
             streams: BTreeMap::new(),
         }
     }

@@ -365,12 +365,13 @@ fn prepare(shared: &Shared, request: &mut Request, next_seq: u64) -> Result<()> 
     if !has_events {
         return Ok(());
     }
+    let columns_max = shared.options.config.columns_max;
     let mut state = shared.state.lock();
     let streams = Arc::make_mut(&mut state.streams);
     let meta = streams
         .get_mut(&stream)
         .expect("BUG: the stream was created above");
-    if let Some(fitted) = shape::reconcile(meta, &request.record.events)? {
+    if let Some(fitted) = shape::reconcile(meta, &request.record, columns_max)? {
         request.record.events = fitted;
         request.payload = request.record.encode();
     }

@@ -10,6 +10,7 @@
 
 mod crowd;
 pub(crate) mod listing;
+mod motley;
 mod oracle;
 mod seeded;
 mod seen;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::listing::Listing;
+use super::motley;
 use super::seen::{DAY_US, Known, STREAM, look};
 use crate::env::RealFs;
 use crate::model::{Identity, Name, WriteConcern};
@@ -79,7 +80,9 @@ fn many_writers_seals_and_readers_get_along() {
                         } else {
                             WriteConcern::ACKNOWLEDGED
                         };
-                        let ack = store.write(batch(&times, &[], Some(range)), concern);
+                        let mut batch = batch(&times, &[], Some(range));
+                        batch.events = motley::extend(&batch.events, i);
+                        let ack = store.write(batch, concern);
                         acknowledged.fetch_add(ack.expect("taken").accepted, Ordering::SeqCst);
                     }
                 })

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::motley;
 use super::seen::{DAY_US, Known, Seen, day};
 use crate::model::{Ack, Identity};
 use crate::settled::{Ranges, Settlement};
@@ -39,7 +40,9 @@ impl Sent {
     pub(super) fn build(&self) -> crate::Batch {
         let events = 0..self.events as i64;
         let times: Vec<i64> = events.map(|e| payload(self.number, e)).collect();
-        batch(&times, &self.ranks(), self.identity.clone())
+        let mut batch = batch(&times, &self.ranks(), self.identity.clone());
+        batch.events = motley::extend(&batch.events, self.number);
+        batch
     }
 
     /// The ranks of what is bad: even as long as there are events between them.
@@ -78,7 +81,8 @@ fn payload(number: i64, event: i64) -> i64 {
     ((number + event / 2) % 3 - 1) * DAY_US + number * ITEMS_MAX + event
 }
 
-fn number_of(payload: i64) -> i64 {
+/// The number of the batch that an event belongs to.
+pub(super) fn number_of(payload: i64) -> i64 {
     payload.rem_euclid(DAY_US) / ITEMS_MAX
 }
 

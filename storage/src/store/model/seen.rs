@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::listing::{LEVELS, Row, listed, rows};
+use super::motley;
 use crate::detached::{Card, card_path};
 use crate::file::FileRef;
 use crate::manifest::{self, DroppedPartition};
@@ -220,6 +221,7 @@ fn events(snapshot: &Snapshot, stream: &str, known: &mut Known) -> (Events, Even
         add(&mut parts, &known.part(snapshot, &part.file));
     }
     for chunk in snapshot.chunks(stream) {
+        motley::check(&chunk.events);
         add(&mut memory, &rows(&chunk.events));
     }
     (parts, memory)
@@ -232,6 +234,7 @@ impl Known {
         let bytes = snapshot.read(file).expect("a part is there");
         let read = || {
             let batches = read_part(bytes, None).expect("a part");
+            batches.iter().for_each(motley::check);
             Arc::new(batches.iter().flat_map(rows).collect())
         };
         let key = (file.path.clone(), file.crc);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::listing::Listing;
+use super::motley;
 use super::oracle::Oracle;
 use super::seen::{self, STREAM, Seen};
 use super::steps::Step;
@@ -48,7 +49,7 @@ fn options(fs: &SimFs) -> Options {
             sync_interval_ms: 3_600_000,
             tends: false,
             streams: BTreeMap::from([(name, stream)]),
-            ..Config::default()
+            columns_max: motley::COLUMNS_MAX,
         },
         on_poison: None,
     }
