@@ -47,7 +47,6 @@ fn options(fs: &SimFs) -> Options {
             sync_interval_ms: 3_600_000,
             tends: false,
             streams: BTreeMap::from([(name, stream)]),
-            ..Config::default()
         },
         on_poison: None,
     }
