@@ -90,6 +90,9 @@ pub(crate) fn measure(s: &Settings, data: &Path) {
         format: Format::Auto,
         ..ParseOptions::default()
     });
+    // What is stamped later than it was received would go to the quarantine.
+    let end_s = generator::DEFAULT_START + (i64::from(s.days) + 1) * 86_400;
+    parser.set_received(end_s * 1_000_000);
     let mut done = Done::default();
     let mut lines = Vec::new();
     let mut more = true;
