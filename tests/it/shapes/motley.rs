@@ -19,7 +19,6 @@ const PLAIN_NAMES: [&str; 4] = ["a", "b", "c", ""];
 type Leaf = (&'static str, String);
 
 /// A document as text, and its leaves by their dotted names.
-#[derive(Default)]
 struct Motley {
     text: String,
     leaves: Vec<(String, Leaf)>,
@@ -34,8 +33,10 @@ fn float(value: f64) -> Leaf {
 
 impl Motley {
     fn new(random: &mut SmallRng, k: usize) -> Self {
-        let mut motley = Self::default();
-        motley.text = format!("{{\"k\":{k}");
+        let mut motley = Self {
+            text: format!("{{\"k\":{k}"),
+            leaves: Vec::new(),
+        };
         motley.leaves.push(("k".into(), ("number", k.to_string())));
         for name in some_names(random, &NAMES, 6) {
             motley.text += &format!(",{}:", Value::from(name));
