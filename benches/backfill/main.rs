@@ -104,7 +104,8 @@ fn round(s: &Settings, old: &Path) {
     };
     // What was opened cold counts for neither.
     std::thread::sleep(Duration::from_secs(3));
-    (live.take(), charts.take());
+    live.take();
+    charts.take();
     let account = Account::open(&process);
     std::thread::sleep(Duration::from_secs(s.seconds));
     look("alone", account);
