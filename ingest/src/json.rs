@@ -209,15 +209,30 @@ impl Documents {
             if is_known || !options.selection.takes(name) {
                 continue;
             }
-            let earlier = match self.home(rank, name, &field.value) {
-                Home::Column(column) => self.note(column, rank),
-                Home::Rest => rest
-                    .insert(name, to_bson(&field.value, row))
-                    .and_then(|_| row.earlier(rank)),
-                Home::None => rest.remove(name).and_then(|_| row.earlier(rank)),
+            let home = self.home(rank, name, &field.value);
+            let earlier = match home {
+                Home::Column(column) => self.noted(column),
+                Home::Rest | Home::None if rest.contains_key(name) => row.earlier(rank),
+                Home::Rest | Home::None => None,
             };
-            if earlier.is_some_and(|earlier| row.fields[earlier].path != field.path) {
-                return Err(Bad::because("ambiguous_name", 0, two_fields(name)));
+            if let Some(other) = earlier.map(|earlier| &row.fields[earlier])
+                && other.path != field.path
+            {
+                // Null is no field, and takes nothing from one that is written otherwise.
+                match (&other.value, &field.value) {
+                    (_, Value::Null) => continue,
+                    (Value::Null, _) => {}
+                    _ => return Err(Bad::because("ambiguous_name", 0, two_fields(name))),
+                }
+            }
+            match home {
+                Home::Column(column) => self.note(column, rank),
+                Home::Rest => {
+                    rest.insert(name, to_bson(&field.value, row));
+                }
+                Home::None => {
+                    rest.remove(name);
+                }
             }
         }
         self.taken.retain(|&(column, rank)| {
@@ -257,18 +272,23 @@ impl Documents {
         Ok(())
     }
 
-    /// Notes which field holds the value of a column; a later one replaces an earlier one, which is
-    /// returned.
-    fn note(&mut self, column: usize, rank: usize) -> Option<usize> {
+    /// The field that holds the value of a column so far.
+    fn noted(&self, column: usize) -> Option<usize> {
+        let slot = *self.slots.get(column)?;
+        let taken = self.taken.get(slot)?;
+        (taken.0 == column).then_some(taken.1)
+    }
+
+    /// Notes which field holds the value of a column; a later one replaces an earlier one.
+    fn note(&mut self, column: usize, rank: usize) {
         if self.slots.len() <= column {
             self.slots.resize(column + 1, usize::MAX);
         }
         match self.taken.get_mut(self.slots[column]) {
-            Some(earlier) if earlier.0 == column => Some(std::mem::replace(&mut earlier.1, rank)),
+            Some(earlier) if earlier.0 == column => earlier.1 = rank,
             _ => {
                 self.slots[column] = self.taken.len();
                 self.taken.push((column, rank));
-                None
             }
         }
     }

@@ -438,8 +438,12 @@ fn two_fields_of_one_dotted_name_are_told_apart() {
     ] {
         assert_eq!(reason(line).0, "ambiguous_name", "{line}");
     }
+    // Null is no field.
+    let events = events("{\"a.b\":1,\"a\":{\"b\":null}}\n{\"a\":{\"b\":null},\"a.b\":[2]}");
+    assert_eq!(names(&events), ["time", "a.b", "time_source", "_rest"]);
+    assert_eq!(rest(&events, 1), doc! { "a.b": [2_i64] });
     // One after the other they are one field, as they are when it is asked for.
-    let events = events("{\"a.b\":1}\n{\"a\":{\"b\":2}}");
+    let events = self::events("{\"a.b\":1}\n{\"a\":{\"b\":2}}");
     assert_eq!(names(&events), ["time", "a.b", "time_source"]);
     // A name that is repeated counts as last written, whatever became of the first.
     let events = self::events("{\"a\":[1],\"a\":null,\"b\":1,\"b\":\"x\",\"c\":1,\"c\":[2]}");
