@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use serde::{Deserialize, Serialize};
-use storage::{Name, REST, Snapshot, StreamMeta};
+use storage::{Name, REST, Snapshot, StreamMeta, TIME};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -113,11 +113,17 @@ fn of_column(meta: &StreamMeta, name: &str, count: u64, rest: InRest) -> FieldIn
         .field_with_name(name)
         .map(|f| type_name(f.data_type()));
     let first_us = meta.columns.iter().find(|c| &*c.name == name);
+    // Every event has a time, also one whose own `time` was none and lies in `_rest`.
+    let others = if name == TIME {
+        0
+    } else {
+        rest.types.values().sum()
+    };
     FieldInfo {
         name: name.to_owned(),
         field_type: data_type.map(|t| t.to_string()).unwrap_or_default(),
         in_rest: false,
-        values: count + rest.types.values().sum::<u64>(),
+        values: count + others,
         share: 0.0,
         conflicts: rest.types,
         first_us: Some(first_us.and_then(|c| c.first_us).unwrap_or(meta.created_us)),

@@ -39,8 +39,10 @@ fn show(found: &SchemaInfo) {
     println!("{}: {} events", found.stream, grouped(found.events));
     let width = found.fields.iter().map(|f| f.name.chars().count());
     let width = width.max().unwrap_or(0).max(4);
+    let types = found.fields.iter().map(|f| f.field_type.len());
+    let types = types.max().unwrap_or(0).max(4);
     println!(
-        "{:width$}  {:<16} {:>8}  first seen           in",
+        "{:width$}  {:<types$} {:>8}  first seen           in",
         "name", "type", "present"
     );
     for field in &found.fields {
@@ -58,7 +60,7 @@ fn show(found: &SchemaInfo) {
             some => format!(", also {} in _rest", some.join(", ")),
         };
         println!(
-            "{:width$}  {:<16} {:>7.2}%  {first:<20} {place}{also}",
+            "{:width$}  {:<types$} {:>7.2}%  {first:<20} {place}{also}",
             field.name.escape_debug().to_string(),
             field.field_type,
             100.0 * field.share,
