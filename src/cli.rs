@@ -231,7 +231,7 @@ pub(crate) struct RepairArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
     /// Where it is made: a directory that is empty or not there yet, best on the store's disk, where
-    /// files are linked instead of copied. What is detached is not part of it.
+    /// files are linked instead of copied. What is detached comes along where its folder is there.
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }

@@ -4,7 +4,8 @@
 //! * Every batch from here names the items that it settles, and the store takes it once (storage's
 //!   `settled.rs`): a replay may be broken off anywhere, begun again, and run beside another.
 //! * What does not parse stays as it is: nothing enters the quarantine from here.
-//! * An item is read as if it had just come: at the time at which it came.
+//! * An item is read as if it had just come, at the time at which it came: by what the configuration
+//!   says of its stream today, `keep`, `drop` and `raw_line` included.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use arrow::datatypes::Schema;
 use ingest::{Format, ParseOptions, Parser};
 use serde::{Deserialize, Serialize};
 use storage::{
-    Batch, Clock, Identity, Name, Ranges, Settlement, Snapshot, Store, StreamKind, SystemClock,
-    WriteConcern,
+    Batch, Clock, Identity, Name, Ranges, Settlement, Snapshot, Store, StreamKind, StreamMeta,
+    SystemClock, WriteConcern,
 };
 
 use crate::config::Config;
@@ -54,8 +55,9 @@ impl Reading {
             site: self.site.clone(),
             tz: self.tz,
             max_future_us: config.ingest.max_future.micros(),
-            schema: known.map(|meta| meta.columns.clone()).unwrap_or_default(),
+            schema: known.map(StreamMeta::schema).unwrap_or_default(),
             columns_max: config.ingest.columns_max,
+            selection: config.selection(stream.as_str()),
             ..ParseOptions::default()
         }
     }

@@ -302,9 +302,7 @@ impl Parser {
                 match self.engine.take(source, &self.options, self.latest_us) {
                     Ok(()) => {
                         rows += 1;
-                        if self.options.selection.raw_line {
-                            self.raw_lines.value(&source.text());
-                        }
+                        self.keep_line(source);
                     }
                     Err(bad) => {
                         self.first_bad_at.get_or_insert(bad.at);
@@ -353,8 +351,9 @@ impl Parser {
         for (line, received_us) in lines {
             self.set_received(received_us);
             let source = std::str::from_utf8(line).map_or(Text::Bytes(line), Text::Valid);
-            if let Err(bad) = self.engine.take(source, &self.options, self.latest_us) {
-                quarantine.push(Quarantined {
+            match self.engine.take(source, &self.options, self.latest_us) {
+                Ok(()) => self.keep_line(source),
+                Err(bad) => quarantine.push(Quarantined {
                     rank: count,
                     index: u64::from(count),
                     reason: bad.reason,
@@ -362,11 +361,18 @@ impl Parser {
                     line: 0,
                     byte: 0,
                     raw: line.to_vec(),
-                });
+                }),
             }
             count += 1;
         }
         self.finish(quarantine, u64::from(count), 0, 0)
+    }
+
+    /// Keeps the line of an event where it is wanted.
+    fn keep_line(&mut self, line: Text<'_>) {
+        if self.options.selection.raw_line {
+            self.raw_lines.value(&line.text());
+        }
     }
 
     /// Quarantines a line of `length` bytes, its end included, of which only the beginning is there.

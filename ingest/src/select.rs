@@ -145,3 +145,6 @@ pub(crate) fn with_lines(events: &RecordBatch, lines: ArrayRef) -> Result<Record
     let schema = Arc::new(arrow::datatypes::Schema::new(fields));
     Ok(RecordBatch::try_new(schema, columns)?)
 }
+
+#[cfg(test)]
+mod tests;

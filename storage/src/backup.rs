@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::detached::card_path;
+use crate::detached::{Card, card_path};
 use crate::env::{Clock, Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_durably};
@@ -82,7 +82,7 @@ pub fn backup(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Re
         work.take(file)?;
     }
     for detached in &committed.manifest.detached {
-        work.take_detached(detached)?;
+        work.take_detached(&committed.manifest, detached)?;
     }
     work.commit(&committed.manifest)?;
     drop(held);
@@ -158,18 +158,19 @@ impl Backup<'_> {
         Ok(())
     }
 
-    /// Takes the folder of a detached partition along, unless an operator has taken it away.
-    fn take_detached(&mut self, detached: &DetachedPartition) -> Result<()> {
-        let card = card_path(&detached.folder);
-        if !self.fs.exists(&self.data.join(&card)) {
+    /// Takes the folder of a detached partition along, unless an operator has taken it away. While it is
+    /// held its parts stay, but its card goes with the record, which may be attached or dropped
+    /// meanwhile: the card is written as the manifest says.
+    fn take_detached(&mut self, manifest: &Manifest, detached: &DetachedPartition) -> Result<()> {
+        let is_there = |file: &FileRef| self.fs.exists(&self.data.join(&file.path));
+        if !detached.parts.iter().any(|part| is_there(&part.file)) {
             return Ok(());
         }
         for part in &detached.parts {
             self.take(&part.file)?;
         }
-        let from = self.data.join(&card);
-        let bytes = self.fs.read(&from).at("read", &from)?;
-        write_durably(self.fs, &self.to.join(&card), &bytes)?;
+        let bytes = Card::of(manifest, detached).encode();
+        write_durably(self.fs, &self.to.join(card_path(&detached.folder)), &bytes)?;
         self.copied(bytes.len() as u64);
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use arrow::array::{Array, TimestampMicrosecondArray, UInt64Array};
+use arrow::array::{Array, RecordBatch, TimestampMicrosecondArray, UInt64Array};
 use bytes::Bytes;
 
 use crate::detached::{self, Card};
@@ -14,7 +14,7 @@ use crate::env::IoContext;
 use crate::error::Error;
 use crate::manifest::{DetachedPartition, PartMeta, TileFile};
 use crate::memtable::column;
-use crate::model::{SEQ, TIME};
+use crate::model::{ColumnType, SEQ, TIME};
 use crate::part::read_part;
 use crate::rolling::Section;
 use crate::snapshot::Snapshot;
@@ -119,6 +119,9 @@ pub(crate) fn check_part(part: &PartMeta, bytes: &Bytes) -> Result<u64, String> 
     let batches = read_part(bytes.clone(), None).map_err(|e| e.to_string())?;
     let (mut rows, mut seq, mut time) = (0, (u64::MAX, 0), (i64::MAX, i64::MIN));
     for batch in &batches {
+        if !has_own_columns(batch) {
+            return Err(format!("it has no columns {TIME} and {SEQ} of their types"));
+        }
         rows += batch.num_rows() as u64;
         let seqs: &UInt64Array = column(batch, SEQ);
         let times: &TimestampMicrosecondArray = column(batch, TIME);
@@ -139,6 +142,14 @@ pub(crate) fn check_part(part: &PartMeta, bytes: &Bytes) -> Result<u64, String> 
         ));
     }
     Ok(rows)
+}
+
+fn has_own_columns(batch: &RecordBatch) -> bool {
+    let wanted = [(TIME, ColumnType::Time), (SEQ, ColumnType::Uint64)];
+    wanted.iter().all(|(name, of)| {
+        let found = batch.column_by_name(name);
+        found.is_some_and(|c| ColumnType::of(c.data_type()) == Some(*of))
+    })
 }
 
 #[cfg(test)]

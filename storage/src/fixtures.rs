@@ -16,20 +16,25 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt64Array};
+use arrow::array::{Float64Array, RecordBatch, UInt64Array};
+use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::check::check;
 use crate::error::{Error, Result};
 use crate::manifest;
 use crate::memtable::column;
-use crate::model::{Name, QUARANTINE, SEQ};
+use crate::model::{
+    Batch, Column, ColumnType, Name, QUARANTINE, SEQ, TIME, WriteConcern, arrow_schema,
+};
 use crate::part::read_part;
 use crate::reader::Reader;
 use crate::repair::repair;
 use crate::rot::life::{DATA, Files, options};
+use crate::settled::Settlement;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
+use crate::testing::batch;
 use make::Fixture;
 
 const EXPECT: &str = "EXPECT";
@@ -49,10 +54,15 @@ struct Rows {
     lines: Vec<(u64, String)>,
     events: usize,
     quarantined: usize,
+    /// Items of the quarantine that wait no longer.
+    settled: u64,
+    /// Events of detached partitions, which are not read.
+    detached: u64,
 }
 
 impl Rows {
-    /// Adds rows of a stream: what is not null, by the names of the columns.
+    /// Adds rows of a stream: what is not null, by the names of the columns. An integer is the same
+    /// text in a column that has become one of floats.
     fn add(&mut self, stream: &Name, rows: &RecordBatch) {
         let count = match stream.as_str() {
             QUARANTINE => &mut self.quarantined,
@@ -70,7 +80,12 @@ impl Rows {
                 let values = rows.column_by_name(name).expect("it is named there");
                 if values.is_valid(row) {
                     let text = ArrayFormatter::try_new(values, &options).expect("has a form");
-                    line += &format!(" {name}={}", text.value(row));
+                    let value = text.value(row).to_string();
+                    let whole = match values.data_type() {
+                        DataType::Float64 => value.strip_suffix(".0"),
+                        _ => None,
+                    };
+                    line += &format!(" {name}={}", whole.unwrap_or(&value));
                 }
             }
             self.lines.push((*seq, line));
@@ -81,10 +96,16 @@ impl Rows {
     fn told(mut self, torn: u64) -> String {
         self.lines.sort();
         let text: Vec<String> = self.lines.into_iter().map(|(_, line)| line).collect();
+        let more = [(self.settled, "settled"), (self.detached, "detached")];
+        let more = more.map(|(count, what)| match count {
+            0 => String::new(),
+            count => format!("{count} {what}, "),
+        });
         format!(
-            "opens: {} events, {} quarantined, torn {torn}, content {:08x}",
+            "opens: {} events, {} quarantined, {}torn {torn}, content {:08x}",
             self.events,
             self.quarantined,
+            more.concat(),
             crc32c::crc32c(text.join("\n").as_bytes())
         )
     }
@@ -92,11 +113,19 @@ impl Rows {
 
 /// Everything that a snapshot holds, in memory and in parts.
 fn rows_of(snapshot: &Snapshot) -> Result<Rows> {
-    let mut rows = Rows::default();
+    let manifest = snapshot.manifest();
+    let mut rows = Rows {
+        settled: Settlement::ALL
+            .map(|how| snapshot.settled().items(how).count())
+            .iter()
+            .sum(),
+        detached: manifest.detached.iter().map(|d| d.rows()).sum(),
+        ..Rows::default()
+    };
     for (stream, chunks) in &snapshot.chunks {
         chunks.iter().for_each(|c| rows.add(stream, &c.events));
     }
-    for part in &snapshot.manifest().parts {
+    for part in &manifest.parts {
         let bytes = snapshot.read(&part.file)?;
         for batch in read_part(bytes, None).expect("a part") {
             rows.add(&part.stream, &batch);
@@ -124,15 +153,15 @@ fn refusal(error: &Error) -> String {
 /// What a check says of a store that opens.
 fn checked(files: &Files) -> Option<String> {
     let reader = Reader::open(Arc::new(files.disk()), Path::new(DATA)).ok()?;
-    let damage = check(&reader.snapshot()).damage;
-    let words = damage.iter().map(|(path, what)| {
-        let text = format!("{}: {what}", path.display());
-        text.replace(&format!("{DATA}/"), "")
-    });
-    let words: Vec<String> = words.collect();
+    let report = check(&reader.snapshot());
+    let damage = report.damage.iter();
+    let damage = damage.map(|(path, what)| format!("{}: {what}", path.display()));
+    let away = report.away.iter();
+    let away = away.map(|folder| format!("{} is away", folder.display()));
+    let words: Vec<String> = damage.chain(away).collect();
     Some(match &words[..] {
         [] => "check: sound".to_owned(),
-        some => format!("check: {}", some.join("; ")),
+        some => format!("check: {}", some.join("; ")).replace(&format!("{DATA}/"), ""),
     })
 }
 
@@ -354,4 +383,32 @@ fn what_a_development_version_wrote_is_of_the_frozen_format_after_the_next_edit(
         let rows = |says: &str| says.split_once(", next ").map(|(rows, _)| rows.to_owned());
         assert_eq!(rows(&says), rows(&expect.says), "{format}");
     }
+}
+
+/// What a column of integers holds was not looked at in those days.
+#[test]
+fn integers_of_a_development_version_stay_integers() {
+    let (files, _) = load(&folder("dev-2").join("closed"));
+    let fs = files.disk();
+    let store = Store::open(Path::new(DATA), options(&fs)).expect("opens");
+    let events = batch(&[1], &[], None);
+    let floats = Float64Array::from(vec![0.5]);
+    let columns = [
+        Column::new(TIME, ColumnType::Time),
+        Column::new("n", ColumnType::Float64),
+    ];
+    let events = Batch {
+        events: RecordBatch::try_new(
+            arrow_schema(&columns),
+            vec![Arc::clone(&events.events[TIME]), Arc::new(floats)],
+        )
+        .expect("columns fit"),
+        ..events
+    };
+    store
+        .write(events, WriteConcern::ACKNOWLEDGED)
+        .expect("taken");
+    let snapshot = store.snapshot();
+    let kind = snapshot.streams()["events"].column_type("n");
+    assert_eq!(kind, Some(ColumnType::Int64));
 }

@@ -36,7 +36,8 @@ use crate::model::{
 };
 use crate::settled::{self, Ranges, Settlement};
 
-const LAYOUT: u8 = 1;
+/// The newest layout that this program reads and the one it writes.
+pub(crate) const LAYOUT: u8 = 1;
 
 /// A batch as the journal and the memtable know it.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use crate::journal::{self, Replay};
 use crate::manifest::{Manifest, StreamMeta};
 use crate::memtable::{Gathered, Memtable};
 use crate::model::{Ack, Name, QUARANTINE, StreamKind};
-use crate::record::{Record, Shapes};
+use crate::record::{LAYOUT, Record, Shapes};
 use crate::seeded::{self, Bug};
 use crate::shape;
 
@@ -51,12 +51,8 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
                 return Ok(());
             }
             for payload in &group.records {
-                let record =
-                    Record::decode_after(payload, &mut shapes).map_err(|what| Error::Corrupt {
-                        path: data.join(journal::DIR),
-                        offset: 0,
-                        what: format!("the record at sequence {seq}: {what}"),
-                    })?;
+                let record = Record::decode_after(payload, &mut shapes);
+                let record = record.map_err(|what| unread(data, payload, seq, &what))?;
                 let first_seq = seq;
                 seq += record.items();
                 // What is below was sealed, and its identity is in a checkpoint.
@@ -84,6 +80,23 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
         replay,
         items,
     })
+}
+
+/// Why a record could not be taken. Nothing but its layout is known of one that a newer program wrote.
+fn unread(data: &Path, payload: &[u8], seq: u64, what: &str) -> Error {
+    let path = data.join(journal::DIR);
+    match payload.first() {
+        Some(layout) if *layout > LAYOUT => Error::FormatTooNew {
+            path,
+            found: u32::from(*layout),
+            known: u32::from(LAYOUT),
+        },
+        _ => Error::Corrupt {
+            path,
+            offset: 0,
+            what: format!("the record at sequence {seq}: {what}"),
+        },
+    }
 }
 
 /// What a record becomes part of.

@@ -1,8 +1,9 @@
 //! A store of the frozen format, made by this program once and kept for ever: every later one opens
 //! it, says the same, and goes on with it.
 //!
-//! It has an access log with both rollups, merged tiles and a dropped day, documents of changing
-//! shapes, a quarantine, and a journal that goes on after the last seal; it was killed, not closed.
+//! It has an access log with both rollups, merged tiles and parts, a dropped day and a detached one,
+//! documents of changing shapes, a quarantine of which an item was replayed, and a journal that goes on
+//! after the last seal; it was killed, not closed.
 //! `LOGMILL_WRITE_FIXTURES=1 cargo test --workspace of_today` makes it anew while the format is not
 //! published. `EXPECT` has a query and its answer in each line: what the lines that went in say
 //! follows from the tests of the formats, what the levels say is recomputed by `check`.
@@ -34,8 +35,8 @@ fn queries() -> Vec<String> {
          max(time) AS last, min(_id) AS id, max(_seq) AS seq FROM access"
             .to_owned(),
         "SELECT _seq, time, service, level, took_ms, \"http.url.path\" AS path FROM documents ORDER BY _seq".to_owned(),
-        "SELECT stream, reason, count(*) AS n, max(line) AS line FROM system.quarantine GROUP BY 1, 2 \
-         ORDER BY 1, 2"
+        "SELECT stream, reason, state, count(*) AS n, max(line) AS line FROM system.quarantine GROUP BY 1, 2, 3 \
+         ORDER BY 1, 2, 3"
             .to_owned(),
         "SELECT name, kind, columns, events, first_time, last_time FROM system.streams ORDER BY name".to_owned(),
     ];
@@ -79,10 +80,18 @@ fn make() {
         "documents?format=json",
         b"{\"ok\":true,\"time\":5}\nno json\n{\"took_ms\":\"long\"}\n",
     );
+    server.ingest("documents?format=json", b"{\"took_ms\":2.5,\"time\":6}\n");
+    server.seal();
+    let replayed = post("/api/v1/quarantine/replay?stream=documents&format=plain").json();
+    assert_eq!(replayed["replayed"], 1, "{replayed}");
     server.seal();
     post("/api/v1/rollups/compact");
+    let merged = post("/api/v1/partitions/compact").json();
+    assert!(merged["merged"].as_u64() > Some(1), "{merged}");
     let dropped = server.delete("/api/v1/partitions?stream=access&date=2024-02-29");
     assert!(dropped.status(200).json()["events"].as_u64() > Some(0));
+    let detached = post("/api/v1/partitions/detach?stream=access&date=2024-03-30").json();
+    assert!(detached["events"].as_u64() > Some(0));
     server.ingest("access", lines("sample.log", 240, 20));
     server.ingest("documents?format=json", lines("documents.ndjson", 8, 4));
     // What was given up is deleted by the next edit.
@@ -129,4 +138,18 @@ fn a_store_of_today_is_read_for_ever() {
     run(&["check", &home.path("copy")]).code(0);
     run(&["repair", &home.data, "--accept-loss"]).code(0);
     says_the_same("with nothing to repair");
+    run(&[&["partition", "compact"], &place[..]].concat()).code(0);
+    says_the_same("with fewer parts");
+    let sum = |of: &str, from: &str| {
+        sql(&place, &format!("SELECT {of} AS n FROM {from}"))[0]["n"].as_u64()
+    };
+    let before = sum("count(*)", "access");
+    run(&[&["partition", "attach", "access", "2024-03-30"], &place[..]].concat()).code(0);
+    let checked = run(&["check", &home.data]).code(0);
+    assert!(checked.stdout.contains(" 0 differences"), "{checked:?}");
+    assert!(sum("count(*)", "access") > before);
+    assert!(
+        sum("count(*)", "access") < sum("sum(hits)", "traffic.daily"),
+        "a day was dropped"
+    );
 }

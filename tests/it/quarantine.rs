@@ -9,7 +9,8 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Home, Output, PAST_S, Server, assert_verified, command, knob, line, run, seed, sums_query,
+    Home, Output, PAST_S, Server, assert_verified, command, finish, knob, line, run, seed,
+    sums_query,
 };
 
 /// Lines that no format knows.
@@ -153,6 +154,38 @@ fn the_time_of_a_replayed_item_is_when_it_came() {
         (&came[0]["t"], &json!("received"))
     );
     assert_eq!(event[0]["a"], 3);
+}
+
+/// The configuration of today says what is stored of an item, as of any line that comes today.
+#[test]
+fn what_is_replayed_is_stored_as_the_stream_says_today() {
+    let document = "{\"a\":1,\"b\":2,\"time\":\"2024-03-01T00:00:00Z\"}";
+    for (what, names, kept) in [
+        ("KEEP", "[\"a\"]", json!({ "a": 1 })),
+        ("DROP", "[\"a\"]", json!({ "b": 2 })),
+    ] {
+        let home = waiting(&format!("{document}\nno json\n{document}\n"));
+        let variable = format!("LOGMILL_STREAM__ACCESS__{what}");
+        let replay = [
+            "quarantine",
+            "replay",
+            "--format",
+            "json",
+            "--output",
+            "json",
+        ];
+        let mut again = command();
+        again.args(replay).args(["--data", &home.data]);
+        again.env(variable, names);
+        again.env("LOGMILL_STREAM__ACCESS__RAW_LINE", "true");
+        let replayed = finish(&mut again, &[]).code(0).json();
+        assert_eq!(replayed["replayed"], 2, "{replayed}");
+        for row in home.sql("SELECT * EXCLUDE (time, _id) FROM access") {
+            let mut wanted = kept.clone();
+            wanted["raw_line"] = json!(document);
+            assert_eq!(row, wanted, "{what}");
+        }
+    }
 }
 
 #[test]

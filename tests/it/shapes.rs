@@ -12,7 +12,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::oracle::{content_of, oracle};
-use crate::support::{BINARY, Home, Server, finish, python, seed, test_data};
+use crate::support::{BINARY, Home, Server, finish, python, run, seed, test_data};
 
 /// Real documents in any order, over many seals and new starts, each leaf as Python reads it.
 #[test]
@@ -79,6 +79,16 @@ fn every_leaf_of_real_documents_reads_back() {
         };
         compare(["--server", &server.url]);
         assert_eq!(server.stop(), Some(0));
-        compare(["--data", &home.data]);
+        let place = ["--data", home.data.as_str()];
+        compare(place);
+        let compact = [
+            &["partition", "compact", "docs", "--output", "json"],
+            &place[..],
+        ];
+        let merged = run(&compact.concat()).code(0).json();
+        println!("{}: {merged}", log.display());
+        compare(place);
+        let server = Server::start(&home.data);
+        compare(["--server", &server.url]);
     }
 }

@@ -177,6 +177,10 @@ fn a_column_that_widens_in_the_middle_of_a_history_changes_no_rollup() {
     let whole = || store.compact_tiles(false).expect("compacts");
     whole();
     assert_verified(&store, "compacted");
+    // Integers and floats become one part of floats.
+    let merged = store.compact_parts(None, true).expect("compacts");
+    assert_eq!((merged.merged, merged.into), (3, 1));
+    assert_verified(&store, "parts compacted");
     let rollup = Name::new("numbers").expect("a name");
     store
         .rebuild(&rollup, (i64::MIN, i64::MAX))

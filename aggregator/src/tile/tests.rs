@@ -402,3 +402,15 @@ fn the_sizes_name_the_states_of_a_level() {
         ["sum(response_size)", "histogram", "distinct(host)"]
     );
 }
+
+#[test]
+fn a_newer_tile_is_refused_by_its_version() {
+    let (image, _) = tile(&default_definitions()[0], &sample());
+    for version in [0, VERSION + 1, u16::MAX] {
+        let mut bytes = image.bytes.clone();
+        bytes[6..8].copy_from_slice(&version.to_le_bytes());
+        let told = open(&default_definitions()[0], &bytes).expect_err("unknown");
+        let wanted = format!("its version is {version}, known are 1 to {VERSION}");
+        assert!(told.to_string().contains(&wanted), "{told}");
+    }
+}

@@ -628,3 +628,26 @@ fn kept_lines_are_read_as_if_each_had_just_come() {
         .unwrap();
     assert_eq!((auto.format, auto.events.num_rows()), (Format::Combined, 1));
 }
+
+#[test]
+fn kept_lines_are_stored_as_they_came_where_that_is_wanted() {
+    let kept: [(&[u8], i64); 3] = [(b"{\"a\":1}", 0), (b"garbage", 0), (b"{\"b\":2}", 0)];
+    let selection = Selection {
+        drop: vec!["b".into()],
+        raw_line: true,
+        ..Selection::default()
+    };
+    let options = ParseOptions {
+        selection,
+        ..options(Format::Json)
+    };
+    let parsed = Parser::new(options)
+        .parse_kept(kept.iter().copied())
+        .unwrap();
+    assert_eq!(parsed.quarantine.len(), 1);
+    let lines = |row| text(&parsed.events, "raw_line", row);
+    assert_eq!(lines(0).as_deref(), Some("{\"a\":1}"));
+    assert_eq!(lines(1).as_deref(), Some("{\"b\":2}"));
+    assert!(parsed.events.column_by_name("a").is_some());
+    assert!(parsed.events.column_by_name("b").is_none());
+}

@@ -264,3 +264,33 @@ fn a_backup_is_made_of_a_store_and_beside_it() {
     assert!(deep.linked_files > 0);
     assert_eq!(events(&place.path("a/b/c")), 4);
 }
+
+/// Attaching takes the card away at once, and leaves the parts to who holds them.
+#[test]
+fn what_is_attached_or_dropped_while_a_backup_is_made_is_detached_in_it() {
+    let stream = Name::new("events").expect("a name");
+    let all = (i64::MIN, i64::MAX);
+    for attaches in [true, false] {
+        let place = Place::new();
+        let store = Arc::new(place.store());
+        store
+            .detach_partitions(&stream, (0, DAY_US), false)
+            .expect("detaches");
+        let (meanwhile, of) = (Arc::clone(&store), stream.clone());
+        place.fs.before(Op::Link, "copy/streams", move || {
+            let done = match attaches {
+                true => meanwhile.attach_partitions(&of, all),
+                false => meanwhile.drop_partitions(&of, (0, DAY_US), false),
+            };
+            assert_eq!(done.expect("done").events, 3);
+        });
+        place.backup("data", "copy").expect("backs up");
+        drop(store);
+        assert_eq!(events(&place.path("copy")), 1);
+        let copy = place.open("copy");
+        let back = copy.attach_partitions(&stream, all).expect("attaches");
+        assert_eq!(back.events, 3);
+        copy.close().expect("closes");
+        assert_eq!(events(&place.path("copy")), 4);
+    }
+}

@@ -1,9 +1,12 @@
 //! The folder of a detached partition, read by another store than the one it came from.
 //!
 //! Here its card decides: nothing is taken of a folder of which a file is missing or differs from what
-//! the card says of it. Its events come in the order of their old sequence numbers, part by part, and
+//! the card says of it. The card itself was written by whoever sent it, its checksum too: it names
+//! files of its own folder alone, each once, and what it says of their rows is compared with the rows.
+//! Its events come in the order of their old sequence numbers, part by part, and
 //! bring their `_id`s as values: they go on naming the same events.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use arrow::datatypes::{Field, Schema};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Card, FILE};
+use crate::check::check_part;
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::manifest::{PartMeta, id_prefix, object_id};
@@ -50,9 +54,16 @@ impl DetachedFolder {
         let card = Card::decode(&path, &bytes).map_err(|e| named(&path, e, again))?;
         let mut parts = card.parts.clone();
         parts.sort_by_key(|p| (p.seq, p.id));
+        check_names(&path, &parts)?;
         for part in &parts {
             let path = folder.join(&part.file.path);
-            let whole = part.file.verify(&*fs, folder);
+            let whole = part.file.read(&*fs, folder).and_then(|bytes| {
+                check_part(part, &bytes).map_err(|what| Error::Corrupt {
+                    path: path.clone(),
+                    offset: 0,
+                    what,
+                })
+            });
             whole.map_err(|e| named(&path, e, again))?;
         }
         Ok(Self {
@@ -146,6 +157,22 @@ impl DetachedFolder {
             columns,
         )?)
     }
+}
+
+/// Refuses a card that names a file elsewhere, or one twice.
+fn check_names(card: &Path, parts: &[PartMeta]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for part in parts {
+        let name = part.file.path.as_str();
+        let is_own = !name.contains(['/', '\\']) && !["", ".", ".."].contains(&name);
+        if !is_own || !seen.insert(name) {
+            return Err(Error::invalid(format!(
+                "{}: it names {name:?}, which is not one more file of its folder; take it from where it was detached",
+                card.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What is amiss with a file of a folder, and what to do.

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use super::Manifest;
 use crate::error::{Error, Result};
+use crate::model::{ColumnType, StreamKind};
 
 /// The store's format: the newest that this program reads, and the one it writes.
 pub(crate) const FORMAT: u32 = 1;
@@ -92,12 +93,24 @@ pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<(Manifest, u32)> {
         return Err(self::corrupt(path, 0, what));
     }
     let manifest: Manifest = match layout {
-        Layout::Development(_) => serde_json::from_slice(body),
+        Layout::Development(_) => serde_json::from_slice(body).map(keep_integers),
         Layout::Store(_) => serde_json::from_slice(&decompress(body).map_err(|w| corrupt(&w))?),
     }
     .map_err(|e| corrupt(&e.to_string()))?;
     manifest.check().map_err(|what| corrupt(&what))?;
     Ok((manifest, crc))
+}
+
+/// Development versions did not look at integers of which a float would lose digits: there may be some
+/// in every column.
+fn keep_integers(mut manifest: Manifest) -> Manifest {
+    let streams = manifest.streams.values_mut();
+    let documents = streams.filter(|s| s.kind == StreamKind::Documents);
+    documents
+        .flat_map(|s| &mut s.columns)
+        .filter(|c| c.column_type == ColumnType::Int64)
+        .for_each(|c| c.wide = true);
+    manifest
 }
 
 fn decompress(body: &[u8]) -> Result<Vec<u8>, String> {

@@ -153,6 +153,41 @@ fn an_access_log_keeps_its_request_whole_or_tells_nothing_of_what_is_dropped() {
     }
 }
 
+/// What the server stores is its own affair: who imports says nothing of it.
+#[test]
+fn an_import_through_a_server_keeps_what_the_server_is_told_to() {
+    let lines = line("10.0.0.1", 1_709_251_200, "/a?secret=1", 200, 5);
+    for (what, names, wanted) in [
+        ("KEEP", "[\"host\"]", json!({ "host": "10.0.0.1" })),
+        ("KEEP", "[\"query\"]", json!({ "query": "secret=1" })),
+    ] {
+        let home = Home::new();
+        let log = home.file("access.log", &lines);
+        let variable = format!("LOGMILL_STREAM__ACCESS__{what}");
+        let raw = ("LOGMILL_STREAM__ACCESS__RAW_LINE", "true");
+        let server = Server::start_with(&home.data, &[(&variable, names), raw]);
+        let args = [
+            "import",
+            &log,
+            "--stream",
+            "access",
+            "--server",
+            &server.url,
+        ];
+        // The one who imports would drop it.
+        let mut import = command();
+        import.args(args).env("LOGMILL_STREAM__ACCESS__DROP", names);
+        finish(&mut import, &[]).code(0);
+        let rows = server.sql("SELECT * FROM access");
+        let row = rows[0].as_object().expect("a row");
+        for name in ["host", "query", "path", "user_agent", "request"] {
+            let found = row.get(name).unwrap_or(&Value::Null);
+            assert_eq!(found, &wanted[name], "{what} {names}: {name}");
+        }
+        assert_eq!(row["raw_line"], lines.trim_end(), "{names}");
+    }
+}
+
 #[test]
 fn a_selection_that_cannot_be_meant_is_refused() {
     let told = |variables: &[(&str, &str)]| {

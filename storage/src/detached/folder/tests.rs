@@ -80,3 +80,58 @@ fn a_folder_of_which_anything_is_amiss_is_refused() {
         open(&folder).expect("whole again");
     }
 }
+
+/// Another card in the place of a folder's, with the checksum that belongs to it.
+fn rewrite(folder: &Path, change: impl FnOnce(&mut Card)) {
+    let path = folder.join(FILE);
+    let bytes = std::fs::read(&path).expect("read");
+    let mut card = Card::decode(&path, &bytes).expect("a card");
+    change(&mut card);
+    std::fs::write(&path, card.encode()).expect("written");
+}
+
+#[test]
+fn a_card_that_says_what_is_not_so_is_refused_whatever_its_checksum() {
+    let (dir, _store, folder) = detached();
+    let whole = std::fs::read(folder.join(FILE)).expect("read");
+    let refused = |words: &str, change: &dyn Fn(&mut Vec<PartMeta>)| {
+        rewrite(&folder, |card| change(&mut card.parts));
+        match open(&folder) {
+            Err(Error::Invalid { what }) => assert!(what.contains(words), "{what}"),
+            other => panic!("{words}: {other:?}"),
+        }
+        std::fs::write(folder.join(FILE), &whole).expect("written");
+    };
+    let elsewhere = "is not one more file of its folder";
+    let outside = dir.path().join("outside.parquet").display().to_string();
+    let part = folder.join(&open(&folder).expect("whole").card.parts[0].file.path);
+    std::fs::copy(part, &outside).expect("copied");
+    for name in ["../../../outside.parquet", &outside, "..", ".", "", "a/b"] {
+        refused(elsewhere, &|parts| parts[0].file.path = name.into());
+    }
+    refused(elsewhere, &|parts| parts[1] = parts[0].clone());
+    refused("the manifest says 4", &|parts| parts[0].rows += 1);
+    refused("the manifest says 2", &|parts| parts[1].rows -= 1);
+    refused("sequence (0, 3)", &|parts| parts[0].seq = (0, 9));
+    open(&folder).expect("whole again");
+}
+
+#[test]
+fn a_file_that_is_no_part_is_refused() {
+    let (_dir, _store, folder) = detached();
+    let ids = StringArray::from(vec!["a"]);
+    let batch = RecordBatch::try_from_iter([(SEQ, Arc::new(ids) as ArrayRef)]).expect("a batch");
+    let mut bytes = Vec::new();
+    let mut writer =
+        parquet::arrow::ArrowWriter::try_new(&mut bytes, batch.schema(), None).expect("a file");
+    writer.write(&batch).expect("written");
+    writer.close().expect("whole");
+    rewrite(&folder, |card| {
+        let file = &mut card.parts[0].file;
+        file.len = bytes.len() as u64;
+        file.crc = crc32c::crc32c(&bytes);
+        std::fs::write(folder.join(&file.path), &bytes).expect("written");
+    });
+    let refused = open(&folder).expect_err("no part").to_string();
+    assert!(refused.contains("no columns time and _seq"), "{refused}");
+}

@@ -7,7 +7,7 @@ use crate::model::{Batch, Identity, WriteConcern};
 use crate::settled::{Ranges, Settlement};
 use crate::sim::SimFs;
 use crate::store::{Config, Options, Store};
-use crate::testing::{RECEIVED_US, batch};
+use crate::testing::{FaultFs, Op, RECEIVED_US, batch, options};
 
 const DAY_US: i64 = 86_400_000_000;
 
@@ -161,4 +161,35 @@ fn a_part_that_came_meanwhile_keeps_its_partition() {
     let taken = take(&store.shared, &quarantine, BTreeMap::from([(0, looked_at)]));
     assert_eq!(taken.expect("edited").events, 0);
     assert_eq!(store.snapshot().manifest().parts_of(&quarantine).count(), 2);
+}
+
+/// A seal may freeze what is there while a group is on its way to the journal. What a batch without
+/// items says is in no checkpoint then, and takes no number by which its segment would be kept.
+#[test]
+fn what_is_given_up_while_a_seal_begins_is_given_up_after_a_kill() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fs = FaultFs::default();
+    let store = Arc::new(Store::open(dir.path(), options(&fs)).expect("opens"));
+    let write = |batch| {
+        let ack = store.write(batch, WriteConcern::JOURNALED);
+        ack.expect("taken");
+    };
+    write(batch(&[7], &[1], None));
+    let (sealing, disk) = (Arc::clone(&store), fs.clone());
+    let (begun, seal) = crossbeam_channel::bounded(1);
+    fs.hold_syncs("streams");
+    fs.before(Op::Write, "journal", move || {
+        let seal = std::thread::spawn(move || sealing.seal().map(|_| ()));
+        begun.send(seal).expect("somebody waits");
+        disk.wait_for_held();
+    });
+    write(settles(&[1], Settlement::Dropped));
+    write(batch(&[9], &[], None));
+    fs.release();
+    let seal = seal.recv().expect("it has begun");
+    seal.join().expect("no panic").expect("seals");
+    drop(store);
+    let store = Store::open(dir.path(), options(&fs)).expect("opens");
+    let settled = store.snapshot().settled().how(1);
+    assert_eq!(settled, Some(Settlement::Dropped));
 }
