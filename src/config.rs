@@ -329,6 +329,7 @@ impl Config {
             sync_interval_ms: u64::try_from(self.storage.sync_interval.0.as_millis())
                 .unwrap_or(u64::MAX),
             tends: self.storage.tends,
+            keeps_log: true,
             columns_max: self.ingest.columns_max,
             streams: streams.collect(),
         }

@@ -15,8 +15,8 @@ use arrow::datatypes::Schema;
 use ingest::{Format, ParseOptions, Parser};
 use serde::{Deserialize, Serialize};
 use storage::{
-    Batch, Clock, Identity, Name, Ranges, Settlement, Snapshot, Store, StreamKind, StreamMeta,
-    SystemClock, WriteConcern,
+    Batch, Clock, Identity, Job, Name, Ranges, Running, Said, Settlement, Snapshot, Store,
+    StreamKind, StreamMeta, SystemClock, WriteConcern,
 };
 
 use crate::config::Config;
@@ -103,6 +103,27 @@ impl Work<'_> {
         choice: &Choice,
         reading: &Reading,
     ) -> Result<ReplayReport> {
+        let run = self.begin(Job::Replay, choice);
+        let outcome = self.replay_all(snapshot, choice, reading, run.as_ref());
+        end(run, &outcome, |report| Said {
+            what: format!(
+                "{} of {} items became events",
+                report.replayed, report.looked_at
+            ),
+            done: Some(report.replayed),
+            total: Some(report.looked_at),
+            ..Said::default()
+        });
+        outcome
+    }
+
+    fn replay_all(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        choice: &Choice,
+        reading: &Reading,
+        run: Option<&Running>,
+    ) -> Result<ReplayReport> {
         let mut report = ReplayReport::default();
         items::in_pieces(snapshot, choice, (ITEMS_MAX, BYTES_MAX), |stream, items| {
             self.go_on()?;
@@ -110,6 +131,7 @@ impl Work<'_> {
                 self.replay_piece(snapshot, stream, of_one_source, reading, &mut report)?;
             }
             (self.progress)(report.looked_at);
+            run.inspect(|run| run.progress(report.looked_at, None));
             Ok(())
         })?;
         self.give_space_back()?;
@@ -156,6 +178,23 @@ impl Work<'_> {
 
     /// Gives up every waiting item of the choice.
     pub(crate) fn drop(&self, snapshot: &Arc<Snapshot>, choice: &Choice) -> Result<DropReport> {
+        let run = self.begin(Job::GiveUp, choice);
+        let outcome = self.drop_all(snapshot, choice, run.as_ref());
+        end(run, &outcome, |report| Said {
+            what: format!("gave up {} items", report.dropped),
+            done: Some(report.dropped),
+            total: Some(report.dropped + report.settled_meanwhile),
+            ..Said::default()
+        });
+        outcome
+    }
+
+    fn drop_all(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        choice: &Choice,
+        run: Option<&Running>,
+    ) -> Result<DropReport> {
         let mut report = DropReport::default();
         items::in_pieces(snapshot, choice, (ITEMS_MAX, BYTES_MAX), |stream, items| {
             self.go_on()?;
@@ -167,10 +206,22 @@ impl Work<'_> {
             report.dropped += dropped;
             report.settled_meanwhile += seqs.len() as u64 - dropped;
             (self.progress)(report.dropped);
+            run.inspect(|run| run.progress(report.dropped, None));
             Ok(())
         })?;
         self.give_space_back()?;
         Ok(report)
+    }
+
+    /// What is only tried is not told.
+    fn begin(&self, job: Job, choice: &Choice) -> Option<Running> {
+        let log = self.store?.maintenance();
+        let stream = choice.stream.as_ref().map(Name::as_str);
+        let why = match &choice.reason {
+            Some(reason) => format!("asked for by hand: what waits for {reason}"),
+            None => "asked for by hand".to_owned(),
+        };
+        Some(log.begin(job, stream, why))
     }
 
     fn go_on(&self) -> Result<()> {
@@ -188,6 +239,15 @@ impl Work<'_> {
             store.drop_settled()?;
         }
         Ok(())
+    }
+}
+
+/// Tells the log of maintenance how work ended.
+fn end<T>(run: Option<Running>, outcome: &Result<T>, say: impl FnOnce(&T) -> Said) {
+    match (run, outcome) {
+        (Some(run), Ok(report)) => run.done(say(report)),
+        (Some(run), Err(failure)) => run.failed(failure),
+        (None, _) => {}
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use query::{Engine, EngineOptions, SourceInfo, SystemInfo};
-use storage::{Options, RealFs, Store};
+use storage::{JobEntry, Maintenance, Options, RealFs, Store, SystemClock};
 
 use crate::config::Config;
 use crate::failure::{DISK, Failure, Result, tell};
@@ -55,6 +55,7 @@ pub(crate) fn engine(config: &Config) -> Result<Engine> {
 pub(crate) struct StoreInfo {
     pub(crate) sources: Vec<SourceInfo>,
     pub(crate) last_error: Option<String>,
+    maintenance: Option<Maintenance>,
 }
 
 impl StoreInfo {
@@ -65,6 +66,7 @@ impl StoreInfo {
         Self {
             sources: sources(store.positions()),
             last_error: error.or(found),
+            maintenance: Some(store.maintenance().clone()),
         }
     }
 
@@ -72,6 +74,7 @@ impl StoreInfo {
         Self {
             sources: sources(reader.positions()),
             last_error: None,
+            maintenance: Some(maintenance(reader.snapshot().data_dir())),
         }
     }
 }
@@ -86,12 +89,21 @@ fn sources(positions: Vec<(String, storage::SourcePosition)>) -> Vec<SourceInfo>
         .collect()
 }
 
+/// The log of maintenance of a store that somebody else may have open.
+fn maintenance(data: &Path) -> Maintenance {
+    Maintenance::of(shared_disk(), Arc::new(SystemClock), data, false)
+}
+
 impl SystemInfo for StoreInfo {
     fn sources(&self) -> Vec<SourceInfo> {
         self.sources.clone()
     }
     fn last_error(&self) -> Option<String> {
         self.last_error.clone()
+    }
+    fn maintenance(&self) -> Vec<JobEntry> {
+        let log = self.maintenance.as_ref();
+        log.map(Maintenance::entries).unwrap_or_default()
     }
 }
 

@@ -1,7 +1,9 @@
 //! `system.*`: what the store says of itself, as tables.
 //!
 //! Most of it is in the snapshot; what only a running store or server knows comes through
-//! [`SystemInfo`]. A table without content yet has its columns and no rows.
+//! [`SystemInfo`]; what maintenance did and what the disk holds is in `system/upkeep.rs`. A table without content yet has its columns and no rows.
+
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,7 +17,7 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::common::Result;
 use datafusion::datasource::{MemTable, TableProvider};
 use serde::Serialize;
-use storage::{Floor, Name, QUARANTINE, Snapshot};
+use storage::{Floor, JobEntry, Name, QUARANTINE, Snapshot};
 
 use crate::level::Rollup;
 use crate::registry::QueryInfo;
@@ -36,6 +38,11 @@ pub trait SystemInfo: Send + Sync + Debug {
         Vec::new()
     }
 
+    /// What maintenance did, oldest first, and does.
+    fn maintenance(&self) -> Vec<JobEntry> {
+        Vec::new()
+    }
+
     /// Why the last seal failed, when it did.
     fn last_error(&self) -> Option<String> {
         None
@@ -49,7 +56,8 @@ pub struct NoSystemInfo;
 impl SystemInfo for NoSystemInfo {}
 
 /// The tables of the schema `system`.
-pub(crate) const TABLES: [&str; 10] = [
+pub(crate) const TABLES: [&str; 11] = [
+    "disk",
     "indexes",
     "maintenance",
     "partitions",
@@ -80,18 +88,8 @@ pub(crate) fn table(name: &str, view: &View<'_>) -> Result<Option<Arc<dyn TableP
         "rollups" => rollups(view),
         "queries" => queries(view),
         "sources" => sources(view),
-        "maintenance" => {
-            let none = Vec::new;
-            vec![
-                text("job", none()),
-                text("stream", none()),
-                text("state", none()),
-                stamp("started", Vec::new()),
-                int("done", Vec::new()),
-                int("total", Vec::new()),
-                text("last_error", none()),
-            ]
-        }
+        "maintenance" => upkeep::maintenance(&view.system.maintenance()),
+        "disk" => upkeep::disk(&storage::disk_use(view.snapshot)),
         "indexes" => vec![
             text("stream", Vec::new()),
             text("index", Vec::new()),

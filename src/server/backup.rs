@@ -1,6 +1,6 @@
 //! `/api/v1/backup`: a backup made by the server, on its own machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Json;
@@ -9,7 +9,7 @@ use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
-use storage::SystemClock;
+use storage::{BackupReport, Job, Said, SystemClock};
 
 use super::{App, answer};
 use crate::wiring;
@@ -38,9 +38,16 @@ pub(super) async fn backup(
         }
     };
     let data = app.store.snapshot().data_dir().to_path_buf();
+    let log = app.store.maintenance().clone();
     let work = move || {
         let data = std::path::absolute(&data).unwrap_or(data);
-        storage::backup(&wiring::shared_disk(), &SystemClock, &data, &dir)
+        let run = log.begin(Job::Backup, None, "asked for by hand");
+        let outcome = storage::backup(&wiring::shared_disk(), &SystemClock, &data, &dir);
+        match &outcome {
+            Ok(report) => run.done(said(report, &dir)),
+            Err(error) => run.failed(error),
+        }
+        outcome
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(report)) => answer::json(StatusCode::OK, &report),
@@ -51,5 +58,19 @@ pub(super) async fn backup(
             "the backup failed",
             None,
         ),
+    }
+}
+
+fn said(report: &BackupReport, dir: &Path) -> Said {
+    Said {
+        what: format!(
+            "made a backup in {}: version {}",
+            dir.display(),
+            report.version
+        ),
+        done: Some(report.linked_files + report.copied_files),
+        total: Some(report.linked_files + report.copied_files),
+        bytes_read: Some(report.copied_bytes),
+        bytes_written: Some(report.copied_bytes),
     }
 }

@@ -1,5 +1,7 @@
 //! `GET /metrics`: Prometheus text, written by hand from the store's counters.
 
+mod upkeep;
+
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,6 +38,8 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut text = Text(String::with_capacity(4096));
     events(&mut text, &app);
     rollups(&mut text, &app);
+    upkeep::jobs(&mut text, &app);
+    let mut text = upkeep::with_disk(text, &app).await;
     let status = app.store.status();
     text.single(
         "logmill_memtable_bytes",

@@ -1,11 +1,38 @@
 //! The scrub: a small share of every rollup is verified each hour, so that what differs from the raw
 //! events is known before somebody relies on it.
+//!
+//! Which share is next is kept beside the store after each turn, so that a server which is started anew
+//! goes on there; what a crash broke off is verified again. When it is lost, or the share has changed,
+//! the scrub begins anew.
 
 use std::sync::atomic::Ordering;
 
 use aggregator::{Sample, Verification, verify};
+use serde::{Deserialize, Serialize};
+use storage::{Job, Said};
 
 use super::App;
+
+/// Under which name the place is kept.
+const PLACE: &str = "scrub";
+
+/// How far the scrub is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Place {
+    /// The share of each turn.
+    share: f64,
+    /// The next turn.
+    turn: u64,
+}
+
+impl Place {
+    /// Where to go on, by what was kept.
+    fn after(kept: Option<&str>, share: f64) -> Self {
+        let kept = kept.and_then(|text| serde_json::from_str(text).ok());
+        let same = kept.filter(|place: &Self| place.share == share);
+        same.unwrap_or(Self { share, turn: 0 })
+    }
+}
 
 /// Verifies a share of the windows every interval, another each time, until told to stop.
 pub(super) fn run(app: &App) {
@@ -13,28 +40,59 @@ pub(super) fn run(app: &App) {
     if config.scrub_share <= 0.0 {
         return;
     }
-    let mut turn = 0;
+    let log = app.store.maintenance();
+    let mut place = Place::after(log.kept(PLACE).as_deref(), config.scrub_share);
     while !app.stop.wait(config.scrub_interval.0) {
-        once(app, Sample::turn(config.scrub_share, turn));
-        turn += 1;
+        if !once(app, place) {
+            return;
+        }
+        place.turn += 1;
+        if let Ok(text) = serde_json::to_string(&place) {
+            log.keep(PLACE, &text);
+        }
     }
 }
 
-fn once(app: &App, sample: Sample) {
+/// One turn; whether it came to its end.
+fn once(app: &App, place: Place) -> bool {
     let snapshot = app.store.snapshot();
-    for rollup in &snapshot.manifest().rollups {
+    let rollups = &snapshot.manifest().rollups;
+    let why = format!(
+        "turn {} of the scrub, a share of {} each",
+        place.turn, place.share
+    );
+    let run = app.store.maintenance().begin(Job::Scrub, None, why);
+    let (mut windows, mut differences, mut failed) = (0, 0, None);
+    for (done, rollup) in (0..).zip(rollups) {
         if app.stop.is_set() {
-            return;
+            return false;
         }
-        match verify(&snapshot, rollup, sample) {
-            Ok(found) => tell(app, &found),
+        run.progress(done, Some(rollups.len() as u64));
+        match verify(&snapshot, rollup, Sample::turn(place.share, place.turn)) {
+            Ok(found) => {
+                windows += found.windows;
+                differences += found.differences();
+                tell(app, &found);
+            }
             Err(error) => {
                 tracing::error!(rollup = %rollup.name, %error, "scrub: could not verify");
-                *app.scrub_error.lock() = Some(format!("scrub of {}: {error}", rollup.name));
+                let what = format!("scrub of {}: {error}", rollup.name);
+                *app.scrub_error.lock() = Some(what.clone());
                 app.scrub_failures.fetch_add(1, Ordering::Relaxed);
+                failed.get_or_insert(what);
             }
         }
     }
+    match failed {
+        Some(what) => run.failed(&what),
+        None => run.done(Said {
+            what: format!("verified {windows} windows of time, {differences} differences"),
+            done: Some(rollups.len() as u64),
+            total: Some(rollups.len() as u64),
+            ..Said::default()
+        }),
+    }
+    true
 }
 
 fn tell(app: &App, found: &Verification) {
@@ -55,4 +113,31 @@ fn tell(app: &App, found: &Verification) {
         found.rollup
     );
     *app.scrub_error.lock() = Some(what);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn the_scrub_goes_on_where_it_was() {
+        let kept = Place {
+            share: 0.01,
+            turn: 41,
+        };
+        let text = serde_json::to_string(&kept).expect("JSON");
+        assert_eq!(Place::after(Some(&text), 0.01), kept);
+        for (text, share) in [
+            (None, 0.01),
+            (Some(""), 0.01),
+            (Some("{\"share\":0.01,\"tu"), 0.01),
+            (Some(text.as_str()), 0.02),
+        ] {
+            assert_eq!(
+                Place::after(text, share),
+                Place { share, turn: 0 },
+                "{text:?}"
+            );
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod backup;
 mod blocks;
 mod check;
 mod detached;
+mod disk;
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that asks the machine itself"
@@ -26,6 +27,7 @@ mod fixtures;
 mod gather;
 mod identity;
 mod journal;
+mod maintenance;
 mod manifest;
 mod memtable;
 mod model;
@@ -55,10 +57,12 @@ pub use backup::{BackupReport, backup};
 pub use blocks::CheckedFile;
 pub use check::{CheckReport, check};
 pub use detached::DetachedFolder;
+pub use disk::{DiskUse, disk_use};
 pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, step_back};
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;
 pub use identity::SourcePosition;
+pub use maintenance::{Job, JobCounts, JobEntry, JobState, Maintenance, Running, Said};
 pub use manifest::{
     DetachedPartition, DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta,
     TileFile, TileMeta, object_id,
@@ -78,6 +82,7 @@ pub use rolling::{
 pub use settled::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;
 pub use store::{
-    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Options, PartitionReport, PartsReport,
-    Rebuilt, SealReport, Status, Store, StreamConfig,
+    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Debt, DiskRoom, Options,
+    PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
+    compaction_debt,
 };

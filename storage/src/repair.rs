@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::identity;
 use crate::journal::{self, Journal, Salvage, salvage};
+use crate::maintenance::{Job, Maintenance, Said};
 use crate::manifest::{self, Committed, Manifest, PartMeta, Pending, TileFile};
 use crate::record::Record;
 use crate::recover::recover;
@@ -70,7 +71,23 @@ pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     for (rollup, made) in tiles {
         work.write_tiles(rollup, made)?;
     }
-    work.commit(&committed)
+    let log = Maintenance::of(
+        Arc::clone(&options.fs),
+        Arc::clone(&options.clock),
+        data,
+        options.config.keeps_log,
+    );
+    let run = log.begin(Job::Repair, None, "asked for by hand");
+    let report = work.commit(&committed)?;
+    run.done(Said {
+        what: format!(
+            "gave up what {} findings say, {} events with it",
+            report.findings.len(),
+            report.events_lost
+        ),
+        ..Said::default()
+    });
+    Ok(report)
 }
 
 struct Repair<'a> {

@@ -25,16 +25,19 @@ mod open;
 mod quarantine;
 mod rebuild;
 mod retain;
+mod room;
 mod seal;
+mod tell;
 mod tend;
 mod written;
 
-pub use compact::{CompactReport, PartsReport};
+pub use compact::{CompactReport, Debt, PartsReport, compaction_debt};
 pub use config::{COLUMNS_MAX, Config, Options, StreamConfig};
 pub use drop::PartitionReport;
 pub(crate) use lock::take_lock;
 pub use rebuild::Rebuilt;
 pub(crate) use rebuild::Remade;
+pub use room::DiskRoom;
 pub use seal::SealReport;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +55,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::{Identities, SourcePosition};
 use crate::journal::Syncer;
+use crate::maintenance::{Job, Maintenance};
 use crate::manifest::Committed;
 use crate::memtable::{Chunks, Memtable};
 use crate::model::{Ack, Batch, Name, WriteConcern};
@@ -166,6 +170,8 @@ struct Shared {
     told: AtomicBool,
     torn_bytes: u64,
     replayed: u64,
+    /// What maintenance did.
+    log: Maintenance,
 }
 
 /// An open store and its writer.
@@ -262,7 +268,9 @@ impl Store {
         (from_us, to_us): (i64, i64),
         dry: bool,
     ) -> Result<PartitionReport> {
-        drop::drop_partitions(&self.shared, stream, (from_us, to_us), dry)
+        let work = || drop::drop_partitions(&self.shared, stream, (from_us, to_us), dry);
+        self.shared
+            .by_hand(Job::Drop, stream, (from_us, to_us), dry, work)
     }
 
     /// Moves the raw events of every partition of `stream` that begins in `[from_us, to_us)`,
@@ -279,7 +287,9 @@ impl Store {
         range_us: (i64, i64),
         dry: bool,
     ) -> Result<PartitionReport> {
-        detach::detach(&self.shared, stream, range_us, dry)
+        let work = || detach::detach(&self.shared, stream, range_us, dry);
+        self.shared
+            .by_hand(Job::Detach, stream, range_us, dry, work)
     }
 
     /// Brings back every detached partition of `stream` that begins in `[from_us, to_us)`, in one
@@ -293,7 +303,9 @@ impl Store {
         stream: &Name,
         range_us: (i64, i64),
     ) -> Result<PartitionReport> {
-        detach::attach(&self.shared, stream, range_us)
+        let work = || detach::attach(&self.shared, stream, range_us);
+        self.shared
+            .by_hand(Job::Attach, stream, range_us, false, work)
     }
 
     /// Drops what is beyond the retention of one stream, or of all, as the store does by itself; here
@@ -302,7 +314,11 @@ impl Store {
     /// # Errors
     /// [`Error::Invalid`] when there is no such stream, or why it could not seal or commit.
     pub fn retain(&self, only: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
-        retain::retain(&self.shared, only, dry)
+        let work = || retain::retain(&self.shared, only, dry);
+        if dry {
+            return work();
+        }
+        self.shared.tell_retain(work)
     }
 
     /// Gives up every partition of the quarantine that is over and whose items are all settled, as the
@@ -311,7 +327,7 @@ impl Store {
     /// # Errors
     /// Why it could not; the partitions stay as they are.
     pub fn drop_settled(&self) -> Result<PartitionReport> {
-        quarantine::drop_settled(&self.shared, self.shared.now_us())
+        self.shared.tell_drop_settled()
     }
 
     /// Merges sections of tiles until nothing is left to merge, as the store does by itself. `quiet`
@@ -339,7 +355,7 @@ impl Store {
     /// # Errors
     /// Why it could not; the levels stay as they are.
     pub fn retain_levels(&self) -> Result<u64> {
-        tend::retain(&self.shared)
+        self.shared.tell_retain_levels()
     }
 
     /// Makes every (level, time partition) of a rollup that reaches into `[from_us, to_us)`,
@@ -349,7 +365,18 @@ impl Store {
     /// # Errors
     /// [`Error::Invalid`] when there is no such rollup, or why it could not seal, read or commit.
     pub fn rebuild(&self, rollup: &Name, range: (i64, i64)) -> Result<Vec<Rebuilt>> {
-        rebuild::rebuild(&self.shared, rollup, range)
+        let work = || rebuild::rebuild(&self.shared, rollup, range);
+        self.shared.tell_rebuild(rollup, range, work)
+    }
+
+    /// What maintenance did and does, and where those tell of it who do more of it than the store itself.
+    pub fn maintenance(&self) -> &Maintenance {
+        &self.shared.log
+    }
+
+    /// The room on the disk, and for how long it lasts.
+    pub fn disk_room(&self) -> DiskRoom {
+        room::look(&self.shared)
     }
 
     /// What there is to see now.

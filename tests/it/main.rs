@@ -34,6 +34,7 @@ mod import;
 mod injection;
 mod kill;
 mod levels;
+mod operations;
 mod oracle;
 mod other;
 mod page;

@@ -121,6 +121,7 @@ impl World {
                 memtable_bytes_max: 1 << 30,
                 sync_interval_ms: 3_600_000,
                 tends: false,
+                keeps_log: false,
                 streams: streams.into_iter().collect(),
                 ..Config::default()
             },

@@ -27,6 +27,7 @@ pub(crate) fn options(fs: &SimFs) -> Options {
             memtable_bytes_max: 1 << 30,
             sync_interval_ms: 3_600_000,
             tends: false,
+            keeps_log: false,
             ..Config::default()
         },
         ..Options::default()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{Shared, seal};
 use crate::error::{Error, Result};
+use crate::maintenance::{Job, Said};
 use crate::manifest::{TileFile, TileMeta};
 use crate::model::StreamKind;
 use crate::rolling::RollupMeta;
@@ -54,7 +55,7 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
                 floors: BTreeMap::new(),
             };
             next_id += 1;
-            let tile = backfill(shared, &rollup, manifest.sealed_seq)?;
+            let tile = told(shared, &rollup, manifest.sealed_seq)?;
             rollups.push(rollup.clone());
             added.push((rollup, tile));
         }
@@ -69,6 +70,32 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
             manifest.tiles.extend(tile);
         }
     })
+}
+
+/// Counts the history, and tells of it: what a crash breaks off is begun anew at the next start, since
+/// nothing knows of the rollup before the edit.
+fn told(shared: &Shared, rollup: &RollupMeta, cutoff: u64) -> Result<Option<TileMeta>> {
+    let why = format!("the configuration has gained it for {}", rollup.stream);
+    let run = shared
+        .log
+        .begin(Job::Backfill, Some(rollup.name.as_str()), why);
+    let tile = backfill(shared, rollup, cutoff);
+    match &tile {
+        Ok(Some(tile)) => run.done(Said {
+            what: format!(
+                "counted {} events into {} files",
+                tile.events,
+                tile.files.len()
+            ),
+            done: Some(tile.events),
+            total: Some(tile.events),
+            bytes_written: Some(tile.files.iter().map(|f| f.file.len).sum()),
+            bytes_read: None,
+        }),
+        Ok(None) => {}
+        Err(error) => run.failed(error),
+    }
+    tile
 }
 
 fn backfill(shared: &Shared, rollup: &RollupMeta, cutoff: u64) -> Result<Option<TileMeta>> {

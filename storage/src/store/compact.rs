@@ -1,8 +1,10 @@
 //! Compaction: many small files become few large ones.
 
+mod debt;
 mod parts;
 mod tiles;
 
+pub use debt::{Debt, compaction_debt};
 pub use parts::PartsReport;
 pub(super) use parts::{Pace, Partition, by_partition, compact as compact_parts};
 pub use tiles::CompactReport;

@@ -26,6 +26,8 @@ pub struct Config {
     pub sync_interval_ms: u64,
     /// Whether tiles and parts are compacted, and the retention of levels applied, without being asked.
     pub tends: bool,
+    /// Whether the log of maintenance is written.
+    pub keeps_log: bool,
     /// The most columns of a stream, besides those that the store gives it by itself; the values of
     /// further fields stay in `_rest`.
     pub columns_max: usize,
@@ -42,6 +44,7 @@ impl Default for Config {
             memtable_bytes_max: 128 << 20,
             sync_interval_ms: 100,
             tends: true,
+            keeps_log: true,
             columns_max: COLUMNS_MAX,
             streams: BTreeMap::new(),
         }

@@ -12,6 +12,7 @@ use super::{Options, Pin, QUEUE, Shared, State, Store, backfill, log, seal, take
 use crate::error::{Error, Result};
 use crate::file::create_dir_durably;
 use crate::journal::{self, Journal};
+use crate::maintenance::Maintenance;
 use crate::manifest::{self, Manifest};
 use crate::recover::{Recovered, recover};
 use crate::seeded::{self, Bug};
@@ -83,6 +84,12 @@ impl Store {
         }
         segments.push((journal.segment(), next_seq));
         let (commands, inbox) = crossbeam_channel::bounded(QUEUE);
+        let log = Maintenance::of(
+            Arc::clone(&fs),
+            Arc::clone(&options.clock),
+            data,
+            options.config.keeps_log,
+        );
         let shared = Arc::new(Shared {
             data: data.into(),
             next_file: AtomicU64::new(committed.manifest.next_file),
@@ -114,6 +121,7 @@ impl Store {
             told: AtomicBool::new(false),
             torn_bytes: replay.torn_bytes,
             replayed: items,
+            log,
         });
         backfill::new_rollups(&shared)?;
         shared.remove_unreferenced();

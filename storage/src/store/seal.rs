@@ -113,6 +113,7 @@ pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
     let outcome = synced
         .and_then(|_| write_files(shared, &frozen, &mut written))
         .and_then(|()| commit(shared, &frozen, &mut written, started));
+    shared.tell_seal(&outcome);
     if let Err(error) = &outcome {
         written.take_away(shared, error);
         let mut state = shared.state.lock();

@@ -10,9 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::compact::{
     Pace, Partition, Place, by_partition, by_place, compact_parts, compact_tiles,
 };
-use super::quarantine::drop_settled;
 use super::retain::Trust;
-use super::{Shared, wait_for};
+use super::{Shared, room, wait_for};
 use crate::env::step_back;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
@@ -59,12 +58,13 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
 }
 
 fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
-    super::retain::tend(shared, trust)?;
-    retain(shared)?;
+    room::sample(shared);
+    shared.tell_retain(|| super::retain::tend(shared, trust))?;
+    shared.tell_retain_levels()?;
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     quiet.look(&manifest, shared.now_us());
     let now_us = shared.now_us();
-    drop_settled(shared, now_us)?;
+    shared.tell_drop_settled()?;
     compact_tiles(shared, &|place| quiet.since(place, now_us))?;
     let is_quiet = |partition: Partition<'_>| quiet.parts_since(partition, now_us);
     compact_parts(shared, None, &is_quiet, Pace::Tending)?;

@@ -19,8 +19,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::debt::why_parts;
 use crate::env::IoContext;
 use crate::error::{Error, Result};
+use crate::maintenance::{Job, Running, Said};
 use crate::manifest::{Manifest, PartMeta, StreamMeta};
 use crate::model::Name;
 use crate::part::{self, Census, Stop};
@@ -62,6 +64,21 @@ pub struct PartsReport {
     pub bytes_written: u64,
     /// Edits of the manifest.
     pub edits: usize,
+}
+
+impl PartsReport {
+    fn said(&self) -> Said {
+        let Self {
+            merged, into, rows, ..
+        } = self;
+        Said {
+            what: format!("merged {merged} parts into {into}: {rows} rows"),
+            done: Some(*merged as u64),
+            total: Some(*merged as u64),
+            bytes_read: Some(self.bytes_read),
+            bytes_written: Some(self.bytes_written),
+        }
+    }
 }
 
 /// Who waits for whom.
@@ -114,7 +131,7 @@ fn choose<'a>(
 /// Sorts parts by their rows. How many of the first are to be merged: as many as there are such that the
 /// last has at most as many rows as the others together (or four times as many, in a quiet partition).
 /// Those between are smaller than it, so what holds for it holds for each.
-fn alike(parts: &mut [&PartMeta], quiet: bool) -> usize {
+pub(super) fn alike(parts: &mut [&PartMeta], quiet: bool) -> usize {
     let (enough, ratio) = if quiet { (2, 4) } else { (4, 1) };
     parts.sort_by_key(|p| (p.rows, p.id));
     let (mut rows, mut bytes, mut alike) = (0, 0, 0);
@@ -140,37 +157,39 @@ pub(in crate::store) fn compact(
     pace: Pace,
 ) -> Result<PartsReport> {
     let _one_at_a_time = shared.merging.lock();
+    let sealed = Arc::clone(&shared.state.lock().committed.manifest);
+    let (parts, why) = why_parts(&sealed, only, quiet);
+    drop(sealed);
+    let run = shared
+        .log
+        .begin(Job::CompactParts, only.map(Name::as_str), why);
     let mut work = Work {
         shared,
+        run: &run,
+        parts,
         pace,
         left: BTreeSet::new(),
         told: None,
         report: PartsReport::default(),
     };
-    while !shared.state.lock().closing {
-        let sealed = shared.sealed(&shared.state.lock());
-        let merges = choose(&sealed.manifest, only, quiet, &work.left);
-        if merges.is_empty() {
-            break;
+    let outcome = work.all(only, quiet);
+    let report = work.report;
+    match outcome.and(work.told.map_or(Ok(()), Err)) {
+        Ok(()) if report.merged == 0 => {}
+        Ok(()) => run.done(report.said()),
+        Err(error) => {
+            run.failed(&error);
+            return Err(error);
         }
-        let done = work.step(&sealed, &merges);
-        // What was merged stays on the disk as long as its snapshot lives.
-        drop(merges);
-        drop(sealed);
-        match done {
-            Err(Error::Closed) => break,
-            other => other?,
-        }
-        shared.remove_unreferenced();
     }
-    match work.told {
-        Some(error) => Err(error),
-        None => Ok(work.report),
-    }
+    Ok(report)
 }
 
 struct Work<'a> {
     shared: &'a Shared,
+    run: &'a Running,
+    /// Parts that were alike at first; their merges may be merged again.
+    parts: u64,
     pace: Pace,
     /// Parts that cannot be read.
     left: BTreeSet<u64>,
@@ -180,6 +199,28 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Merges until nothing is left to do, or the store is closing.
+    fn all(&mut self, only: Option<&Name>, quiet: &dyn Fn(Partition<'_>) -> bool) -> Result<()> {
+        let shared = self.shared;
+        while !shared.state.lock().closing {
+            let sealed = shared.sealed(&shared.state.lock());
+            let merges = choose(&sealed.manifest, only, quiet, &self.left);
+            if merges.is_empty() {
+                break;
+            }
+            let done = self.step(&sealed, &merges);
+            // What was merged stays on the disk as long as its snapshot lives.
+            drop(merges);
+            drop(sealed);
+            match done {
+                Err(Error::Closed) => break,
+                other => other?,
+            }
+            shared.remove_unreferenced();
+        }
+        Ok(())
+    }
+
     /// Some merges and one edit.
     fn step(&mut self, sealed: &Snapshot, merges: &[Vec<&PartMeta>]) -> Result<()> {
         self.has_room(merges)?;
@@ -302,6 +343,8 @@ impl Work<'_> {
         self.report.bytes_read += bytes(&mut gone.iter().copied());
         self.report.bytes_written += bytes(&mut written.parts.iter());
         self.report.edits += 1;
+        let merged = self.report.merged as u64;
+        self.run.progress(merged, Some(self.parts.max(merged)));
         Ok(())
     }
 

@@ -13,11 +13,14 @@
 //!   its partition is quiet; there is nothing else in that file, so it moves once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::debt::why_tiles;
 use crate::error::{Error, Result};
 use crate::file::FileRef;
+use crate::maintenance::{Job, Said};
 use crate::manifest::{Manifest, SectionKey, TileFile};
 use crate::rolling::{Merge, RollupMeta, Section};
 use crate::snapshot::Snapshot;
@@ -48,6 +51,9 @@ pub struct CompactReport {
     pub cells_read: u64,
     /// Cells written.
     pub cells_written: u64,
+    /// Bytes of the sections read.
+    #[serde(default)]
+    pub bytes_read: u64,
     /// Bytes of the files written.
     pub bytes_written: u64,
     /// Edits of the manifest.
@@ -60,13 +66,33 @@ impl CompactReport {
         self.into += other.into;
         self.cells_read += other.cells_read;
         self.cells_written += other.cells_written;
+        self.bytes_read += other.bytes_read;
         self.bytes_written += other.bytes_written;
         self.edits += other.edits;
+    }
+
+    fn said(&self) -> Said {
+        let Self {
+            merged,
+            into,
+            cells_read,
+            cells_written,
+            ..
+        } = self;
+        Said {
+            what: format!(
+                "merged {merged} sections into {into}: {cells_read} cells became {cells_written}"
+            ),
+            done: Some(*merged as u64),
+            total: Some(*merged as u64),
+            bytes_read: Some(self.bytes_read),
+            bytes_written: Some(self.bytes_written),
+        }
     }
 }
 
 /// A section and the file in which it lies.
-type Placed<'a> = (&'a FileRef, &'a Section);
+pub(super) type Placed<'a> = (&'a FileRef, &'a Section);
 
 /// The sections of a rollup by level and time partition, in the order of their tiles.
 pub(in crate::store) fn by_place<'a>(
@@ -137,7 +163,7 @@ fn wasted<'a>(manifest: &'a Manifest, rollup: &RollupMeta) -> BTreeSet<&'a str> 
 
 /// Sections that are alike, the smallest first: each counts at most as many events as those before it
 /// together (or four times as many, in a quiet partition).
-fn alike(mut sections: Vec<Placed<'_>>, quiet: bool) -> Option<Vec<Placed<'_>>> {
+pub(super) fn alike(mut sections: Vec<Placed<'_>>, quiet: bool) -> Option<Vec<Placed<'_>>> {
     let (enough, ratio) = if quiet { (2, 4) } else { (4, 1) };
     sections.sort_by_key(|(_, s)| s.events);
     for first in 0..sections.len() {
@@ -163,15 +189,39 @@ pub(in crate::store) fn compact(
     quiet: &dyn Fn(Place<'_>) -> bool,
 ) -> Result<CompactReport> {
     let _one_at_a_time = shared.tiles.lock();
+    let sealed = Arc::clone(&shared.state.lock().committed.manifest);
+    let (sections, why) = why_tiles(&sealed, quiet);
+    drop(sealed);
+    let run = shared.log.begin(Job::CompactTiles, None, why);
     let mut report = CompactReport::default();
+    let told = |report: &CompactReport| {
+        let merged = report.merged as u64;
+        run.progress(merged, Some(sections.max(merged)));
+    };
+    let outcome = merge_all(shared, quiet, &mut report, &told);
+    match &outcome {
+        Ok(()) if report.merged == 0 => {}
+        Ok(()) => run.done(report.said()),
+        Err(error) => run.failed(error),
+    }
+    outcome.map(|()| report)
+}
+
+fn merge_all(
+    shared: &Shared,
+    quiet: &dyn Fn(Place<'_>) -> bool,
+    report: &mut CompactReport,
+    told: &dyn Fn(&CompactReport),
+) -> Result<()> {
     while !shared.state.lock().closing {
         let sealed = shared.sealed(&shared.state.lock());
         let Some((rollup, merges)) = choose(&sealed.manifest, quiet) else {
             break;
         };
-        merge(shared, rollup, &merges, &sealed, &mut report)?;
+        merge(shared, rollup, &merges, &sealed, report)?;
+        told(report);
     }
-    Ok(report)
+    Ok(())
 }
 
 fn merge(
@@ -197,6 +247,7 @@ fn merge(
         into: sections().count(),
         cells_read: read().map(|(_, s)| s.cells).sum(),
         cells_written: sections().map(|s| s.cells).sum(),
+        bytes_read: read().map(|(_, s)| s.len).sum(),
         bytes_written: images.iter().map(|i| i.bytes.len() as u64).sum(),
         edits: 1,
     };

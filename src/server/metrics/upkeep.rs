@@ -1,0 +1,102 @@
+//! What maintenance did, what it has yet to do, and what the store takes of the disk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use storage::{Debt, Name, Store, compaction_debt, disk_use};
+
+use super::Text;
+use crate::server::App;
+
+/// Counts of the jobs since the store was opened, and what compaction would merge.
+pub(super) fn jobs(text: &mut Text, app: &App) {
+    let counts = app.store.maintenance().counts();
+    for (what, help) in [
+        ("runs", "Runs of maintenance that did something."),
+        ("failures", "Runs of maintenance that failed."),
+        ("seconds", "Time that maintenance took, in all those runs."),
+    ] {
+        let name = format!("logmill_maintenance_{what}_total");
+        text.family(&name, "counter", help);
+        for (job, counts) in &counts {
+            let value = match what {
+                "runs" => counts.done as f64,
+                "failures" => counts.failed as f64,
+                _ => counts.us as f64 / 1e6,
+            };
+            text.sample(&name, &format!("{{job=\"{job}\"}}"), value);
+        }
+    }
+    let (parts, tiles) = compaction_debt(app.store.snapshot().manifest());
+    debt(text, "logmill_compaction_debt", "stream", "parts", &parts);
+    let name = "logmill_tile_compaction_debt";
+    debt(text, name, "rollup", "sections", &tiles);
+}
+
+fn debt(text: &mut Text, name: &str, label: &str, files: &str, all: &BTreeMap<Name, Debt>) {
+    let what = "that would be merged if nothing were added any more";
+    for unit in [files, "bytes"] {
+        let help = match unit {
+            "bytes" => format!("Bytes of the {files} {what}."),
+            _ => format!("How many {files} there are {what}."),
+        };
+        let name = format!("{name}_{unit}");
+        text.family(&name, "gauge", &help);
+        for (of, debt) in all {
+            let value = if unit == "bytes" {
+                debt.bytes
+            } else {
+                debt.count
+            };
+            text.sample(&name, &format!("{{{label}=\"{of}\"}}"), value);
+        }
+    }
+}
+
+/// Adds what is asked of the disk, on a thread that may wait for it.
+pub(super) async fn with_disk(mut text: Text, app: &App) -> Text {
+    let store = Arc::clone(&app.store);
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut disk_text = Text(String::new());
+        disk(&mut disk_text, &store);
+        disk_text.0
+    });
+    // Without an answer the rest is as good.
+    text.0 += &asked.await.unwrap_or_default();
+    text
+}
+
+fn disk(text: &mut Text, store: &Store) {
+    let mut bytes: BTreeMap<(String, &str), u64> = BTreeMap::new();
+    for used in disk_use(&store.snapshot()) {
+        let stream = used.stream.map_or_else(String::new, |s| s.to_string());
+        *bytes.entry((stream, used.kind)).or_default() += used.bytes;
+    }
+    let name = "logmill_disk_bytes";
+    let help = "Bytes on the disk, by stream and kind of file; no stream is the store's own.";
+    text.family(name, "gauge", help);
+    for ((stream, kind), bytes) in bytes {
+        text.sample(
+            name,
+            &format!("{{stream=\"{stream}\",kind=\"{kind}\"}}"),
+            bytes,
+        );
+    }
+    let room = store.disk_room();
+    if let Some(space) = room.space {
+        let free = "Bytes that may still be written on the disk of the store.";
+        text.single("logmill_disk_free_bytes", "gauge", free, space.free);
+        let total = "Bytes of the disk of the store.";
+        text.single("logmill_disk_total_bytes", "gauge", total, space.total);
+    }
+    if let Some(days) = room.full_days {
+        // The format has a word for never.
+        let days = if days.is_infinite() {
+            "+Inf".into()
+        } else {
+            days.to_string()
+        };
+        let help = "Days until the disk is full, as the store grew in the last seven days.";
+        text.single("logmill_disk_full_days", "gauge", help, days);
+    }
+}

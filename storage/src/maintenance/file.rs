@@ -1,0 +1,117 @@
+//! `maintenance/`: the log, one JSON object a line, and small texts under names of their own.
+//!
+//! A line that a crash has torn, or that somebody else has written, is passed over; what follows a torn
+//! one begins on a line of its own.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::JobEntry;
+use crate::env::Fs;
+
+/// The folder below the data directory.
+const DIR: &str = "maintenance";
+/// The log, and what it was before it was full.
+const LOG: &str = "log";
+const OLDER: &str = "log.1";
+/// Bytes after which a log is full: some thousand lines.
+const BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct Folder {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    /// Whether anything is written.
+    kept: bool,
+}
+
+impl Folder {
+    pub(super) fn of(fs: Arc<dyn Fs>, data: &Path, kept: bool) -> Self {
+        let dir = data.join(DIR);
+        Self { fs, dir, kept }
+    }
+
+    /// Adds a line, or says that it could not.
+    pub(super) fn append(&self, entry: &JobEntry) {
+        if !self.kept {
+            return;
+        }
+        let line = serde_json::to_string(entry).map_err(io::Error::other);
+        if let Err(error) = line.and_then(|line| self.write_line(&line)) {
+            tracing::warn!(%error, ?entry, "a line of the maintenance log could not be written; it is forgotten");
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no file of the store: nothing depends on it, and it is never synced"
+    )]
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        let log = self.dir.join(LOG);
+        self.fs.create_dir_all(&self.dir)?;
+        let mut file = match self.fs.open(&log) {
+            Err(error) if error.kind() == ErrorKind::NotFound => self.fs.create_new(&log)?,
+            other => other?,
+        };
+        let mut len = file.len()?;
+        if len >= BYTES_MAX {
+            self.fs.rename(&log, &self.dir.join(OLDER))?;
+            (file, len) = (self.fs.create_new(&log)?, 0);
+        }
+        let mut last = [b'\n'];
+        if len > 0 {
+            file.read_exact_at(&mut last, len - 1)?;
+        }
+        let torn = if last == [b'\n'] { "" } else { "\n" };
+        file.write_all_at(format!("{torn}{line}\n").as_bytes(), len)
+    }
+
+    /// The lines, oldest first.
+    pub(super) fn lines(&self) -> Vec<JobEntry> {
+        let mut entries = Vec::new();
+        for name in [OLDER, LOG] {
+            let path = self.dir.join(name);
+            match self.fs.read(&path) {
+                Ok(bytes) => {
+                    let lines = bytes.split(|byte| *byte == b'\n');
+                    entries.extend(lines.filter_map(|line| serde_json::from_slice(line).ok()));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "the maintenance log could not be read");
+                }
+            }
+        }
+        entries
+    }
+
+    pub(super) fn keep(&self, name: &str, text: &str) {
+        if !self.kept {
+            return;
+        }
+        if let Err(error) = self.replace(name, text) {
+            tracing::warn!(%name, %error, "how far maintenance is could not be written; it is forgotten");
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no file of the store: nothing depends on it, and it is never synced"
+    )]
+    fn replace(&self, name: &str, text: &str) -> io::Result<()> {
+        self.fs.create_dir_all(&self.dir)?;
+        let temporary = self.dir.join(format!("{name}.tmp"));
+        if self.fs.exists(&temporary) {
+            self.fs.remove(&temporary)?;
+        }
+        let file = self.fs.create_new(&temporary)?;
+        file.write_all_at(text.as_bytes(), 0)?;
+        self.fs.rename(&temporary, &self.dir.join(name))
+    }
+
+    pub(super) fn kept(&self, name: &str) -> Option<String> {
+        let bytes = self.fs.read(&self.dir.join(name)).ok()?;
+        String::from_utf8(bytes).ok()
+    }
+}
