@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Tile,
     Manifest,
     Journal,
+    Identity,
     Other,
 }
 
@@ -25,6 +26,7 @@ impl Kind {
             "rollups" => Some(Self::Tile),
             "manifest" => Some(Self::Manifest),
             "journal" => Some(Self::Journal),
+            "identities" => Some(Self::Identity),
             _ => None,
         });
         kinds.next().unwrap_or(Self::Other)
@@ -41,7 +43,7 @@ struct Totals {
 
 /// A disk that counts.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct CountedFs(Arc<[Totals; 5]>);
+pub(crate) struct CountedFs(Arc<[Totals; 6]>);
 
 #[derive(Debug)]
 struct CountedFile {

@@ -1,153 +1,165 @@
-//! What the history costs those who come after: quiet compaction, a slice, a start, a drop.
+//! What the history costs those who come after: quiet compaction, a start, rest, a drop.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::util::display::array_value_to_string;
-use query::{Engine, EngineOptions, Figures, NoSystemInfo};
 use storage::{Name, Reader, RealFs, Store};
 
+use crate::account::{Account, Cause};
+use crate::child::{Child, resident_mib};
 use crate::counted::CountedFs;
 use crate::fill::{STREAM, most_parts, options};
 use crate::machine::{load, median, peak_mib};
+use crate::marks::at_most;
 use crate::program::Server;
-use crate::{Settings, files};
+use crate::{RUNS, Settings, disk, files, generator, slice, stamp};
 
-const RUNS: usize = 5;
-const DAY_S: i64 = 86_400;
 /// Share of the partitions that are dropped at the end.
 const DROPPED: f64 = 0.75;
+const PARTS_MAX: f64 = 4.0;
+const PEAK_MIB_MAX: f64 = 500.0;
+const REST_MIB_MAX: f64 = 300.0;
+const START_MS_MAX: f64 = 2000.0;
+const DROP_MS_MAX: f64 = 1000.0;
 
-pub(crate) fn measure(s: &Settings, data: &Path) {
-    slice(s, data, "before");
-    compact(s, data);
-    slice(s, data, "after");
-    start(s, data);
-    drop_oldest(s, data);
+pub(crate) fn measure(s: &Settings, data: &Path, mut account: Account) {
+    slice::measure(s, data, "before");
+    starts(s, data, "before quiet compaction");
+    compact(s, data, &mut account);
+    slice::measure(s, data, "after");
+    starts(s, data, "after it");
+    rest(s, data);
+    let copy = data.with_extension("copy");
+    disk::copy(data, &copy);
+    drop_here(s, &copy);
+    std::fs::remove_dir_all(&copy).expect("removed");
+    drop_by_server(s, data);
 }
 
-/// One client on one day, as the page asks for it.
-fn slice(s: &Settings, data: &Path, when: &str) {
-    let reader = Reader::open(Arc::new(RealFs), data).expect("a reader");
-    let snapshot = reader.snapshot();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_stack_size(8 << 20)
-        .build()
-        .expect("a runtime");
-    let engine = Engine::new(EngineOptions::default()).expect("an engine");
-    let run = |sql: &str| -> (usize, Figures, f64, String) {
-        let began = Instant::now();
-        let answer = engine.sql(Arc::clone(&snapshot), Arc::new(NoSystemInfo), sql, None);
-        let (_, batches, figures) = runtime
-            .block_on(async { answer.await?.collect().await })
-            .expect("answered");
-        let ms = began.elapsed().as_secs_f64() * 1e3;
-        let rows = batches.iter().map(|b| b.num_rows()).sum();
-        let first = array_value_to_string(batches[0].column(0), 0).unwrap_or_default();
-        (rows, figures, ms, first)
-    };
-    let middle = crate::generator::DEFAULT_START + i64::from(s.days / 2) * DAY_S;
-    let stamp = |at: i64| {
-        let time = chrono::DateTime::from_timestamp(at, 0).expect("a time");
-        time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
-    };
-    let day = format!(
-        "time >= '{}' AND time < '{}'",
-        stamp(middle),
-        stamp(middle + DAY_S)
-    );
-    let (_, _, _, host) = run(&format!("SELECT min(host) FROM {STREAM} WHERE {day}"));
-    let sql = format!("SELECT * FROM {STREAM} WHERE host = '{host}' AND {day}");
-    let runs: Vec<_> = (0..RUNS).map(|_| run(&sql)).collect();
-    let (rows, figures, first, _) = &runs[0];
-    println!(
-        "  host and day {when} quiet compaction: first {first:.1} ms, median {:.1} of {RUNS}; {rows} rows, looked at {} in {} of {} parts",
-        median(runs.iter().map(|r| r.2).collect()),
-        figures.rows_examined,
-        figures.parts.examined,
-        figures.parts.total
-    );
-}
-
-/// Everything is taken for quiet, by the real program.
-fn compact(s: &Settings, data: &Path) {
-    let before = files::bytes(&data.join("streams"));
-    let began = Instant::now();
-    let mut child = Command::new(&s.logmill)
-        .args(["partition", "compact", "--data"])
-        .arg(data)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program runs");
-    let mut peak = 0.0_f64;
-    while child.try_wait().expect("waits").is_none() {
-        peak = peak.max(peak_mib(child.id()));
-        std::thread::sleep(Duration::from_millis(5));
+/// Everything is taken for quiet: by the real program on a second tree of names, for its memory; then
+/// here, for what it writes.
+fn compact(s: &Settings, data: &Path, account: &mut Account) {
+    let linked = data.with_extension("linked");
+    files::link(data, &linked);
+    for what in ["rollup", "partition"] {
+        let ran = Child::run(s, &linked, &[what, "compact"]);
+        println!("  {} ({:.1} s; load {})", ran.said, ran.seconds, load());
+        let title = format!("memory of `logmill {what} compact` at its peak");
+        at_most(&title, ran.peak_mib, PEAK_MIB_MAX, "MiB");
     }
-    let output = child.wait_with_output().expect("ends");
-    assert!(output.status.success(), "compaction failed");
-    let manifest = files::bytes(&data.join("manifest"));
-    println!(
-        "  {}; {:.1?}, {peak:.0} MiB at the peak; bytes of parts {before} before, {} after; a manifest of {manifest}",
-        String::from_utf8_lossy(&output.stdout).trim(),
-        began.elapsed(),
-        files::bytes(&data.join("streams"))
-    );
-    let reader = Reader::open(Arc::new(RealFs), data).expect("a reader");
+    std::fs::remove_dir_all(&linked).expect("removed");
+
+    let folders = ["streams", "rollups", "manifest"].map(|name| data.join(name));
+    let before = folders.each_ref().map(|folder| files::bytes(folder));
+    let store = Store::open(data, options(account.fs.clone())).expect("opened");
+    account.skip();
+    store.compact_tiles(true).expect("compacted");
+    store.compact_parts(None, true).expect("compacted");
+    account.charge(Cause::Quiet);
+    store.close().expect("closed");
+    let after = folders.each_ref().map(|folder| files::bytes(folder));
+    for (nth, name) in ["parts", "tiles", "manifest"].iter().enumerate() {
+        println!(
+            "  bytes of {name}: {} before, {} after",
+            before[nth], after[nth]
+        );
+    }
+    let reader = Reader::open(std::sync::Arc::new(RealFs), data).expect("a reader");
     let snapshot = reader.snapshot();
-    println!(
-        "  {} parts, at most {} in a partition of events",
-        snapshot.manifest().parts.len(),
-        most_parts(snapshot.manifest())
-    );
+    println!("  {} parts in all", snapshot.manifest().parts.len());
+    let most = most_parts(snapshot.manifest()) as f64;
+    at_most("parts of a partition after it", most, PARTS_MAX, "");
+    account.print(after[0], after[1]);
 }
 
-/// The server on the compacted store.
-fn start(s: &Settings, data: &Path) {
-    let starts = (0..RUNS).map(|_| {
+/// The server to its first answer of `/ready`, and a query by a program that ends with it.
+fn starts(s: &Settings, data: &Path, when: &str) {
+    let server = || {
         let began = Instant::now();
         let server = Server::start(s, data, &[]);
-        (
-            began.elapsed().as_secs_f64() * 1e3,
-            peak_mib(server.process()),
-        )
-    });
-    let starts: Vec<(f64, f64)> = starts.collect();
-    println!(
-        "  a server is ready after {:.0} ms (median of {RUNS}; most {:.0}); {:.0} MiB at the peak; load {}",
-        median(starts.iter().map(|s| s.0).collect()),
-        starts.iter().map(|s| s.0).fold(0.0, f64::max),
-        starts.iter().map(|s| s.1).fold(0.0, f64::max),
-        load()
-    );
+        let ms = began.elapsed().as_secs_f64() * 1e3;
+        (ms, peak_mib(server.process()))
+    };
+    let sql = || {
+        let ran = Child::run(s, data, &["sql", "SELECT count(*) FROM access"]);
+        (ran.seconds * 1e3, ran.peak_mib)
+    };
+    print_starts(&format!("`logmill serve` {when}, to /ready"), data, &server);
+    print_starts(&format!("`logmill sql` {when}"), data, &sql);
 }
 
-/// The oldest partitions are dropped in one edit.
-fn drop_oldest(s: &Settings, data: &Path) {
-    let before = files::bytes(data);
-    let store = Store::open(data, options(CountedFs::default())).expect("opened");
+fn print_starts(what: &str, data: &Path, start: &dyn Fn() -> (f64, f64)) {
+    let warm: Vec<(f64, f64)> = (0..RUNS).map(|_| start()).collect();
+    let cold = (0..RUNS).map(|_| {
+        files::forget(data);
+        start().0
+    });
+    let cold = median(cold.collect());
+    println!(
+        "  {what}: warm {:.0} ms, cold {cold:.0} (medians of {RUNS}); {:.0} MiB at the peak; load {}",
+        median(warm.iter().map(|run| run.0).collect()),
+        warm.iter().map(|run| run.1).fold(0.0, f64::max),
+        load()
+    );
+    at_most(what, cold, START_MS_MAX, "ms");
+}
+
+/// A server that nobody asks anything.
+fn rest(s: &Settings, data: &Path) {
+    let server = Server::start(s, data, &[]);
+    std::thread::sleep(Duration::from_secs(s.rest_seconds));
+    let resident = resident_mib(server.process());
+    let title = format!("memory of a server at rest for {} s", s.rest_seconds);
+    at_most(&title, resident, REST_MIB_MAX, "MiB");
+}
+
+/// Whole days from the first on, as seconds. A late line may lie before the first day.
+fn oldest(s: &Settings) -> (i64, i64) {
     let days = (f64::from(s.days) * DROPPED) as i64;
-    // A late line may lie before the first day.
-    let from = crate::generator::DEFAULT_START - DAY_S;
-    let range = (from * 1_000_000, (from + (days + 1) * DAY_S) * 1_000_000);
+    let start = generator::DEFAULT_START;
+    (start - 86_400, start + days * 86_400)
+}
+
+/// The oldest partitions are dropped in one edit, in this process.
+fn drop_here(s: &Settings, data: &Path) {
+    let store = Store::open(data, options(CountedFs::default())).expect("opened");
+    let (from, to) = oldest(s);
     let stream = Name::new(STREAM).expect("a name");
+    let before = disk::taken(data);
     let began = Instant::now();
     let report = store
-        .drop_partitions(&stream, range, false)
+        .drop_partitions(&stream, (from * 1_000_000, to * 1_000_000), false)
         .expect("dropped");
-    let took = began.elapsed();
-    store.close().expect("closed");
+    let ms = began.elapsed().as_secs_f64() * 1e3;
     println!(
-        "  {} of {} partitions dropped in {took:.1?}: {} parts, {} events, {} bytes; {} bytes on disk before, {} after",
+        "  {} partitions dropped: {} parts, {} events, {} bytes; on disk {before} before, {} after",
         report.partitions,
-        s.days,
         report.parts,
         report.events,
         report.bytes,
-        before,
-        files::bytes(data)
+        disk::taken(data)
+    );
+    at_most("a drop in this process", ms, DROP_MS_MAX, "ms");
+    store.close().expect("closed");
+}
+
+/// The same by the command, through a running server.
+fn drop_by_server(s: &Settings, data: &Path) {
+    let server = Server::start(s, data, &[]);
+    let (from, to) = oldest(s);
+    let range = format!("{}..{}", &stamp(from)[..10], &stamp(to)[..10]);
+    let before = disk::taken(data);
+    let address = format!("http://{}", server.address);
+    let ran = Child::run_at(s, &address, &["partition", "drop", STREAM, &range]);
+    println!(
+        "  {}; on disk {before} before, {} as soon as the command has ended",
+        ran.said,
+        disk::taken(data)
+    );
+    at_most(
+        "`logmill partition drop --server`",
+        ran.seconds * 1e3,
+        DROP_MS_MAX,
+        "ms",
     );
 }

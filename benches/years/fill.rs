@@ -1,4 +1,4 @@
-//! The history: lines, seals, and compaction after each. What is written is counted by who wrote it.
+//! The history: lines, seals, and compaction after each.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,48 +7,48 @@ use std::time::Instant;
 
 use aggregator::Cascade;
 use ingest::{Format, ParseOptions, Parser};
-use storage::{Batch, Config, Manifest, Name, Options, Store, WriteConcern};
+use storage::{Batch, Config, Identity, Manifest, Name, Options, Store, WriteConcern};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use crate::counted::{CountedFs, Counts, Kind};
+use crate::account::{Account, Cause};
+use crate::counted::CountedFs;
 use crate::generator::Generator;
+use crate::marks::at_most;
 use crate::{Settings, generator, machine};
 
 pub(crate) const STREAM: &str = "access";
-const KINDS: [(Kind, &str); 4] = [
-    (Kind::Journal, "journal"),
-    (Kind::Part, "parts"),
-    (Kind::Tile, "tiles"),
-    (Kind::Manifest, "manifest"),
-];
+/// Lines of a request.
+const REQUEST: usize = 100;
 /// How often a line about the progress is printed.
 const PROGRESS: u64 = 10;
+/// What compaction may leave in a partition that is written to.
+const PARTS_MAX: f64 = 36.0;
+const PEAK_MIB_MAX: f64 = 500.0;
 
-/// Bytes written of each kind.
+/// Averages of a stretch of the history.
 #[derive(Default, Clone, Copy)]
-struct Written([Counts; KINDS.len()]);
-
-impl Written {
-    fn of(fs: &CountedFs) -> Self {
-        Self(KINDS.map(|(kind, _)| fs.counts(kind)))
-    }
-
-    fn add_since(&mut self, before: Self, now: Self) {
-        for (nth, all) in self.0.iter_mut().enumerate() {
-            *all += now.0[nth] - before.0[nth];
-        }
-    }
+struct Stretch {
+    seals: u64,
+    seal_ms: f64,
+    tiles_ms: f64,
+    parts_ms: f64,
+    edits: (u64, u64),
 }
 
-/// What has been done.
-#[derive(Default)]
-struct Done {
+struct Fill<'a> {
+    settings: &'a Settings,
+    store: Store,
+    account: Account,
+    generator: Generator,
+    parser: Parser,
+    lines: Vec<u8>,
     events: u64,
-    seals: u64,
+    requests: u64,
     lines_bytes: u64,
-    by_seals: Written,
-    by_compaction: Written,
-    most_parts: usize,
-    longest_compaction_ms: f64,
+    seals: u64,
+    parts_max: usize,
+    compaction_ms_max: f64,
+    stretch: Stretch,
 }
 
 pub(crate) fn options(fs: CountedFs) -> Options {
@@ -77,107 +77,170 @@ pub(crate) fn most_parts(manifest: &Manifest) -> usize {
 }
 
 /// Fills the store and prints what that took.
-pub(crate) fn measure(s: &Settings, data: &Path) {
-    let fs = CountedFs::default();
-    let store = Store::open(data, options(fs.clone())).expect("opened");
+pub(crate) fn measure(s: &Settings, data: &Path) -> Account {
     let began = Instant::now();
-    let mut generator = Generator::new(generator::Settings {
-        lines: s.events,
-        days: s.days,
-        ..generator::Settings::default()
-    });
-    let mut parser = Parser::new(ParseOptions {
-        format: Format::Auto,
-        ..ParseOptions::default()
-    });
-    // What is stamped later than it was received would go to the quarantine.
-    let end_s = generator::DEFAULT_START + (i64::from(s.days) + 1) * 86_400;
-    parser.set_received(end_s * 1_000_000);
-    let mut done = Done::default();
-    let mut lines = Vec::new();
-    let mut more = true;
-    while more {
-        lines.clear();
-        more = (0..s.rows_per_seal).all(|_| generator.next_line(&mut lines));
-        if lines.is_empty() {
-            break;
-        }
-        let before = Written::of(&fs);
-        write(&store, &mut parser, &lines, &mut done);
-        store.seal().expect("sealed");
-        done.seals += 1;
-        let sealed = Written::of(&fs);
-        let started = Instant::now();
-        store.compact_tiles(false).expect("compacted");
-        store.compact_parts(None, false).expect("compacted");
-        let ms = started.elapsed().as_secs_f64() * 1e3;
-        done.longest_compaction_ms = done.longest_compaction_ms.max(ms);
-        done.by_seals.add_since(before, sealed);
-        done.by_compaction.add_since(sealed, Written::of(&fs));
-        done.most_parts = done.most_parts.max(most_parts(store.snapshot().manifest()));
-        let tenth = s.events.div_ceil(PROGRESS);
-        if done.events / tenth
-            != (done.events - s.rows_per_seal.min(done.events as usize) as u64) / tenth
-        {
-            let parts = store.snapshot().manifest().parts.len();
-            println!(
-                "  {} events after {:.0?}, {parts} parts",
-                done.events,
-                began.elapsed()
-            );
+    let mut fill = Fill::begin(s, data);
+    println!("  events        after   seal ms  tiles ms  parts ms  edits  kB each   parts");
+    let tenth = s.events.div_ceil(PROGRESS);
+    let mut next = tenth;
+    while fill.step() {
+        if fill.events >= next {
+            next += tenth;
+            fill.print_stretch(began.elapsed().as_secs_f64());
         }
     }
-    print(&store, &done, began.elapsed().as_secs_f64());
-    store.close().expect("closed");
+    fill.print(began.elapsed().as_secs_f64());
+    fill.store.close().expect("closed");
+    fill.account.skip();
+    fill.account
 }
 
-fn write(store: &Store, parser: &mut Parser, lines: &[u8], done: &mut Done) {
-    let parsed = parser.parse(lines).expect("parsed");
-    done.lines_bytes += lines.len() as u64;
-    done.events += parsed.events.num_rows() as u64;
-    let batch = Batch {
-        stream: Name::new(STREAM).expect("a name"),
-        kind: parsed.kind,
-        received_us: 0,
-        source: "bench".into(),
-        events: parsed.events,
-        quarantine: parsed.quarantine,
-        identity: None,
-    };
-    store
-        .write(batch, WriteConcern::ACKNOWLEDGED)
-        .expect("taken");
+fn ms(began: Instant) -> f64 {
+    began.elapsed().as_secs_f64() * 1e3
 }
 
-fn print(store: &Store, done: &Done, seconds: f64) {
-    let snapshot = store.snapshot();
-    let manifest = snapshot.manifest();
-    println!(
-        "  {} events, {} bytes of lines, in {} seals and {} edits; {seconds:.0} s, {:.0} MiB at the peak",
-        done.events,
-        done.lines_bytes,
-        done.seals,
-        manifest.version,
-        machine::peak_mib(std::process::id())
-    );
-    println!(
-        "  {} parts, at most {} in a partition of events at any time; the longest compaction {:.0} ms",
-        manifest.parts.len(),
-        done.most_parts,
-        done.longest_compaction_ms
-    );
-    println!("  bytes written        by seals   by compaction   of the lines");
-    let mut all = 0;
-    for (nth, (_, name)) in KINDS.iter().enumerate() {
-        let (seals, compaction) = (
-            done.by_seals.0[nth].written,
-            done.by_compaction.0[nth].written,
-        );
-        all += seals + compaction;
+impl<'a> Fill<'a> {
+    fn begin(settings: &'a Settings, data: &Path) -> Self {
+        let mut account = Account::new();
+        let store = Store::open(data, options(account.fs.clone())).expect("opened");
+        account.skip();
+        Self {
+            settings,
+            store,
+            account,
+            generator: Generator::new(generator::Settings {
+                lines: settings.events,
+                days: settings.days,
+                ..generator::Settings::default()
+            }),
+            parser: Parser::new(ParseOptions {
+                format: Format::Auto,
+                ..ParseOptions::default()
+            }),
+            lines: Vec::new(),
+            events: 0,
+            requests: 0,
+            lines_bytes: 0,
+            seals: 0,
+            parts_max: 0,
+            compaction_ms_max: 0.0,
+            stretch: Stretch::default(),
+        }
+    }
+
+    /// One seal and what follows it; whether there was something to seal.
+    fn step(&mut self) -> bool {
+        let mut left = self.settings.rows_per_seal;
+        while left > 0 {
+            let taken = self.request(left.min(REQUEST));
+            if taken == 0 {
+                break;
+            }
+            left -= taken;
+        }
+        if left == self.settings.rows_per_seal {
+            return false;
+        }
+        let began = Instant::now();
+        self.store.seal().expect("sealed");
+        self.account.charge(Cause::Seal);
+        self.stretch.seal_ms += ms(began);
+        self.seals += 1;
+        self.stretch.seals += 1;
+        self.look();
+        let began = Instant::now();
+        self.store.compact_tiles(false).expect("compacted");
+        self.account.charge(Cause::Tiles);
+        let tiles = ms(began);
+        self.store.compact_parts(None, false).expect("compacted");
+        self.account.charge(Cause::Parts);
+        let both = ms(began);
+        self.stretch.tiles_ms += tiles;
+        self.stretch.parts_ms += both - tiles;
+        self.compaction_ms_max = self.compaction_ms_max.max(both);
+        true
+    }
+
+    /// Before compaction there are most.
+    fn look(&mut self) {
+        let parts = most_parts(self.store.snapshot().manifest());
+        self.parts_max = self.parts_max.max(parts);
+    }
+
+    /// Sends a few lines under a key of their own; how many there were.
+    fn request(&mut self, lines: usize) -> usize {
+        self.lines.clear();
+        let taken = (0..lines)
+            .take_while(|_| self.generator.next_line(&mut self.lines))
+            .count();
+        if taken == 0 {
+            return 0;
+        }
+        // No line is stamped later than it comes.
+        let span = u128::from(self.settings.days) * 86_400_000_000;
+        let elapsed_us =
+            u128::from(self.generator.written()) * span / u128::from(self.settings.events);
+        let received_us = generator::DEFAULT_START * 1_000_000 + elapsed_us as i64;
+        self.parser.set_received(received_us);
+        let parsed = self.parser.parse(&self.lines).expect("parsed");
+        self.requests += 1;
+        self.events += parsed.events.num_rows() as u64;
+        self.lines_bytes += self.lines.len() as u64;
+        let batch = Batch {
+            stream: Name::new(STREAM).expect("a name"),
+            kind: parsed.kind,
+            received_us,
+            source: "bench".into(),
+            events: parsed.events,
+            quarantine: parsed.quarantine,
+            identity: Some(Identity::Key {
+                key: format!("{:032x}", xxh3_128(&self.requests.to_le_bytes())),
+                body_hash: xxh3_64(&self.lines),
+            }),
+        };
+        self.store
+            .write(batch, WriteConcern::ACKNOWLEDGED)
+            .expect("taken");
+        taken
+    }
+
+    fn print_stretch(&mut self, seconds: f64) {
+        let edits = self.account.edits();
+        let Stretch {
+            seals,
+            seal_ms,
+            tiles_ms,
+            parts_ms,
+            edits: before,
+        } = std::mem::take(&mut self.stretch);
+        let each = |sum: f64| sum / seals as f64;
         println!(
-            "  {name:<10} {seals:>18} {compaction:>15} {:>14.3}",
-            (seals + compaction) as f64 / done.lines_bytes as f64
+            "  {:<10} {seconds:>6.0} s {:>9.2} {:>9.2} {:>9.2} {:>6.2} {:>8.1} {:>7}",
+            self.events,
+            each(seal_ms),
+            each(tiles_ms),
+            each(parts_ms),
+            each((edits.0 - before.0) as f64),
+            (edits.1 - before.1) as f64 / 1e3 / (edits.0 - before.0) as f64,
+            self.store.snapshot().manifest().parts.len(),
         );
+        self.stretch.edits = edits;
     }
-    println!("  together {:>51.3}", all as f64 / done.lines_bytes as f64);
+
+    fn print(&self, seconds: f64) {
+        let (edits, _) = self.account.edits();
+        println!(
+            "  {} events, {} bytes of lines, in {} requests, {} seals and {edits} edits; {seconds:.0} s; the longest compaction {:.0} ms; load {}",
+            self.events,
+            self.lines_bytes,
+            self.requests,
+            self.seals,
+            self.compaction_ms_max,
+            machine::load()
+        );
+        let peak = machine::peak_mib(std::process::id());
+        at_most("memory of the fill at its peak", peak, PEAK_MIB_MAX, "MiB");
+        let parts = self.parts_max as f64;
+        at_most("parts of a partition at any time", parts, PARTS_MAX, "");
+    }
 }

@@ -1,16 +1,21 @@
 //! Years of growth: many small seals over many days, and what compaction makes of their parts.
 //!
 //!     cargo bench --bench years -- [--events 20000000] [--days 400] [--rows-per-seal 2000]
-//!         [--dir target/bench] [--keep]
+//!         [--rest 60] [--part-rows 40000] [--dir target/bench] [--keep]
+//!     cargo test --bench years -- --small
 //!
-//! The demo's lines in their order, with its share of late ones, parsed and sealed in this process on
-//! the real disk with the two default rollups. After each seal tiles and parts are compacted as the
-//! store does by itself while it is written to; the thread that does so is off, so that each byte has a
-//! seal or a compaction that wrote it. Then the real program compacts all partitions as quiet ones.
+//! The demo's lines in their order, with its share of late ones, in requests of 100 lines with a key
+//! each, parsed and sealed in this process on the real disk with the two default rollups. After each
+//! seal tiles and parts are compacted as the store does by itself while it is written to; the thread
+//! that does so is off, so that each byte has a seal or a compaction that wrote it, and no partition is
+//! taken for quiet before the end. Then all are. The program ends with an error when a mark is missed.
 
+mod account;
 mod after;
+mod child;
 #[path = "../rollups/counted.rs"]
 mod counted;
+mod disk;
 #[path = "../journal/files.rs"]
 #[allow(dead_code, reason = "shared with the bench of the journal")]
 mod files;
@@ -21,17 +26,27 @@ mod generator;
 #[path = "../journal/machine.rs"]
 #[allow(dead_code, reason = "shared with the bench of the journal")]
 mod machine;
+mod marks;
+mod merge;
 #[path = "../journal/program.rs"]
 #[allow(dead_code, reason = "shared with the bench of the journal")]
 mod program;
+mod slice;
 
 use std::path::PathBuf;
+
+/// Runs of which a median is told.
+const RUNS: usize = 5;
 
 /// What the command line says.
 struct Settings {
     events: u64,
     days: u32,
     rows_per_seal: usize,
+    /// How long a server is left alone before its memory is looked at.
+    rest_seconds: u64,
+    /// Rows of each of the large parts that are merged.
+    part_rows: u64,
     dir: PathBuf,
     keep: bool,
     logmill: PathBuf,
@@ -55,6 +70,8 @@ fn settings() -> Settings {
         events: 20_000_000,
         days: 400,
         rows_per_seal: 2_000,
+        rest_seconds: 60,
+        part_rows: 40_000,
         dir: "target/bench".into(),
         keep: false,
         logmill: env!("CARGO_BIN_EXE_logmill").into(),
@@ -66,6 +83,13 @@ fn settings() -> Settings {
             "--events" => s.events = value().parse().expect("a number"),
             "--days" => s.days = value().parse().expect("a number"),
             "--rows-per-seal" => s.rows_per_seal = value().parse().expect("a number"),
+            "--rest" => s.rest_seconds = value().parse().expect("a number"),
+            "--part-rows" => s.part_rows = value().parse().expect("a number"),
+            // The share of the tests: every mark, in seconds.
+            "--small" => {
+                (s.events, s.days, s.rows_per_seal) = (20_000, 20, 250);
+                (s.rest_seconds, s.part_rows) = (1, 1_000);
+            }
             "--dir" => s.dir = value().into(),
             "--keep" => s.keep = true,
             // cargo passes it to every bench.
@@ -76,6 +100,12 @@ fn settings() -> Settings {
     s
 }
 
+/// A moment as SQL and documents write it.
+fn stamp(epoch_seconds: i64) -> String {
+    let time = chrono::DateTime::from_timestamp(epoch_seconds, 0).expect("a time");
+    time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 fn main() {
     let s = settings();
     let data = s.data();
@@ -84,10 +114,15 @@ fn main() {
     }
     std::fs::create_dir_all(&data).expect("a directory");
     println!("load average {}", machine::load());
-    fill::measure(&s, &data);
-    after::measure(&s, &data);
+    println!("large parts");
+    merge::measure(&s);
+    println!("filling");
+    let account = fill::measure(&s, &data);
+    println!("afterwards");
+    after::measure(&s, &data, account);
     println!("load average {}", machine::load());
     if !s.keep {
         std::fs::remove_dir_all(&data).expect("removed");
     }
+    marks::conclude();
 }

@@ -59,6 +59,8 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
 
 fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     room::sample(shared);
+    // Nobody may have read it any more for a while, with no edit since.
+    shared.remove_unreferenced();
     shared.tell_retain(|| super::retain::tend(shared, trust))?;
     shared.tell_retain_levels()?;
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
@@ -172,3 +174,6 @@ fn newest(manifest: &Manifest, rollup: &RollupMeta) -> Option<i64> {
     let buckets = files.flat_map(|f| &f.sections).map(|s| s.bucket_max_us);
     parts.chain(buckets).max()
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,8 @@
 //!   quarter, once the partition is quiet): its rewrites grow with the logarithm of the history, and a
 //!   few late rows do not rewrite a day.
 //! * A merge reads at most [`INPUTS_MAX`] parts of [`ROWS_MAX`] rows and [`BYTES_MAX`] bytes together,
-//!   and keeps some thousand rows of each in memory.
+//!   and keeps some thousand rows of each in memory, and the dictionaries: few large parts are open at a
+//!   time ([`OPEN_BYTES_MAX`]).
 //! * A part that cannot be read is left alone; the others are merged, and the error is told.
 //! * `Shared.parts` is held only while inputs are looked for once more and the edit is committed. What
 //!   was dropped meanwhile makes the merge void.
@@ -37,6 +38,11 @@ const ROWS_MAX: u64 = 1 << 21;
 const BYTES_MAX: u64 = 128 << 20;
 /// Parts that one merge reads at most; an open one takes two megabytes or so.
 const INPUTS_MAX: usize = 32;
+/// What the inputs of a merge may count together, each with its bytes up to [`OPEN_BYTES`]: an open part
+/// has its dictionaries in memory, which for long texts that do not repeat take more than the part does.
+/// Four fit in always, as many as there must be.
+const OPEN_BYTES_MAX: u64 = 4 * OPEN_BYTES;
+const OPEN_BYTES: u64 = 8 << 20;
 /// Parts of fewer rows are alike: as long as a footer outweighs the rows.
 const SMALL: u64 = 256;
 /// Merges of one edit, and the bytes that they read before no further is begun: a manifest is written
@@ -134,12 +140,13 @@ fn choose<'a>(
 pub(super) fn alike(parts: &mut [&PartMeta], quiet: bool) -> usize {
     let (enough, ratio) = if quiet { (2, 4) } else { (4, 1) };
     parts.sort_by_key(|p| (p.rows, p.id));
-    let (mut rows, mut bytes, mut alike) = (0, 0, 0);
+    let (mut rows, mut bytes, mut open, mut alike) = (0, 0, 0, 0);
     for (before, part) in parts.iter().enumerate().take(INPUTS_MAX) {
         let is_alike = part.rows <= SMALL.max(rows * ratio);
         rows += part.rows;
         bytes += part.file.len;
-        if rows > ROWS_MAX || bytes > BYTES_MAX {
+        open += part.file.len.min(OPEN_BYTES);
+        if rows > ROWS_MAX || bytes > BYTES_MAX || open > OPEN_BYTES_MAX {
             break;
         }
         if is_alike && before + 1 >= enough {

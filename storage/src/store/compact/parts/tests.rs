@@ -79,6 +79,19 @@ fn a_merge_is_bounded_in_rows_bytes_and_inputs() {
     assert_eq!(alike(&mut wide.each_ref(), true), 2);
 }
 
+#[test]
+fn few_large_parts_are_open_at_a_time() {
+    let of = |len: u64| {
+        let mut parts: Vec<PartMeta> = (0..20).map(|id| part(id, 40_000)).collect();
+        parts.iter_mut().for_each(|part| part.file.len = len);
+        let mut parts: Vec<&PartMeta> = parts.iter().collect();
+        alike(&mut parts, false)
+    };
+    assert_eq!(of(10 << 20), 4);
+    assert_eq!(of(2 << 20), 16);
+    assert_eq!(of(1 << 20), 20);
+}
+
 /// What a part costs: its rows, and a footer.
 fn cost(rows: u64) -> u64 {
     rows + SMALL
