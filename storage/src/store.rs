@@ -122,6 +122,9 @@ struct State {
     rotate: bool,
     /// First sequence number of each segment, oldest first.
     segments: Vec<(u64, u64)>,
+    /// The first segment with a batch that took no sequence number and whose identity is in no
+    /// checkpoint yet: by its number it would seem to be sealed.
+    empty_from: Option<u64>,
     /// Why the last seal failed, and what can be done about it.
     seal_error: Option<(Kind, String)>,
     /// Why tiles could not be tended.

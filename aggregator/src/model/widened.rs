@@ -201,6 +201,7 @@ fn a_column_that_widens_in_the_middle_of_a_history_changes_no_rollup() {
         plain.seal().expect("seals");
     }
     plain.compact_tiles(false).expect("compacts");
+    plain.compact_parts(None, true).expect("compacts");
     plain
         .rebuild(&rollup, (i64::MIN, i64::MAX))
         .expect("rebuilds");

@@ -474,6 +474,9 @@ impl State {
             identities: &mut self.identities,
         };
         let ack = apply(into, record, first_seq)?;
+        if record.items() == 0 && self.empty_from.is_none() {
+            self.empty_from = self.segments.last().map(|(segment, _)| *segment);
+        }
         let counters = self.counters.entry(record.stream.clone()).or_default();
         counters.received += ack.accepted + ack.quarantined;
         counters.stored += ack.accepted;

@@ -106,6 +106,7 @@ impl Store {
                 counters: BTreeMap::new(),
                 rotate: false,
                 segments,
+                empty_from: None,
                 seal_error: None,
                 tend_error: None,
                 closing: false,

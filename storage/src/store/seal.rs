@@ -54,6 +54,8 @@ struct Frozen {
     /// What was sealed before.
     sealed: Snapshot,
     fresh: Vec<Entry>,
+    /// Where those of batches without items begin.
+    empty_from: Option<u64>,
 }
 
 pub(super) fn seal_loop(shared: &Arc<Shared>) {
@@ -119,6 +121,7 @@ pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
         let mut state = shared.state.lock();
         state.memtable.thaw(shared.now_us());
         state.identities.restore_fresh(frozen.fresh);
+        state.empty_from = frozen.empty_from.or(state.empty_from);
         state.seal_error = Some((error.kind(), error.to_string()));
         drop(state);
         if shared.syncer.poisoned().is_some() {
@@ -142,6 +145,7 @@ fn freeze(shared: &Shared) -> Option<Frozen> {
         streams: Arc::clone(&state.streams),
         sealed: shared.sealed(&state),
         fresh: state.identities.take_fresh(),
+        empty_from: state.empty_from.take(),
     })
 }
 
@@ -365,7 +369,8 @@ fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
     manifest.identities.push(file);
 }
 
-/// Raises the journal's floor to the last segment that begins at or below what is sealed.
+/// Raises the journal's floor to the last segment that begins at or below what is sealed, but not past
+/// a batch without items that came while the seal was under way.
 pub(super) fn drop_journal(manifest: &mut Manifest, state: &State) {
     let sealed = manifest.sealed_seq;
     let floor = state
@@ -376,6 +381,7 @@ pub(super) fn drop_journal(manifest: &mut Manifest, state: &State) {
         .map(|(segment, _)| *segment);
     let floor = floor
         .unwrap_or(manifest.journal_floor)
+        .min(state.empty_from.unwrap_or(u64::MAX))
         .max(manifest.journal_floor);
     let oldest = state
         .segments
