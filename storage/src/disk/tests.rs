@@ -24,9 +24,9 @@ fn the_disk_is_full_when_free_bytes_have_come_to_stay() {
         (&[(80.0, 0)], (100.0, GIB), GIB, None),
         (
             &[(80.0, 0), (96.0, GIB), (99.0, 7 * GIB)],
-            (100.0, 9 * GIB),
-            6 * GIB,
-            Some(3.0),
+            (100.0, 17 * GIB),
+            8 * GIB,
+            Some(2.0),
         ),
         (
             &[(93.0, 0), (99.0, 6 * GIB)],

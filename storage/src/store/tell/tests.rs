@@ -7,8 +7,9 @@ use crate::maintenance::{Job, JobState};
 use crate::model::{Name, WriteConcern};
 use crate::reader::Reader;
 use crate::sim::{Call, Fault, SimFs};
+use crate::snapshot::Snapshot;
 use crate::store::{Config, Options, Store, compaction_debt};
-use crate::testing::{RECEIVED_US, batch};
+use crate::testing::{FaultFs, Op, RECEIVED_US, batch};
 
 const DAY_US: i64 = 86_400_000_000;
 
@@ -42,7 +43,7 @@ fn events() -> Name {
 fn what_is_done_to_parts_is_told_with_its_reason() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path(), options(Arc::new(RealFs))).expect("opens");
-    with_parts(&store, 5);
+    with_parts(&store, 3);
     let debt = compaction_debt(store.snapshot().manifest()).0[&events()];
     let bytes: u64 = store
         .snapshot()
@@ -51,7 +52,7 @@ fn what_is_done_to_parts_is_told_with_its_reason() {
         .iter()
         .map(|p| p.file.len)
         .sum();
-    assert_eq!((debt.count, debt.bytes), (5, bytes));
+    assert_eq!((debt.count, debt.bytes), (3, bytes));
     store.compact_parts(None, true).expect("compacts");
     store.compact_parts(None, true).expect("compacts");
     assert_eq!(
@@ -62,7 +63,7 @@ fn what_is_done_to_parts_is_told_with_its_reason() {
     let dry = store
         .detach_partitions(&events(), range, true)
         .expect("says");
-    assert_eq!(dry.events, 5);
+    assert_eq!(dry.events, 3);
     store
         .detach_partitions(&events(), range, false)
         .expect("detaches");
@@ -85,8 +86,8 @@ fn what_is_done_to_parts_is_told_with_its_reason() {
     ];
     assert_eq!(jobs, expected, "{told:?}");
     let merge = &told[0];
-    assert_eq!(merge.said.what, "merged 5 parts into 1: 5 rows");
-    assert_eq!(merge.why, "5 parts of events, date=1970-01-01 were alike");
+    assert_eq!(merge.said.what, "merged 3 parts into 1: 3 rows");
+    assert_eq!(merge.why, "3 parts of events, date=1970-01-01 were alike");
     assert_eq!(merge.said.bytes_read, Some(bytes));
     assert!(merge.said.bytes_written.is_some_and(|b| b > 0 && b < bytes));
     assert_eq!(
@@ -97,7 +98,7 @@ fn what_is_done_to_parts_is_told_with_its_reason() {
         told[4]
             .said
             .what
-            .starts_with("dropped 1 partitions: 5 events"),
+            .starts_with("dropped 1 partitions: 3 events"),
         "{:?}",
         told[4]
     );
@@ -124,39 +125,56 @@ fn a_log_that_cannot_be_written_harms_nothing() {
     let data = Path::new("/data");
     let store = Store::open(data, options(Arc::new(fs.clone()))).expect("opens");
     with_parts(&store, 4);
-    // Nothing of the log is there yet: the first write to its folder fails, wherever that is.
-    let before = fs.operations();
-    for after in 0..2 {
+    // The folder, the file, its first line: none of them comes to be.
+    for (call, after) in [(Call::Create, 0), (Call::Create, 1), (Call::Write, 0)] {
         fs.fail(Fault {
-            call: Call::Create,
+            call,
             after,
             forever: true,
             error: std::io::ErrorKind::StorageFull,
         });
-        let error = store.detach_partitions(&events(), (DAY_US, 0), false);
-        assert_eq!(error.expect("nothing to do").events, 0);
         let run = store.maintenance().begin(Job::Scrub, None, "a test");
         run.done(crate::Said::default());
+        store.maintenance().keep("scrub", "a place");
+        assert!(fs.failed());
         fs.mend();
     }
-    assert!(fs.failed() && fs.operations() > before);
     assert!(store.maintenance().entries().is_empty());
-    assert_eq!(store.maintenance().counts()[&Job::Scrub].done, 2);
+    assert_eq!(store.maintenance().counts()[&Job::Scrub].done, 3);
     store.compact_parts(None, true).expect("compacts");
     assert_eq!(store.maintenance().entries().len(), 1);
     with_parts(&store, 1);
     store.close().expect("closes");
     let reader = Reader::open(Arc::new(fs), data).expect("opens");
-    assert_eq!(
-        reader
-            .snapshot()
-            .manifest()
-            .parts
-            .iter()
-            .map(|p| p.rows)
-            .sum::<u64>(),
-        5
+    assert_eq!(rows(&reader.snapshot()), 5);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_stops_no_maintenance() {
+    let (dir, fs) = (
+        tempfile::tempdir().expect("a directory"),
+        FaultFs::default(),
     );
+    let store = Store::open(dir.path(), options(Arc::new(fs.clone()))).expect("opens");
+    with_parts(&store, 4);
+    let full = std::io::ErrorKind::StorageFull;
+    fs.fail(Op::Create, "maintenance", full, usize::MAX);
+    fs.fail(Op::Write, "maintenance", full, usize::MAX);
+    let merged = store.compact_parts(None, true).expect("compacts").merged;
+    assert_eq!(merged, 4);
+    let range = (0, DAY_US);
+    store
+        .detach_partitions(&events(), range, false)
+        .expect("detaches");
+    store.attach_partitions(&events(), range).expect("attaches");
+    assert!(store.maintenance().entries().is_empty());
+    store.close().expect("closes");
+    let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+    assert_eq!(rows(&reader.snapshot()), 4);
+}
+
+fn rows(snapshot: &Snapshot) -> u64 {
+    snapshot.manifest().parts.iter().map(|p| p.rows).sum()
 }
 
 #[test]
