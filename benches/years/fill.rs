@@ -46,6 +46,7 @@ struct Fill<'a> {
     requests: u64,
     lines_bytes: u64,
     seals: u64,
+    day: i64,
     parts_max: usize,
     compaction_ms_max: f64,
     stretch: Stretch,
@@ -122,6 +123,7 @@ impl<'a> Fill<'a> {
             requests: 0,
             lines_bytes: 0,
             seals: 0,
+            day: 0,
             parts_max: 0,
             compaction_ms_max: 0.0,
             stretch: Stretch::default(),
@@ -158,7 +160,29 @@ impl<'a> Fill<'a> {
         self.stretch.tiles_ms += tiles;
         self.stretch.parts_ms += both - tiles;
         self.compaction_ms_max = self.compaction_ms_max.max(both);
+        self.sleep();
         true
+    }
+
+    /// Once a day nothing comes for ten minutes.
+    fn sleep(&mut self) {
+        let day = self.received_us().div_euclid(86_400_000_000);
+        if std::mem::replace(&mut self.day, day) == day || self.settings.restless {
+            return;
+        }
+        let began = Instant::now();
+        self.store.compact_tiles(true).expect("compacted");
+        self.store.compact_parts(None, true).expect("compacted");
+        self.account.charge(Cause::Quiet);
+        self.compaction_ms_max = self.compaction_ms_max.max(ms(began));
+    }
+
+    /// When the line came that was written last: no line is stamped later than it comes.
+    fn received_us(&self) -> i64 {
+        let span = u128::from(self.settings.days) * 86_400_000_000;
+        let elapsed_us =
+            u128::from(self.generator.written()) * span / u128::from(self.settings.events);
+        generator::DEFAULT_START * 1_000_000 + elapsed_us as i64
     }
 
     /// Before compaction there are most.
@@ -176,11 +200,7 @@ impl<'a> Fill<'a> {
         if taken == 0 {
             return 0;
         }
-        // No line is stamped later than it comes.
-        let span = u128::from(self.settings.days) * 86_400_000_000;
-        let elapsed_us =
-            u128::from(self.generator.written()) * span / u128::from(self.settings.events);
-        let received_us = generator::DEFAULT_START * 1_000_000 + elapsed_us as i64;
+        let received_us = self.received_us();
         self.parser.set_received(received_us);
         let parsed = self.parser.parse(&self.lines).expect("parsed");
         self.requests += 1;

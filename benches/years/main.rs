@@ -1,14 +1,15 @@
 //! Years of growth: many small seals over many days, and what compaction makes of their parts.
 //!
 //!     cargo bench --bench years -- [--events 20000000] [--days 400] [--rows-per-seal 2000]
-//!         [--rest 60] [--part-rows 40000] [--dir target/bench] [--keep]
+//!         [--restless] [--rest 60] [--part-rows 40000] [--dir target/bench] [--keep]
 //!     cargo test --bench years -- --small
 //!
 //! The demo's lines in their order, with its share of late ones, in requests of 100 lines with a key
-//! each, parsed and sealed in this process on the real disk with the two default rollups. After each
-//! seal tiles and parts are compacted as the store does by itself while it is written to; the thread
-//! that does so is off, so that each byte has a seal or a compaction that wrote it, and no partition is
-//! taken for quiet before the end. Then all are. The program ends with an error when a mark is missed.
+//! each, parsed and sealed in this process on the real disk with the two default rollups. Tiles and parts
+//! are compacted as the store does by itself: after each seal by the rule for what is written to, and once
+//! a day, when nothing comes for a while, by the rule for what is quiet; with `--restless` never before the
+//! end. The thread that does so is off, so that each byte has a seal or a compaction that wrote it. The
+//! program ends with an error when a mark is missed.
 
 mod account;
 mod after;
@@ -43,6 +44,8 @@ struct Settings {
     events: u64,
     days: u32,
     rows_per_seal: usize,
+    /// Whether there is always something coming.
+    restless: bool,
     /// How long a server is left alone before its memory is looked at.
     rest_seconds: u64,
     /// Rows of each of the large parts that are merged.
@@ -70,6 +73,7 @@ fn settings() -> Settings {
         events: 20_000_000,
         days: 400,
         rows_per_seal: 2_000,
+        restless: false,
         rest_seconds: 60,
         part_rows: 40_000,
         dir: "target/bench".into(),
@@ -91,6 +95,7 @@ fn settings() -> Settings {
                 (s.rest_seconds, s.part_rows) = (1, 1_000);
             }
             "--dir" => s.dir = value().into(),
+            "--restless" => s.restless = true,
             "--keep" => s.keep = true,
             // cargo passes it to every bench.
             "--bench" => {}

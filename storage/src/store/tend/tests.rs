@@ -17,7 +17,7 @@ fn space_comes_back_once_the_last_reader_has_gone_and_nothing_is_written() {
         clock: Arc::new(ManualClock::at(0)),
         config: Config {
             tends: false,
-            lag_us: i64::MAX,
+            lag_us: 1 << 50,
             ..Config::default()
         },
         ..Options::default()
