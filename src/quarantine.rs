@@ -49,9 +49,10 @@ impl Reading {
     fn options(&self, config: &Config, snapshot: &Snapshot, stream: &Name) -> ParseOptions {
         let known = snapshot.streams().get(stream);
         ParseOptions {
-            format: self
-                .format
-                .unwrap_or_else(|| config.format(stream.as_str())),
+            format: self.format.unwrap_or_else(|| {
+                let known = known.map(|meta| meta.kind);
+                of_kind(config.format(stream.as_str()), known)
+            }),
             site: self.site.clone(),
             tz: self.tz,
             max_future_us: config.ingest.max_future.micros(),
@@ -60,6 +61,16 @@ impl Reading {
             selection: config.selection(stream.as_str()),
             ..ParseOptions::default()
         }
+    }
+}
+
+/// The format for what waits of a stream: `auto` has nothing but bad lines to decide from, and what the
+/// stream holds says more than these.
+fn of_kind(format: Format, known: Option<StreamKind>) -> Format {
+    match (format, known) {
+        (Format::Auto, Some(StreamKind::Access)) => Format::Combined,
+        (Format::Auto, Some(StreamKind::Documents)) => Format::Json,
+        (format, _) => format,
     }
 }
 
