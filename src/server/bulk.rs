@@ -5,27 +5,32 @@
 //! and a backfill gets whatever is left.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// The step back of the thread, as `nice` counts.
-const NICE: i32 = 10;
+const NICE: i32 = 19;
 
 type Job = Box<dyn FnOnce() + Send>;
+
+/// How often what has come is counted before somebody asks: small chunks merge meanwhile.
+const COUNT_EVERY: Duration = Duration::from_millis(40);
 
 /// The thread and the turn that requests take.
 #[derive(Debug)]
 pub(super) struct Bulk {
     jobs: Sender<Job>,
-    turn: Mutex<()>,
+    /// When what has come was counted last.
+    turn: Mutex<Option<Instant>>,
 }
 
 /// The turn of one request, until it was answered.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     jobs: &'a Sender<Job>,
-    _turn: MutexGuard<'a, ()>,
+    counted: MutexGuard<'a, Option<Instant>>,
 }
 
 impl Bulk {
@@ -43,7 +48,7 @@ impl Bulk {
             })?;
         Ok(Self {
             jobs,
-            turn: Mutex::new(()),
+            turn: Mutex::new(None),
         })
     }
 
@@ -51,7 +56,7 @@ impl Bulk {
     pub(super) async fn turn(&self) -> Turn<'_> {
         Turn {
             jobs: &self.jobs,
-            _turn: self.turn.lock().await,
+            counted: self.turn.lock().await,
         }
     }
 }
@@ -61,5 +66,15 @@ impl Turn<'_> {
     pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
         // The thread lives as long as the sender does.
         let _ignored = self.jobs.send(Box::new(job));
+    }
+
+    /// Whether it is time to count what has come; then it is taken for counted.
+    pub(super) fn is_to_count(&mut self) -> bool {
+        let now = Instant::now();
+        let due = self.counted.is_none_or(|at| now - at >= COUNT_EVERY);
+        if due {
+            *self.counted = Some(now);
+        }
+        due
     }
 }

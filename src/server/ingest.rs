@@ -116,7 +116,9 @@ pub(super) async fn ingest(
         Ok(Taken::Told(ack, told, concern)) => success(&ack, &told, concern),
         Ok(Taken::Waiting(waiting, told, concern)) => {
             let acknowledged = acknowledged(&app, waiting, concern, wtimeout).await;
-            if let Some(turn) = turn {
+            if let Some(mut turn) = turn
+                && turn.is_to_count()
+            {
                 make_cells(&app, &turn, stream);
             }
             match acknowledged {

@@ -13,7 +13,7 @@ use crate::client::{Client, IngestRequest};
 use crate::failure::{Failure, Result};
 
 /// The pieces for a server: each goes into the journal as one, and senders of now wait for its write.
-const PIECE_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 256 << 10;
 /// Batches handed over and not yet acknowledged.
 const UNDER_WAY_MAX: usize = 8;
 

@@ -27,7 +27,7 @@ use crate::snapshot::Snapshot;
 
 /// Whoever waits for an acknowledgement or a chart goes before a seal; there is room for what comes
 /// meanwhile.
-const SEAL_NICE: i32 = 5;
+const SEAL_NICE: i32 = 15;
 
 /// What a seal did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,7 +80,10 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
                 wait_for(
                     &shared.sealing,
                     &mut state,
-                    (config.lag_us - age.unwrap_or(0)).clamp(1_000, 250_000),
+                    config
+                        .lag_us
+                        .saturating_sub(age.unwrap_or(0))
+                        .clamp(1_000, 250_000),
                 );
             }
         }

@@ -19,7 +19,7 @@ use crate::model::Name;
 use crate::rolling::RollupMeta;
 
 /// Nobody waits for what is tended.
-const TEND_NICE: i32 = 10;
+const TEND_NICE: i32 = 19;
 /// A partition is quiet when nothing was added to it for ten minutes.
 const QUIET_US: i64 = 600_000_000;
 /// How often to look when no seal asks for it.
