@@ -210,11 +210,13 @@ impl Documents {
                 continue;
             }
             let home = self.home(rank, name, &field.value);
-            let earlier = match home {
+            let noted = match home {
                 Home::Column(column) => self.noted(column),
-                Home::Rest | Home::None if rest.contains_key(name) => row.earlier(rank),
                 Home::Rest | Home::None => None,
             };
+            // A column may have begun since an earlier value went to the rest.
+            let is_in_rest = noted.is_none() && rest.contains_key(name);
+            let earlier = noted.or_else(|| is_in_rest.then(|| row.earlier(rank))?);
             if let Some(other) = earlier.map(|earlier| &row.fields[earlier])
                 && other.path != field.path
             {
@@ -225,14 +227,15 @@ impl Documents {
                     _ => return Err(Bad::because("ambiguous_name", 0, two_fields(name))),
                 }
             }
+            if is_in_rest {
+                rest.remove(name);
+            }
             match home {
                 Home::Column(column) => self.note(column, rank),
                 Home::Rest => {
                     rest.insert(name, to_bson(&field.value, row));
                 }
-                Home::None => {
-                    rest.remove(name);
-                }
+                Home::None => {}
             }
         }
         self.taken.retain(|&(column, rank)| {

@@ -435,6 +435,9 @@ fn two_fields_of_one_dotted_name_are_told_apart() {
         "{\"a.b\":1,\"a\":{\"b\":2}}",
         "{\"a\":{\"b\":[1]},\"a.b\":[2]}",
         "{\"a.b\":{\"c\":1},\"a\":{\"b.c\":2}}",
+        // No column comes of the first, one comes of the second.
+        "{\"a.b\":{},\"a\":{\"b\":2}}",
+        "{\"a\":{\"b\":[1]},\"a.b\":2}",
     ] {
         assert_eq!(reason(line).0, "ambiguous_name", "{line}");
     }
@@ -449,6 +452,8 @@ fn two_fields_of_one_dotted_name_are_told_apart() {
     let events = self::events("{\"a\":[1],\"a\":null,\"b\":1,\"b\":\"x\",\"c\":1,\"c\":[2]}");
     assert_eq!(names(&events), ["time", "time_source", "_rest"]);
     assert_eq!(rest(&events, 0), doc! { "b": "x", "c": [2_i64] });
+    let events = self::events("{\"a\":[1],\"a\":2,\"b\":{},\"b\":3}");
+    assert_eq!(names(&events), ["time", "a", "b", "time_source"]);
 }
 
 #[test]
