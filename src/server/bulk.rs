@@ -1,8 +1,8 @@
 //! Ingest that nobody waits for: a backfill of old logs beside senders of now.
 //!
 //! One request at a time, on a thread of its own that lets all others go first, and only while the
-//! memtable has room to spare: then a sender of now waits neither for the processor nor for a seal,
-//! and a backfill gets whatever is left.
+//! memtable has room to spare: a sender of now does not wait for a seal that a backfill has made
+//! necessary, and a backfill gets what is left of the processor.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use tokio::sync::{Mutex, MutexGuard};
 /// The step back of the thread, as `nice` counts.
 const NICE: i32 = 19;
 
-type Job = Box<dyn FnOnce() + Send>;
-
 /// How often what has come is counted before somebody asks: small chunks merge meanwhile.
 const COUNT_EVERY: Duration = Duration::from_millis(40);
+
+type Job = Box<dyn FnOnce() + Send>;
 
 /// The thread and the turn that requests take.
 #[derive(Debug)]

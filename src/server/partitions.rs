@@ -7,9 +7,9 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use storage::{Name, Store};
+use storage::{Name, PartitionReport, Store};
 
-use super::{App, answer, rollups, status};
+use super::{App, answer, status};
 use crate::commands::partition::range;
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
@@ -26,6 +26,14 @@ impl Asked {
 
     fn stream(&self) -> Result<Name, String> {
         Name::new(self.text("stream")).map_err(|e| e.to_string())
+    }
+
+    /// The stream, when one is named.
+    fn only(&self) -> Result<Option<Name>, String> {
+        match self.text("stream") {
+            "" => Ok(None),
+            _ => self.stream().map(Some),
+        }
     }
 
     fn range_us(&self) -> Result<(i64, i64), String> {
@@ -63,17 +71,23 @@ async fn answer_with<T: Serialize + Send + 'static>(
     }
 }
 
+/// What is done to a range of partitions, or would be.
+type Change = fn(&Store, &Name, (i64, i64), bool) -> storage::Result<PartitionReport>;
+
+async fn change(app: &App, asked: Asked, change: Change) -> Response {
+    let work = || -> Result<_, String> {
+        let (dry, stream, range_us) = (asked.dry()?, asked.stream()?, asked.range_us()?);
+        Ok(move |store: &Store| change(store, &stream, range_us, dry))
+    };
+    answer_with(app, work()).await
+}
+
 /// `DELETE /api/v1/partitions?stream=&date=&dry_run=`.
 pub(super) async fn drop(
     State(app): State<Arc<App>>,
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
-    let asked = Asked(asked);
-    let work = || -> Result<_, String> {
-        let (dry, stream, range_us) = (asked.dry()?, asked.stream()?, asked.range_us()?);
-        Ok(move |store: &Store| store.drop_partitions(&stream, range_us, dry))
-    };
-    answer_with(&app, work()).await
+    change(&app, Asked(asked), Store::drop_partitions).await
 }
 
 /// `POST /api/v1/partitions/detach?stream=&date=&dry_run=`.
@@ -81,12 +95,7 @@ pub(super) async fn detach(
     State(app): State<Arc<App>>,
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
-    let asked = Asked(asked);
-    let work = || -> Result<_, String> {
-        let (dry, stream, range_us) = (asked.dry()?, asked.stream()?, asked.range_us()?);
-        Ok(move |store: &Store| store.detach_partitions(&stream, range_us, dry))
-    };
-    answer_with(&app, work()).await
+    change(&app, Asked(asked), Store::detach_partitions).await
 }
 
 /// `POST /api/v1/partitions/attach?stream=&date=`.
@@ -109,11 +118,7 @@ pub(super) async fn retain(
 ) -> Response {
     let asked = Asked(asked);
     let work = || -> Result<_, String> {
-        let dry = asked.dry()?;
-        let only = match asked.text("stream") {
-            "" => None,
-            _ => Some(asked.stream()?),
-        };
+        let (dry, only) = (asked.dry()?, asked.only()?);
         Ok(move |store: &Store| store.retain(only.as_ref(), dry))
     };
     answer_with(&app, work()).await
@@ -124,10 +129,7 @@ pub(super) async fn compact(
     State(app): State<Arc<App>>,
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
-    let stream = match asked.get("stream").map(|name| Name::new(name)).transpose() {
-        Ok(stream) => stream,
-        Err(error) => return answer::of_storage(&error),
-    };
-    let store = Arc::clone(&app.store);
-    rollups::work(move || store.compact_parts(stream.as_ref(), true)).await
+    let only = Asked(asked).only();
+    let work = only.map(|only| move |store: &Store| store.compact_parts(only.as_ref(), true));
+    answer_with(&app, work).await
 }

@@ -1,6 +1,6 @@
 //! The manifest: what the store consists of, and the only commit point.
 //!
-//! A manifest is one small file, `manifest/<version>.manifest` (its bytes: `manifest/encoding.rs`).
+//! A manifest is one small file, `manifest/<version>.manifest` (its bytes: the module `encoding`).
 //! Each version is a whole; the highest one counts. It is written to a temporary name, synced,
 //! renamed, and the directory synced; only then does anything else rely on it.
 //!
