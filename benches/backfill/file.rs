@@ -29,6 +29,9 @@ fn generate(s: &Settings, lines: u64, days: i64, end_days_ago: i64, into: &Path)
         .status()
         .expect("the generator runs");
     assert!(made.success(), "generating failed");
+    // Else the kernel writes it half a minute later, while something is measured.
+    let written = File::open(into).and_then(|file| file.sync_all());
+    written.expect("synced");
 }
 
 /// The last day.

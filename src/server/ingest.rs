@@ -86,7 +86,10 @@ pub(super) async fn ingest(
     let (wtimeout, stream) = (asked.wtimeout, asked.stream.clone());
     let turn = match asked.bulk {
         true => Some(app.bulk.turn().await),
-        false => None,
+        false => {
+            app.store.somebody_waits();
+            None
+        }
     };
     let unacknowledged = asked.concern == WriteConcern::UNACKNOWLEDGED && !asked.debug;
     let work = Arc::clone(&app);
@@ -133,6 +136,7 @@ pub(super) async fn ingest(
 fn make_cells(app: &Arc<App>, turn: &Turn<'_>, stream: Name) {
     let app = Arc::clone(app);
     turn.run(move || {
+        let _turn = app.store.spare_turn();
         if let Err(error) = query::make_cells(&app.store.snapshot(), &stream) {
             tracing::warn!(%error, "what a backfill has brought is counted when it is asked for");
         }
@@ -213,9 +217,11 @@ fn take(
         asked.options.schema = meta.schema();
     }
     let received_us = asked.options.received_us;
+    let turn = asked.bulk.then(|| app.store.spare_turn());
     let parsed = Parser::new(asked.options)
         .parse(&lines)
         .map_err(|e| Box::new(answer::bad_request(e)))?;
+    drop(turn);
     let kind = kind_of(&parsed, &snapshot, &asked.stream);
     let told = tell(&parsed);
     let nothing =

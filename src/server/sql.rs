@@ -72,6 +72,7 @@ pub(super) async fn start(
     sql: &str,
     params: Option<serde_json::Value>,
 ) -> query::Result<Answer> {
+    app.store.somebody_waits();
     app.engine
         .sql(app.store.snapshot(), Arc::new(info(app)), sql, params)
         .await

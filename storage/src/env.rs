@@ -14,6 +14,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
+
 use crate::error::{Error, Result};
 
 /// Wall-clock time.
@@ -85,6 +87,30 @@ pub fn step_back(by: i32) {
     if let Err(error) = rustix::process::setpriority_process(None, by) {
         tracing::debug!(%error, "a thread keeps its priority");
     }
+}
+
+/// Runs work that nobody waits for on a thread of its own that has stepped back, as [`step_back`], and
+/// returns what it made. The caller keeps its priority: whoever holds a lock that others want must not
+/// be kept from the processor.
+pub(crate) fn aside<T: Send>(by: i32, name: &str, work: impl FnOnce() -> T + Send) -> T {
+    let work = Mutex::new(Some(work));
+    let run = || {
+        let work = work.lock().take().expect("BUG: the work is done once");
+        work()
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name(name.into());
+        let started = thread.spawn_scoped(scope, || {
+            step_back(by);
+            run()
+        });
+        match started.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(made)) => made,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // Without another thread it is done here.
+            Err(_) => run(),
+        }
+    })
 }
 
 /// An open file. All offsets and lengths are in bytes.

@@ -48,6 +48,7 @@ mod shape;
 #[allow(clippy::disallowed_methods, reason = "a disk of its own")]
 pub mod sim;
 mod snapshot;
+mod spare;
 mod store;
 #[cfg(test)]
 mod testing;
@@ -81,6 +82,7 @@ pub use rolling::{
 };
 pub use settled::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;
+pub use spare::Turn;
 pub use store::{
     Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Debt, DiskRoom, Options,
     PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,

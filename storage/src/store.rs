@@ -56,7 +56,7 @@ use crate::file::create_dir_durably;
 use crate::identity::{Identities, SourcePosition};
 use crate::journal::Syncer;
 use crate::maintenance::{Job, Maintenance};
-use crate::manifest::Committed;
+use crate::manifest::{Committed, Manifest};
 use crate::memtable::{Chunks, Memtable};
 use crate::model::{Ack, Batch, Name, WriteConcern};
 use crate::readers::Hold;
@@ -64,7 +64,9 @@ use crate::record::Record;
 use crate::recover::Streams;
 use crate::retention::Leaving;
 use crate::snapshot::Snapshot;
+use crate::spare::{Spare, Turn};
 use compact::Pace;
+use edit::View;
 use log::{Command, Reply, Request};
 
 /// Batches that wait for the log thread before a sender waits too.
@@ -175,6 +177,8 @@ struct Shared {
     replayed: u64,
     /// What maintenance did.
     log: Maintenance,
+    /// Turns on the processor for what nobody waits for.
+    spare: Spare,
 }
 
 /// An open store and its writer.
@@ -249,6 +253,18 @@ impl Store {
         {
             wait_for(&shared.sealing, &mut state, 20_000);
         }
+    }
+
+    /// Somebody waits for an acknowledgement or an answer: for a second, work that nobody waits for
+    /// leaves them a core.
+    pub fn somebody_waits(&self) {
+        self.shared.spare.somebody_waits();
+    }
+
+    /// Waits for a turn on the processor, for work that nobody waits for. While it is out nothing is to
+    /// be waited for that may need a turn itself, as a seal does.
+    pub fn spare_turn(&self) -> Turn<'_> {
+        self.shared.spare.turn()
     }
 
     /// Seals what has been acknowledged: parts and tiles, one manifest edit.
@@ -440,12 +456,13 @@ impl Store {
         self.stop();
         let sealed = seal::seal(&self.shared);
         if sealed.is_ok() {
-            self.shared.edit(|manifest, state| {
-                manifest.clean = state.memtable.is_empty();
+            let close = |manifest: &mut Manifest, view: &View| {
+                manifest.clean = view.memtable_is_empty;
                 // The log thread has begun an empty segment as its last act: readers of a closed
                 // store have nothing to replay.
-                seal::drop_journal(manifest, state);
-            })?;
+                seal::drop_journal(manifest, view);
+            };
+            self.shared.edit_and(close, |_| ())?;
             self.shared.remove_unreferenced();
         }
         sealed.map(|_| ())

@@ -63,7 +63,7 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
     if added.is_empty() {
         return Ok(());
     }
-    shared.edit(|manifest, _| {
+    shared.edit(|manifest| {
         manifest.next_rollup = next_id;
         for (rollup, tile) in added {
             manifest.rollups.push(rollup);

@@ -49,7 +49,7 @@ pub(super) fn detach(
     }
     let mut written = Written::default();
     let outcome = write_folders(shared, &manifest, &leaving, &mut written)
-        .and_then(|()| shared.edit(|manifest, _| take_out(manifest, leaving)));
+        .and_then(|()| shared.edit(|manifest| take_out(manifest, leaving)));
     if let Err(error) = &outcome {
         written.take_away(shared, error);
     }
@@ -172,7 +172,7 @@ pub(super) fn attach(
     }
     let mut written = Written::default();
     let outcome = write_parts(shared, &back, &mut written)
-        .and_then(|parts| shared.edit(|manifest, _| bring_back(manifest, &back, parts)));
+        .and_then(|parts| shared.edit(|manifest| bring_back(manifest, &back, parts)));
     if let Err(error) = &outcome {
         written.take_away(shared, error);
     }

@@ -9,34 +9,60 @@ use crate::error::{Error, Result};
 use crate::manifest::{self, Manifest, Pending};
 use crate::model::{Name, StreamKind};
 use crate::readers::{self, Hold};
+use crate::recover::Streams;
 use crate::rolling::RollupMeta;
 use crate::seeded::{self, Bug};
 
+/// What an edit may know of the state.
+///
+/// Others go on while it is made, and may add columns, segments and batches: a seal adds none but the
+/// columns of its own events, and gives up no segment from the last in the view on.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) streams: Streams,
+    /// As [`State::segments`].
+    pub(super) segments: Vec<(u64, u64)>,
+    /// As [`State::empty_from`].
+    pub(super) empty_from: Option<u64>,
+    pub(super) memtable_is_empty: bool,
+    next_seq: u64,
+}
+
+impl View {
+    fn of(state: &State) -> Self {
+        Self {
+            streams: Arc::clone(&state.streams),
+            segments: state.segments.clone(),
+            empty_from: state.empty_from,
+            memtable_is_empty: state.memtable.is_empty(),
+            next_seq: state.next_seq,
+        }
+    }
+}
+
 impl Shared {
-    /// Commits one manifest edit. `change` gets the manifest to change and the state, and is the
-    /// only thing that happens between reading the current version and writing the next.
-    pub(super) fn edit(&self, change: impl FnOnce(&mut Manifest, &State)) -> Result<()> {
-        self.edit_and(change, |_| ())
+    /// Commits one manifest edit. `change` gets the manifest to change, and is the only thing that
+    /// happens between reading the current version and writing the next.
+    pub(super) fn edit(&self, change: impl FnOnce(&mut Manifest)) -> Result<()> {
+        self.edit_and(|manifest, _| change(manifest), |_| ())
     }
 
-    /// As [`Shared::edit`]; `also` changes the state in the same moment in which the new version
-    /// becomes visible.
+    /// As [`Shared::edit`]; `change` also gets what the state was before, and `also` changes the state
+    /// in the same moment in which the new version becomes visible.
     pub(super) fn edit_and(
         &self,
-        change: impl FnOnce(&mut Manifest, &State),
+        change: impl FnOnce(&mut Manifest, &View),
         also: impl FnOnce(&mut State),
     ) -> Result<()> {
         let _one_at_a_time = self.edits.lock();
         self.syncer.check()?;
         let current = self.state.lock().committed.clone();
-        // Half a megabyte of names, copied while nobody waits for the state.
+        // Half a megabyte of names, copied and changed while nobody waits for the state.
         let mut next = (*current.manifest).clone();
-        {
-            let state = self.state.lock();
-            next.next_seq = next.next_seq.max(state.next_seq);
-            next.next_file = next.next_file.max(self.next_file.load(Ordering::SeqCst));
-            change(&mut next, &state);
-        }
+        let view = View::of(&self.state.lock());
+        next.next_seq = next.next_seq.max(view.next_seq);
+        next.next_file = next.next_file.max(self.next_file.load(Ordering::SeqCst));
+        change(&mut next, &view);
         if seeded::is(Bug::JournalDeletedEarly) {
             for pending in next.pending.iter().filter(|p| p.since == next.version + 1) {
                 let _ignored = self.fs().remove(&self.data.join(&pending.path));

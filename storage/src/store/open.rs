@@ -16,6 +16,7 @@ use crate::maintenance::Maintenance;
 use crate::manifest::{self, Manifest};
 use crate::recover::{Recovered, recover};
 use crate::seeded::{self, Bug};
+use crate::spare::Spare;
 use crate::trash;
 
 /// After an unclean stop the sequence skips ahead past any number that may have been shown: more
@@ -90,6 +91,7 @@ impl Store {
             data,
             options.config.keeps_log,
         );
+        let spare = Spare::new(Arc::clone(&options.clock));
         let shared = Arc::new(Shared {
             data: data.into(),
             next_file: AtomicU64::new(committed.manifest.next_file),
@@ -123,6 +125,7 @@ impl Store {
             torn_bytes: replay.torn_bytes,
             replayed: items,
             log,
+            spare,
         });
         backfill::new_rollups(&shared)?;
         shared.remove_unreferenced();

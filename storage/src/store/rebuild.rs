@@ -58,7 +58,7 @@ pub(super) fn rebuild(
         let left = made.lacks();
         if left.is_none() {
             seal::write_images(shared, rollup, made.images, |files| {
-                shared.edit(|manifest, _| manifest.replace_sections(rollup.id, &made.gone, files))
+                shared.edit(|manifest| manifest.replace_sections(rollup.id, &made.gone, files))
             })?;
             shared.remove_unreferenced();
         }

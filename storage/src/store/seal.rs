@@ -10,9 +10,11 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 
+use super::compact::Pace;
+use super::edit::View;
 use super::written::Written;
-use super::{Shared, State, wait_for};
-use crate::env::{IoContext, step_back};
+use super::{Shared, wait_for};
+use crate::env::{IoContext, aside};
 use crate::error::{Error, Result};
 use crate::file::FileRef;
 use crate::identity::{self, Entry};
@@ -20,7 +22,7 @@ use crate::journal;
 use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile};
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
-use crate::part;
+use crate::part::{self, PartImage};
 use crate::rolling::{BoxError, RollupMeta, TileImage};
 use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
@@ -59,10 +61,9 @@ struct Frozen {
 }
 
 pub(super) fn seal_loop(shared: &Arc<Shared>) {
-    step_back(SEAL_NICE);
     let config = &shared.options.config;
     loop {
-        {
+        let pace = {
             let mut state = shared.state.lock();
             loop {
                 if state.closing {
@@ -74,7 +75,7 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
                     .map(|since| shared.now_us() - since);
                 let old = age.is_some_and(|age| age >= config.lag_us);
                 if old || state.memtable.is_full(config.memtable_bytes_max) {
-                    break;
+                    break pace(state.memtable.bytes(), config.memtable_bytes_max);
                 }
                 // A quarter of a second at most: the clock may be moved by a test.
                 wait_for(
@@ -86,8 +87,8 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
                         .clamp(1_000, 250_000),
                 );
             }
-        }
-        if let Err(error) = seal(shared) {
+        };
+        if let Err(error) = seal_at(shared, pace) {
             tracing::error!(%error, "seal failed; the events stay in journal and memtable");
             if shared.syncer.poisoned().is_some() {
                 return;
@@ -98,8 +99,21 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
     }
 }
 
+/// A seal gives way, unless the one before it did so for so long that senders are about to wait.
+fn pace(memtable_bytes: usize, limit: usize) -> Pace {
+    if memtable_bytes < limit.saturating_add(limit / 2) {
+        Pace::Tending
+    } else {
+        Pace::Asked
+    }
+}
+
 /// Seals everything acknowledged so far.
 pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
+    seal_at(shared, Pace::Asked)
+}
+
+fn seal_at(shared: &Shared, pace: Pace) -> Result<SealReport> {
     let _one_at_a_time = shared.sealer.lock();
     let started = Instant::now();
     let Some(frozen) = freeze(shared) else {
@@ -116,7 +130,7 @@ pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
     };
     let mut written = Written::default();
     let outcome = synced
-        .and_then(|_| write_files(shared, &frozen, &mut written))
+        .and_then(|_| write_files(shared, &frozen, pace, &mut written))
         .and_then(|()| commit(shared, &frozen, &mut written, started));
     shared.tell_seal(&outcome);
     if let Err(error) = &outcome {
@@ -152,30 +166,18 @@ fn freeze(shared: &Shared) -> Option<Frozen> {
     })
 }
 
-fn write_files(shared: &Shared, frozen: &Frozen, written: &mut Written) -> Result<()> {
+fn write_files(shared: &Shared, frozen: &Frozen, pace: Pace, written: &mut Written) -> Result<()> {
     for (stream, chunks) in &frozen.chunks {
         let meta = frozen
             .streams
             .get(stream)
             .expect("BUG: a stream is created before its events");
         let rollups: Vec<&RollupMeta> = frozen.sealed.manifest.rollups_of(stream).collect();
-        // Parts and tiles of the same events need nothing of one another.
-        let (parts, tiles) = std::thread::scope(|scope| {
-            let tiles = std::thread::Builder::new()
-                .name("logmill-tiles".into())
-                .spawn_scoped(scope, || cascade(shared, &rollups, chunks, &frozen.sealed));
-            let parts = part::build(meta, chunks);
-            let failed = |source: BoxError| Error::Rollup {
-                rollup: stream.to_string(),
-                source,
-            };
-            let tiles = match tiles.map(std::thread::ScopedJoinHandle::join) {
-                Ok(Ok(tiles)) => tiles,
-                Ok(Err(_)) => Err(failed("the cascade panicked".into())),
-                Err(error) => Err(failed(error.into())),
-            };
-            (parts, tiles)
-        });
+        let make = || make(shared, (stream, meta), &rollups, chunks, &frozen.sealed);
+        let (parts, tiles) = match pace {
+            Pace::Asked => make(),
+            Pace::Tending => aside(SEAL_NICE, "logmill-part", make),
+        };
         for image in parts? {
             let folder = part::partition_folder(meta.partition, image.partition_us);
             let place = (folder.as_str(), image.partition_us);
@@ -197,6 +199,39 @@ fn write_files(shared: &Shared, frozen: &Frozen, written: &mut Written) -> Resul
         return Ok(());
     }
     written.sync_directories(shared)
+}
+
+/// What becomes of the events of a stream, in memory: nothing is written under a lower priority, which
+/// would hold up others inside the file system.
+fn make(
+    shared: &Shared,
+    (stream, meta): (&Name, &StreamMeta),
+    rollups: &[&RollupMeta],
+    chunks: &[Arc<Chunk>],
+    sealed: &Snapshot,
+) -> (Result<Vec<PartImage>>, Result<Vec<TileImage>>) {
+    // Parts and tiles of the same events need nothing of one another.
+    std::thread::scope(|scope| {
+        let tiles = std::thread::Builder::new()
+            .name("logmill-tiles".into())
+            .spawn_scoped(scope, || {
+                let _turn = shared.spare.turn();
+                cascade(shared, rollups, chunks, sealed)
+            });
+        let turn = shared.spare.turn();
+        let parts = part::build(meta, chunks);
+        drop(turn);
+        let failed = |source: BoxError| Error::Rollup {
+            rollup: stream.to_string(),
+            source,
+        };
+        let tiles = match tiles.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(tiles)) => tiles,
+            Ok(Err(_)) => Err(failed("the cascade panicked".into())),
+            Err(error) => Err(failed(error.into())),
+        };
+        (parts, tiles)
+    })
 }
 
 fn cascade(
@@ -268,22 +303,25 @@ fn commit(
     let tiles = std::mem::take(&mut written.tiles);
     if seeded::is(Bug::TilesApart) {
         let parts = parts.clone();
-        shared.edit(|manifest, state| {
-            add_parts(manifest, state, parts);
-            manifest.sealed_seq = frozen.cutoff;
-        })?;
+        shared.edit_and(
+            |manifest, view| {
+                add_parts(manifest, view, parts);
+                manifest.sealed_seq = frozen.cutoff;
+            },
+            |_| (),
+        )?;
     }
     shared.edit_and(
-        |manifest, state| {
+        |manifest, view| {
             if !seeded::is(Bug::TilesApart) {
-                add_parts(manifest, state, parts);
+                add_parts(manifest, view, parts);
             }
             manifest.add_tiles(&tiles, frozen.cutoff);
             add_identities(manifest, identities);
             manifest.sealed_seq = frozen.cutoff;
             manifest.sealed_at_us = now_us;
             manifest.sealed_ms = elapsed_ms;
-            drop_journal(manifest, state);
+            drop_journal(manifest, view);
         },
         |state| {
             state.memtable.release();
@@ -304,9 +342,9 @@ fn commit(
     Ok(report)
 }
 
-fn add_parts(manifest: &mut Manifest, state: &State, parts: Vec<PartMeta>) {
+fn add_parts(manifest: &mut Manifest, view: &View, parts: Vec<PartMeta>) {
     for part in parts {
-        let columns = state.streams.get(&part.stream).map(|s| s.columns.clone());
+        let columns = view.streams.get(&part.stream).map(|s| s.columns.clone());
         let meta = manifest
             .streams
             .get_mut(&part.stream)
@@ -374,9 +412,9 @@ fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
 
 /// Raises the journal's floor to the last segment that begins at or below what is sealed, but not past
 /// a batch without items that came while the seal was under way.
-pub(super) fn drop_journal(manifest: &mut Manifest, state: &State) {
+pub(super) fn drop_journal(manifest: &mut Manifest, view: &View) {
     let sealed = manifest.sealed_seq;
-    let floor = state
+    let floor = view
         .segments
         .iter()
         .rev()
@@ -384,12 +422,9 @@ pub(super) fn drop_journal(manifest: &mut Manifest, state: &State) {
         .map(|(segment, _)| *segment);
     let floor = floor
         .unwrap_or(manifest.journal_floor)
-        .min(state.empty_from.unwrap_or(u64::MAX))
+        .min(view.empty_from.unwrap_or(u64::MAX))
         .max(manifest.journal_floor);
-    let oldest = state
-        .segments
-        .first()
-        .map_or(floor, |(segment, _)| *segment);
+    let oldest = view.segments.first().map_or(floor, |(segment, _)| *segment);
     let since = manifest.version + 1;
     for segment in oldest..floor {
         manifest.pending.push(Pending {

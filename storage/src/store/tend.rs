@@ -148,7 +148,7 @@ pub(super) fn retain(shared: &Shared) -> Result<u64> {
     }
     let mut events = 0;
     if !cuts.is_empty() {
-        shared.edit(|manifest, _| {
+        shared.edit(|manifest| {
             for (rollup, level, floor_us) in &cuts {
                 events += manifest.cut_level(*rollup, level, *floor_us);
             }

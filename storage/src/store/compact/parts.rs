@@ -28,6 +28,7 @@ use crate::manifest::{Manifest, PartMeta, StreamMeta};
 use crate::model::Name;
 use crate::part::{self, Census, Stop};
 use crate::snapshot::Snapshot;
+use crate::spare::Turn;
 use crate::store::written::Written;
 use crate::store::{Shared, wait_for};
 
@@ -90,9 +91,9 @@ impl PartsReport {
 /// Who waits for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Pace {
-    /// Somebody has asked for it.
+    /// Somebody has asked for it, or is about to wait for it.
     Asked,
-    /// It gives way to a seal, and to ingest once the memtable is half full.
+    /// Nobody waits for it. A merge gives way to a seal, and to ingest once the memtable is half full.
     Tending,
 }
 
@@ -170,7 +171,7 @@ pub(in crate::store) fn compact(
     let run = shared
         .log
         .begin(Job::CompactParts, only.map(Name::as_str), why);
-    let mut work = Work {
+    let work = Work {
         shared,
         run: &run,
         parts,
@@ -178,10 +179,10 @@ pub(in crate::store) fn compact(
         left: BTreeSet::new(),
         told: None,
         report: PartsReport::default(),
+        turn: None,
     };
-    let outcome = work.all(only, quiet);
-    let report = work.report;
-    match outcome.and(work.told.map_or(Ok(()), Err)) {
+    let (outcome, report) = work.done(only, quiet);
+    match outcome {
         Ok(()) if report.merged == 0 => {}
         Ok(()) => run.done(report.said()),
         Err(error) => {
@@ -203,9 +204,21 @@ struct Work<'a> {
     /// Why the first of them could not.
     told: Option<Error>,
     report: PartsReport,
+    /// The turn of what is merged now.
+    turn: Option<Turn<'a>>,
 }
 
 impl Work<'_> {
+    /// What came of it, and what was merged all the same.
+    fn done(
+        mut self,
+        only: Option<&Name>,
+        quiet: &dyn Fn(Partition<'_>) -> bool,
+    ) -> (Result<()>, PartsReport) {
+        let outcome = self.all(only, quiet);
+        (outcome.and(self.told.map_or(Ok(()), Err)), self.report)
+    }
+
     /// Merges until nothing is left to do, or the store is closing.
     fn all(&mut self, only: Option<&Name>, quiet: &dyn Fn(Partition<'_>) -> bool) -> Result<()> {
         let shared = self.shared;
@@ -231,6 +244,7 @@ impl Work<'_> {
     /// Some merges and one edit.
     fn step(&mut self, sealed: &Snapshot, merges: &[Vec<&PartMeta>]) -> Result<()> {
         self.has_room(merges)?;
+        self.turn = Some(self.shared.spare.turn());
         let mut written = Written::default();
         let mut gone: Vec<&PartMeta> = Vec::new();
         let mut work = || {
@@ -239,7 +253,9 @@ impl Work<'_> {
             }
             written.sync_directories(self.shared)
         };
-        let outcome = work().and_then(|()| self.commit(&gone, &mut written));
+        let worked = work();
+        self.turn = None;
+        let outcome = worked.and_then(|()| self.commit(&gone, &mut written));
         if let Err(error) = &outcome {
             written.take_away(self.shared, error);
         }
@@ -342,7 +358,7 @@ impl Work<'_> {
         let bytes =
             |parts: &mut dyn Iterator<Item = &PartMeta>| parts.map(|p| p.file.len).sum::<u64>();
         self.shared
-            .edit(|manifest, _| manifest.replace_parts(&ids, new))?;
+            .edit(|manifest| manifest.replace_parts(&ids, new))?;
         self.shared.remove_unreferenced();
         self.report.merged += gone.len();
         self.report.into += written.parts.len();
@@ -367,8 +383,14 @@ impl Work<'_> {
         Err(Error::DiskFull { path: data.clone() })
     }
 
-    /// Ends the merge when the store closes, and lets others go first.
+    /// Lets others go first.
     fn pause(&self) -> Result<()> {
+        let turn = self.turn.as_ref().expect("BUG: a merge has its turn");
+        turn.pass(|| self.wait_for_others())
+    }
+
+    /// Ends the merge when the store closes, and waits while ingest is pressed.
+    fn wait_for_others(&self) -> Result<()> {
         let shared = self.shared;
         let mut state = shared.state.lock();
         let half = shared.options.config.memtable_bytes_max / 2;

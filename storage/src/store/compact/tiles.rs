@@ -235,7 +235,9 @@ fn merge(
         rollup: rollup.name.to_string(),
         source,
     };
+    let turn = shared.spare.turn();
     let merged = shared.options.roller.merge(rollup, merges, sealed);
+    drop(turn);
     let images = merged.map_err(failed)?;
     let read = || merges.iter().flat_map(|m| &m.sections);
     let gone: Vec<SectionKey> = read()
@@ -252,7 +254,7 @@ fn merge(
         edits: 1,
     };
     seal::write_images(shared, rollup, images, |files| {
-        shared.edit(|manifest, _| manifest.replace_sections(rollup.id, &gone, files))
+        shared.edit(|manifest| manifest.replace_sections(rollup.id, &gone, files))
     })?;
     shared.remove_unreferenced();
     report.add(done);
