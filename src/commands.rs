@@ -181,6 +181,25 @@ fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {
             "query.memory_bytes_max",
             config.query.memory_bytes_max.0.to_string(),
         ),
+        (
+            "query.temp_bytes_max",
+            config.query.temp_bytes_max.0.to_string(),
+        ),
+        (
+            "query.sql_bytes_max",
+            config.query.sql_bytes_max.0.to_string(),
+        ),
+        (
+            "query.time_max",
+            humantime::format_duration(config.query.time_max.0).to_string(),
+        ),
+        ("query.rows_max", config.query.rows_max.to_string()),
+        (
+            "query.result_bytes_max",
+            config.query.result_bytes_max.0.to_string(),
+        ),
+        ("query.running_max", config.query.running_max.to_string()),
+        ("query.queued_max", config.query.queued_max.to_string()),
     ] {
         if config.origins.iter().all(|o| o.key != key) {
             println!(

@@ -117,12 +117,50 @@ impl Default for Ingest {
 pub(crate) struct Query {
     /// Memory of all queries together.
     pub(crate) memory_bytes_max: Bytes,
+    /// And beside it on the disk.
+    pub(crate) temp_bytes_max: Bytes,
+    /// The longest text of a query.
+    pub(crate) sql_bytes_max: Bytes,
+    /// How long a server lets a query run; `0s`: as long as it likes.
+    pub(crate) time_max: Span,
+    /// The most rows of a server's answer; 0: as many as there are.
+    pub(crate) rows_max: u64,
+    /// The most bytes of a server's answer, in memory; 0: as many as there are.
+    pub(crate) result_bytes_max: Bytes,
+    /// Queries that a server runs at once.
+    pub(crate) running_max: usize,
+    /// Queries that wait for those.
+    pub(crate) queued_max: usize,
 }
 
 impl Default for Query {
     fn default() -> Self {
+        let limits = query::Limits::default();
         Self {
             memory_bytes_max: Bytes(query::EngineOptions::default().memory_bytes as u64),
+            temp_bytes_max: Bytes(limits.temp_bytes),
+            sql_bytes_max: Bytes(limits.sql_bytes as u64),
+            time_max: Span(limits.time.unwrap_or_default()),
+            rows_max: limits.rows.unwrap_or(0),
+            result_bytes_max: Bytes(limits.bytes.unwrap_or(0)),
+            running_max: limits.running,
+            queued_max: limits.queued,
+        }
+    }
+}
+
+impl Query {
+    /// What a query of a server may take.
+    pub(crate) fn limits(&self) -> query::Limits {
+        let some = |most: u64| (most > 0).then_some(most);
+        query::Limits {
+            time: (!self.time_max.0.is_zero()).then_some(self.time_max.0),
+            rows: some(self.rows_max),
+            bytes: some(self.result_bytes_max.0),
+            sql_bytes: usize::try_from(self.sql_bytes_max.0).unwrap_or(usize::MAX),
+            running: self.running_max.max(1),
+            queued: self.queued_max,
+            temp_bytes: self.temp_bytes_max.0,
         }
     }
 }

@@ -41,11 +41,27 @@ pub(crate) fn shared_disk() -> Arc<dyn storage::Fs> {
     disk()
 }
 
-/// An engine within the configured limits.
+/// An engine for whoever asks a server.
 pub(crate) fn engine(config: &Config) -> Result<Engine> {
+    engine_within(config, config.query.limits())
+}
+
+/// An engine for a command that asks for itself: it can be stopped, and its answer goes where it wants.
+pub(crate) fn engine_of_one(config: &Config) -> Result<Engine> {
+    let limits = query::Limits {
+        time: None,
+        rows: None,
+        bytes: None,
+        ..config.query.limits()
+    };
+    engine_within(config, limits)
+}
+
+fn engine_within(config: &Config, limits: query::Limits) -> Result<Engine> {
     let memory_bytes = usize::try_from(config.query.memory_bytes_max.0).unwrap_or(usize::MAX);
     Ok(Engine::new(EngineOptions {
         memory_bytes,
+        limits,
         ..EngineOptions::default()
     })?)
 }

@@ -16,7 +16,9 @@ use futures::{FutureExt, Stream, StreamExt};
 
 use crate::error::{Error, Result};
 use crate::figures::Figures;
+use crate::limits::{Limits, Place};
 use crate::registry::{Progress, Registered};
+use crate::runtime::Lane;
 
 /// The answer to a query: its columns and a stream of rows.
 #[derive(Debug)]
@@ -93,6 +95,13 @@ pub struct AnswerStream {
     pub(crate) tables: Vec<String>,
     pub(crate) registered: Option<Registered>,
     pub(crate) id: u64,
+    pub(crate) limits: Limits,
+    /// Ends when its time is over.
+    pub(crate) over: BoxFuture<'static, ()>,
+    /// Where it runs.
+    pub(crate) place: Option<(Place, Lane)>,
+    /// Bytes given out so far.
+    pub(crate) bytes: u64,
 }
 
 impl fmt::Debug for AnswerStream {
@@ -108,6 +117,21 @@ impl AnswerStream {
     fn end(&mut self) {
         self.inner = None;
         self.registered = None;
+        self.place = None;
+    }
+
+    /// Counts a batch that is to be given out.
+    fn count(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(registered) = &self.registered else {
+            return Ok(());
+        };
+        let rows = batch.num_rows() as u64;
+        let before = registered.progress.rows.fetch_add(rows, Ordering::Relaxed);
+        let sizes = batch.columns().iter().map(|c| c.to_data());
+        let sizes = sizes.map(|data| data.get_slice_memory_size().unwrap_or(0) as u64);
+        self.bytes += sizes.sum::<u64>();
+        self.limits.check_rows(before + rows)?;
+        self.limits.check_bytes(self.bytes)
     }
 }
 
@@ -123,17 +147,19 @@ impl Stream for AnswerStream {
             this.end();
             return Poll::Ready(Some(Err(Error::Cancelled { id: this.id })));
         }
+        if this.over.poll_unpin(context).is_ready() {
+            this.end();
+            return Poll::Ready(Some(Err(this.limits.too_long())));
+        }
         match inner.poll_next_unpin(context) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Ok(batch))) => {
-                if let Some(registered) = &this.registered {
-                    registered
-                        .progress
-                        .rows
-                        .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+            Poll::Ready(Some(Ok(batch))) => match this.count(&batch) {
+                Ok(()) => Poll::Ready(Some(Ok(batch))),
+                Err(error) => {
+                    this.end();
+                    Poll::Ready(Some(Err(error)))
                 }
-                Poll::Ready(Some(Ok(batch)))
-            }
+            },
             Poll::Ready(Some(Err(e))) => {
                 let error = Error::of(e, &this.tables);
                 this.end();

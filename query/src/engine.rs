@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
-use datafusion::common::tree_node::TreeNode;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -17,6 +17,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -24,12 +25,15 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
 use storage::Snapshot;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::answer::{Answer, AnswerStream, FiguresHandle};
 use crate::catalog::{CATALOG, Catalog, PUBLIC};
 use crate::error::{Error, Result};
 use crate::level::TileCache;
+use crate::limits::{Limits, Queue};
 use crate::registry::{QueryInfo, Registry};
+use crate::runtime::Lanes;
 use crate::stream::Files;
 use crate::system::SystemInfo;
 use crate::{functions, rewrite};
@@ -38,8 +42,6 @@ use crate::{functions, rewrite};
 const MEMORY_BYTES: usize = 4 << 30;
 /// Open tile files are kept up to this many bytes.
 const TILE_CACHE_BYTES: u64 = 256 << 20;
-/// The longest query text, bytes: beyond it the parser is not asked.
-const SQL_BYTES_MAX: usize = 1 << 20;
 
 /// What an engine may use.
 #[derive(Debug, Clone)]
@@ -50,6 +52,8 @@ pub struct EngineOptions {
     pub temp_dir: Option<PathBuf>,
     /// Threads of one query.
     pub target_partitions: usize,
+    /// What one query may take.
+    pub limits: Limits,
 }
 
 impl Default for EngineOptions {
@@ -59,6 +63,7 @@ impl Default for EngineOptions {
             memory_bytes: MEMORY_BYTES,
             temp_dir: None,
             target_partitions: threads,
+            limits: Limits::default(),
         }
     }
 }
@@ -70,6 +75,9 @@ pub struct Engine {
     files: Files,
     tiles: Arc<TileCache>,
     registry: Arc<Registry>,
+    limits: Limits,
+    queue: Arc<Queue>,
+    lanes: Lanes,
 }
 
 impl fmt::Debug for Engine {
@@ -90,7 +98,11 @@ impl Engine {
         };
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_bytes)))
-            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
+            .with_disk_manager_builder(
+                DiskManagerBuilder::default()
+                    .with_mode(mode)
+                    .with_max_temp_directory_size(options.limits.temp_bytes),
+            )
             .build_arc()
             .map_err(Error::Execution)?;
         let files = Files {
@@ -102,6 +114,8 @@ impl Engine {
             .with_information_schema(true)
             .with_target_partitions(options.target_partitions.max(1));
         let set = config.options_mut();
+        // It may run for ever, and holds what it has found.
+        set.execution.enable_recursive_ctes = false;
         set.execution.time_zone = Some("UTC".to_owned());
         set.execution.parquet.pushdown_filters = true;
         set.execution.parquet.reorder_filters = true;
@@ -117,6 +131,9 @@ impl Engine {
             files,
             tiles: Arc::new(TileCache::new(TILE_CACHE_BYTES)),
             registry: Arc::default(),
+            limits: options.limits,
+            queue: Arc::new(Queue::new(options.limits)),
+            lanes: Lanes::new(options.limits.running, options.target_partitions.max(1)),
         })
     }
 
@@ -136,16 +153,31 @@ impl Engine {
         let registered = self.registry.register(sql, cancel);
         let id = registered.id;
         let cancelled = wait_for(cancelled);
-        // Boxed: the planner's futures are large.
-        let planning = Box::pin(self.start(snapshot, system, sql, params));
-        match select(planning, cancelled).await {
+        let work = async {
+            self.limits.check_text(sql)?;
+            let place = self.queue.place().await?;
+            let over = wait_until(place.until);
+            let (engine, sql) = (self.clone(), sql.to_owned());
+            let start = async move { engine.start(snapshot, system, &sql, params).await };
+            let lane = self.lanes.lane()?;
+            match select(lane.spawn(start), over).await {
+                Either::Left((Ok(started), over)) => Ok((started?, (place, lane), over)),
+                Either::Left((Err(panic), _)) => Err(Error::Execution(
+                    DataFusionError::ExecutionJoin(Box::new(panic)),
+                )),
+                Either::Right(_) => Err(self.limits.too_long()),
+            }
+        };
+        match select(Box::pin(work), cancelled).await {
             Either::Left((started, cancelled)) => {
+                let (started, place, over) = started?;
                 let Started {
                     plan,
                     stream,
                     tables,
                     reads_tables,
-                } = started?;
+                } = started;
+                let stream = place.1.drive(stream);
                 let schema = stream.schema();
                 let progress = registered.progress.clone();
                 let stream = AnswerStream {
@@ -154,6 +186,10 @@ impl Engine {
                     tables,
                     registered: Some(registered),
                     id,
+                    limits: self.limits,
+                    over,
+                    place: Some(place),
+                    bytes: 0,
                 };
                 Ok(Answer {
                     id,
@@ -192,12 +228,6 @@ impl Engine {
         sql: &str,
         params: Option<serde_json::Value>,
     ) -> Result<Started> {
-        if sql.len() > SQL_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "the query has {} bytes, at most {SQL_BYTES_MAX} are taken",
-                sql.len()
-            )));
-        }
         let with_seq = rewrite::mentions_seq(sql);
         let plain = |e| Error::of(e, &[]);
         let mut statement = self.parse(sql)?;
@@ -273,10 +303,25 @@ impl Engine {
             logical = logical.with_param_values(param_values(params)?)?;
         }
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
-        let plan = state.create_physical_plan(&logical).await?;
+        let plan = yielding(state.create_physical_plan(&logical).await?)?;
         let stream = execute_stream(plan.clone(), state.task_ctx())?;
         Ok((plan, stream, reads_tables))
     }
+}
+
+/// Makes what may turn one batch into many give its thread back between them: DataFusion does so where
+/// batches come from.
+fn yielding(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+    let wrapped = plan.transform_up(|node| {
+        let multiplies = node.children().len() > 1 || node.name() == "UnnestExec";
+        Ok(match multiplies {
+            true => {
+                Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>)
+            }
+            false => Transformed::no(node),
+        })
+    });
+    Ok(wrapped?.data)
 }
 
 struct Started {
@@ -294,6 +339,14 @@ fn wait_for(mut cancelled: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
         }
     }
     .boxed()
+}
+
+/// Ends at that moment; never, when there is none.
+fn wait_until(moment: Option<Instant>) -> BoxFuture<'static, ()> {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).boxed(),
+        None => futures::future::pending().boxed(),
+    }
 }
 
 /// The level to ask, when a column is missing that enters the rollup further up.

@@ -32,6 +32,24 @@ pub enum Error {
         "the query needs more than it may have: {0}; narrow its time range, or select fewer columns or groups"
     )]
     Resources(String),
+    /// The query goes beyond what one may take.
+    #[error("{message} ({limit}); {hint}")]
+    Limit {
+        /// The setting that says how much that is.
+        limit: &'static str,
+        /// What went beyond it.
+        message: String,
+        /// How to ask for less.
+        hint: &'static str,
+    },
+    /// Too many others run and wait.
+    #[error("{running} queries run and {queued} wait for them; ask again shortly")]
+    Busy {
+        /// How many run at once.
+        running: usize,
+        /// How many wait.
+        queued: usize,
+    },
     /// A part or a tile cannot be read.
     #[error(transparent)]
     Storage(Arc<storage::Error>),
@@ -61,6 +79,8 @@ pub enum Kind {
     Cancelled,
     /// Ask for less.
     Resources,
+    /// Ask again shortly.
+    Busy,
     /// An operator must look: data is damaged.
     Corrupt,
     /// A fault of this program or of the machine.
@@ -76,7 +96,8 @@ impl Error {
         match self {
             Self::Invalid { .. } => Kind::Invalid,
             Self::Cancelled { .. } => Kind::Cancelled,
-            Self::Resources(_) => Kind::Resources,
+            Self::Resources(_) | Self::Limit { .. } => Kind::Resources,
+            Self::Busy { .. } => Kind::Busy,
             Self::Storage(e) if e.kind() == storage::Kind::Corrupt => Kind::Corrupt,
             Self::Storage(e) if e.kind() == storage::Kind::Invalid => Kind::Invalid,
             Self::Storage(_) | Self::Output(_) | Self::Execution(_) => Kind::Internal,
@@ -108,6 +129,19 @@ impl Error {
             },
             Self::Cancelled { id } => Self::Cancelled { id: *id },
             Self::Resources(what) => Self::Resources(what.clone()),
+            Self::Limit {
+                limit,
+                message,
+                hint,
+            } => Self::Limit {
+                limit,
+                message: message.clone(),
+                hint,
+            },
+            Self::Busy { running, queued } => Self::Busy {
+                running: *running,
+                queued: *queued,
+            },
             Self::Storage(error) => Self::Storage(error.clone()),
             Self::Execution(_) | Self::Output(_) => return None,
         })
@@ -139,9 +173,25 @@ impl Error {
                 message: plain(root),
                 hint: None,
             },
-            _ => Self::Execution(error),
+            other => match of_filter(&other.strip_backtrace()) {
+                Some(message) => Self::invalid(message),
+                None => Self::Execution(error),
+            },
         }
     }
+}
+
+/// What a filter refused that was evaluated while a part was read: from there errors come as text.
+fn of_filter(text: &str) -> Option<String> {
+    let (_, why) = text.split_once("Error evaluating filter predicate: ")?;
+    if why.contains("BUG") {
+        return None;
+    }
+    let why = match why.split_once("(\"") {
+        Some((_, quoted)) => quoted.trim_end_matches(['"', ')']),
+        None => why,
+    };
+    Some(format!("a filter could not be evaluated: {why}"))
 }
 
 /// An error of ours that went through DataFusion, Arrow or Parquet and back. It may be shared by

@@ -44,7 +44,7 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
         Place::Server(client) => relay(client, sql, form)?,
         Place::Data(_) => {
             let reader = context.reader()?;
-            let engine = wiring::engine(&context.config)?;
+            let engine = wiring::engine_of_one(&context.config)?;
             let system = Arc::new(StoreInfo::of_reader(&reader));
             let out = std::io::stdout().lock();
             let figures = wiring::runtime()?.block_on(async {

@@ -92,7 +92,13 @@ pub(super) fn of_query(e: &query::Error) -> Response {
         Kind::Invalid => (StatusCode::BAD_REQUEST, "invalid_query"),
         Kind::Cancelled => (StatusCode::CONFLICT, "cancelled"),
         Kind::Resources => (StatusCode::UNPROCESSABLE_ENTITY, "too_large"),
+        Kind::Busy => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
     };
-    error(status, code, &e.to_string(), e.hint())
+    let mut response = error(status, code, &e.to_string(), e.hint());
+    if e.kind() == Kind::Busy {
+        let soon = HeaderValue::from_static("1");
+        response.headers_mut().insert(header::RETRY_AFTER, soon);
+    }
+    response
 }

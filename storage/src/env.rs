@@ -89,6 +89,24 @@ pub fn step_back(by: i32) {
     }
 }
 
+/// A thread of this process, as the kernel counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadId(rustix::thread::Pid);
+
+impl ThreadId {
+    /// That of the calling thread.
+    pub fn own() -> Self {
+        Self(rustix::thread::gettid())
+    }
+
+    /// As [`step_back`], of this thread. One that has ended has nothing to step back from.
+    pub fn step_back(self, by: i32) {
+        if let Err(error) = rustix::process::setpriority_process(Some(self.0), by) {
+            tracing::debug!(%error, "a thread keeps its priority");
+        }
+    }
+}
+
 /// Runs work that nobody waits for on a thread of its own that has stepped back, as [`step_back`], and
 /// returns what it made. The caller keeps its priority: whoever holds a lock that others want must not
 /// be kept from the processor.

@@ -59,7 +59,9 @@ pub use blocks::CheckedFile;
 pub use check::{CheckReport, check};
 pub use detached::DetachedFolder;
 pub use disk::{DiskUse, disk_use};
-pub use env::{Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, step_back};
+pub use env::{
+    Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, ThreadId, step_back,
+};
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;
 pub use identity::SourcePosition;

@@ -1,6 +1,8 @@
-//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`, `distinct_*`.
+//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`, `distinct_*`; and
+//! bounds on those of its own that make much of little.
 
 mod attr;
+mod capped;
 mod states;
 mod time_bucket;
 
@@ -23,7 +25,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         let function: AggregateUDF = function;
         state.register_udaf(Arc::new(function))?;
     }
-    Ok(())
+    capped::cap(state)
 }
 
 #[cfg(test)]

@@ -1,0 +1,184 @@
+//! Where queries are planned and run: on threads of their own, none of which serves a connection.
+//!
+//! A plan may compute for long without giving its thread back, and the kernel shares the processor
+//! between threads alone. So each query has a lane, a few threads that no other query needs meanwhile:
+//! whatever it does, others lose no more than their share. One that has run for long steps back.
+//!
+//! # Invariants
+//! A lane serves one query at a time, and another one only when nothing of the last one is left in it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use futures::StreamExt;
+use parking_lot::Mutex;
+use storage::ThreadId;
+use tokio::runtime::{Builder, Runtime};
+use tokio_util::task::AbortOnDropHandle;
+
+/// The planner recurses deeply.
+const STACK_BYTES: usize = 16 << 20;
+/// Batches that wait for a reader.
+const BATCHES_AHEAD: usize = 2;
+/// Who has run for so long lets those go first who have not.
+const LONG: Duration = Duration::from_secs(1);
+/// The step back of who has run for long, as `nice` counts.
+const NICE: i32 = 10;
+/// That of what nobody waits for any more and that does not end.
+const ABANDONED_NICE: i32 = 19;
+
+/// Lanes for queries. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Lanes {
+    idle: Arc<Mutex<Vec<Owned>>>,
+    /// Lanes that are kept for later queries.
+    kept: usize,
+    threads: usize,
+}
+
+/// The lane of one query, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    owned: Option<Owned>,
+    lanes: Lanes,
+    /// Steps back when it has run for long.
+    timer: Option<AbortOnDropHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Owned {
+    runtime: Option<Runtime>,
+    ids: Arc<Mutex<Vec<ThreadId>>>,
+    /// A thread cannot step forward again.
+    stepped_back: Arc<Mutex<bool>>,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // Also from within another runtime; what still computes ends at its next step.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Owned {
+    fn start(threads: usize) -> std::io::Result<Self> {
+        let ids = Arc::<Mutex<Vec<ThreadId>>>::default();
+        let (begun, ended) = (Arc::clone(&ids), Arc::clone(&ids));
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("logmill-query")
+            .thread_stack_size(STACK_BYTES)
+            .on_thread_start(move || begun.lock().push(ThreadId::own()))
+            .on_thread_stop(move || ended.lock().retain(|id| *id != ThreadId::own()))
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            runtime: Some(runtime),
+            ids,
+            stepped_back: Arc::default(),
+        })
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("BUG: it ends with this")
+    }
+
+    fn is_empty(&self) -> bool {
+        self.runtime().metrics().num_alive_tasks() == 0
+    }
+}
+
+fn step_back(ids: &Mutex<Vec<ThreadId>>, by: i32) {
+    ids.lock().iter().for_each(|id| id.step_back(by));
+}
+
+impl Lanes {
+    /// Lanes of so many threads each.
+    pub(crate) fn new(kept: usize, threads: usize) -> Self {
+        Self {
+            idle: Arc::default(),
+            kept,
+            threads,
+        }
+    }
+
+    /// A lane for a query that begins.
+    pub(crate) fn lane(&self) -> std::io::Result<Lane> {
+        let known = {
+            let mut idle = self.idle.lock();
+            let empty = idle.iter().position(Owned::is_empty);
+            empty.map(|nth| idle.swap_remove(nth))
+        };
+        let owned = match known {
+            Some(owned) => owned,
+            None => Owned::start(self.threads)?,
+        };
+        let (ids, stepped_back) = (Arc::clone(&owned.ids), Arc::clone(&owned.stepped_back));
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep(LONG).await;
+            *stepped_back.lock() = true;
+            step_back(&ids, NICE);
+        });
+        Ok(Lane {
+            owned: Some(owned),
+            lanes: self.clone(),
+            timer: Some(AbortOnDropHandle::new(timer)),
+        })
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.timer = None;
+        let Some(owned) = self.owned.take() else {
+            return;
+        };
+        if *owned.stepped_back.lock() {
+            step_back(&owned.ids, ABANDONED_NICE);
+            return;
+        }
+        let mut idle = self.lanes.idle.lock();
+        idle.push(owned);
+        if idle.len() > self.lanes.kept {
+            let oldest = idle.remove(0);
+            if !oldest.is_empty() {
+                step_back(&oldest.ids, ABANDONED_NICE);
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn runtime(&self) -> &Runtime {
+        let owned = self.owned.as_ref();
+        owned.expect("BUG: it ends with this").runtime()
+    }
+
+    /// Runs a task there, until it ends or the handle is dropped.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> AbortOnDropHandle<T> {
+        AbortOnDropHandle::new(self.runtime().spawn(task))
+    }
+
+    /// The same rows, computed there.
+    pub(crate) fn drive(&self, mut rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        let mut driven = RecordBatchReceiverStreamBuilder::new(rows.schema(), BATCHES_AHEAD);
+        let out = driven.tx();
+        let task = async move {
+            while let Some(batch) = rows.next().await {
+                if out.send(batch).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        driven.spawn_on(task, self.runtime().handle());
+        driven.build()
+    }
+}
