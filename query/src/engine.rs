@@ -216,6 +216,12 @@ impl Engine {
         self.registry.cancel(id)
     }
 
+    /// Whether nothing is left of the queries that have ended.
+    #[cfg(test)]
+    pub(crate) fn lanes_are_empty(&self) -> bool {
+        self.lanes.are_empty()
+    }
+
     /// The session from which that of every query is made.
     pub(crate) fn session(&self) -> &SessionState {
         &self.state

@@ -8,7 +8,7 @@
 //! A lane serves one query at a time, and another one only when nothing of the last one is left in it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -28,11 +28,14 @@ const LONG: Duration = Duration::from_secs(1);
 const NICE: i32 = 10;
 /// That of what nobody waits for any more and that does not end.
 const ABANDONED_NICE: i32 = 19;
+/// A query that has ended leaves its lane within this time, unless its plan gives no thread back.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// Lanes for queries. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Lanes {
-    idle: Arc<Mutex<Vec<Owned>>>,
+    /// Each with when it was given back.
+    idle: Arc<Mutex<Vec<(Owned, Instant)>>>,
     /// Lanes that are kept for later queries.
     kept: usize,
     threads: usize,
@@ -106,12 +109,24 @@ impl Lanes {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn are_empty(&self) -> bool {
+        self.idle.lock().iter().all(|(lane, _)| lane.is_empty())
+    }
+
     /// A lane for a query that begins.
     pub(crate) fn lane(&self) -> std::io::Result<Lane> {
         let known = {
             let mut idle = self.idle.lock();
-            let empty = idle.iter().position(Owned::is_empty);
-            empty.map(|nth| idle.swap_remove(nth))
+            idle.retain(|(lane, since)| {
+                let is_kept = lane.is_empty() || since.elapsed() < GRACE;
+                if !is_kept {
+                    step_back(&lane.ids, ABANDONED_NICE);
+                }
+                is_kept
+            });
+            let empty = idle.iter().position(|(lane, _)| lane.is_empty());
+            empty.map(|nth| idle.swap_remove(nth).0)
         };
         let owned = match known {
             Some(owned) => owned,
@@ -142,9 +157,9 @@ impl Drop for Lane {
             return;
         }
         let mut idle = self.lanes.idle.lock();
-        idle.push(owned);
+        idle.push((owned, Instant::now()));
         if idle.len() > self.lanes.kept {
-            let oldest = idle.remove(0);
+            let (oldest, _) = idle.remove(0);
             if !oldest.is_empty() {
                 step_back(&oldest.ids, ABANDONED_NICE);
             }

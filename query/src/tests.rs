@@ -4,6 +4,7 @@ mod accuracy;
 mod compacted;
 mod documents;
 mod levels;
+mod limits;
 mod rot;
 mod streams;
 mod support;

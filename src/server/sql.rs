@@ -62,7 +62,7 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
             ),
         ),
         Some((Output::Json, _)) => whole(answer).await,
-        Some((form, content_type)) => streamed(answer, form, content_type),
+        Some((form, content_type)) => streamed(answer, form, content_type).await,
     }
 }
 
@@ -159,20 +159,28 @@ impl Shared {
     }
 }
 
-/// Rows as they come. An error after the first rows breaks the connection: the client sees that the
-/// answer is not whole.
-fn streamed(answer: Answer, form: Output, content_type: &'static str) -> Response {
+/// Rows as they come. An error before the first of them is answered as one; later it breaks the
+/// connection: the client sees that the answer is not whole.
+async fn streamed(mut answer: Answer, form: Output, content_type: &'static str) -> Response {
+    let mut first = match answer.stream.next().await {
+        Some(Err(error)) => return answer::of_query(&error),
+        first => first,
+    };
     let buffer = Shared::default();
     let writer = match Writer::new(form, &answer.schema, buffer.clone()) {
         Ok(writer) => writer,
         Err(error) => return answer::of_query(&error),
     };
     let pieces = stream::unfold(Some((answer, writer)), move |state| {
-        let buffer = buffer.clone();
+        let (buffer, mut first) = (buffer.clone(), first.take());
         async move {
             let (mut answer, mut writer) = state?;
             loop {
-                let written = match answer.stream.next().await {
+                let next = match first.take() {
+                    None => answer.stream.next().await,
+                    first => first,
+                };
+                let written = match next {
                     Some(Ok(batch)) => writer.batch(&batch),
                     Some(Err(error)) => Err(error),
                     None => {

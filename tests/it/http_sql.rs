@@ -301,3 +301,58 @@ fn explain_says_what_was_looked_at() {
     let by = level["answered_by"].to_string();
     assert!(by.contains("stats.daily"), "{level}");
 }
+
+#[test]
+fn a_query_beyond_its_limits_is_refused_in_every_form_and_the_server_serves_on() {
+    let home = Home::new();
+    let environment = [
+        ("LOGMILL_QUERY__TIME_MAX", "300ms"),
+        ("LOGMILL_QUERY__ROWS_MAX", "1000"),
+    ];
+    let server = Server::start_with(&home.data, &environment);
+    server.ingest("access", line("203.0.113.1", PAST_S, "/a", 200, 10));
+    let chain = format!("SELECT {}", vec!["1"; 20_000].join(" + "));
+    let hostile = [
+        (
+            "SELECT count(*) FROM generate_series(1, 9000000000)",
+            422,
+            "query.time_max",
+        ),
+        (
+            "SELECT value FROM generate_series(1, 9000000000)",
+            422,
+            "query.rows_max",
+        ),
+        (
+            "SELECT length(repeat('x', 1000000000))",
+            400,
+            "repeat would make",
+        ),
+        (&chain, 400, "19999 operators"),
+        (
+            "SELECT host FROM access WHERE repeat(path, 1000000000) LIKE '%x'",
+            400,
+            "repeat would make",
+        ),
+    ];
+    let forms = [
+        "application/json",
+        "application/x-ndjson",
+        "text/csv",
+        "application/vnd.apache.arrow.stream",
+    ];
+    for (sql, status, why) in hostile {
+        for form in forms {
+            // Rows that came before the limit was met cannot be taken back.
+            if why == "query.rows_max" && form != "application/json" {
+                continue;
+            }
+            let began = Instant::now();
+            let answer = ask(&server, form, sql).status(status);
+            let message = answer.json()["error"]["message"].to_string();
+            assert!(message.contains(why), "{form}: {message}");
+            assert!(began.elapsed() < Duration::from_secs(5), "{form}: {why}");
+        }
+    }
+    assert_eq!(server.sql("SELECT host FROM access").len(), 1);
+}
