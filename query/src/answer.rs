@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
@@ -127,12 +127,23 @@ impl AnswerStream {
         };
         let rows = batch.num_rows() as u64;
         let before = registered.progress.rows.fetch_add(rows, Ordering::Relaxed);
-        let sizes = batch.columns().iter().map(|c| c.to_data());
-        let sizes = sizes.map(|data| data.get_slice_memory_size().unwrap_or(0) as u64);
-        self.bytes += sizes.sum::<u64>();
         self.limits.check_rows(before + rows)?;
+        if self.limits.bytes.is_some() {
+            self.bytes += batch.columns().iter().map(size).sum::<u64>();
+        }
         self.limits.check_bytes(self.bytes)
     }
+}
+
+/// Bytes of the values alone: what a filter has left of a text column keeps all of its buffers.
+fn size(column: &ArrayRef) -> u64 {
+    let texts = match column.data_type() {
+        DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
+        _ => 0,
+    };
+    let rest = column.to_data().get_slice_memory_size();
+    (texts + rest.unwrap_or_else(|_| column.get_array_memory_size())) as u64
 }
 
 impl Stream for AnswerStream {

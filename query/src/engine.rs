@@ -25,13 +25,12 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
 use storage::Snapshot;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::answer::{Answer, AnswerStream, FiguresHandle};
 use crate::catalog::{CATALOG, Catalog, PUBLIC};
 use crate::error::{Error, Result};
 use crate::level::TileCache;
-use crate::limits::{Limits, Queue};
+use crate::limits::{Limits, Queue, wait_until};
 use crate::registry::{QueryInfo, Registry};
 use crate::runtime::Lanes;
 use crate::stream::Files;
@@ -75,7 +74,6 @@ pub struct Engine {
     files: Files,
     tiles: Arc<TileCache>,
     registry: Arc<Registry>,
-    limits: Limits,
     queue: Arc<Queue>,
     lanes: Lanes,
 }
@@ -131,7 +129,6 @@ impl Engine {
             files,
             tiles: Arc::new(TileCache::new(TILE_CACHE_BYTES)),
             registry: Arc::default(),
-            limits: options.limits,
             queue: Arc::new(Queue::new(options.limits)),
             lanes: Lanes::new(options.limits.running, options.target_partitions.max(1)),
         })
@@ -153,10 +150,11 @@ impl Engine {
         let registered = self.registry.register(sql, cancel);
         let id = registered.id;
         let cancelled = wait_for(cancelled);
+        let limits = self.queue.limits;
         let work = async {
-            self.limits.check_text(sql)?;
+            limits.check_text(sql)?;
             let place = self.queue.place().await?;
-            let over = wait_until(place.until);
+            let over = wait_until(place.until).boxed();
             let (engine, sql) = (self.clone(), sql.to_owned());
             let start = async move { engine.start(snapshot, system, &sql, params).await };
             let lane = self.lanes.lane()?;
@@ -165,7 +163,7 @@ impl Engine {
                 Either::Left((Err(panic), _)) => Err(Error::Execution(
                     DataFusionError::ExecutionJoin(Box::new(panic)),
                 )),
-                Either::Right(_) => Err(self.limits.too_long()),
+                Either::Right(_) => Err(limits.too_long()),
             }
         };
         match select(Box::pin(work), cancelled).await {
@@ -186,7 +184,7 @@ impl Engine {
                     tables,
                     registered: Some(registered),
                     id,
-                    limits: self.limits,
+                    limits,
                     over,
                     place: Some(place),
                     bytes: 0,
@@ -345,14 +343,6 @@ fn wait_for(mut cancelled: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
         }
     }
     .boxed()
-}
-
-/// Ends at that moment; never, when there is none.
-fn wait_until(moment: Option<Instant>) -> BoxFuture<'static, ()> {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).boxed(),
-        None => futures::future::pending().boxed(),
-    }
 }
 
 /// The level to ask, when a column is missing that enters the rollup further up.

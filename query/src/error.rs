@@ -108,6 +108,8 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Invalid { hint, .. } => hint.as_deref(),
+            Self::Limit { hint, .. } => Some(hint),
+            Self::Busy { .. } => Some("ask again shortly"),
             _ => None,
         }
     }
@@ -129,20 +131,9 @@ impl Error {
             },
             Self::Cancelled { id } => Self::Cancelled { id: *id },
             Self::Resources(what) => Self::Resources(what.clone()),
-            Self::Limit {
-                limit,
-                message,
-                hint,
-            } => Self::Limit {
-                limit,
-                message: message.clone(),
-                hint,
-            },
-            Self::Busy { running, queued } => Self::Busy {
-                running: *running,
-                queued: *queued,
-            },
             Self::Storage(error) => Self::Storage(error.clone()),
+            // No plan raises these.
+            Self::Limit { .. } | Self::Busy { .. } => return None,
             Self::Execution(_) | Self::Output(_) => return None,
         })
     }

@@ -5,7 +5,6 @@
 //! which they came. A query gives its place back when it ends, when its answer is dropped, and at the
 //! latest when its time is over, also when nobody reads its answer.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,10 +12,9 @@ use std::time::Duration;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::{Error, Result};
 
@@ -65,25 +63,13 @@ impl Limits {
     }
 
     pub(crate) fn check_rows(&self, rows: u64) -> Result<()> {
-        match self.rows {
-            Some(most) if rows > most => Err(Error::Limit {
-                limit: "query.rows_max",
-                message: format!("the answer has more than {most} rows"),
-                hint: "narrow its time range, add LIMIT, or group",
-            }),
-            _ => Ok(()),
-        }
+        let hint = "narrow its time range, add LIMIT, or group";
+        within(rows, self.rows, ("rows", "query.rows_max"), hint)
     }
 
     pub(crate) fn check_bytes(&self, bytes: u64) -> Result<()> {
-        match self.bytes {
-            Some(most) if bytes > most => Err(Error::Limit {
-                limit: "query.result_bytes_max",
-                message: format!("the answer has more than {most} bytes"),
-                hint: "narrow its time range, select fewer columns, or group",
-            }),
-            _ => Ok(()),
-        }
+        let hint = "narrow its time range, select fewer columns, or group";
+        within(bytes, self.bytes, ("bytes", "query.result_bytes_max"), hint)
     }
 
     pub(crate) fn too_long(&self) -> Error {
@@ -108,6 +94,22 @@ impl Default for Limits {
             queued: 64,
             temp_bytes: TEMP_BYTES_MAX,
         }
+    }
+}
+
+fn within(
+    found: u64,
+    most: Option<u64>,
+    (what, limit): (&str, &'static str),
+    hint: &'static str,
+) -> Result<()> {
+    match most {
+        Some(most) if found > most => Err(Error::Limit {
+            limit,
+            message: format!("the answer has more than {most} {what}"),
+            hint,
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -167,31 +169,15 @@ fn check_shape(sql: &str) -> Result<()> {
 pub(crate) struct Queue {
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
-    limits: Limits,
+    pub(crate) limits: Limits,
 }
 
-/// A place among those that run.
+/// A place among those that run: a task holds it until the query's time is over, whoever reads it or not.
+#[derive(Debug)]
 pub(crate) struct Place {
-    permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    _held: AbortOnDropHandle<()>,
     /// When its time is over.
     pub(crate) until: Option<Instant>,
-    /// Gives the place back then.
-    timer: Option<AbortHandle>,
-}
-
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").finish_non_exhaustive()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(timer) = &self.timer {
-            timer.abort();
-        }
-        self.permit.lock().take();
-    }
 }
 
 /// One that waits, until it is dropped.
@@ -214,35 +200,39 @@ impl Queue {
 
     /// Waits for a place. Dropping the future gives up.
     pub(crate) async fn place(&self) -> Result<Place> {
-        let permit = match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let ahead = self.waiting.fetch_add(1, Ordering::SeqCst);
-                let _waiting = Waiting(&self.waiting);
-                if ahead >= self.limits.queued {
-                    return Err(Error::Busy {
-                        running: self.limits.running,
-                        queued: ahead,
-                    });
-                }
-                let permit = Arc::clone(&self.places).acquire_owned().await;
-                permit.expect("BUG: the places are never closed")
-            }
-        };
-        let permit = Arc::new(Mutex::new(Some(permit)));
+        let permit = self.permit().await?;
         let until = self.limits.time.map(|time| Instant::now() + time);
-        let timer = until.map(|until| {
-            let permit = Arc::clone(&permit);
-            tokio::spawn(async move {
-                tokio::time::sleep_until(until).await;
-                permit.lock().take();
-            })
-            .abort_handle()
+        let held = tokio::spawn(async move {
+            let _permit = permit;
+            wait_until(until).await;
         });
         Ok(Place {
-            permit,
+            _held: AbortOnDropHandle::new(held),
             until,
-            timer,
         })
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let ahead = self.waiting.fetch_add(1, Ordering::SeqCst);
+        let _waiting = Waiting(&self.waiting);
+        if ahead >= self.limits.queued {
+            return Err(Error::Busy {
+                running: self.limits.running,
+                queued: ahead,
+            });
+        }
+        let permit = Arc::clone(&self.places).acquire_owned().await;
+        Ok(permit.expect("BUG: the places are never closed"))
+    }
+}
+
+/// Ends at that moment; never, when there is none.
+pub(crate) async fn wait_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }

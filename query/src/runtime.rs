@@ -8,6 +8,7 @@
 //! A lane serves one query at a time, and another one only when nothing of the last one is left in it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use datafusion::execution::SendableRecordBatchStream;
@@ -55,7 +56,7 @@ struct Owned {
     runtime: Option<Runtime>,
     ids: Arc<Mutex<Vec<ThreadId>>>,
     /// A thread cannot step forward again.
-    stepped_back: Arc<Mutex<bool>>,
+    stepped_back: Arc<AtomicBool>,
 }
 
 impl Drop for Owned {
@@ -90,6 +91,15 @@ impl Owned {
         self.runtime.as_ref().expect("BUG: it ends with this")
     }
 
+    /// Whether another query may have it.
+    fn is_as_new(&self) -> bool {
+        self.is_empty() && !self.has_stepped_back()
+    }
+
+    fn has_stepped_back(&self) -> bool {
+        self.stepped_back.load(Ordering::SeqCst)
+    }
+
     fn is_empty(&self) -> bool {
         self.runtime().metrics().num_alive_tasks() == 0
     }
@@ -119,14 +129,14 @@ impl Lanes {
         let known = {
             let mut idle = self.idle.lock();
             idle.retain(|(lane, since)| {
-                let is_kept = lane.is_empty() || since.elapsed() < GRACE;
+                let is_kept = lane.is_as_new() || since.elapsed() < GRACE;
                 if !is_kept {
                     step_back(&lane.ids, ABANDONED_NICE);
                 }
                 is_kept
             });
-            let empty = idle.iter().position(|(lane, _)| lane.is_empty());
-            empty.map(|nth| idle.swap_remove(nth).0)
+            let new = idle.iter().position(|(lane, _)| lane.is_as_new());
+            new.map(|nth| idle.swap_remove(nth).0)
         };
         let owned = match known {
             Some(owned) => owned,
@@ -135,7 +145,7 @@ impl Lanes {
         let (ids, stepped_back) = (Arc::clone(&owned.ids), Arc::clone(&owned.stepped_back));
         let timer = tokio::spawn(async move {
             tokio::time::sleep(LONG).await;
-            *stepped_back.lock() = true;
+            stepped_back.store(true, Ordering::SeqCst);
             step_back(&ids, NICE);
         });
         Ok(Lane {
@@ -152,7 +162,7 @@ impl Drop for Lane {
         let Some(owned) = self.owned.take() else {
             return;
         };
-        if *owned.stepped_back.lock() {
+        if owned.has_stepped_back() {
             step_back(&owned.ids, ABANDONED_NICE);
             return;
         }

@@ -84,9 +84,12 @@ impl Capped {
                         None => (0, first),
                         Some(_) => (first, get(&second, row, first)),
                     };
-                    from.abs_diff(to)
-                        .div_ceil(get(&step, row, 1).unsigned_abs().max(1))
-                        .saturating_mul(8)
+                    let step = get(&step, row, 1);
+                    if (step > 0) != (from < to) {
+                        return 0;
+                    }
+                    let count = from.abs_diff(to).div_ceil(step.unsigned_abs().max(1));
+                    count.saturating_mul(8)
                 })
             }
         })

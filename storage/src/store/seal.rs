@@ -63,7 +63,7 @@ struct Frozen {
 pub(super) fn seal_loop(shared: &Arc<Shared>) {
     let config = &shared.options.config;
     loop {
-        let pace = {
+        {
             let mut state = shared.state.lock();
             loop {
                 if state.closing {
@@ -75,7 +75,7 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
                     .map(|since| shared.now_us() - since);
                 let old = age.is_some_and(|age| age >= config.lag_us);
                 if old || state.memtable.is_full(config.memtable_bytes_max) {
-                    break pace(state.memtable.bytes(), config.memtable_bytes_max);
+                    break;
                 }
                 // A quarter of a second at most: the clock may be moved by a test.
                 wait_for(
@@ -87,8 +87,8 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
                         .clamp(1_000, 250_000),
                 );
             }
-        };
-        if let Err(error) = seal_at(shared, pace) {
+        }
+        if let Err(error) = seal_at(shared, Pace::Tending) {
             tracing::error!(%error, "seal failed; the events stay in journal and memtable");
             if shared.syncer.poisoned().is_some() {
                 return;
@@ -96,15 +96,6 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
             let mut state = shared.state.lock();
             wait_for(&shared.sealing, &mut state, 1_000_000);
         }
-    }
-}
-
-/// A seal gives way, unless the one before it did so for so long that senders are about to wait.
-fn pace(memtable_bytes: usize, limit: usize) -> Pace {
-    if memtable_bytes < limit.saturating_add(limit / 2) {
-        Pace::Tending
-    } else {
-        Pace::Asked
     }
 }
 

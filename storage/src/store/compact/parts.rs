@@ -91,7 +91,7 @@ impl PartsReport {
 /// Who waits for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Pace {
-    /// Somebody has asked for it, or is about to wait for it.
+    /// Somebody has asked for it.
     Asked,
     /// Nobody waits for it. A merge gives way to a seal, and to ingest once the memtable is half full.
     Tending,
