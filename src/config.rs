@@ -131,6 +131,8 @@ pub(crate) struct Query {
     pub(crate) running_max: usize,
     /// Queries that wait for those.
     pub(crate) queued_max: usize,
+    /// Rollups answer aggregates over raw events where they have the same answer.
+    pub(crate) rollup_rewrite: bool,
 }
 
 impl Default for Query {
@@ -145,6 +147,7 @@ impl Default for Query {
             result_bytes_max: Bytes(limits.bytes.unwrap_or(0)),
             running_max: limits.running,
             queued_max: limits.queued,
+            rollup_rewrite: true,
         }
     }
 }

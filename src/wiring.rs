@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use query::{Engine, EngineOptions, SourceInfo, SystemInfo};
+use query::{Answers, Engine, EngineOptions, SourceInfo, SystemInfo};
 use storage::{JobEntry, Maintenance, Options, RealFs, Store, SystemClock};
 
 use crate::config::Config;
@@ -62,6 +62,10 @@ fn engine_within(config: &Config, limits: query::Limits) -> Result<Engine> {
     Ok(Engine::new(EngineOptions {
         memory_bytes,
         limits,
+        rollup_answers: match config.query.rollup_rewrite {
+            true => Answers::Auto,
+            false => Answers::Never,
+        },
         ..EngineOptions::default()
     })?)
 }

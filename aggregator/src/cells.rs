@@ -179,6 +179,11 @@ impl Cells {
         Some((*self.bucket.iter().min()?, *self.bucket.iter().max()?))
     }
 
+    /// Start of the bucket of each, microseconds since 1970.
+    pub fn buckets(&self) -> &[i64] {
+        &self.bucket
+    }
+
     /// Bytes in memory, dictionaries included.
     pub fn memory_bytes(&self) -> usize {
         let columns: usize = self

@@ -42,6 +42,7 @@ pub use cells::{CellSet, Cells, Filter, KeyValue, Projection};
 pub use definition::{Definition, Key, KeyType, Measure, MeasureKind, Number, defaults};
 pub use error::{Error, Result};
 pub use expression::{Condition, Expression};
+pub use names::OTHER;
 pub use read::{
     Comparison, Difference, column_entry_level, columns, compare, finalise, finalise_by_bucket,
     merge,

@@ -28,7 +28,7 @@ use crate::group::group;
 use crate::intern::{Tuples, bucket_ranks};
 
 /// What text columns read in the key of all who have no name; integers are null.
-pub(crate) const OTHER: &str = "(other)";
+pub const OTHER: &str = "(other)";
 
 /// Keys as [`Encoder`] writes them.
 pub(crate) type Named = HashSet<Box<[u8]>>;

@@ -16,6 +16,7 @@ use storage::{Name, QUARANTINE, Snapshot, TIME};
 
 use crate::level::{DocumentTable, Form, LevelTable, Rollup, TileCache, rollups};
 use crate::registry::QueryInfo;
+use crate::rollup_rewrite::{Answers, Levels};
 use crate::stream::{self, Files};
 use crate::system::{self, SystemInfo};
 
@@ -39,6 +40,7 @@ struct Inner {
     tiles: Arc<TileCache>,
     /// Whether the query mentions `_seq`, which no `*` shows.
     with_seq: bool,
+    answers: Answers,
     /// Levels that the planner has asked for, for the hint about measures that enter later.
     asked: Mutex<Vec<(Arc<Definition>, Level)>>,
 }
@@ -57,6 +59,7 @@ impl Catalog {
         files: Files,
         tiles: Arc<TileCache>,
         with_seq: bool,
+        answers: Answers,
     ) -> Result<Self> {
         let rollups = rollups(&snapshot)?;
         let asked = Mutex::default();
@@ -69,6 +72,7 @@ impl Catalog {
                 files,
                 tiles,
                 with_seq,
+                answers,
                 asked,
             }),
         })
@@ -152,12 +156,17 @@ impl fmt::Debug for TablesOf {
 
 impl TablesOf {
     fn stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
-        stream::table(
-            &self.inner.snapshot,
-            name,
-            &self.inner.files,
-            self.inner.with_seq,
-        )
+        let inner = &self.inner;
+        let levels = (inner.answers != Answers::Never).then(|| {
+            let rollups = inner.rollups.values();
+            let rollups = rollups.filter(|r| r.meta.stream == *name);
+            Arc::new(Levels {
+                rollups: rollups.cloned().collect(),
+                tiles: Arc::clone(&inner.tiles),
+                always: inner.answers == Answers::Always,
+            })
+        });
+        stream::table(&inner.snapshot, name, &inner.files, levels, inner.with_seq)
     }
 
     fn system(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {

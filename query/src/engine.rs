@@ -29,9 +29,11 @@ use tokio::sync::watch;
 use crate::answer::{Answer, AnswerStream, FiguresHandle};
 use crate::catalog::{CATALOG, Catalog, PUBLIC};
 use crate::error::{Error, Result};
+use crate::hints::Hints;
 use crate::level::TileCache;
 use crate::limits::{Limits, Queue, wait_until};
 use crate::registry::{QueryInfo, Registry};
+use crate::rollup_rewrite::{Answers, RollupRewrite};
 use crate::runtime::Lanes;
 use crate::stream::Files;
 use crate::system::SystemInfo;
@@ -53,6 +55,8 @@ pub struct EngineOptions {
     pub target_partitions: usize,
     /// What one query may take.
     pub limits: Limits,
+    /// When rollups answer aggregates over raw events.
+    pub rollup_answers: Answers,
 }
 
 impl Default for EngineOptions {
@@ -63,6 +67,7 @@ impl Default for EngineOptions {
             temp_dir: None,
             target_partitions: threads,
             limits: Limits::default(),
+            rollup_answers: Answers::default(),
         }
     }
 }
@@ -73,6 +78,7 @@ pub struct Engine {
     state: Arc<SessionState>,
     files: Files,
     tiles: Arc<TileCache>,
+    rollup_answers: Answers,
     registry: Arc<Registry>,
     queue: Arc<Queue>,
     lanes: Lanes,
@@ -114,6 +120,9 @@ impl Engine {
         let set = config.options_mut();
         // It may run for ever, and holds what it has found.
         set.execution.enable_recursive_ctes = false;
+        // A CASE made of `coalesce` may be null to the physical planner and not to the logical one, which
+        // is an error of the query when its input is a union.
+        set.execution.skip_physical_aggregate_schema_check = true;
         set.execution.time_zone = Some("UTC".to_owned());
         set.execution.parquet.pushdown_filters = true;
         set.execution.parquet.reorder_filters = true;
@@ -122,12 +131,14 @@ impl Engine {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features()
+            .with_optimizer_rule(Arc::new(RollupRewrite))
             .build();
         functions::register(&mut state).map_err(Error::Execution)?;
         Ok(Self {
             state: Arc::new(state),
             files,
             tiles: Arc::new(TileCache::new(TILE_CACHE_BYTES)),
+            rollup_answers: options.rollup_answers,
             registry: Arc::default(),
             queue: Arc::new(Queue::new(options.limits)),
             lanes: Lanes::new(options.limits.running, options.target_partitions.max(1)),
@@ -235,6 +246,8 @@ impl Engine {
         let with_seq = rewrite::mentions_seq(sql);
         let plain = |e| Error::of(e, &[]);
         let mut statement = self.parse(sql)?;
+        let hints = Hints::take(&mut statement)?;
+        hints.check(&snapshot)?;
         rewrite::rewrite(&mut statement, &snapshot, with_seq);
         let catalog = Catalog::new(
             snapshot,
@@ -243,6 +256,7 @@ impl Engine {
             self.files.clone(),
             self.tiles.clone(),
             with_seq,
+            hints.answers.unwrap_or(self.rollup_answers),
         );
         let catalog = Arc::new(catalog.map_err(plain)?);
         let tables = catalog.names();

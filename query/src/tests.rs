@@ -7,4 +7,4 @@ mod levels;
 mod limits;
 mod rot;
 mod streams;
-mod support;
+pub(crate) mod support;

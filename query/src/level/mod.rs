@@ -34,7 +34,7 @@ use read::{Source, Work, meets};
 
 use crate::error::Error;
 use crate::figures::Count;
-use crate::stream::prune::time_range;
+use crate::stream::prune::{TimeRange, time_range};
 
 /// A rollup that can be read, with its definition resolved.
 #[derive(Debug, Clone)]
@@ -149,6 +149,22 @@ impl LevelTable {
             }
         }
         made
+    }
+
+    /// The starts of the buckets in a range that have a cell with such keys. Reads now.
+    pub(crate) fn buckets_with(
+        &self,
+        keys: Vec<Option<Vec<KeyValue>>>,
+        range: TimeRange,
+    ) -> Result<BTreeSet<i64>> {
+        let filter = Filter {
+            from_us: range.first,
+            to_us: range.last.saturating_add(1),
+            keys,
+        };
+        self.source(Arc::new(Schema::empty()), filter)?
+            .work
+            .buckets()
     }
 
     /// What is to be read for these columns of the cells that pass the filter.

@@ -1,5 +1,6 @@
 //! Reading a level: what is to be read, the reading of it, and what was looked at.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +67,24 @@ impl Work {
             }
         }
         part
+    }
+
+    /// The starts of the buckets of the cells that pass the filter.
+    pub(crate) fn buckets(&self) -> Result<BTreeSet<i64>> {
+        let mut starts = BTreeSet::new();
+        for (file, sections) in &self.files {
+            let (tile, _) = self.cache.open(&self.snapshot, file, &self.definition)?;
+            for section in sections {
+                let found = tile
+                    .read(section, &self.projection, &self.filter)
+                    .map_err(|e| DataFusionError::from(corrupt(&self.snapshot, file, &e)))?;
+                starts.extend(found.buckets());
+            }
+        }
+        for found in self.chunks() {
+            starts.extend(found?.buckets());
+        }
+        Ok(starts)
     }
 
     /// The cells of the memtable's chunks that pass the filter.

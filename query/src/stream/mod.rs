@@ -39,7 +39,7 @@ use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::{
-    Expr, LogicalPlanBuilder, Operator, ScalarUDF, TableProviderFilterPushDown,
+    Expr, LogicalPlanBuilder, Operator, ScalarUDF, TableProviderFilterPushDown, TableSource,
 };
 use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
@@ -54,6 +54,7 @@ use storage::{
 };
 
 use crate::figures::Count;
+use crate::rollup_rewrite::Levels;
 use derive::{ObjectIdOf, RequestLine};
 use exec::{ChunksExec, Looked, StreamScanExec, exact, times};
 use prune::{Bounds, TimeRange};
@@ -167,6 +168,8 @@ pub(crate) struct StreamTable {
     name: Name,
     schema: SchemaRef,
     files: Files,
+    /// The rollups that may answer instead; `None` when raw events are asked for.
+    levels: Option<Arc<Levels>>,
 }
 
 /// The table that queries see under a stream's name.
@@ -174,6 +177,7 @@ pub(crate) fn table(
     snapshot: &Arc<Snapshot>,
     name: &Name,
     files: &Files,
+    levels: Option<Arc<Levels>>,
     with_seq: bool,
 ) -> Result<Option<Arc<dyn TableProvider>>> {
     let Some(meta) = snapshot.streams().get(name) else {
@@ -184,6 +188,7 @@ pub(crate) fn table(
         name: name.clone(),
         schema: stored_schema(meta),
         files: files.clone(),
+        levels,
     };
     let relation = TableReference::bare(name.as_str());
     let mut exprs = view(
@@ -271,6 +276,32 @@ impl TableProvider for StreamTable {
 }
 
 impl StreamTable {
+    /// The snapshot, and the stream in it.
+    pub(crate) fn of(&self) -> (&Arc<Snapshot>, &Name) {
+        (&self.snapshot, &self.name)
+    }
+
+    /// The stored columns.
+    pub(crate) fn stored(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The rollups that may answer instead.
+    pub(crate) fn levels(&self) -> Option<&Levels> {
+        self.levels.as_deref()
+    }
+
+    /// The same rows, for which no rollup answers.
+    pub(crate) fn raw(&self) -> Arc<dyn TableSource> {
+        provider_as_source(Arc::new(Self {
+            snapshot: Arc::clone(&self.snapshot),
+            name: self.name.clone(),
+            schema: Arc::clone(&self.schema),
+            files: self.files.clone(),
+            levels: None,
+        }))
+    }
+
     /// Scans of the parts that may hold what is asked for: those wholly inside the range of time
     /// without a predicate, the others with one.
     fn parts(

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use datafusion::common::ScalarValue;
+use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 use storage::{ID, PartMeta, SEQ, TIME};
 
@@ -31,6 +31,18 @@ impl TimeRange {
             first: self.first.max(other.first),
             last: self.last.min(other.last),
         }
+    }
+
+    /// The comparisons with a column of times that say the same; none for an end without bound.
+    pub(crate) fn filter(self, column: &Column) -> Vec<Expr> {
+        let stamp = |at_us: i64| {
+            let value = ScalarValue::TimestampMicrosecond(Some(at_us), Some("UTC".into()));
+            Expr::Literal(value, None)
+        };
+        let column = || Expr::Column(column.clone());
+        let first = (self.first > i64::MIN).then(|| column().gt_eq(stamp(self.first)));
+        let last = (self.last < i64::MAX).then(|| column().lt_eq(stamp(self.last)));
+        first.into_iter().chain(last).collect()
     }
 
     /// Whether every time of a part or chunk lies inside.

@@ -14,16 +14,16 @@ use storage::{
 
 use crate::{Engine, EngineOptions, Figures, NoSystemInfo, Result};
 
-pub(super) const DAY_US: i64 = 86_400_000_000;
+pub(crate) const DAY_US: i64 = 86_400_000_000;
 
-pub(super) struct Fixture {
+pub(crate) struct Fixture {
     _dir: tempfile::TempDir,
-    pub(super) store: Store,
-    pub(super) engine: Engine,
+    pub(crate) store: Store,
+    pub(crate) engine: Engine,
 }
 
 impl Fixture {
-    pub(super) fn new(roller: Arc<dyn Roller>) -> Self {
+    pub(crate) fn new(roller: Arc<dyn Roller>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         // What is compacted, and when, is for each test to say.
         let config = storage::Config {
@@ -48,18 +48,18 @@ impl Fixture {
         }
     }
 
-    pub(super) fn without_rollups() -> Self {
+    pub(crate) fn without_rollups() -> Self {
         Self::new(Arc::new(storage::NoRollups))
     }
 
-    pub(super) fn with_defaults() -> Self {
+    pub(crate) fn with_defaults() -> Self {
         let config = aggregator::Config::default();
         Self::new(Arc::new(
             Cascade::new(config).expect("the defaults are right"),
         ))
     }
 
-    pub(super) fn write(&self, stream: &str, kind: StreamKind, events: RecordBatch) {
+    pub(crate) fn write(&self, stream: &str, kind: StreamKind, events: RecordBatch) {
         let batch = Batch {
             stream: Name::new(stream).expect("a name"),
             kind,
@@ -74,11 +74,11 @@ impl Fixture {
             .expect("acknowledged");
     }
 
-    pub(super) async fn try_query(&self, sql: &str) -> Result<(Vec<Value>, Figures)> {
+    pub(crate) async fn try_query(&self, sql: &str) -> Result<(Vec<Value>, Figures)> {
         self.query_with(sql, None).await
     }
 
-    pub(super) async fn query_with(
+    pub(crate) async fn query_with(
         &self,
         sql: &str,
         params: Option<Value>,
@@ -86,7 +86,7 @@ impl Fixture {
         self.query_of(self.store.snapshot(), sql, params).await
     }
 
-    pub(super) async fn query_of(
+    pub(crate) async fn query_of(
         &self,
         snapshot: Arc<Snapshot>,
         sql: &str,
@@ -103,14 +103,14 @@ impl Fixture {
         Ok((rows, figures))
     }
 
-    pub(super) async fn rows(&self, sql: &str) -> Vec<Value> {
+    pub(crate) async fn rows(&self, sql: &str) -> Vec<Value> {
         self.try_query(sql)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {e}"))
             .0
     }
 
-    pub(super) async fn figures(&self, sql: &str) -> Figures {
+    pub(crate) async fn figures(&self, sql: &str) -> Figures {
         self.try_query(sql)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {e}"))
@@ -118,7 +118,7 @@ impl Fixture {
     }
 
     /// The one value of a query with one row of one column.
-    pub(super) async fn value(&self, sql: &str) -> Value {
+    pub(crate) async fn value(&self, sql: &str) -> Value {
         let rows = self.rows(sql).await;
         assert_eq!(rows.len(), 1, "{sql}");
         rows[0]
@@ -133,23 +133,23 @@ impl Fixture {
 
 /// An access-log event; what is `None` is null.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Event {
-    pub(super) time: i64,
-    pub(super) host: &'static str,
-    pub(super) user: Option<&'static str>,
-    pub(super) method: Option<&'static str>,
-    pub(super) path: Option<String>,
-    pub(super) query: Option<&'static str>,
-    pub(super) protocol: Option<&'static str>,
-    pub(super) request: Option<&'static str>,
-    pub(super) status: Option<i16>,
-    pub(super) size: Option<i64>,
-    pub(super) referrer: Option<&'static str>,
-    pub(super) agent: Option<&'static str>,
+pub(crate) struct Event {
+    pub(crate) time: i64,
+    pub(crate) host: &'static str,
+    pub(crate) user: Option<&'static str>,
+    pub(crate) method: Option<&'static str>,
+    pub(crate) path: Option<String>,
+    pub(crate) query: Option<&'static str>,
+    pub(crate) protocol: Option<&'static str>,
+    pub(crate) request: Option<&'static str>,
+    pub(crate) status: Option<i16>,
+    pub(crate) size: Option<i64>,
+    pub(crate) referrer: Option<&'static str>,
+    pub(crate) agent: Option<&'static str>,
 }
 
 /// The worked example of the specification.
-pub(super) fn example() -> Event {
+pub(crate) fn example() -> Event {
     Event {
         // 2000-10-10T20:55:36Z
         time: 971_211_336_000_000,
@@ -167,7 +167,7 @@ pub(super) fn example() -> Event {
 }
 
 /// A repeatable mixture: hosts, paths with and without query, statuses, sizes, some nulls.
-pub(super) fn mixture(n: usize, from: i64, step: i64) -> Vec<Event> {
+pub(crate) fn mixture(n: usize, from: i64, step: i64) -> Vec<Event> {
     const HOSTS: [&str; 7] = ["alpha", "beta", "gamma", "delta", "10.0.0.1", "::1", "host"];
     (0..n)
         .map(|i| Event {
@@ -186,7 +186,7 @@ pub(super) fn mixture(n: usize, from: i64, step: i64) -> Vec<Event> {
 }
 
 /// Events as a batch of an access log.
-pub(super) fn batch(events: &[Event]) -> RecordBatch {
+pub(crate) fn batch(events: &[Event]) -> RecordBatch {
     let text = |value: &dyn Fn(&Event) -> Option<String>| -> ArrayRef {
         Arc::new(events.iter().map(value).collect::<StringArray>())
     };
@@ -218,11 +218,11 @@ pub(super) fn batch(events: &[Event]) -> RecordBatch {
 }
 
 /// A repeatable sequence of numbers.
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     /// A number below `end`, which is not 0.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)

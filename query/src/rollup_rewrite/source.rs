@@ -1,0 +1,178 @@
+//! What an aggregate reads, when that is one stream: the expressions above its scan in terms of the
+//! stream's own columns.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::datasource::{TableProvider, source_as_provider};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use storage::TIME;
+
+use crate::stream::StreamTable;
+use crate::stream::prune::{TimeRange, time_range};
+
+/// The rows of a stream that some filters let through.
+pub(super) struct Source {
+    provider: Arc<dyn TableProvider>,
+    /// The times asked for.
+    pub(super) range: TimeRange,
+    /// What else rows must satisfy, over the stream's columns.
+    pub(super) predicates: Vec<Expr>,
+    /// What each column of the input is, over the stream's columns.
+    columns: HashMap<Column, Expr>,
+}
+
+impl Source {
+    /// What a plan reads; `None` when it is not the rows of one stream, each by itself.
+    pub(super) fn of(plan: &LogicalPlan) -> Option<Self> {
+        match plan {
+            LogicalPlan::TableScan(scan) => {
+                let provider = source_as_provider(&scan.source).ok()?;
+                stream_table(&*provider)?.levels()?;
+                if scan.fetch.is_some() {
+                    return None;
+                }
+                let mut source = Self {
+                    provider,
+                    range: TimeRange::ALL,
+                    predicates: Vec::new(),
+                    columns: by_position(&scan.projected_schema, |nth| {
+                        plain(scan.projected_schema.field(nth).name())
+                    }),
+                };
+                for filter in &scan.filters {
+                    source.restrict(bare(filter)?);
+                }
+                Some(source)
+            }
+            LogicalPlan::Projection(projection) => {
+                let mut source = Self::of(&projection.input)?;
+                let exprs = projection.expr.iter();
+                let exprs: Vec<Expr> = exprs.map(|e| source.resolve(e)).collect::<Option<_>>()?;
+                source.columns = by_position(&projection.schema, |nth| exprs[nth].clone());
+                Some(source)
+            }
+            LogicalPlan::Filter(filter) => {
+                let mut source = Self::of(&filter.input)?;
+                for term in split_conjunction(&filter.predicate) {
+                    source.restrict(source.resolve(term)?);
+                }
+                Some(source)
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                let mut source = Self::of(&alias.input)?;
+                let inner = alias.input.schema();
+                let columns: Option<Vec<Expr>> = (0..inner.fields().len())
+                    .map(|nth| {
+                        let column = Column::from(inner.qualified_field(nth));
+                        source.columns.get(&column).cloned()
+                    })
+                    .collect();
+                let columns = columns?;
+                source.columns = by_position(&alias.schema, |nth| columns[nth].clone());
+                Some(source)
+            }
+            _ => None,
+        }
+    }
+
+    /// The stream.
+    pub(super) fn table(&self) -> &StreamTable {
+        stream_table(&*self.provider).expect("BUG: it was one when this was made")
+    }
+
+    /// An expression over the input's columns, without its alias, over the stream's own; `None` when
+    /// it asks another plan, or gives another value each time.
+    pub(super) fn resolve(&self, expr: &Expr) -> Option<Expr> {
+        let expr = expr.clone().unalias();
+        if expr.is_volatile() || expr.contains_outer() || has_subquery(&expr) {
+            return None;
+        }
+        let mut known = true;
+        let resolved = expr.transform_up(|e| {
+            Ok(match e {
+                Expr::Column(column) => match self.columns.get(&column) {
+                    Some(expr) => Transformed::yes(expr.clone()),
+                    None => {
+                        known = false;
+                        Transformed::no(Expr::Column(column))
+                    }
+                },
+                Expr::Alias(alias) => Transformed::yes(*alias.expr),
+                other => Transformed::no(other),
+            })
+        });
+        resolved.ok().filter(|_| known).map(|t| t.data)
+    }
+
+    fn restrict(&mut self, predicate: Expr) {
+        match time_range(&predicate, TIME) {
+            Some(range) => self.range = self.range.intersect(range),
+            None => self.predicates.push(predicate),
+        }
+    }
+}
+
+/// A stream's column.
+pub(super) fn plain(name: &str) -> Expr {
+    Expr::Column(Column::from_name(name))
+}
+
+/// The stored rows of a stream, when a table is that.
+pub(super) fn stream_table(provider: &dyn TableProvider) -> Option<&StreamTable> {
+    (provider as &dyn Any).downcast_ref()
+}
+
+fn by_position(schema: &DFSchema, expr: impl Fn(usize) -> Expr) -> HashMap<Column, Expr> {
+    let columns = schema.iter().map(Column::from).enumerate();
+    columns.map(|(nth, column)| (column, expr(nth))).collect()
+}
+
+/// The same with columns that do not say their table.
+fn bare(expr: &Expr) -> Option<Expr> {
+    let bared = expr.clone().transform_up(|e| {
+        Ok(match e {
+            Expr::Column(column) => Transformed::yes(plain(&column.name)),
+            other => Transformed::no(other),
+        })
+    });
+    bared.ok().map(|t| t.data)
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let found = expr.exists(|e| {
+        Ok(matches!(
+            e,
+            Expr::ScalarSubquery(_)
+                | Expr::InSubquery(_)
+                | Expr::Exists(_)
+                | Expr::SetComparison(_)
+                | Expr::Unnest(_)
+        ))
+    });
+    found.unwrap_or(true)
+}
+
+/// A plan with its one stream read without rollups, and only in a range of time.
+pub(super) fn raw(plan: &LogicalPlan, range: TimeRange) -> Result<LogicalPlan> {
+    let raw = plan.clone().transform_down(|node| {
+        let LogicalPlan::TableScan(mut scan) = node else {
+            return Ok(Transformed::no(node));
+        };
+        let provider = source_as_provider(&scan.source)?;
+        let table = stream_table(&*provider).expect("BUG: its source is a stream");
+        scan.source = table.raw();
+        scan.filters
+            .extend(range.filter(&Column::new(Some(scan.table_name.clone()), TIME)));
+        Ok(Transformed::new(
+            LogicalPlan::TableScan(scan),
+            true,
+            TreeNodeRecursion::Stop,
+        ))
+    });
+    Ok(raw?.data)
+}
