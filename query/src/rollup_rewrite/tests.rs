@@ -81,14 +81,14 @@ fn history(random: &mut Random) -> Fixture {
         if random.below(3) > 0 {
             fixture.store.seal().expect("seals");
         }
-        let changed = match random.below(12) {
+        let changed = match random.below(8) {
             0 => fixture.store.compact_parts(None, true).map(drop),
             1 => fixture.store.compact_tiles(true).map(drop),
-            2 => {
+            2 | 3 => {
                 let day = day(random);
                 fixture.store.drop_partitions(&name, day, false).map(drop)
             }
-            3 => {
+            4 | 5 => {
                 let day = day(random);
                 // Refused where some of it is detached already.
                 let _ = fixture.store.detach_partitions(&name, day, false);
