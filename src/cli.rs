@@ -59,6 +59,9 @@ pub(crate) enum Command {
     /// Time partitions.
     #[command(subcommand)]
     Partition(PartitionCommand),
+    /// Indexes of columns, and the order of streams.
+    #[command(subcommand)]
+    Index(IndexCommand),
     /// What could not be parsed.
     #[command(subcommand)]
     Quarantine(QuarantineCommand),
@@ -326,6 +329,32 @@ pub(crate) enum PartitionCommand {
     Compact {
         /// The stream; all of them without it.
         name: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IndexCommand {
+    /// What there is, what it costs in memory and on the disk, and when it was of use.
+    List {
+        /// The stream; all of them without it.
+        name: Option<String>,
+    },
+    /// Index columns, so that the events of one path or one user are found without a scan; a running
+    /// server makes indexes in the background.
+    Create {
+        /// The stream.
+        name: String,
+        /// Columns of texts or integers, an index for each.
+        #[arg(required = true, value_name = "FIELD")]
+        fields: Vec<String>,
+    },
+    /// Give up indexes; no event is touched.
+    Drop {
+        /// The stream.
+        name: String,
+        /// Their columns.
+        #[arg(required = true, value_name = "FIELD")]
+        fields: Vec<String>,
     },
 }
 

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use storage::{Identity, SourcePosition, WriteConcern};
 use ureq::http::Response;
@@ -221,6 +222,18 @@ impl Client {
         self.json(answer)
     }
 
+    /// Wants an index of a column.
+    pub(crate) fn create_index(&self, stream: &str, field: &str) -> Result<serde_json::Value> {
+        self.post(&index_path(stream, field))
+    }
+
+    /// Gives up an index.
+    pub(crate) fn drop_index(&self, stream: &str, field: &str) -> Result<serde_json::Value> {
+        let path = format!("{}{}", self.base, index_path(stream, field));
+        let answer = self.checked(self.agent.delete(path).call())?;
+        self.json(answer)
+    }
+
     /// `detach`, `attach` or `retain`.
     pub(crate) fn partitions<T: serde::de::DeserializeOwned>(
         &self,
@@ -271,4 +284,10 @@ impl Client {
         let answer = self.checked(call.content_type("text/plain").send(request.body))?;
         self.json(answer)
     }
+}
+
+/// Names of columns are anybody's.
+fn index_path(stream: &str, field: &str) -> String {
+    let field = utf8_percent_encode(field, NON_ALPHANUMERIC);
+    format!("/api/v1/indexes/{stream}/{field}")
 }

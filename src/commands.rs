@@ -3,6 +3,7 @@
 mod backup;
 mod check;
 pub(crate) mod import;
+mod index;
 mod parse;
 pub(crate) mod partition;
 mod quarantine;
@@ -120,6 +121,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         ),
         Command::Stream(StreamCommand::Schema { name }) => schema::run(&context, &name),
         Command::Partition(command) => partition::run(&context, &command),
+        Command::Index(command) => index::run(&context, &command),
         Command::Quarantine(command) => quarantine::run(&context, &command),
         Command::Check(args) => check::run(&context, args),
         Command::Repair(args) => repair::run(&context, args),

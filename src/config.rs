@@ -175,6 +175,8 @@ pub(crate) struct Stream {
     pub(crate) format: Option<String>,
     pub(crate) partition: Option<storage::PartitionWidth>,
     pub(crate) order_by: Option<Vec<String>>,
+    /// Indexes, each the columns that it is of: one.
+    pub(crate) indexes: Vec<Vec<String>>,
     pub(crate) write_concern: Option<Concern>,
     /// `[]`: no default rollups.
     pub(crate) rollups: Option<Vec<String>>,
@@ -263,6 +265,11 @@ impl Config {
             }
             if let Some(problem) = stream.retention.and_then(Retention::problem) {
                 problems.push(format!("[stream.{name}] retention: {problem}"));
+            }
+            if let Some(several) = stream.indexes.iter().find(|i| i.len() != 1) {
+                problems.push(format!(
+                    "[stream.{name}] indexes: {several:?}: an index is of one column, as in [[\"path\"], [\"user\"]]"
+                ));
             }
             if let Err(e) = self.check_selection(name, stream) {
                 problems.push(format!("[stream.{name}] {e}"));
@@ -360,6 +367,7 @@ impl Config {
                 partition: stream.partition,
                 order_by: stream.order_by.clone(),
                 retention: stream.retention.map(Retention::limits).unwrap_or_default(),
+                indexes: stream.indexes.concat(),
             };
             Some((storage::Name::new(name).ok()?, config))
         });
@@ -372,6 +380,7 @@ impl Config {
             tends: self.storage.tends,
             keeps_log: true,
             columns_max: self.ingest.columns_max,
+            index_rows_min: storage::INDEX_ROWS_MIN,
             streams: streams.collect(),
         }
     }

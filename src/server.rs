@@ -9,6 +9,7 @@
 mod answer;
 mod backup;
 mod bulk;
+mod indexes;
 mod ingest;
 mod metrics;
 mod partitions;
@@ -289,6 +290,11 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/partitions/detach", post(partitions::detach))
         .route("/api/v1/partitions/attach", post(partitions::attach))
         .route("/api/v1/partitions/retain", post(partitions::retain))
+        .route("/api/v1/indexes", get(indexes::list))
+        .route(
+            "/api/v1/indexes/{stream}/{field}",
+            post(indexes::create).delete(indexes::drop),
+        )
         .route("/api/v1/quarantine", get(quarantine::list))
         .route("/api/v1/quarantine/explain", get(quarantine::explain))
         .route("/api/v1/quarantine/replay", post(quarantine::replay))

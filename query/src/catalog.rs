@@ -182,6 +182,7 @@ impl TablesOf {
             system: &*inner.system,
             rollups: &inner.rollups,
             queries: &inner.queries,
+            heads: &inner.files.heads,
         };
         system::table(name, &view)
     }

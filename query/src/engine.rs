@@ -36,11 +36,14 @@ use crate::registry::{QueryInfo, Registry};
 use crate::rollup_rewrite::{Answers, RollupRewrite};
 use crate::runtime::Lanes;
 use crate::stream::Files;
+use crate::stream::indexed::Heads;
 use crate::system::SystemInfo;
 use crate::{functions, rewrite};
 
 /// Four GiB for all queries together, unless told otherwise.
 const MEMORY_BYTES: usize = 4 << 30;
+/// Heads of indexes are kept up to this many bytes: some kilobytes for a million rows.
+const INDEX_HEADS_BYTES: usize = 64 << 20;
 /// Open tile files are kept up to this many bytes.
 const TILE_CACHE_BYTES: u64 = 256 << 20;
 
@@ -111,6 +114,8 @@ impl Engine {
             .map_err(Error::Execution)?;
         let files = Files {
             footers: runtime.cache_manager.get_file_metadata_cache(),
+            heads: Arc::new(Heads::new(INDEX_HEADS_BYTES)),
+            indexes: None,
         };
         let mut config = SessionConfig::new()
             .with_default_catalog_and_schema(CATALOG, PUBLIC)
@@ -253,7 +258,10 @@ impl Engine {
             snapshot,
             system,
             self.queries(),
-            self.files.clone(),
+            Files {
+                indexes: hints.indexes,
+                ..self.files.clone()
+            },
             self.tiles.clone(),
             with_seq,
             hints.answers.unwrap_or(self.rollup_answers),

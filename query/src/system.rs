@@ -1,8 +1,10 @@
 //! `system.*`: what the store says of itself, as tables.
 //!
 //! Most of it is in the snapshot; what only a running store or server knows comes through
-//! [`SystemInfo`]; what maintenance did and what the disk holds is in `system/upkeep.rs`. A table without content yet has its columns and no rows.
+//! [`SystemInfo`]; what maintenance did and what the disk holds is in
+//! `system/upkeep.rs`, what there is of indexes in `system/indexes.rs`.
 
+mod indexes;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,7 @@ use storage::{Floor, JobEntry, Name, QUARANTINE, Snapshot};
 
 use crate::level::Rollup;
 use crate::registry::QueryInfo;
+use crate::stream::indexed::Heads;
 
 /// How far the store has taken an ordered source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -76,6 +79,7 @@ pub(crate) struct View<'a> {
     pub(crate) system: &'a dyn SystemInfo,
     pub(crate) rollups: &'a BTreeMap<Name, Rollup>,
     pub(crate) queries: &'a [QueryInfo],
+    pub(crate) heads: &'a Heads,
 }
 
 /// The table `system.{name}`; `quarantine` is a stream and not made here.
@@ -90,13 +94,7 @@ pub(crate) fn table(name: &str, view: &View<'_>) -> Result<Option<Arc<dyn TableP
         "sources" => sources(view),
         "maintenance" => upkeep::maintenance(&view.system.maintenance()),
         "disk" => upkeep::disk(&storage::disk_use(view.snapshot)),
-        "indexes" => vec![
-            text("stream", Vec::new()),
-            text("index", Vec::new()),
-            text("columns", Vec::new()),
-            int("bytes_memory", Vec::new()),
-            int("bytes_disk", Vec::new()),
-        ],
+        "indexes" => indexes::indexes(view.snapshot, view.heads),
         _ => return Ok(None),
     };
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();

@@ -3,6 +3,7 @@
 mod accuracy;
 mod compacted;
 mod documents;
+mod indexes;
 mod levels;
 mod limits;
 mod rot;

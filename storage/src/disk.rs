@@ -31,8 +31,9 @@ pub struct DiskUse {
 }
 
 /// Folders that hold what no manifest names.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 7] = [
     "damaged",
+    "indexes",
     "journal",
     "maintenance",
     "manifest",

@@ -26,6 +26,7 @@ mod file;
 mod fixtures;
 mod gather;
 mod identity;
+mod index;
 mod journal;
 mod maintenance;
 mod manifest;
@@ -65,6 +66,10 @@ pub use env::{
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;
 pub use identity::SourcePosition;
+pub use index::{
+    INDEX_ROWS_MIN, IndexName, IndexUse, IndexValue, IndexedRows, PartIndex, index_use,
+    may_be_indexed,
+};
 pub use maintenance::{Job, JobCounts, JobEntry, JobState, Maintenance, Running, Said};
 pub use manifest::{
     DetachedPartition, DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta,
@@ -86,7 +91,7 @@ pub use settled::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;
 pub use spare::Turn;
 pub use store::{
-    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Debt, DiskRoom, Options,
+    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Debt, DiskRoom, IndexReport, Options,
     PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
     compaction_debt,
 };

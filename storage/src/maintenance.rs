@@ -34,6 +34,8 @@ pub enum Job {
     CompactParts,
     /// Sections of tiles that were alike became one.
     CompactTiles,
+    /// Parts were indexed.
+    BuildIndex,
     /// Partitions went for what their stream's retention says.
     Retain,
     /// Levels of rollups were cut for what their retention says.

@@ -13,6 +13,7 @@ mod write;
 pub(crate) use bounds::Bounds;
 pub use calendar::{partition_end, partition_folder, partition_start};
 pub(crate) use merge::{Census, Stop, census, merge, rewrite, write_sorted};
+pub(crate) use read::read_column;
 pub use read::read_part;
 
 use std::collections::{BTreeMap, HashMap};

@@ -19,6 +19,7 @@ mod config;
 mod detach;
 mod drop;
 mod edit;
+mod index;
 mod lock;
 mod log;
 mod open;
@@ -34,6 +35,7 @@ mod written;
 pub use compact::{CompactReport, Debt, PartsReport, compaction_debt};
 pub use config::{COLUMNS_MAX, Config, Options, StreamConfig};
 pub use drop::PartitionReport;
+pub use index::IndexReport;
 pub(crate) use lock::take_lock;
 pub use rebuild::Rebuilt;
 pub(crate) use rebuild::Remade;
@@ -132,6 +134,8 @@ struct State {
     /// Why tiles could not be tended.
     tend_error: Option<String>,
     closing: bool,
+    /// Somebody wants to be tended to before the next seal.
+    tend_asked: bool,
     /// Those who follow what comes in.
     followers: Vec<Sender<Arrived>>,
 }
@@ -167,6 +171,10 @@ struct Shared {
     parts: Mutex<()>,
     /// One merge of parts at a time; it holds `parts` only while it commits.
     merging: Mutex<()>,
+    /// One maker of indexes at a time.
+    indexing: Mutex<()>,
+    /// Which indexes are wanted. Whoever holds it may take `state`, and nothing else.
+    indexes: Mutex<index::Indexes>,
     /// The next number for parts, tiles and checkpoints: seals and compactions write at once.
     next_file: AtomicU64,
     /// Directories whose names are known to be durable.
@@ -366,6 +374,33 @@ impl Store {
     /// Why it could not, all or some of it; what was not merged stays as it is.
     pub fn compact_parts(&self, stream: Option<&Name>, quiet: bool) -> Result<PartsReport> {
         compact::compact_parts(&self.shared, stream, &|_| quiet, Pace::Asked)
+    }
+
+    /// Wants an index of a column, for as long as the store lives; it is made in the background. Returns
+    /// whether it is a new one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is no such stream or the column cannot have one, or what the file
+    /// system says.
+    pub fn create_index(&self, stream: &Name, field: &str) -> Result<bool> {
+        index::create(&self.shared, stream, field)
+    }
+
+    /// Gives up an index and its files.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is none or the configuration asks for it, or what the file system
+    /// says.
+    pub fn drop_index(&self, stream: &Name, field: &str) -> Result<()> {
+        index::drop(&self.shared, stream, field)
+    }
+
+    /// Makes the indexes that are wanted, as the store does by itself.
+    ///
+    /// # Errors
+    /// Why it could not, all or some of it; queries scan what has none.
+    pub fn build_indexes(&self) -> Result<IndexReport> {
+        index::build(&self.shared, Pace::Asked).map(|(report, _)| report)
     }
 
     /// Gives up what the retention of the rollups' levels says, as the store does by itself. Returns

@@ -31,6 +31,7 @@ mod http_server;
 mod http_sql;
 mod identity;
 mod import;
+mod index;
 mod injection;
 mod kill;
 mod levels;

@@ -13,6 +13,7 @@
 
 pub(crate) mod derive;
 pub(crate) mod exec;
+pub(crate) mod indexed;
 pub(crate) mod prune;
 mod read;
 mod settled;
@@ -57,6 +58,7 @@ use crate::figures::Count;
 use crate::rollup_rewrite::Levels;
 use derive::{ObjectIdOf, RequestLine};
 use exec::{ChunksExec, Looked, StreamScanExec, exact, times};
+use indexed::{Candidate, Heads, Picked};
 use prune::{Bounds, TimeRange};
 use read::PartReaders;
 pub(crate) use settled::STATE;
@@ -159,6 +161,11 @@ pub(crate) fn view(
 pub(crate) struct Files {
     /// Footers of parts.
     pub(crate) footers: Arc<FileMetadataCache>,
+    /// Heads of indexes.
+    pub(crate) heads: Arc<Heads>,
+    /// The columns whose indexes the query may use, whether they seem to help or not; `None` when those of
+    /// all that do.
+    pub(crate) indexes: Option<Vec<String>>,
 }
 
 /// The stored rows of a stream: parts and chunks.
@@ -260,7 +267,14 @@ impl TableProvider for StreamTable {
             table: self.name.to_string(),
             ..Looked::default()
         };
-        let mut inputs = self.parts(&bounds, projection, limit, partitions, &mut looked)?;
+        let picked = indexed::pick(&self.files, &self.snapshot, &self.name, &bounds).await?;
+        let mut inputs = self.parts(
+            &bounds,
+            picked,
+            (projection, limit),
+            partitions,
+            &mut looked,
+        )?;
         inputs.extend(self.memtable(&bounds, projection, partitions, &mut looked)?);
         let input = if inputs.is_empty() {
             let schema = match projection {
@@ -307,8 +321,8 @@ impl StreamTable {
     fn parts(
         &self,
         bounds: &Bounds,
-        projection: Option<&Vec<usize>>,
-        limit: Option<usize>,
+        mut picked: Picked,
+        asked: (Option<&Vec<usize>>, Option<usize>),
         partitions: usize,
         looked: &mut Looked,
     ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
@@ -317,12 +331,12 @@ impl StreamTable {
         for part in self.snapshot.manifest().parts_of(&self.name) {
             starts.0.insert(part.partition_us);
             looked.parts.total += 1;
-            if !bounds.may_hold(part) {
+            let Some(part) = picked.candidate(part).filter(|_| bounds.may_hold(part)) else {
                 continue;
-            }
-            starts.1.insert(part.partition_us);
+            };
+            starts.1.insert(part.part.partition_us);
             looked.parts.examined += 1;
-            if bounds.time.covers(part.time) {
+            if bounds.time.covers(part.part.time) {
                 covered.push(part)
             } else {
                 partial.push(part)
@@ -335,12 +349,14 @@ impl StreamTable {
         if looked.parts.examined > 0 {
             looked.answered_by.push(format!("parts of {}", self.name));
         }
+        for field in &picked.fields {
+            let by = format!("index {field} of {}", self.name);
+            looked.answered_by.push(by);
+        }
         let mut inputs = Vec::new();
         for (parts, range) in [(covered, TimeRange::ALL), (partial, bounds.time)] {
             if !parts.is_empty() {
-                inputs.push(
-                    self.scan_parts(&parts, range, bounds.seq, projection, limit, partitions)?,
-                );
+                inputs.push(self.scan_parts(&parts, range, bounds.seq, asked, partitions)?);
             }
         }
         Ok(inputs)
@@ -348,11 +364,10 @@ impl StreamTable {
 
     fn scan_parts(
         &self,
-        parts: &[&PartMeta],
+        parts: &[Candidate<'_>],
         range: TimeRange,
         seq: (u64, u64),
-        projection: Option<&Vec<usize>>,
-        limit: Option<usize>,
+        (projection, limit): (Option<&Vec<usize>>, Option<usize>),
         partitions: usize,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut source = ParquetSource::new(self.schema.clone())
@@ -365,14 +380,18 @@ impl StreamTable {
             source = source.with_predicate(predicate).with_pushdown_filters(true);
         }
         let groups = self.groups(parts, partitions)?;
-        let rows = parts.iter().map(|p| p.rows).sum();
+        let rows = parts.iter().map(Candidate::rows).sum();
         let time = parts.iter().fold((i64::MAX, i64::MIN), |t, p| {
-            (t.0.min(p.time.0), t.1.max(p.time.1))
+            (t.0.min(p.part.time.0), t.1.max(p.part.time.1))
         });
+        let mut statistics = self.statistics_of(rows, time);
+        if parts.iter().any(|p| p.rows.is_some()) {
+            statistics = statistics.to_inexact();
+        }
         let config =
             FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
                 .with_file_groups(groups)
-                .with_statistics(self.statistics_of(rows, time))
+                .with_statistics(statistics)
                 .with_limit(if range == TimeRange::ALL { limit } else { None })
                 .with_projection_indices(projection.cloned())?
                 .build();
@@ -381,16 +400,17 @@ impl StreamTable {
 
     /// Files for each partition of the scan, about as many bytes in each. A part of one row group is
     /// read by one thread; larger ones are split.
-    fn groups(&self, parts: &[&PartMeta], partitions: usize) -> Result<Vec<FileGroup>> {
+    fn groups(&self, parts: &[Candidate<'_>], partitions: usize) -> Result<Vec<FileGroup>> {
         let files = parts
             .iter()
             .map(|p| self.file(p))
             .collect::<Result<Vec<_>>>()?;
-        let bytes: u64 = parts.iter().map(|p| p.file.len).sum();
+        let len = |i: usize| parts[i].part.file.len;
+        let bytes: u64 = (0..parts.len()).map(len).sum();
         if bytes < SPLIT_BYTES {
             return Ok(vec![FileGroup::new(files)]);
         }
-        if parts.iter().any(|p| p.rows > ROW_GROUP_ROWS) {
+        if parts.iter().any(|p| p.part.rows > ROW_GROUP_ROWS) {
             let whole = [FileGroup::new(files)];
             let split = FileGroupPartitioner::new()
                 .with_target_partitions(partitions)
@@ -400,14 +420,14 @@ impl StreamTable {
         }
         // The largest first, each to the group with the least so far.
         let mut order: Vec<usize> = (0..files.len()).collect();
-        order.sort_by_key(|i| std::cmp::Reverse(parts[*i].file.len));
+        order.sort_by_key(|i| std::cmp::Reverse(len(*i)));
         let mut groups: Vec<(u64, Vec<usize>)> = vec![(0, Vec::new()); partitions.min(files.len())];
         for i in order {
             let least = groups
                 .iter_mut()
                 .min_by_key(|g| g.0)
                 .expect("BUG: there is a group");
-            least.0 += parts[i].file.len;
+            least.0 += len(i);
             least.1.push(i);
         }
         let in_order = |mut group: Vec<usize>| {
@@ -450,7 +470,7 @@ impl StreamTable {
         Ok((!terms.is_empty()).then(|| conjunction(terms)))
     }
 
-    fn file(&self, part: &PartMeta) -> Result<PartitionedFile> {
+    fn file(&self, Candidate { part, rows }: &Candidate<'_>) -> Result<PartitionedFile> {
         let path = self.snapshot.data_dir().join(&part.file.path);
         let meta = ObjectMeta {
             location: location(&path)?,
@@ -460,9 +480,14 @@ impl StreamTable {
             e_tag: Some(format!("{:08x}", part.file.crc)),
             version: None,
         };
-        Ok(PartitionedFile::new_from_meta(meta)
-            .with_extension(part.file.clone())
-            .with_statistics(Arc::new(self.statistics_of(part.rows, part.time))))
+        let file = PartitionedFile::new_from_meta(meta).with_extension(part.file.clone());
+        let statistics = self.statistics_of(part.rows, part.time);
+        Ok(match rows {
+            None => file.with_statistics(Arc::new(statistics)),
+            Some(rows) => file
+                .with_extension(indexed::selection(rows, part))
+                .with_statistics(Arc::new(statistics.to_inexact())),
+        })
     }
 
     /// Exact statistics: rows and the least and greatest time.

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
-use storage::{ID, PartMeta, SEQ, TIME};
+use storage::{ID, IndexValue, PartMeta, SEQ, TIME};
 
 use super::derive::{ObjectIdOf, seq_of};
 
@@ -63,8 +63,8 @@ pub(crate) struct Bounds {
     pub(crate) time: TimeRange,
     /// The sequence numbers asked for, both ends included: at most these.
     pub(crate) seq: (u64, u64),
-    /// Columns with the texts asked for: at most these.
-    pub(crate) texts: Vec<(String, Vec<String>)>,
+    /// Columns with the values asked for: at most these.
+    pub(crate) values: Vec<(String, Vec<IndexValue>)>,
 }
 
 impl Bounds {
@@ -73,18 +73,15 @@ impl Bounds {
         let mut bounds = Self {
             time: TimeRange::ALL,
             seq: (0, u64::MAX),
-            texts: Vec::new(),
+            values: Vec::new(),
         };
         for filter in filters {
             if let Some(range) = time_range(filter, TIME) {
                 bounds.time = bounds.time.intersect(range);
             } else if let Some((least, most)) = seq_range(filter) {
                 bounds.seq = (bounds.seq.0.max(least), bounds.seq.1.min(most));
-            } else if let Some((column, texts)) = texts(filter) {
-                bounds.texts.push((
-                    column.to_owned(),
-                    texts.into_iter().map(str::to_owned).collect(),
-                ));
+            } else if let Some((column, values)) = values(filter) {
+                bounds.values.push((column.to_owned(), values));
             }
         }
         bounds
@@ -95,11 +92,12 @@ impl Bounds {
         self.time.meets(part.time)
             && self.seq.0 <= part.seq.1
             && part.seq.0 <= self.seq.1
-            && self.texts.iter().all(|(column, texts)| {
+            && self.values.iter().all(|(column, values)| {
                 part.text_range.get(column).is_none_or(|(least, greatest)| {
-                    texts
-                        .iter()
-                        .any(|t| least.as_str() <= t.as_str() && t.as_str() <= greatest.as_str())
+                    values.iter().any(|value| match value {
+                        IndexValue::Text(t) => least <= t && t <= greatest,
+                        IndexValue::Integer(_) => true,
+                    })
                 })
             })
     }
@@ -185,8 +183,8 @@ fn seq_range(filter: &Expr) -> Option<(u64, u64)> {
     })
 }
 
-/// The column and the texts of `column = 'a'`, of `column IN (…)` and of the alternatives of these.
-pub(crate) fn texts(filter: &Expr) -> Option<(&str, Vec<&str>)> {
+/// The column and the values of `column = 'a'`, of `column IN (…)` and of the alternatives of these.
+fn values(filter: &Expr) -> Option<(&str, Vec<IndexValue>)> {
     match filter {
         Expr::BinaryExpr(BinaryExpr {
             left,
@@ -194,14 +192,14 @@ pub(crate) fn texts(filter: &Expr) -> Option<(&str, Vec<&str>)> {
             right,
         }) => match (&**left, &**right) {
             (Expr::Column(c), other) | (other, Expr::Column(c)) => {
-                Some((&c.name, vec![text(other)?]))
+                Some((&c.name, vec![value(other)?]))
             }
             _ => None,
         },
         Expr::InList(list) if !list.negated => match &*list.expr {
             Expr::Column(c) => Some((
                 &c.name,
-                list.list.iter().map(text).collect::<Option<Vec<_>>>()?,
+                list.list.iter().map(value).collect::<Option<Vec<_>>>()?,
             )),
             _ => None,
         },
@@ -210,8 +208,8 @@ pub(crate) fn texts(filter: &Expr) -> Option<(&str, Vec<&str>)> {
             op: Operator::Or,
             right,
         }) => {
-            let (column, mut all) = texts(left)?;
-            let (other, more) = texts(right)?;
+            let (column, mut all) = values(left)?;
+            let (other, more) = values(right)?;
             all.extend(more);
             (column == other).then_some((column, all))
         }
@@ -252,6 +250,18 @@ fn text(expr: &Expr) -> Option<&str> {
     }
 }
 
+/// A constant that an index may know.
+fn value(expr: &Expr) -> Option<IndexValue> {
+    let Expr::Literal(literal, _) = expr else {
+        return None;
+    };
+    Some(match literal {
+        ScalarValue::Int16(Some(n)) => IndexValue::Integer((*n).into()),
+        ScalarValue::Int64(Some(n)) => IndexValue::Integer(*n),
+        other => IndexValue::Text(other.try_as_str().flatten()?.to_owned()),
+    })
+}
+
 /// The store's prefix, when the expression is the `_id` made of `_seq`.
 fn id_prefix(expr: &Expr) -> Option<[u8; 6]> {
     let Expr::ScalarFunction(call) = expr else {
@@ -267,5 +277,5 @@ fn id_prefix(expr: &Expr) -> Option<[u8; 6]> {
 
 /// Whether a filter helps to leave out parts.
 pub(crate) fn prunes(filter: &Expr) -> bool {
-    seq_range(filter).is_some() || texts(filter).is_some_and(|(column, _)| column != ID)
+    seq_range(filter).is_some() || values(filter).is_some_and(|(column, _)| column != ID)
 }

@@ -28,6 +28,8 @@ impl Fixture {
         // What is compacted, and when, is for each test to say.
         let config = storage::Config {
             tends: false,
+            // And the parts of tests are small.
+            index_rows_min: 1,
             ..storage::Config::default()
         };
         let options = storage::Options {

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
@@ -13,7 +13,9 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::blocks::CheckedFile;
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::manifest::PartMeta;
+use crate::snapshot::Snapshot;
 
 const READ_ROWS: usize = 64 * 1024;
 /// A page's head is read with what follows it, as a rule.
@@ -32,6 +34,30 @@ pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBat
     reader
         .map(|batch| batch.map_err(ParquetError::from))
         .collect()
+}
+
+/// Reads one column of a part, some thousand rows at a time, and nothing else of it. `take` gets how many
+/// rows there are and their values, none where the part lacks the column.
+pub(crate) fn read_column(
+    snapshot: &Snapshot,
+    part: &PartMeta,
+    column: &str,
+    take: &mut dyn FnMut(usize, Option<&ArrayRef>) -> Result<()>,
+) -> Result<()> {
+    let pieces = Pieces::of(snapshot.open(&part.file));
+    let wrong = |source| {
+        pieces.failure().unwrap_or_else(|| Error::Parquet {
+            path: (&part.file.path).into(),
+            source,
+        })
+    };
+    let builder = ParquetRecordBatchReaderBuilder::try_new(pieces.clone()).map_err(wrong)?;
+    let reader = select(builder, Some(&[column])).build().map_err(wrong)?;
+    for batch in reader {
+        let batch = batch.map_err(|source| wrong(source.into()))?;
+        take(batch.num_rows(), batch.columns().first())?;
+    }
+    Ok(())
 }
 
 /// Leaves out all but these columns.

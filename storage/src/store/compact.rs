@@ -6,6 +6,6 @@ mod tiles;
 
 pub use debt::{Debt, compaction_debt};
 pub use parts::PartsReport;
-pub(super) use parts::{Pace, Partition, by_partition, compact as compact_parts};
+pub(super) use parts::{Pace, Partition, by_partition, compact as compact_parts, wait_for_others};
 pub use tiles::CompactReport;
 pub(super) use tiles::{Place, by_place, compact as compact_tiles};

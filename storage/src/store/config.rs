@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::env::{Clock, Fs, RealFs, SystemClock};
 use crate::error::Error;
+use crate::index::{INDEX_ROWS_MIN, IndexName};
 use crate::manifest::{PartitionWidth, StreamMeta};
 use crate::model::{Name, StreamKind, TIME, access_fields};
 use crate::record::quarantine_columns;
@@ -31,6 +32,8 @@ pub struct Config {
     /// The most columns of a stream, besides those that the store gives it by itself; the values of
     /// further fields stay in `_rest`.
     pub columns_max: usize,
+    /// Parts of fewer rows get no index.
+    pub index_rows_min: u64,
     /// Streams that are not to have the defaults.
     pub streams: BTreeMap<Name, StreamConfig>,
 }
@@ -46,6 +49,7 @@ impl Default for Config {
             tends: true,
             keeps_log: true,
             columns_max: COLUMNS_MAX,
+            index_rows_min: INDEX_ROWS_MIN,
             streams: BTreeMap::new(),
         }
     }
@@ -60,9 +64,21 @@ pub struct StreamConfig {
     pub order_by: Option<Vec<String>>,
     /// What its raw events may be kept for.
     pub retention: Retention,
+    /// Columns that are to have an index.
+    pub indexes: Vec<String>,
 }
 
 impl Config {
+    /// The indexes that are asked for here.
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = IndexName> {
+        self.streams.iter().flat_map(|(stream, config)| {
+            config.indexes.iter().map(|field| IndexName {
+                stream: stream.clone(),
+                field: field.clone(),
+            })
+        })
+    }
+
     pub(crate) fn stream_meta(&self, name: &Name, kind: StreamKind, created_us: i64) -> StreamMeta {
         let config = self.streams.get(name).cloned().unwrap_or_default();
         let (columns, order_by) = match kind {

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::index::Indexes;
 use super::{Options, Pin, QUEUE, Shared, State, Store, backfill, log, seal, take_lock, tend};
 use crate::error::{Error, Result};
 use crate::file::create_dir_durably;
@@ -112,6 +113,7 @@ impl Store {
                 seal_error: None,
                 tend_error: None,
                 closing: false,
+                tend_asked: false,
                 followers: Vec::new(),
             }),
             edits: Mutex::new(()),
@@ -120,6 +122,8 @@ impl Store {
             tiles: Mutex::new(()),
             parts: Mutex::new(()),
             merging: Mutex::new(()),
+            indexing: Mutex::new(()),
+            indexes: Mutex::default(),
             directories: Mutex::default(),
             told: AtomicBool::new(false),
             torn_bytes: replay.torn_bytes,
@@ -128,6 +132,7 @@ impl Store {
             spare,
         });
         backfill::new_rollups(&shared)?;
+        Indexes::open(&shared)?;
         shared.remove_unreferenced();
         let mut threads = Vec::new();
         let (waiters, waiting) = crossbeam_channel::unbounded();

@@ -1,6 +1,6 @@
 //! What the store does by itself between seals: streams and levels give up what their retention says,
-//! tiles and parts are compacted, and the quarantine gives up what is settled. Parts come last: the
-//! thread steps back, and their merges pause for others.
+//! tiles and parts are compacted, the quarantine gives up what is settled, and parts get the indexes that
+//! are wanted. Those come last, after the merges of parts: the thread steps back, and both pause for others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::compact::{
     Pace, Partition, Place, by_partition, by_place, compact_parts, compact_tiles,
 };
 use super::retain::Trust;
-use super::{Shared, room, wait_for};
+use super::{Shared, index, room, wait_for};
 use crate::env::step_back;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
@@ -39,7 +39,8 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
                     return;
                 }
                 let sealed = Some(state.committed.manifest.sealed_seq);
-                if sealed != tended || shared.now_us() - started >= INTERVAL_US {
+                let is_asked = std::mem::take(&mut state.tend_asked);
+                if is_asked || sealed != tended || shared.now_us() - started >= INTERVAL_US {
                     tended = sealed;
                     break;
                 }
@@ -70,6 +71,8 @@ fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     compact_tiles(shared, &|place| quiet.since(place, now_us))?;
     let is_quiet = |partition: Partition<'_>| quiet.parts_since(partition, now_us);
     compact_parts(shared, None, &is_quiet, Pace::Tending)?;
+    let (_, has_more) = index::build(shared, Pace::Tending)?;
+    shared.state.lock().tend_asked |= has_more;
     Ok(())
 }
 

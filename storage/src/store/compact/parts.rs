@@ -386,23 +386,22 @@ impl Work<'_> {
     /// Lets others go first.
     fn pause(&self) -> Result<()> {
         let turn = self.turn.as_ref().expect("BUG: a merge has its turn");
-        turn.pass(|| self.wait_for_others())
+        turn.pass(|| wait_for_others(self.shared, self.pace))
     }
+}
 
-    /// Ends the merge when the store closes, and waits while ingest is pressed.
-    fn wait_for_others(&self) -> Result<()> {
-        let shared = self.shared;
-        let mut state = shared.state.lock();
-        let half = shared.options.config.memtable_bytes_max / 2;
-        let is_pressed = state.memtable.bytes() > half || shared.sealer.is_locked();
-        if self.pace == Pace::Tending && is_pressed && !state.closing {
-            wait_for(&shared.sealing, &mut state, PAUSE_US);
-        }
-        if state.closing {
-            Err(Error::Closed)
-        } else {
-            Ok(())
-        }
+/// Ends what is done when the store closes, and waits while ingest is pressed.
+pub(in crate::store) fn wait_for_others(shared: &Shared, pace: Pace) -> Result<()> {
+    let mut state = shared.state.lock();
+    let half = shared.options.config.memtable_bytes_max / 2;
+    let is_pressed = state.memtable.bytes() > half || shared.sealer.is_locked();
+    if pace == Pace::Tending && is_pressed && !state.closing {
+        wait_for(&shared.sealing, &mut state, PAUSE_US);
+    }
+    if state.closing {
+        Err(Error::Closed)
+    } else {
+        Ok(())
     }
 }
 

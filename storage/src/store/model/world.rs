@@ -51,6 +51,7 @@ fn options(fs: &SimFs) -> Options {
             // Nothing depends on it, and what may fail there is no failure.
             keeps_log: false,
             streams: BTreeMap::from([(name, stream)]),
+            index_rows_min: crate::index::INDEX_ROWS_MIN,
             columns_max: motley::COLUMNS_MAX,
         },
         on_poison: None,

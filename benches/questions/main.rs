@@ -1,0 +1,252 @@
+//! What the on-call questions look at, with indexes and without.
+//!
+//!     cargo bench --bench questions -- [--lines 20000000] [--days 14] [--dir target/bench] [--runs 9]
+//!
+//! The store is imported and compacted by the real program, and stays. Each question is asked in this
+//! process over one snapshot: rows looked at beside rows returned, the first run (cold for our caches, not
+//! for the kernel's), and the median of the others; before indexes of `path` and `user` are made, and
+//! after. Then what those cost.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use arrow::util::display::array_value_to_string;
+use query::{Engine, EngineOptions, Figures, NoSystemInfo};
+use storage::{Config, Name, Options, Store};
+
+const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
+const FIELDS: [&str; 2] = ["path", "user"];
+/// The days of generated lines begin on Monday 2026-11-02.
+const DAY: &str = "time >= '2026-11-09' AND time < '2026-11-10'";
+
+struct Settings {
+    lines: u64,
+    days: u32,
+    runs: usize,
+    dir: PathBuf,
+}
+
+fn settings() -> Settings {
+    let mut s = Settings {
+        lines: 20_000_000,
+        days: 14,
+        runs: 9,
+        dir: "target/bench".into(),
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
+        match arg.as_str() {
+            "--lines" => s.lines = value().parse().expect("a number"),
+            "--days" => s.days = value().parse().expect("a number"),
+            "--runs" => s.runs = value().parse().expect("a number"),
+            "--dir" => s.dir = value().into(),
+            // cargo passes it to every bench.
+            "--bench" => {}
+            other => panic!("unknown argument {other}"),
+        }
+    }
+    s
+}
+
+fn main() {
+    let s = settings();
+    let data = s.dir.join(format!("questions-{}-{}", s.lines, s.days));
+    if !data.exists() {
+        fill(&s, &data);
+    }
+    let options = Options {
+        config: Config {
+            tends: false,
+            ..Config::default()
+        },
+        ..Options::default()
+    };
+    let bench = Bench {
+        store: Store::open(&data, options).expect("opens"),
+        engine: Engine::new(EngineOptions::default()).expect("an engine"),
+        runtime: tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .thread_stack_size(8 << 20)
+            .build()
+            .expect("a runtime"),
+        runs: s.runs,
+    };
+    let access = Name::new("access").expect("a name");
+    // An earlier run may have left them.
+    for field in FIELDS {
+        if let Err(error) = bench.store.drop_index(&access, field) {
+            println!("({error})");
+        }
+    }
+    let questions = bench.questions();
+    println!("\nwithout indexes");
+    bench.ask(&questions);
+    for field in FIELDS {
+        let started = Instant::now();
+        bench.store.create_index(&access, field).expect("suits");
+        let report = bench.store.build_indexes().expect("builds");
+        println!(
+            "\nindex of {field}: {} parts, {} rows in {:.2} s",
+            report.parts,
+            report.rows,
+            started.elapsed().as_secs_f64()
+        );
+    }
+    println!("\nwith indexes of {}", FIELDS.join(" and "));
+    bench.ask(&questions);
+    bench.costs();
+    bench.store.close().expect("closes");
+}
+
+fn fill(s: &Settings, data: &Path) {
+    std::fs::create_dir_all(&s.dir).expect("a directory");
+    let log = s.dir.join(format!("access-{}-{}.log", s.lines, s.days));
+    let run = |args: &[&str], path: Option<&Path>| {
+        let status = Command::new(LOGMILL).args(args).args(path).status();
+        assert!(status.expect("runs").success(), "{args:?} failed");
+    };
+    let (lines, days) = (s.lines.to_string(), s.days.to_string());
+    let place = data.to_str().expect("a path of text");
+    if !log.exists() {
+        let args = ["demo", "--lines", &lines, "--days", &days, "--out"];
+        run(&args, Some(&log));
+    }
+    let import = ["import", "--stream", "access", "--data", place];
+    run(&import, Some(&log));
+    run(&["partition", "compact", "access", "--data", place], None);
+}
+
+struct Bench {
+    store: Store,
+    engine: Engine,
+    runtime: tokio::runtime::Runtime,
+    runs: usize,
+}
+
+impl Bench {
+    fn run(&self, sql: &str) -> (f64, Figures, Vec<RecordBatch>) {
+        let started = Instant::now();
+        let answer = self.runtime.block_on(async {
+            let (snapshot, system) = (self.store.snapshot(), Arc::new(NoSystemInfo));
+            let answer = self.engine.sql(snapshot, system, sql, None).await?;
+            answer.collect().await
+        });
+        let (_, batches, figures) = answer.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        (started.elapsed().as_secs_f64() * 1e3, figures, batches)
+    }
+
+    /// The first value of an answer.
+    fn text(&self, sql: &str) -> String {
+        let (_, _, batches) = self.run(sql);
+        let batch = batches.iter().find(|b| b.num_rows() > 0);
+        let batch = batch.unwrap_or_else(|| panic!("{sql}: no row"));
+        array_value_to_string(batch.column(0), 0).expect("text")
+    }
+
+    fn questions(&self) -> Vec<(&'static str, String)> {
+        let ranked = |column: &str, offset: u32| {
+            self.text(&format!("SELECT {column} FROM access WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1 OFFSET {offset}"))
+        };
+        let host = self.text(&format!("SELECT host FROM access WHERE {DAY} GROUP BY host HAVING count(*) >= 10 ORDER BY count(*), host LIMIT 1"));
+        let rare = self.text(
+            "SELECT path FROM access GROUP BY path HAVING count(*) >= 10 ORDER BY count(*), path LIMIT 1",
+        );
+        let [hot, tenth, mid, low] = [0, 10, 100, 2_000].map(|rank| ranked("path", rank));
+        let users = self.text("SELECT count(DISTINCT user) FROM access");
+        let user = ranked("user", users.parse::<u32>().expect("a number") / 2);
+        let all = |condition: String| format!("SELECT * FROM access WHERE {condition}");
+        vec![
+            ("host and date", all(format!("host = '{host}' AND {DAY}"))),
+            ("a rare path", all(format!("path = '{rare}'"))),
+            (
+                "a rare path of a date",
+                all(format!("path = '{rare}' AND {DAY}")),
+            ),
+            (
+                "a path nobody asked for",
+                all("path = '/no/such/page'".into()),
+            ),
+            (
+                "three rare paths",
+                all(format!("path IN ('{rare}', '{rare}x', '{low}')")),
+            ),
+            ("path of rank 2,000", all(format!("path = '{low}'"))),
+            ("path of rank 100", all(format!("path = '{mid}'"))),
+            (
+                "path of rank 100, a date",
+                all(format!("path = '{mid}' AND {DAY}")),
+            ),
+            ("path of rank 10", all(format!("path = '{tenth}'"))),
+            ("path of rank 1", all(format!("path = '{hot}'"))),
+            (
+                "count of path of rank 100",
+                format!("SELECT count(*) FROM access WHERE path = '{mid}'"),
+            ),
+            ("a user", all(format!("\"user\" = '{user}'"))),
+            (
+                "a user of a date",
+                all(format!("\"user\" = '{user}' AND {DAY}")),
+            ),
+            (
+                "path and user",
+                all(format!("path = '{mid}' AND \"user\" = '{user}'")),
+            ),
+            ("one date", all(DAY.into())),
+        ]
+    }
+
+    fn ask(&self, questions: &[(&'static str, String)]) {
+        println!(
+            "{:<28} {:>9} {:>10} {:>9} {:>7} {:>9} {:>9}",
+            "", "rows", "looked at", "ratio", "parts", "first ms", "median ms"
+        );
+        for (what, sql) in questions {
+            let (first, figures, _) = self.run(sql);
+            let mut times: Vec<f64> = (0..self.runs).map(|_| self.run(sql).0).collect();
+            times.sort_by(f64::total_cmp);
+            println!(
+                "{what:<28} {:>9} {:>10} {:>9.1} {:>7} {first:>9.2} {:>9.2}  {}",
+                figures.rows_returned,
+                figures.rows_examined,
+                figures.rows_examined as f64 / figures.rows_returned.max(1) as f64,
+                figures.parts.to_string(),
+                times[times.len() / 2],
+                figures.answered_by.join(", ")
+            );
+        }
+    }
+
+    /// Bytes of the indexes, and of the Parquet bloom filters that would say less: in which parts a value
+    /// is not.
+    fn costs(&self) {
+        let snapshot = self.store.snapshot();
+        let rows: u64 = snapshot.manifest().parts.iter().map(|p| p.rows).sum();
+        println!();
+        for field in FIELDS {
+            let of = |column: &str| -> f64 {
+                let sql = format!("SELECT {column} FROM system.indexes WHERE field = '{field}'");
+                self.text(&sql).parse().expect("a number")
+            };
+            let sql = format!(
+                "SELECT sum(n) FROM (SELECT count(DISTINCT \"{field}\") AS n FROM access GROUP BY date_trunc('day', time))"
+            );
+            let distinct: f64 = self.text(&sql).parse().expect("a number");
+            // Of a split-block filter that errs for one value in a hundred.
+            let bloom = distinct * -8.0 / (1.0 - 0.01_f64.powf(1.0 / 8.0)).ln() / 8.0;
+            let per_event = |bytes: f64| bytes / rows as f64;
+            println!(
+                "index of {field}: {:.3} B/event on the disk, {:.5} in memory; {:.1} distinct values a day, whose bloom filters would take {:.3} B/event",
+                per_event(of("disk_bytes")),
+                per_event(of("memory_bytes")),
+                distinct / f64::from(u32::try_from(snapshot.manifest().parts.len()).unwrap_or(1)),
+                per_event(bloom)
+            );
+        }
+        let parts: u64 = snapshot.manifest().parts.iter().map(|p| p.file.len).sum();
+        println!("parts: {:.2} B/event", parts as f64 / rows as f64);
+    }
+}

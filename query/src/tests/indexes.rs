@@ -1,0 +1,248 @@
+//! An index changes what is looked at and no answer.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use storage::{Name, StreamKind};
+
+use super::support::{DAY_US, Event, Fixture, Random, batch};
+
+/// 2000-10-09T00:00:00Z.
+const START: i64 = 971_049_600_000_000;
+const FIELDS: [&str; 4] = ["path", "user", "status", "referrer"];
+const USERS: [&str; 5] = ["frank", "", "Ærøskøbing", "anna", "日本語"];
+
+fn access() -> Name {
+    Name::new("access").expect("a name")
+}
+
+/// Events of three days: some paths are in every part, most in few; few events have a user.
+fn events(random: &mut Random, count: usize) -> Vec<Event> {
+    const HOSTS: [&str; 3] = ["alpha", "beta", "gamma"];
+    const STATUS: [i16; 6] = [200, 200, 304, 404, 500, 503];
+    let event = |_| {
+        let path = match random.below(8) {
+            0 => None,
+            1 => Some("/often".to_owned()),
+            2 => Some(format!("/{}", "long/".repeat(100 + random.below(3)))),
+            _ => Some(format!("/p{}", random.below(400))),
+        };
+        let user = random.below(40);
+        Event {
+            time: START + random.below(3 * DAY_US as usize) as i64,
+            host: HOSTS[random.below(3)],
+            method: Some("GET"),
+            path,
+            user: USERS.get(user).copied(),
+            status: Some(STATUS[random.below(6)]),
+            size: Some(random.below(1000) as i64),
+            ..Event::default()
+        }
+    };
+    (0..count).map(event).collect()
+}
+
+/// Two seals and a memtable.
+fn store(random: &mut Random) -> Fixture {
+    let fixture = Fixture::without_rollups();
+    for round in 0..3 {
+        let batch = batch(&events(random, 1500));
+        fixture.write("access", StreamKind::Access, batch);
+        if round < 2 {
+            fixture.store.seal().expect("seals");
+        }
+    }
+    fixture
+}
+
+fn index(fixture: &Fixture) {
+    for field in FIELDS {
+        fixture.store.create_index(&access(), field).expect("suits");
+    }
+    fixture.store.build_indexes().expect("builds");
+}
+
+fn condition(random: &mut Random) -> String {
+    let path = |random: &mut Random| match random.below(5) {
+        0 => "/often".to_owned(),
+        1 => format!("/{}", "long/".repeat(100 + random.below(4))),
+        _ => format!("/p{}", random.below(420)),
+    };
+    let some: Vec<String> = (0..1 + random.below(4))
+        .map(|_| format!("'{}'", path(random)))
+        .collect();
+    let user = USERS[random.below(5)];
+    let status = [404, 503, 999, 70_000][random.below(4)];
+    let day = 9 + random.below(3);
+    let one = match random.below(9) {
+        0 => format!("path = {}", some[0]),
+        1 => format!("path IN ({})", some.join(", ")),
+        2 => format!("user = '{user}'"),
+        3 => format!("status = {status} AND path = {}", some[0]),
+        4 => format!("user = '{user}' AND status IN (404, {status})"),
+        5 => format!("(path = {} OR path = {})", some[0], some[some.len() - 1]),
+        6 => format!("(path = {} OR user = '{user}')", some[0]),
+        7 => format!("path <> {} AND user = '{user}'", some[0]),
+        _ => format!("path = {} AND host = 'beta'", some[0]),
+    };
+    match random.below(3) {
+        0 => format!("{one} AND time >= '2000-10-{day:02}T07:00:00Z'"),
+        1 => format!(
+            "{one} AND time >= '2000-10-{day:02}' AND time < '2000-10-{:02}'",
+            day + 1
+        ),
+        _ => one,
+    }
+}
+
+fn queries(random: &mut Random, count: usize) -> Vec<String> {
+    let query = |_| {
+        let condition = condition(random);
+        match random.below(5) {
+            0 => format!("SELECT count(*) FROM access WHERE {condition}"),
+            1 => format!("SELECT *, _seq FROM access WHERE {condition} ORDER BY _seq"),
+            2 => format!(
+                "SELECT host, count(*), sum(response_size) FROM access WHERE {condition} GROUP BY host ORDER BY host"
+            ),
+            3 => format!("SELECT _seq FROM access WHERE {condition} ORDER BY time, _seq LIMIT 7"),
+            _ => format!("SELECT min(time), max(path), count(user) FROM access WHERE {condition}"),
+        }
+    };
+    (0..count).map(query).collect()
+}
+
+async fn answers(fixture: &Fixture, queries: &[String]) -> (Vec<Vec<Value>>, usize) {
+    let (mut answers, mut by_index) = (Vec::new(), 0);
+    for sql in queries {
+        let (rows, figures) = fixture
+            .try_query(sql)
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let uses = figures.answered_by.iter().any(|by| by.starts_with("index"));
+        by_index += usize::from(uses);
+        answers.push(rows);
+    }
+    (answers, by_index)
+}
+
+#[track_caller]
+fn assert_same(queries: &[String], before: &[Vec<Value>], after: &[Vec<Value>]) {
+    for ((sql, before), after) in queries.iter().zip(before).zip(after) {
+        assert_eq!(after, before, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_the_same_with_indexes_and_without() {
+    for seed in 0..4 {
+        let mut random = Random(seed);
+        let fixture = store(&mut random);
+        let queries = queries(&mut random, 60);
+        let (scanned, by_index) = answers(&fixture, &queries).await;
+        assert_eq!(by_index, 0);
+        index(&fixture);
+        let (found, by_index) = answers(&fixture, &queries).await;
+        assert!(by_index >= 30, "{by_index} of 60");
+        assert_same(&queries, &scanned, &found);
+        // Some parts have them, others do not.
+        let late = batch(&events(&mut random, 300));
+        fixture.write("access", StreamKind::Access, late);
+        fixture.store.seal().expect("seals");
+        let (found, by_index) = answers(&fixture, &queries).await;
+        assert!(by_index >= 30, "{by_index} of 60");
+        for field in FIELDS {
+            fixture.store.drop_index(&access(), field).expect("there");
+        }
+        let (scanned, by_index) = answers(&fixture, &queries).await;
+        assert_eq!(by_index, 0);
+        assert_same(&queries, &scanned, &found);
+        // All are merged, and indexed anew.
+        fixture.store.compact_parts(None, true).expect("compacts");
+        index(&fixture);
+        let (found, by_index) = answers(&fixture, &queries).await;
+        assert!(by_index >= 30, "{by_index} of 60");
+        assert_same(&queries, &scanned, &found);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_rows_of_a_value_are_looked_at() {
+    let mut random = Random(9);
+    let fixture = store(&mut random);
+    fixture.store.seal().expect("seals");
+    let one = "SELECT * FROM access WHERE path = '/p17'";
+    let before = fixture.figures(one).await;
+    assert_eq!(before.rows_examined, 4500);
+    index(&fixture);
+    let after = fixture.figures(one).await;
+    assert_eq!(after.rows_examined, after.rows_returned);
+    assert_eq!(after.rows_returned, before.rows_returned);
+    assert!((1..9).contains(&after.parts.examined), "{after:?}");
+    assert_eq!(after.parts.total, 9);
+    assert_eq!(
+        after.answered_by,
+        ["parts of access", "index path of access"]
+    );
+    // A value that is nowhere: nothing is opened.
+    let none = fixture
+        .figures("SELECT * FROM access WHERE path = '/nowhere'")
+        .await;
+    assert_eq!((none.parts.examined, none.bytes_read), (0, 0));
+    assert_eq!(none.answered_by, ["index path of access"]);
+    // One that is everywhere is found by a scan.
+    let often = fixture
+        .figures("SELECT * FROM access WHERE path = '/often'")
+        .await;
+    assert_eq!(often.answered_by, ["parts of access"]);
+    let rows = fixture
+        .rows("SELECT * FROM system.indexes WHERE stream = 'access'")
+        .await;
+    let fields: Vec<&str> = rows.iter().filter_map(|r| r["field"].as_str()).collect();
+    assert_eq!(fields, ["host, time", "path", "referrer", "status", "user"]);
+    for row in &rows[1..] {
+        assert_eq!(
+            (&row["kind"], &row["parts_indexed"]),
+            (&"inverted".into(), &9.into())
+        );
+        assert!(row["disk_bytes"].as_u64() > Some(9 * 50), "{row}");
+        let is_used = row["field"] == "path";
+        assert_eq!(row["last_used"].is_null(), !is_used, "{row}");
+        assert_eq!(row["memory_bytes"].as_u64() > Some(0), is_used, "{row}");
+    }
+    assert_eq!(rows[0]["kind"], "order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_damaged_or_lost_changes_no_answer() {
+    let mut random = Random(3);
+    let fixture = store(&mut random);
+    let queries = queries(&mut random, 40);
+    let (scanned, _) = answers(&fixture, &queries).await;
+    index(&fixture);
+    let folder = fixture
+        .store
+        .snapshot()
+        .data_dir()
+        .join("indexes/access/path");
+    let files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
+    for round in 0..3 {
+        for path in &files {
+            let mut bytes = std::fs::read(path).expect("there");
+            let at = random.below(bytes.len());
+            match round {
+                0 => bytes[at] ^= 1 << random.below(8),
+                1 => bytes.truncate(at),
+                _ => bytes.clear(),
+            }
+            std::fs::write(path, bytes).expect("written");
+        }
+        let (found, _) = answers(&fixture, &queries).await;
+        assert_same(&queries, &scanned, &found);
+    }
+    std::fs::remove_dir_all(&folder).expect("removed");
+    let (found, _) = answers(&fixture, &queries).await;
+    assert_same(&queries, &scanned, &found);
+}

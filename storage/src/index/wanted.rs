@@ -1,0 +1,71 @@
+//! `indexes/wanted.json`: which indexes there are to be.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::DIR;
+use crate::env::{Fs, IoContext};
+use crate::error::{Error, Result};
+use crate::file::{create_dir_durably, write_durably};
+use crate::model::Name;
+
+const FILE: &str = "wanted.json";
+const FORMAT: u32 = 1;
+
+/// An index: a column of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct IndexName {
+    /// The stream.
+    pub stream: Name,
+    /// The column.
+    pub field: String,
+}
+
+impl fmt::Display for IndexName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.field, self.stream)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wanted {
+    format: u32,
+    indexes: BTreeSet<IndexName>,
+}
+
+/// What is wanted: nothing, when that was lost.
+pub(crate) fn read(fs: &dyn Fs, data: &Path) -> BTreeSet<IndexName> {
+    let path = data.join(DIR).join(FILE);
+    let read = || -> std::io::Result<Wanted> {
+        let wanted: Wanted = serde_json::from_slice(&fs.read(&path)?)?;
+        match wanted.format {
+            FORMAT => Ok(wanted),
+            other => Err(std::io::Error::other(format!("format {other}"))),
+        }
+    };
+    match read() {
+        Ok(wanted) => wanted.indexes,
+        Err(error) => {
+            if error.kind() != ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "which indexes are wanted cannot be read; create them again");
+            }
+            BTreeSet::new()
+        }
+    }
+}
+
+pub(crate) fn write(fs: &dyn Fs, data: &Path, indexes: &BTreeSet<IndexName>) -> Result<()> {
+    let wanted = Wanted {
+        format: FORMAT,
+        indexes: indexes.clone(),
+    };
+    let text = serde_json::to_vec(&wanted).map_err(|e| Error::invalid(e.to_string()))?;
+    let dir = data.join(DIR);
+    create_dir_durably(fs, data, &dir)?;
+    write_durably(fs, &dir.join(FILE), &text)?;
+    fs.sync_dir(&dir).at("sync", &dir)
+}

@@ -1,0 +1,290 @@
+//! Indexes: which are wanted, and making them in the background.
+//!
+//! # Invariants
+//! * Nothing waits for it. A part is indexed in one turn, which it passes on every some thousand rows.
+//! * It comes after compaction: it is left as soon as more was sealed, and gone on with after that.
+//! * What belongs to no wanted index of a live part is removed. (A reader of what was before scans.)
+//! * The newest partitions come first: they are asked for most.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::Shared;
+use super::compact::{Pace, wait_for_others};
+use crate::env::IoContext;
+use crate::error::{Error, Result};
+use crate::file::{create_dir_durably, write_durably};
+use crate::index::{self, IndexName, PartIndex};
+use crate::maintenance::{Job, Running, Said};
+use crate::manifest::PartMeta;
+use crate::model::Name;
+use crate::snapshot::Snapshot;
+
+/// Bytes that an index takes for each row at most, nearly: what is left free on the disk is to be more.
+const ROW_BYTES_MAX: u64 = 16;
+
+/// What making indexes did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexReport {
+    /// Parts that were indexed, each column for itself.
+    pub parts: usize,
+    /// Their rows.
+    pub rows: u64,
+    /// Bytes that were read of them.
+    pub bytes_read: u64,
+    /// Bytes of the indexes.
+    pub bytes_written: u64,
+    /// Files of indexes that belonged to nothing any more.
+    pub removed: usize,
+}
+
+/// Which indexes are wanted, and what was found out about them.
+#[derive(Debug, Default)]
+pub(super) struct Indexes {
+    pub(super) wanted: BTreeSet<IndexName>,
+    /// Those of parts that cannot be read, or whose values have none.
+    left: BTreeSet<(u64, String)>,
+    /// Whether those that were there at the start were looked at.
+    looked: bool,
+}
+
+impl Indexes {
+    /// What was wanted before, and what the configuration asks for.
+    pub(super) fn open(shared: &Shared) -> Result<()> {
+        let mut wanted = index::read_wanted(shared.fs(), &shared.data);
+        let known = wanted.len();
+        wanted.extend(shared.options.config.indexes());
+        if wanted.len() > known {
+            index::write_wanted(shared.fs(), &shared.data, &wanted)?;
+        }
+        shared.indexes.lock().wanted = wanted;
+        Ok(())
+    }
+}
+
+pub(super) fn create(shared: &Shared, stream: &Name, field: &str) -> Result<bool> {
+    let invalid = |why| Error::invalid(format!("{field} of {stream} cannot be indexed: {why}"));
+    {
+        let state = shared.state.lock();
+        let meta = state.streams.get(stream);
+        let meta = meta.ok_or_else(|| Error::invalid(format!("there is no stream {stream}")))?;
+        index::suits(meta, field).map_err(invalid)?;
+    }
+    let changed = change(shared, |wanted| wanted.insert(name(stream, field)))?;
+    shared.state.lock().tend_asked = true;
+    shared.sealing.notify_all();
+    Ok(changed)
+}
+
+pub(super) fn drop(shared: &Shared, stream: &Name, field: &str) -> Result<()> {
+    let name = name(stream, field);
+    if shared.options.config.indexes().any(|known| known == name) {
+        return Err(Error::invalid(format!(
+            "the index {name} is in the configuration, [stream.{stream}] indexes: take it out there first"
+        )));
+    }
+    if !change(shared, |wanted| wanted.remove(&name))? {
+        return Err(Error::invalid(format!("there is no index {name}")));
+    }
+    let mut indexes = shared.indexes.lock();
+    remove_strangers(shared, &mut indexes).map(|_| ())
+}
+
+fn name(stream: &Name, field: &str) -> IndexName {
+    IndexName {
+        stream: stream.clone(),
+        field: field.to_owned(),
+    }
+}
+
+fn change(shared: &Shared, change: impl FnOnce(&mut BTreeSet<IndexName>) -> bool) -> Result<bool> {
+    let mut indexes = shared.indexes.lock();
+    let mut wanted = indexes.wanted.clone();
+    let changed = change(&mut wanted);
+    if changed {
+        index::write_wanted(shared.fs(), &shared.data, &wanted)?;
+        indexes.wanted = wanted;
+    }
+    Ok(changed)
+}
+
+/// Removes files that belong to no wanted index of a live part, and at first those that are damaged.
+/// Returns the others, and how many went.
+fn remove_strangers(shared: &Shared, indexes: &mut Indexes) -> Result<(BTreeSet<String>, usize)> {
+    let (fs, data) = (shared.fs(), &shared.data);
+    let mut files = index::files(fs, data)?;
+    if files.is_empty() {
+        return Ok((files, 0));
+    }
+    let sealed = shared.sealed(&shared.state.lock());
+    let mut known = BTreeSet::new();
+    for name in &indexes.wanted {
+        for part in sealed.manifest.parts_of(&name.stream) {
+            let place = index::place(part, &name.field);
+            let is_sound = || PartIndex::open(&sealed, part, &name.field).is_ok();
+            if files.contains(&place) && (indexes.looked || is_sound()) {
+                known.insert(place);
+            }
+        }
+    }
+    indexes.looked = true;
+    let strangers: Vec<String> = files.difference(&known).cloned().collect();
+    for place in &strangers {
+        let path = data.join(place);
+        fs.remove(&path).at("remove", &path)?;
+        files.remove(place);
+    }
+    Ok((files, strangers.len()))
+}
+
+/// What tending and `logmill index create` do: makes the indexes that are wanted and not there. Returns
+/// what it did, and whether there is more to do.
+pub(super) fn build(shared: &Shared, pace: Pace) -> Result<(IndexReport, bool)> {
+    let _one_at_a_time = shared.indexing.lock();
+    let mut report = IndexReport::default();
+    let files = {
+        let mut indexes = shared.indexes.lock();
+        let (files, removed) = remove_strangers(shared, &mut indexes)?;
+        report.removed = removed;
+        files
+    };
+    let begun = shared.sealed(&shared.state.lock());
+    let waiting = waiting(shared, &begun, &files);
+    if waiting.is_empty() {
+        return Ok((report, false));
+    }
+    let why = "an index is wanted, and parts of its stream do not have it";
+    let run = shared.log.begin(Job::BuildIndex, None, why);
+    let mut work = Work {
+        shared,
+        pace,
+        run: &run,
+        parts: waiting.len(),
+        report,
+    };
+    let outcome = work.all(&begun, &waiting);
+    let report = work.report;
+    match &outcome {
+        Ok(_) if report.parts > 0 => run.done(report.said()),
+        Ok(_) => {}
+        Err(error) => run.failed(error),
+    }
+    Ok((report, outcome?))
+}
+
+/// The parts that have no index that is wanted, the newest partitions first.
+fn waiting<'a>(
+    shared: &Shared,
+    sealed: &'a Snapshot,
+    files: &BTreeSet<String>,
+) -> Vec<(&'a PartMeta, String)> {
+    let rows_min = shared.options.config.index_rows_min;
+    let indexes = shared.indexes.lock();
+    let mut waiting = Vec::new();
+    for IndexName { stream, field } in &indexes.wanted {
+        let Some(meta) = sealed.manifest.streams.get(stream) else {
+            continue;
+        };
+        if let Err(why) = index::suits(meta, field) {
+            tracing::debug!(%stream, %field, %why, "an index is wanted that cannot be made");
+            continue;
+        }
+        let fits = |p: &&PartMeta| p.rows >= rows_min && u32::try_from(p.rows).is_ok();
+        let parts = sealed.manifest.parts.iter();
+        for part in parts.filter(|p| p.stream == *stream).filter(fits) {
+            let is_left = indexes.left.contains(&(part.id, field.clone()));
+            if !is_left && !files.contains(&index::place(part, field)) {
+                waiting.push((part, field.clone()));
+            }
+        }
+    }
+    waiting.sort_by_key(|(part, _)| Reverse((part.partition_us, part.id)));
+    waiting
+}
+
+struct Work<'a> {
+    shared: &'a Shared,
+    pace: Pace,
+    run: &'a Running,
+    parts: usize,
+    report: IndexReport,
+}
+
+impl Work<'_> {
+    /// Whether there is more to do.
+    fn all(&mut self, begun: &Snapshot, waiting: &[(&PartMeta, String)]) -> Result<bool> {
+        let shared = self.shared;
+        let mut told = None;
+        for (part, field) in waiting {
+            let sealed = {
+                let state = shared.state.lock();
+                if state.closing {
+                    return Ok(false);
+                }
+                shared.sealed(&state)
+            };
+            if self.pace == Pace::Tending && sealed.manifest.version != begun.manifest.version {
+                return Ok(true);
+            }
+            match self.one(begun, part, field) {
+                Ok(()) => {}
+                Err(Error::Closed) => return Ok(false),
+                // It is damaged; the others are not.
+                Err(error @ (Error::Corrupt { .. } | Error::Parquet { .. })) => {
+                    shared.indexes.lock().left.insert((part.id, field.clone()));
+                    told.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+            self.run
+                .progress(self.report.parts as u64, Some(self.parts as u64));
+        }
+        told.map_or(Ok(false), Err)
+    }
+
+    fn one(&mut self, sealed: &Snapshot, part: &PartMeta, field: &str) -> Result<()> {
+        let (shared, data) = (self.shared, &self.shared.data);
+        let free = shared.fs().space(data).at("measure", data)?.free;
+        if free / 2 < part.rows * ROW_BYTES_MAX {
+            return Err(Error::DiskFull { path: data.clone() });
+        }
+        let turn = shared.spare.turn();
+        let pause = || turn.pass(|| wait_for_others(shared, self.pace));
+        let Some(bytes) = index::build(sealed, part, field, &pause)? else {
+            shared
+                .indexes
+                .lock()
+                .left
+                .insert((part.id, field.to_owned()));
+            return Ok(());
+        };
+        let path = data.join(index::place(part, field));
+        let dir = path.parent().expect("BUG: an index lies in a folder");
+        // Somebody may have removed it.
+        create_dir_durably(shared.fs(), data, dir)?;
+        write_durably(shared.fs(), &path, &bytes)?;
+        self.report.parts += 1;
+        self.report.rows += part.rows;
+        self.report.bytes_read += part.file.len;
+        self.report.bytes_written += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl IndexReport {
+    fn said(&self) -> Said {
+        let Self { parts, rows, .. } = self;
+        Said {
+            what: format!("indexed a column of {parts} parts: {rows} rows"),
+            done: Some(*parts as u64),
+            total: Some(*parts as u64),
+            bytes_read: None,
+            bytes_written: Some(self.bytes_written),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! Which indexes there are, in the life of a store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::disk::disk_use;
+use crate::env::RealFs;
+use crate::index::{IndexValue, IndexedRows, PartIndex, index_use};
+use crate::maintenance::Job;
+use crate::model::{Name, WriteConcern};
+use crate::reader::Reader;
+use crate::store::{Options, Store, StreamConfig};
+use crate::testing::{FaultFs, Op, batch, options};
+
+const DAY_US: i64 = 86_400_000_000;
+
+fn events() -> Name {
+    Name::new("events").expect("a name")
+}
+
+fn quiet_options(fs: &FaultFs) -> Options {
+    let mut options = options(fs);
+    options.config.index_rows_min = 3;
+    options.config.tends = false;
+    options
+}
+
+fn open(dir: &Path) -> Store {
+    Store::open(dir, quiet_options(&FaultFs::default())).expect("opens")
+}
+
+/// A part of each of these days, with ten rows.
+fn seal(store: &Store, days: std::ops::Range<i64>) {
+    let times: Vec<i64> = days
+        .flat_map(|day| (0..10).map(move |n| day * DAY_US + n))
+        .collect();
+    let ack = store.write(batch(&times, &[], None), WriteConcern::ACKNOWLEDGED);
+    ack.expect("taken");
+    store.seal().expect("seals");
+}
+
+/// (parts, those that are indexed) of the one index.
+fn counts(store: &Store) -> (u64, u64) {
+    let found = index_use(&store.snapshot());
+    let [one] = &found[..] else {
+        panic!("{found:?}");
+    };
+    (one.parts, one.parts_indexed)
+}
+
+fn index_files(dir: &Path) -> usize {
+    let fs = RealFs;
+    crate::index::files(&fs, dir).expect("listed").len()
+}
+
+/// Whether each part that is indexed finds a row of `host1`.
+fn is_right(store: &Store) -> bool {
+    let snapshot = store.snapshot();
+    let parts = snapshot.manifest().parts.iter();
+    parts.clone().all(|part| {
+        let index = PartIndex::open(&snapshot, part, "host").expect("sound");
+        let rows = index
+            .expect("there")
+            .rows(&snapshot, &[IndexValue::Text("host1".into())]);
+        matches!(rows, Ok(Some(IndexedRows::These(rows))) if !rows.is_empty())
+    })
+}
+
+#[test]
+fn an_index_follows_its_parts_and_outlives_a_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    seal(&store, 0..3);
+    assert!(store.create_index(&events(), "host").expect("suits"));
+    assert!(!store.create_index(&events(), "host").expect("known"));
+    assert_eq!(counts(&store), (3, 0));
+    let report = store.build_indexes().expect("builds");
+    assert_eq!((report.parts, report.rows), (3, 30));
+    assert_eq!(counts(&store), (3, 3));
+    assert!(is_right(&store));
+    let told = store.maintenance().entries();
+    let told = told
+        .iter()
+        .find(|e| e.job == Job::BuildIndex)
+        .expect("told");
+    assert_eq!(told.said.done, Some(3));
+    let disk = disk_use(&store.snapshot());
+    let disk = disk.iter().find(|u| u.kind == "indexes").expect("counted");
+    assert_eq!(disk.files, 4, "with the list of those that are wanted");
+    // More parts, and after a merge fewer and others.
+    seal(&store, 0..2);
+    assert_eq!(counts(&store), (5, 3));
+    store.close().expect("closes");
+    let store = open(dir.path());
+    assert_eq!(store.build_indexes().expect("builds").parts, 2);
+    store.compact_parts(None, true).expect("compacts");
+    assert_eq!(counts(&store), (3, 1));
+    let report = store.build_indexes().expect("builds");
+    assert_eq!((report.parts, report.removed), (2, 4));
+    assert_eq!((counts(&store), index_files(dir.path())), ((3, 3), 3));
+    assert!(is_right(&store));
+    // What is dropped takes its index along.
+    let dropped = store.drop_partitions(&events(), (0, DAY_US), false);
+    dropped.expect("drops");
+    assert_eq!(store.build_indexes().expect("builds").removed, 1);
+    // Others read what is wanted.
+    let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("a reader");
+    assert_eq!(index_use(&reader.snapshot()).len(), 1);
+    store.drop_index(&events(), "host").expect("there");
+    assert_eq!(index_files(dir.path()), 0);
+    assert!(index_use(&store.snapshot()).is_empty());
+    let gone = store
+        .drop_index(&events(), "host")
+        .expect_err("gone")
+        .to_string();
+    assert!(gone.contains("no index host of events"), "{gone}");
+}
+
+#[test]
+fn what_cannot_be_indexed_is_refused_with_its_reason() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    seal(&store, 0..1);
+    for (stream, field, why) in [
+        ("nobody", "host", "no stream nobody"),
+        ("events", "nothing", "no such column"),
+        ("events", "time", "sorted by it already"),
+        ("events", "_seq", "not stored as it is read"),
+        ("_quarantine", "raw", "no stream _quarantine"),
+    ] {
+        let stream = Name::new(stream).expect("a name");
+        let error = store.create_index(&stream, field).expect_err("refused");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    assert!(index_use(&store.snapshot()).is_empty());
+}
+
+#[test]
+fn the_configuration_adds_indexes_and_keeps_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let configured = || {
+        let mut options = quiet_options(&FaultFs::default());
+        let stream = StreamConfig {
+            indexes: vec!["n".into()],
+            ..StreamConfig::default()
+        };
+        options.config.streams.insert(events(), stream);
+        Store::open(dir.path(), options).expect("opens")
+    };
+    let store = configured();
+    assert_eq!(store.build_indexes().expect("nothing to do").parts, 0);
+    seal(&store, 0..1);
+    assert_eq!(store.build_indexes().expect("builds").parts, 1);
+    let refused = store.drop_index(&events(), "n").expect_err("configured");
+    assert!(refused.to_string().contains("[stream.events] indexes"));
+    store.close().expect("closes");
+    let store = open(dir.path());
+    assert_eq!(counts(&store), (1, 1));
+    store
+        .drop_index(&events(), "n")
+        .expect("no longer configured");
+}
+
+#[test]
+fn small_parts_have_no_index() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    for times in [&[1, 2][..], &[3, 4, 5]] {
+        let ack = store.write(batch(times, &[], None), WriteConcern::ACKNOWLEDGED);
+        ack.expect("taken");
+        store.seal().expect("seals");
+    }
+    store.create_index(&events(), "host").expect("suits");
+    assert_eq!(store.build_indexes().expect("builds").parts, 1);
+    assert_eq!(counts(&store), (2, 1));
+}
+
+#[test]
+fn what_was_damaged_or_lost_is_made_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    seal(&store, 0..4);
+    store.create_index(&events(), "host").expect("suits");
+    store.build_indexes().expect("builds");
+    store.close().expect("closes");
+    let files = crate::index::files(&RealFs, dir.path()).expect("listed");
+    let path = |nth: usize| dir.path().join(files.iter().nth(nth).expect("four"));
+    std::fs::write(path(0), b"").expect("written");
+    std::fs::remove_file(path(1)).expect("removed");
+    let len = std::fs::metadata(path(2)).expect("there").len();
+    let cut = std::fs::OpenOptions::new().write(true).open(path(2));
+    cut.and_then(|f| f.set_len(len - 1)).expect("cut");
+    let store = open(dir.path());
+    let report = store.build_indexes().expect("builds");
+    assert_eq!((report.parts, report.removed), (3, 2));
+    assert!(is_right(&store));
+    // All of it is gone, what is wanted too.
+    store.close().expect("closes");
+    std::fs::remove_dir_all(dir.path().join("indexes")).expect("removed");
+    let store = open(dir.path());
+    assert_eq!(store.build_indexes().expect("nothing").parts, 0);
+    assert!(store.create_index(&events(), "host").expect("anew"));
+    assert_eq!(store.build_indexes().expect("builds").parts, 4);
+    // Removed under the store's feet.
+    std::fs::remove_dir_all(dir.path().join("indexes")).expect("removed");
+    assert_eq!(store.build_indexes().expect("builds").parts, 4);
+}
+
+#[test]
+fn a_disk_that_fails_leaves_no_half_of_an_index() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fs = FaultFs::default();
+    let store = Store::open(dir.path(), quiet_options(&fs)).expect("opens");
+    seal(&store, 0..3);
+    store.create_index(&events(), "host").expect("suits");
+    fs.fail(Op::Write, ".index", std::io::ErrorKind::StorageFull, 1);
+    store.build_indexes().expect_err("the disk is full");
+    assert_eq!(index_files(dir.path()), 0);
+    fs.mend();
+    assert_eq!(store.build_indexes().expect("builds").parts, 3);
+    // A damaged part has none, the others do.
+    let snapshot = store.snapshot();
+    seal(&store, 3..4);
+    let part = store
+        .snapshot()
+        .manifest()
+        .parts
+        .last()
+        .expect("parts")
+        .clone();
+    drop(snapshot);
+    let path = dir.path().join(&part.file.path);
+    let mut bytes = std::fs::read(&path).expect("there");
+    bytes[10] ^= 1;
+    std::fs::write(&path, bytes).expect("written");
+    store.build_indexes().expect_err("a part is damaged");
+    assert_eq!(store.build_indexes().expect("it is left alone").parts, 0);
+    assert_eq!(counts(&store), (4, 3));
+}
