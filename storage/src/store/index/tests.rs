@@ -29,10 +29,10 @@ fn open(dir: &Path) -> Store {
     Store::open(dir, quiet_options(&FaultFs::default())).expect("opens")
 }
 
-/// A part of each of these days, with ten rows.
+/// A part of each of these days, with a hundred rows.
 fn seal(store: &Store, days: std::ops::Range<i64>) {
     let times: Vec<i64> = days
-        .flat_map(|day| (0..10).map(move |n| day * DAY_US + n))
+        .flat_map(|day| (0..100).map(move |n| day * DAY_US + n))
         .collect();
     let ack = store.write(batch(&times, &[], None), WriteConcern::ACKNOWLEDGED);
     ack.expect("taken");
@@ -75,7 +75,7 @@ fn an_index_follows_its_parts_and_outlives_a_start() {
     assert!(!store.create_index(&events(), "host").expect("known"));
     assert_eq!(counts(&store), (3, 0));
     let report = store.build_indexes().expect("builds");
-    assert_eq!((report.parts, report.rows), (3, 30));
+    assert_eq!((report.parts, report.rows), (3, 300));
     assert_eq!(counts(&store), (3, 3));
     assert!(is_right(&store));
     let told = store.maintenance().entries();
