@@ -41,7 +41,10 @@ fn create(context: &Context, name: &Name, fields: &[String]) -> Result<ExitCode>
             );
         }
         Place::Data(data) => {
-            let store = wiring::open_store(data, &context.config)?;
+            // They are made here and now, and counted; nobody is to do so beside.
+            let mut config = context.config.clone();
+            config.storage.tends = false;
+            let store = wiring::open_store(data, &config)?;
             let created = fields
                 .iter()
                 .try_for_each(|field| store.create_index(name, field).map(|_| ()));

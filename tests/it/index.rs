@@ -85,19 +85,19 @@ fn an_index_is_made_used_followed_and_dropped_while_the_server_runs() {
     let told = server.sql("SELECT what, state FROM system.maintenance WHERE job = 'build_index'");
     assert_eq!(told[0]["state"], "done");
     // Late events come, are sealed and merged: they are found before the index knows them, and after.
-    let late = home.file("late.log", log(600));
+    let late = home.file("late.log", log(40_000));
     import(&place, &late, &["--again"]);
     run(&["rollup", "run", "--server", &server.url]).code(0);
-    assert_eq!(count(), 23);
+    assert_eq!(count(), 30);
     run(&["partition", "compact", "access", "--server", &server.url]).code(0);
-    assert_eq!(count(), 23);
+    assert_eq!(count(), 30);
     wait_until("the index of the merged part", is_done);
     assert!(uses_index(&place));
-    assert_eq!(count(), 23);
+    assert_eq!(count(), 30);
     index(&place, &["drop", "access", "path"]).code(0);
     assert!(listed(&place).is_none());
     assert!(!uses_index(&place));
-    assert_eq!(count(), 23);
+    assert_eq!(count(), 30);
 }
 
 #[test]

@@ -50,8 +50,7 @@ use datafusion::physical_plan::union::UnionExec;
 use object_store::ObjectMeta;
 use object_store::path::Path as ObjectPath;
 use storage::{
-    Chunk, ColumnType, ID, Name, PartMeta, REST, SEQ, Snapshot, StreamKind, StreamMeta, TIME,
-    access_fields,
+    Chunk, ColumnType, ID, Name, REST, SEQ, Snapshot, StreamKind, StreamMeta, TIME, access_fields,
 };
 
 use crate::figures::Count;
