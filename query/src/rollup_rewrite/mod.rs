@@ -281,8 +281,8 @@ impl Answer<'_> {
     ) -> Result<LogicalPlan> {
         let pieces = self.pieces.iter().map(|piece| {
             let plan = match piece.level {
-                Some(level) => self.from_level(question, level, piece.range),
-                None => self.from_raw(question, piece.range),
+                Some(level) => self.of_level(question, level, piece.range),
+                None => self.of_raw(question, piece.range),
             };
             plan.map(Arc::new)
         });
@@ -368,7 +368,7 @@ impl Answer<'_> {
             .collect()
     }
 
-    fn from_level(
+    fn of_level(
         &self,
         question: &Question<'_>,
         level: Level,
@@ -412,7 +412,7 @@ impl Answer<'_> {
         plan.project(exprs)?.build()
     }
 
-    fn from_raw(&self, question: &Question<'_>, range: TimeRange) -> Result<LogicalPlan> {
+    fn of_raw(&self, question: &Question<'_>, range: TimeRange) -> Result<LogicalPlan> {
         let rows = source::raw(&question.aggregate.input, range)?;
         let groups = question.aggregate.group_expr.iter().enumerate();
         let groups: Vec<Expr> = groups

@@ -25,9 +25,10 @@ pub(crate) struct Fixture {
 impl Fixture {
     pub(crate) fn new(roller: Arc<dyn Roller>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        // What is compacted, and when, is for each test to say.
+        // What is sealed and compacted, and when, is for each test to say.
         let config = storage::Config {
             tends: false,
+            lag_us: i64::MAX,
             // And the parts of tests are small.
             index_rows_min: 1,
             ..storage::Config::default()

@@ -249,7 +249,8 @@ fn a_changed_index_is_no_index() {
                 "{at} bytes"
             );
         }
-        assert!(found > 0);
+        // Few bytes of a large one are its head.
+        assert!(found > 0 || !all);
     }
 }
 
