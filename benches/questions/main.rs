@@ -7,14 +7,14 @@
 //! for the kernel's), and the median of the others; before indexes of `path` and `user` are made, and
 //! after. Then what those cost.
 
+#[path = "../journal/ask.rs"]
+mod ask;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
-use arrow::util::display::array_value_to_string;
-use query::{Engine, EngineOptions, Figures, NoSystemInfo};
+use ask::{Answer, Asker};
 use storage::{Config, Name, Options, Store};
 
 const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
@@ -67,12 +67,7 @@ fn main() {
     };
     let bench = Bench {
         store: Store::open(&data, options).expect("opens"),
-        engine: Engine::new(EngineOptions::default()).expect("an engine"),
-        runtime: tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .thread_stack_size(8 << 20)
-            .build()
-            .expect("a runtime"),
+        asker: Asker::new(),
         runs: s.runs,
     };
     let access = Name::new("access").expect("a name");
@@ -122,29 +117,17 @@ fn fill(s: &Settings, data: &Path) {
 
 struct Bench {
     store: Store,
-    engine: Engine,
-    runtime: tokio::runtime::Runtime,
+    asker: Asker,
     runs: usize,
 }
 
 impl Bench {
-    fn run(&self, sql: &str) -> (f64, Figures, Vec<RecordBatch>) {
-        let started = Instant::now();
-        let answer = self.runtime.block_on(async {
-            let (snapshot, system) = (self.store.snapshot(), Arc::new(NoSystemInfo));
-            let answer = self.engine.sql(snapshot, system, sql, None).await?;
-            answer.collect().await
-        });
-        let (_, batches, figures) = answer.unwrap_or_else(|e| panic!("{sql}: {e}"));
-        (started.elapsed().as_secs_f64() * 1e3, figures, batches)
+    fn run(&self, sql: &str) -> Answer {
+        self.asker.ask(self.store.snapshot(), sql)
     }
 
-    /// The first value of an answer.
     fn text(&self, sql: &str) -> String {
-        let (_, _, batches) = self.run(sql);
-        let batch = batches.iter().find(|b| b.num_rows() > 0);
-        let batch = batch.unwrap_or_else(|| panic!("{sql}: no row"));
-        array_value_to_string(batch.column(0), 0).expect("text")
+        self.run(sql).text()
     }
 
     fn questions(&self) -> Vec<(&'static str, String)> {
@@ -205,15 +188,17 @@ impl Bench {
             "", "rows", "looked at", "ratio", "parts", "first ms", "median ms"
         );
         for (what, sql) in questions {
-            let (first, figures, _) = self.run(sql);
-            let mut times: Vec<f64> = (0..self.runs).map(|_| self.run(sql).0).collect();
+            let first = self.run(sql);
+            let figures = &first.figures;
+            let mut times: Vec<f64> = (0..self.runs).map(|_| self.run(sql).ms).collect();
             times.sort_by(f64::total_cmp);
             println!(
-                "{what:<28} {:>9} {:>10} {:>9.1} {:>7} {first:>9.2} {:>9.2}  {}",
-                figures.rows_returned,
+                "{what:<28} {:>9} {:>10} {:>9.1} {:>7} {:>9.2} {:>9.2}  {}",
+                first.rows,
                 figures.rows_examined,
-                figures.rows_examined as f64 / figures.rows_returned.max(1) as f64,
+                figures.rows_examined as f64 / first.rows.max(1) as f64,
                 figures.parts.to_string(),
+                first.ms,
                 times[times.len() / 2],
                 figures.answered_by.join(", ")
             );

@@ -7,6 +7,8 @@
 //! come in at the given rate, and the store seals and compacts as it does in a server. Each query
 //! takes a snapshot of its moment, is planned, run and taken whole; queries take turns.
 
+#[path = "../journal/ask.rs"]
+mod ask;
 #[path = "../journal/events.rs"]
 mod events;
 #[allow(dead_code, reason = "another bench needs the rest")]
@@ -20,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
-use query::{Engine, EngineOptions, Figures, NoSystemInfo};
+use query::Figures;
 use storage::{Options, Store};
 
 const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
@@ -139,8 +141,7 @@ type Times = Vec<(f64, usize, Figures)>;
 
 struct Bench {
     store: Arc<Store>,
-    engine: Engine,
-    runtime: tokio::runtime::Runtime,
+    asker: ask::Asker,
 }
 
 impl Bench {
@@ -151,12 +152,7 @@ impl Bench {
         };
         Self {
             store: Arc::new(Store::open(data, options).expect("opens")),
-            engine: Engine::new(EngineOptions::default()).expect("an engine"),
-            runtime: tokio::runtime::Builder::new_multi_thread()
-                .enable_all()
-                .thread_stack_size(8 << 20)
-                .build()
-                .expect("a runtime"),
+            asker: ask::Asker::new(),
         }
     }
 
@@ -238,25 +234,12 @@ impl Bench {
         ]
     }
 
-    fn ask(&self, sql: &str) -> (f64, Vec<arrow::array::RecordBatch>, Figures) {
-        let began = Instant::now();
-        let snapshot = self.store.snapshot();
-        let asked = async {
-            let system = Arc::new(NoSystemInfo);
-            let answer = self.engine.sql(snapshot, system, sql, None).await?;
-            answer.collect().await
-        };
-        let (_, batches, figures) = self
-            .runtime
-            .block_on(asked)
-            .unwrap_or_else(|e| panic!("{sql}: {e}"));
-        (began.elapsed().as_secs_f64() * 1e3, batches, figures)
+    fn ask(&self, sql: &str) -> ask::Answer {
+        self.asker.ask(self.store.snapshot(), sql)
     }
 
     fn text(&self, sql: &str) -> String {
-        let (_, batches, _) = self.ask(sql);
-        let batch = batches.iter().find(|b| b.num_rows() > 0).expect("a row");
-        arrow::util::display::array_value_to_string(batch.column(0), 0).expect("text")
+        self.ask(sql).text()
     }
 
     fn measure(&self, queries: &[(&str, String)], time: Duration) -> Vec<Times> {
@@ -264,12 +247,8 @@ impl Bench {
         let began = Instant::now();
         while began.elapsed() < time {
             for ((_, sql), times) in queries.iter().zip(&mut all) {
-                let (ms, batches, figures) = self.ask(sql);
-                let rows = batches
-                    .iter()
-                    .map(arrow::array::RecordBatch::num_rows)
-                    .sum();
-                times.push((ms, rows, figures));
+                let answer = self.ask(sql);
+                times.push((answer.ms, answer.rows, answer.figures));
             }
         }
         all

@@ -13,6 +13,8 @@
 
 mod account;
 mod after;
+#[path = "../journal/ask.rs"]
+mod ask;
 mod child;
 #[path = "../rollups/counted.rs"]
 mod counted;

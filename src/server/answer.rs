@@ -1,9 +1,12 @@
 //! Answers: JSON, and errors as `{"error":{"code","message","hint"}}` from one table.
 
+use std::sync::Arc;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
+use storage::Store;
 
 /// A JSON answer.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
@@ -101,4 +104,23 @@ pub(super) fn of_query(e: &query::Error) -> Response {
         response.headers_mut().insert(header::RETRY_AFTER, soon);
     }
     response
+}
+
+/// Does work of the disk on a thread for that, and answers with its report.
+pub(super) async fn of_work<T: Serialize + Send + 'static>(
+    done: StatusCode,
+    store: &Arc<Store>,
+    work: impl FnOnce(&Store) -> storage::Result<T> + Send + 'static,
+) -> Response {
+    let store = Arc::clone(store);
+    match tokio::task::spawn_blocking(move || work(&store)).await {
+        Ok(Ok(report)) => json(done, &report),
+        Ok(Err(error)) => of_storage(&error),
+        Err(_) => error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "it failed",
+            None,
+        ),
+    }
 }

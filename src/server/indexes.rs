@@ -20,11 +20,11 @@ pub(super) async fn create(
     State(app): State<Arc<App>>,
     Path((stream, field)): Path<(String, String)>,
 ) -> Response {
-    change(&app, &stream, field, |store, stream, field| {
+    let create = |store: &Store, stream: &Name, field: &str| {
         let created = store.create_index(stream, field)?;
-        Ok((StatusCode::ACCEPTED, json!({ "created": created })))
-    })
-    .await
+        Ok(json!({ "created": created }))
+    };
+    change(&app, &stream, field, StatusCode::ACCEPTED, create).await
 }
 
 /// `DELETE /api/v1/indexes/{stream}/{field}`.
@@ -32,34 +32,25 @@ pub(super) async fn drop(
     State(app): State<Arc<App>>,
     Path((stream, field)): Path<(String, String)>,
 ) -> Response {
-    change(&app, &stream, field, |store, stream, field| {
+    let drop = |store: &Store, stream: &Name, field: &str| {
         store.drop_index(stream, field)?;
-        Ok((StatusCode::OK, json!({ "dropped": true })))
-    })
-    .await
+        Ok(json!({ "dropped": true }))
+    };
+    change(&app, &stream, field, StatusCode::OK, drop).await
 }
-
-type Changed = storage::Result<(StatusCode, serde_json::Value)>;
 
 async fn change(
     app: &App,
     stream: &str,
     field: String,
-    change: fn(&Store, &Name, &str) -> Changed,
+    done: StatusCode,
+    change: fn(&Store, &Name, &str) -> storage::Result<serde_json::Value>,
 ) -> Response {
-    let stream = match Name::new(stream) {
-        Ok(stream) => stream,
-        Err(error) => return answer::bad_request(error),
-    };
-    let store = Arc::clone(&app.store);
-    match tokio::task::spawn_blocking(move || change(&store, &stream, &field)).await {
-        Ok(Ok((status, body))) => answer::json(status, &body),
-        Ok(Err(error)) => answer::of_storage(&error),
-        Err(_) => answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "it failed",
-            None,
-        ),
+    match Name::new(stream) {
+        Ok(stream) => {
+            let work = move |store: &Store| change(store, &stream, &field);
+            answer::of_work(done, &app.store, work).await
+        }
+        Err(error) => answer::bad_request(error),
     }
 }

@@ -54,20 +54,9 @@ async fn answer_with<T: Serialize + Send + 'static>(
     app: &App,
     work: Result<impl FnOnce(&Store) -> storage::Result<T> + Send + 'static, String>,
 ) -> Response {
-    let work = match work {
-        Ok(work) => work,
-        Err(wrong) => return answer::bad_request(wrong),
-    };
-    let store = Arc::clone(&app.store);
-    match tokio::task::spawn_blocking(move || work(&store)).await {
-        Ok(Ok(report)) => answer::json(StatusCode::OK, &report),
-        Ok(Err(error)) => answer::of_storage(&error),
-        Err(_) => answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "it failed",
-            None,
-        ),
+    match work {
+        Ok(work) => answer::of_work(StatusCode::OK, &app.store, work).await,
+        Err(wrong) => answer::bad_request(wrong),
     }
 }
 

@@ -331,8 +331,11 @@ impl Store {
         range_us: (i64, i64),
     ) -> Result<PartitionReport> {
         let work = || detach::attach(&self.shared, stream, range_us);
-        self.shared
-            .by_hand(Job::Attach, stream, range_us, false, work)
+        let report = self
+            .shared
+            .by_hand(Job::Attach, stream, range_us, false, work);
+        self.shared.ask_to_tend();
+        report
     }
 
     /// Drops what is beyond the retention of one stream, or of all, as the store does by itself; here
@@ -373,7 +376,10 @@ impl Store {
     /// # Errors
     /// Why it could not, all or some of it; what was not merged stays as it is.
     pub fn compact_parts(&self, stream: Option<&Name>, quiet: bool) -> Result<PartsReport> {
-        compact::compact_parts(&self.shared, stream, &|_| quiet, Pace::Asked)
+        let report = compact::compact_parts(&self.shared, stream, &|_| quiet, Pace::Asked);
+        // What was merged has no indexes yet.
+        self.shared.ask_to_tend();
+        report
     }
 
     /// Wants an index of a column, for as long as the store lives; it is made in the background. Returns
@@ -528,6 +534,12 @@ impl Shared {
 
     fn now_us(&self) -> i64 {
         self.options.clock.now_us()
+    }
+
+    /// Has what tends the store look now, and not at the next seal.
+    fn ask_to_tend(&self) {
+        self.state.lock().tend_asked = true;
+        self.sealing.notify_all();
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -11,8 +11,8 @@ use crate::support::{Home, Output, PAST_S, Server, import, line, only_number, ru
 const LINES: i64 = 110_000;
 const RARE: &str = "SELECT count(*) AS n FROM access WHERE path = '/page/777'";
 const EVENTS: &str = "SELECT * FROM access WHERE path = '/page/777'";
-/// The background is waited for this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The background is waited for this long: half of what it waits when nobody wakes it.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn log(lines: i64) -> String {
     let mut log = String::new();

@@ -162,8 +162,8 @@ pub(super) fn parts_of_time(expr: &Expr, parts: &mut Vec<Expr>) {
     walked.expect("BUG: walking does not fail");
 }
 
-/// Whether each of these expressions over `time` has one value in every bucket of a level that has
-/// events of the range (`data`: where there are any at all).
+/// Whether each of these expressions over `time` has one value in every bucket of a level that meets the
+/// range.
 pub(super) fn are_constant(
     parts: &[Expr],
     definition: &Definition,

@@ -22,10 +22,9 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::FunctionRegistry;
-use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{
-    Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union, cast, lit, when,
+    Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union, cast, when,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use storage::{Name, Snapshot, partition_end};
@@ -418,7 +417,7 @@ impl Answer<'_> {
         let groups: Vec<Expr> = groups
             .map(|(nth, expr)| expr.clone().unalias().alias(key_name(nth)))
             .collect();
-        let mut partials = self
+        let partials = self
             .partials()
             .map(|(nth, partial)| {
                 let of_raw = partial.of_raw.clone();
@@ -427,9 +426,6 @@ impl Answer<'_> {
                     .alias(partial_name(nth))
             })
             .collect::<Vec<_>>();
-        if groups.is_empty() && partials.is_empty() {
-            partials.push(count(lit(1)).alias("rows"));
-        }
         let columns = (0..groups.len()).map(key);
         let columns =
             columns.chain((0..self.partials().count()).map(|n| source::plain(&partial_name(n))));
@@ -514,14 +510,19 @@ fn folded(
         .filter(|c| events.meets(c.time))
         .map(|c| c.events.num_rows() as u64)
         .sum();
+    let day = |at_us| definition.calendar().bucket(Level::Day, at_us);
+    let range = TimeRange {
+        first: day(events.first).start_us,
+        last: events.last,
+    };
     let mut densest: BTreeMap<i64, u64> = BTreeMap::new();
     let tiles = snapshot.manifest().tiles_of(rollup.meta.id);
     let sections = tiles.flat_map(|t| &t.files).flat_map(|f| &f.sections);
-    for section in sections.filter(|s| s.level == Level::Day.as_str()) {
-        let keys = if section.densest > 0 {
-            section.densest
-        } else {
-            section.cells
+    let of_days = sections.filter(|s| s.level == Level::Day.as_str());
+    for section in of_days.filter(|s| range.meets((s.bucket_min_us, s.bucket_max_us))) {
+        let keys = match section.densest {
+            0 => section.cells,
+            known => known,
         };
         *densest.entry(section.partition_us).or_default() += keys;
     }
@@ -535,11 +536,6 @@ fn folded(
     };
     let keys = definition.by().iter();
     let keys = keys.map(|key| Some(vec![other(key.key_type)])).collect();
-    let day = |at_us| definition.calendar().bucket(Level::Day, at_us);
-    let range = TimeRange {
-        first: day(events.first).start_us,
-        last: events.last,
-    };
     let table = LevelTable::new(
         Arc::clone(snapshot),
         rollup.clone(),

@@ -196,6 +196,19 @@ async fn only_the_rows_of_a_value_are_looked_at() {
         .figures("SELECT * FROM access WHERE path = '/often'")
         .await;
     assert_eq!(often.answered_by, ["parts of access"]);
+    for (path, hint, by_index) in [
+        ("/often", "index(path)", true),
+        ("/p17", "index(user, path)", true),
+        ("/p17", "index(user)", false),
+        ("/p17", "no_index", false),
+        ("/p17", "order(host, time)", false),
+    ] {
+        let sql = format!("SELECT /*+ {hint} */ * FROM access WHERE path = '{path}'");
+        let hinted = fixture.figures(&sql).await;
+        let uses = hinted.answered_by.contains(&"index path of access".into());
+        assert_eq!(uses, by_index, "{sql}");
+        assert_eq!(uses, hinted.rows_examined < 4500, "{sql}");
+    }
     let rows = fixture
         .rows("SELECT * FROM system.indexes WHERE stream = 'access'")
         .await;

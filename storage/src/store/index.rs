@@ -73,8 +73,7 @@ pub(super) fn create(shared: &Shared, stream: &Name, field: &str) -> Result<bool
         index::suits(meta, field).map_err(invalid)?;
     }
     let changed = change(shared, |wanted| wanted.insert(name(stream, field)))?;
-    shared.state.lock().tend_asked = true;
-    shared.sealing.notify_all();
+    shared.ask_to_tend();
     Ok(changed)
 }
 
