@@ -11,14 +11,16 @@
 //! * Where no day can have too many keys nothing is read, and no event is looked at.
 
 mod before;
+mod kept;
+mod named;
 mod whole;
 
 pub(crate) use before::Before;
+pub(crate) use named::Named;
 pub(crate) use whole::Whole;
 
 use arrow::array::{ArrayRef, StringArray, new_null_array};
 use arrow::row::{RowConverter, Rows, SortField};
-use hashbrown::HashSet;
 use std::sync::Arc;
 
 use crate::calendar::Level;
@@ -29,9 +31,6 @@ use crate::intern::{Tuples, bucket_ranks};
 
 /// What text columns read in the key of all who have no name; integers are null.
 pub const OTHER: &str = "(other)";
-
-/// Keys as [`Encoder`] writes them.
-pub(crate) type Named = HashSet<Box<[u8]>>;
 
 /// The keys of days that have a name before some events come.
 pub(crate) trait Names {

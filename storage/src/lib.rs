@@ -13,6 +13,7 @@
 mod backup;
 mod blocks;
 mod check;
+mod derived;
 mod detached;
 mod disk;
 #[expect(

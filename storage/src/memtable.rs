@@ -5,14 +5,14 @@
 //! What a seal has frozen is never merged with what came after.
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, TimestampMicrosecondArray, UInt64Array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
-use parking_lot::Mutex;
 
+use crate::derived::Derived;
 use crate::error::Result;
 use crate::model::{Name, SEQ, TIME};
 
@@ -38,7 +38,7 @@ pub struct Chunk {
     pub time: (i64, i64),
     /// What the rooms above have computed from this chunk, by rollup generation: each chunk's cells
     /// are computed once.
-    derived: Mutex<HashMap<u32, Arc<dyn Any + Send + Sync>>>,
+    derived: Derived,
 }
 
 impl Chunk {
@@ -66,7 +66,7 @@ impl Chunk {
             events,
             seq,
             time,
-            derived: Mutex::default(),
+            derived: Derived::default(),
         })
     }
 
@@ -81,19 +81,7 @@ impl Chunk {
         generation: u32,
         make: impl FnOnce(&RecordBatch) -> T,
     ) -> Arc<T> {
-        if let Some(known) = self
-            .derived
-            .lock()
-            .get(&generation)
-            .cloned()
-            .and_then(|d| d.downcast().ok())
-        {
-            return known;
-        }
-        // Made outside the lock: two readers may both make it, and the results are equal.
-        let made = Arc::new(make(&self.events));
-        self.derived.lock().insert(generation, made.clone());
-        made
+        self.derived.get(generation, || make(&self.events))
     }
 }
 

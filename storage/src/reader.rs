@@ -59,6 +59,7 @@ impl Reader {
             chunks: memtable.chunks(),
             next_seq,
             settled: Arc::clone(identities.settled()),
+            derived: Arc::default(),
             pin: Arc::new(pin),
         };
         Ok(Self {

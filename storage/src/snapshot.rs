@@ -1,5 +1,6 @@
 //! What a reader sees: one manifest and the memtable that belongs to it, taken together.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::blocks::CheckedFile;
+use crate::derived::Derived;
 use crate::env::Fs;
 use crate::error::Result;
 use crate::file::FileRef;
@@ -30,12 +32,14 @@ pub struct Snapshot {
     pub(crate) next_seq: u64,
     /// The items of the quarantine that no longer wait.
     pub(crate) settled: Arc<Settled>,
+    /// What readers keep for the snapshots to come.
+    pub(crate) derived: Arc<Derived>,
     /// Keeps the files of `manifest` on disk.
     #[expect(
         dead_code,
         reason = "held so that the writer sees which versions are being read"
     )]
-    pub(crate) pin: Arc<dyn std::any::Any + Send + Sync>,
+    pub(crate) pin: Arc<dyn Any + Send + Sync>,
 }
 
 impl Snapshot {
@@ -48,6 +52,7 @@ impl Snapshot {
             chunks: Chunks::new(),
             next_seq: manifest.next_seq,
             settled: Arc::default(),
+            derived: Arc::default(),
             manifest,
             pin: Arc::new(()),
         }
@@ -82,6 +87,16 @@ impl Snapshot {
     /// [`crate::repair`], which has nothing to do with them.)
     pub fn settled(&self) -> &Settled {
         &self.settled
+    }
+
+    /// What readers of a rollup generation keep from one snapshot to the next, made by `make` the first
+    /// time: snapshots of one open store share it.
+    pub fn derived<T: Any + Send + Sync>(
+        &self,
+        generation: u32,
+        make: impl FnOnce() -> T,
+    ) -> Arc<T> {
+        self.derived.get(generation, make)
     }
 
     /// Reads a file of this snapshot's manifest, checked against it.

@@ -52,6 +52,7 @@ use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, Sender};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::derived::Derived;
 use crate::env::{Fs, Guard};
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
@@ -179,6 +180,7 @@ struct Shared {
     next_file: AtomicU64,
     /// Directories whose names are known to be durable.
     directories: Mutex<BTreeSet<PathBuf>>,
+    derived: Arc<Derived>,
     /// Whether [`Options::on_poison`] has been told.
     told: AtomicBool,
     torn_bytes: u64,
@@ -560,6 +562,7 @@ impl Shared {
             chunks: Chunks::new(),
             next_seq: state.next_seq,
             settled: Arc::clone(state.identities.settled()),
+            derived: Arc::clone(&self.derived),
             pin: Arc::clone(&state.pin) as Arc<dyn std::any::Any + Send + Sync>,
         }
     }

@@ -26,9 +26,10 @@ pub fn chunk_cells<'a>(
     let mut chunks = snapshot.chunks(definition.stream().as_str()).iter();
     let mut before = [Before::new(definition, generation, snapshot)];
     std::iter::from_fn(move || {
-        let made = cells_of(definition, generation, chunks.next()?, &mut before);
+        let chunk = chunks.next()?;
+        let made = cells_of(definition, generation, chunk, &mut before);
         match &made {
-            Ok(cells) => before[0].push(Arc::clone(cells)),
+            Ok(cells) => before[0].push(chunk, Arc::clone(cells)),
             Err(_) => chunks = [].iter(),
         }
         Some(made)

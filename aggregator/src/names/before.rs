@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 use arrow::compute::take;
-use storage::{FileRef, Section, Snapshot};
+use storage::{Chunk, FileRef, Section, Snapshot};
 
+use super::kept::Kept;
 use super::{Encoder, Named, Names};
 use crate::calendar::Level;
 use crate::cells::{CellSet, Cells, Filter, Projection};
@@ -22,13 +23,23 @@ pub(crate) struct Before<'a> {
     generation: u32,
     snapshot: &'a Snapshot,
     /// The sections of the day level, looked for when something asks.
-    sections: Option<Vec<(&'a FileRef, &'a Section)>>,
-    /// The cells of the chunks that come before the events.
-    chunks: Vec<Arc<CellSet>>,
+    sections: Option<Vec<Sealed<'a>>>,
+    /// The cells of the chunks that come before the events, each with where its events end.
+    chunks: Vec<(u64, Arc<CellSet>)>,
     /// How many cells these have in each day.
     cells: BTreeMap<i64, u64>,
-    /// Names by day, and of how many chunks.
-    days: BTreeMap<i64, (Named, usize)>,
+    /// What was asked for last.
+    asked: Arc<Named>,
+    kept: Arc<Kept>,
+}
+
+/// A section of the day level.
+#[derive(Debug)]
+struct Sealed<'a> {
+    /// Where the events of its tile end.
+    cutoff: u64,
+    file: &'a FileRef,
+    section: &'a Section,
 }
 
 impl<'a> Before<'a> {
@@ -45,73 +56,97 @@ impl<'a> Before<'a> {
             sections: None,
             chunks: Vec::new(),
             cells: BTreeMap::new(),
-            days: BTreeMap::new(),
+            asked: Arc::default(),
+            kept: snapshot.derived(generation, Kept::default),
         }
     }
 
     /// Adds the cells of the next chunk.
-    pub(crate) fn push(&mut self, chunk: Arc<CellSet>) {
-        if let Some(days) = chunk.level(Level::Day) {
+    pub(crate) fn push(&mut self, chunk: &Chunk, cells: Arc<CellSet>) {
+        if let Some(days) = cells.level(Level::Day) {
             // Cells of the cascade come by bucket.
             for day in days.bucket.chunk_by(|a, b| a == b) {
                 *self.cells.entry(day[0]).or_default() += day.len() as u64;
             }
         }
-        self.chunks.push(chunk);
+        self.chunks.push((chunk.seq.1 + 1, cells));
     }
 
-    fn sections(&mut self) -> &[(&'a FileRef, &'a Section)] {
+    /// Where the events end that come before.
+    fn end(&self) -> u64 {
+        let sealed = self.snapshot.manifest().sealed_seq;
+        self.chunks.last().map_or(sealed, |(end, _)| *end)
+    }
+
+    fn sections(&mut self) -> &[Sealed<'a>] {
         let (snapshot, generation) = (self.snapshot, self.generation);
         self.sections.get_or_insert_with(|| {
             let tiles = snapshot.manifest().tiles_of(generation);
-            let files = tiles.flat_map(|t| &t.files);
-            let sections = files.flat_map(|f| f.sections.iter().map(move |s| (&f.file, s)));
+            let files = tiles.flat_map(|t| t.files.iter().map(|file| (t.cutoff, file)));
+            let sections = files.flat_map(|(cutoff, of)| {
+                let file = &of.file;
+                let sealed = move |section| Sealed {
+                    cutoff,
+                    file,
+                    section,
+                };
+                of.sections.iter().map(sealed)
+            });
             let is_day = |s: &Section| s.level == Level::Day.as_str();
             sections
-                .filter(|(_, s)| is_day(s) && !seeded::is(Bug::OtherPerSeal))
+                .filter(|s| is_day(s.section) && !seeded::is(Bug::OtherPerSeal))
                 .collect()
         })
     }
 
-    /// The names that the tiles give in a day.
-    fn sealed(&mut self, day_us: i64) -> Result<Named> {
+    /// Adds the names that tiles give in a day to events from `from` on.
+    fn add_sealed(&mut self, named: &mut Named, day_us: i64, from: u64) -> Result<()> {
         let (definition, snapshot) = (self.definition, self.snapshot);
-        let mut named = Named::new();
-        for (file, section) in self.sections() {
-            if !reaches(section, (day_us, day_us)) {
+        for sealed in self.sections() {
+            let (file, section) = (sealed.file, sealed.section);
+            if sealed.cutoff <= from || !reaches(section, (day_us, day_us)) {
                 continue;
             }
             let bytes = snapshot.read(file)?;
             let cells = TileFile::open(Arc::clone(definition), bytes)
                 .and_then(|tile| tile.read(section, &nothing(definition), &one_day(day_us)))
                 .map_err(|e| corrupt(snapshot, file, &e))?;
-            add(&mut named, definition, &cells)?;
+            add(named, definition, &cells)?;
         }
-        Ok(named)
+        Ok(())
     }
 }
 
 impl Names for Before<'_> {
     fn at_most(&mut self, days_us: (i64, i64)) -> u64 {
-        let sections = self.sections().iter().map(|(_, s)| *s);
+        let sections = self.sections().iter().map(|s| s.section);
         let sealed = densest(sections.filter(|s| reaches(s, days_us)));
         let cells = self.cells.range(days_us.0..=days_us.1);
         sealed.saturating_add(cells.map(|(_, cells)| *cells).max().unwrap_or(0))
     }
 
     fn of(&mut self, day_us: i64) -> Result<&Named> {
-        let (mut named, taken) = match self.days.remove(&day_us) {
-            Some(known) => known,
-            None => (self.sealed(day_us)?, 0),
-        };
-        for chunk in &self.chunks[taken..] {
+        let end = self.end();
+        let known = self.kept.before(day_us, end);
+        let known = known.filter(|_| !seeded::is(Bug::OtherPerSeal));
+        let (from, known) = known.unwrap_or_default();
+        if from == end {
+            self.asked = known;
+            return Ok(&self.asked);
+        }
+        let mut named = Named::clone(&known);
+        self.add_sealed(&mut named, day_us, from)?;
+        let new = self.chunks.partition_point(|(end, _)| *end <= from);
+        for (_, chunk) in &self.chunks[new..] {
             if let Some(cells) = chunk.level(Level::Day) {
                 let cells = cells.filter(&one_day(day_us), &nothing(self.definition));
                 add(&mut named, self.definition, &cells)?;
             }
         }
-        let known = (named, self.chunks.len());
-        Ok(&self.days.entry(day_us).or_insert(known).0)
+        named.settle();
+        self.asked = Arc::new(named);
+        self.kept.keep(day_us, end, Arc::clone(&self.asked));
+        Ok(&self.asked)
     }
 }
 
@@ -184,7 +219,9 @@ fn add(named: &mut Named, definition: &Definition, cells: &Cells) -> Result<()> 
     let columns = cells.keys.columns.iter().map(|c| take(c, &ids, None));
     let encoder = Encoder::new(definition);
     let rows = encoder.rows(&columns.collect::<Result<Vec<_>, _>>()?)?;
-    named.extend(rows.iter().map(|row| Box::from(row.as_ref())));
-    named.remove(&encoder.other(definition)?);
+    let other = encoder.other(definition)?;
+    for row in rows.iter().filter(|row| row.as_ref() != &*other) {
+        named.insert(row.as_ref());
+    }
     Ok(())
 }

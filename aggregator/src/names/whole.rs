@@ -32,7 +32,7 @@ impl Whole {
         Self {
             days: BTreeMap::new(),
             decided_to: i64::MIN,
-            nobody: Named::new(),
+            nobody: Named::default(),
         }
     }
 

@@ -46,6 +46,7 @@ impl Fixture {
             chunks: Default::default(),
             next_seq: 0,
             settled: Arc::default(),
+            derived: Arc::default(),
             pin: Arc::new(()),
         };
         snapshot.open(&self.file)

@@ -125,6 +125,7 @@ impl Store {
             indexing: Mutex::new(()),
             indexes: Mutex::default(),
             directories: Mutex::default(),
+            derived: Arc::default(),
             told: AtomicBool::new(false),
             torn_bytes: replay.torn_bytes,
             replayed: items,

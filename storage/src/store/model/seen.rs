@@ -119,6 +119,7 @@ pub(super) fn at_rest(fs: &SimFs, data: &Path, known: &mut Known) -> Option<Seen
         chunks: found.memtable.chunks(),
         next_seq: found.next_seq,
         settled: Arc::clone(found.identities.settled()),
+        derived: Arc::default(),
         pin: Arc::new(()),
     };
     let positions = positions.into_iter().map(|(p, at)| (p, at.to));
