@@ -8,6 +8,7 @@
 
 mod answer;
 mod backup;
+mod body;
 mod bulk;
 mod indexes;
 mod ingest;

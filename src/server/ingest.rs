@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bulk::Turn;
-use super::{App, answer};
+use super::{App, answer, body};
 
 /// Failed items that an answer lists; the others are counted.
 const ERRORS_MAX: usize = 1000;
@@ -68,12 +68,9 @@ pub(super) async fn ingest(
         Err(why) => return answer::bad_request(why),
     };
     let limit = usize::try_from(app.config.server.batch_bytes_max.0).unwrap_or(usize::MAX);
-    let body = match axum::body::to_bytes(body, limit).await {
-        Ok(body) => body,
-        Err(_) => {
-            app.store.count_refused(&asked.stream, 1);
-            return too_large(limit);
-        }
+    let Some(body) = body::whole(body, limit).await else {
+        app.store.count_refused(&asked.stream, 1);
+        return too_large(limit);
     };
     let encoding = headers
         .get(header::CONTENT_ENCODING)

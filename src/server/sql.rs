@@ -15,7 +15,7 @@ use query::output::{Output, Writer};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{App, answer};
+use super::{App, answer, body};
 use crate::wiring::StoreInfo;
 
 /// The longest request body: the engine refuses longer texts itself.
@@ -31,7 +31,7 @@ struct Asked {
 
 pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
     app.requests.fetch_add(1, Ordering::Relaxed);
-    let Ok(body) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
+    let Some(body) = body::whole(body, BODY_BYTES_MAX).await else {
         return answer::error(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",

@@ -5,6 +5,8 @@
 //! system gives: what was not synced may be lost, torn or reordered, and a name may be lost whose
 //! directory was not synced.
 
+mod freeing;
+
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -264,7 +266,7 @@ impl Fs for RealFs {
         std::fs::hard_link(from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
-        std::fs::remove_file(path)
+        freeing::remove(path)
     }
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_dir(path)

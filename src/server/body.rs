@@ -1,0 +1,57 @@
+//! Reading the body of a request.
+
+use axum::body::{Body, Bytes, HttpBody as _};
+use futures::StreamExt;
+
+/// So much is read of a body that is refused: who still sends when the connection is closed may never
+/// read the answer.
+const REFUSED_BYTES_MAX: usize = 64 << 20;
+
+/// The whole body; `None` when it is longer than `limit` bytes, or ends too early.
+pub(super) async fn whole(body: Body, limit: usize) -> Option<Bytes> {
+    let said = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut whole = Vec::with_capacity(if said > limit { 0 } else { said });
+    let mut pieces = body.into_data_stream();
+    let mut len = 0_usize;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.ok()?;
+        len = len.saturating_add(piece.len());
+        if len <= limit {
+            whole.extend_from_slice(&piece);
+        } else if len - limit > REFUSED_BYTES_MAX {
+            return None;
+        }
+    }
+    (len <= limit).then(|| whole.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A body of so many pieces, and how many of them were read.
+    fn body(pieces: usize, bytes: usize) -> (Body, Arc<AtomicUsize>) {
+        let read = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&read);
+        let pieces = (0..pieces).map(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(vec![7; bytes])
+        });
+        (Body::from_stream(futures::stream::iter(pieces)), read)
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_is_read_to_its_end_or_to_the_bound() {
+        let (fits, _) = body(4, 10);
+        assert_eq!(whole(fits, 40).await, Some(vec![7; 40].into()));
+        let (long, read) = body(5, 10);
+        assert_eq!(whole(long, 40).await, None);
+        assert_eq!(read.load(Ordering::Relaxed), 5);
+        let (endless, read) = body(usize::MAX, 1 << 20);
+        assert_eq!(whole(endless, 40).await, None);
+        assert_eq!(read.load(Ordering::Relaxed), (REFUSED_BYTES_MAX >> 20) + 1);
+    }
+}
