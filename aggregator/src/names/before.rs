@@ -127,10 +127,10 @@ impl Names for Before<'_> {
 
     fn of(&mut self, day_us: i64) -> Result<&Named> {
         let end = self.end();
-        let known = self.kept.before(day_us, end);
+        let known = self.kept.of(day_us);
         let known = known.filter(|_| !seeded::is(Bug::OtherPerSeal));
         let (from, known) = known.unwrap_or_default();
-        if from == end {
+        if from >= end {
             self.asked = known;
             return Ok(&self.asked);
         }

@@ -1,21 +1,19 @@
-//! The names that a rollup had given at a few moments, so that the next reader need not gather them
-//! again from the tiles of a day and from all that waits in the memtable.
+//! The names that a rollup has given, so that the next reader need not gather them again from the tiles
+//! of a day and from all that waits in the memtable.
 //!
 //! # Invariants
 //! * The names given before a sequence number are a pure function of the events below it: they hold in
-//!   every snapshot that goes so far, wherever these events lie by then.
-//! * Only names of the moments at which a chunk begins, or what is sealed ends, are kept.
+//!   every snapshot, wherever these events lie by then.
+//! * They decide all of these events, not only those that follow: a key that came before then and has no
+//!   name found none left. So the latest serve a reader of an older snapshot too.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::Named;
 
-/// Moments kept for one day: as many as a memtable has chunks that are still being merged, and the
-/// boundary of what is sealed.
-const MOMENTS: usize = 16;
 /// Names kept in all, some hundred bytes each.
 const NAMES_MAX: usize = 400_000;
 
@@ -29,56 +27,47 @@ struct Inner {
     tick: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Day {
-    /// By the sequence number before which they were given; rising.
-    moments: VecDeque<(u64, Arc<Named>)>,
+    /// Before which sequence number they were given.
+    end: u64,
+    named: Arc<Named>,
     used: u64,
 }
 
 impl Kept {
-    /// The latest names that are known to have been given before `seq`, and before which.
-    pub(super) fn before(&self, day_us: i64, seq: u64) -> Option<(u64, Arc<Named>)> {
+    /// The names of a day, and before which sequence number they were given.
+    pub(super) fn of(&self, day_us: i64) -> Option<(u64, Arc<Named>)> {
         let mut inner = self.0.lock();
         inner.tick += 1;
         let tick = inner.tick;
         let day = inner.days.get_mut(&day_us)?;
         day.used = tick;
-        let after = day.moments.partition_point(|(at, _)| *at <= seq);
-        Some(day.moments.get(after.checked_sub(1)?)?.clone())
+        Some((day.end, Arc::clone(&day.named)))
     }
 
-    /// Keeps the names that were given before `seq`.
-    pub(super) fn keep(&self, day_us: i64, seq: u64, named: Arc<Named>) {
+    /// Keeps the names that were given before `end`, when none are known that go further.
+    pub(super) fn keep(&self, day_us: i64, end: u64, named: Arc<Named>) {
         let mut inner = self.0.lock();
+        if inner.days.get(&day_us).is_some_and(|day| day.end >= end) {
+            return;
+        }
         inner.tick += 1;
         let used = inner.tick;
-        let day = inner.days.entry(day_us).or_default();
-        day.used = used;
-        let place = day.moments.partition_point(|(at, _)| *at < seq);
-        if day.moments.get(place).is_none_or(|(at, _)| *at != seq) {
-            day.moments.insert(place, (seq, named));
-        }
-        if day.moments.len() > MOMENTS {
-            day.moments.pop_front();
-        }
+        inner.days.insert(day_us, Day { end, named, used });
         inner.make_room();
     }
 }
 
 impl Inner {
+    /// Forgets the days that were not asked for longest.
     fn make_room(&mut self) {
-        while self.days.len() > 1 && self.days.values().map(Day::names).sum::<usize>() > NAMES_MAX {
+        let names =
+            |days: &BTreeMap<i64, Day>| -> usize { days.values().map(|day| day.named.len()).sum() };
+        while self.days.len() > 1 && names(&self.days) > NAMES_MAX {
             let oldest = self.days.iter().min_by_key(|(_, day)| day.used);
             let oldest = oldest.map(|(day_us, _)| *day_us);
             oldest.and_then(|day_us| self.days.remove(&day_us));
         }
-    }
-}
-
-impl Day {
-    /// How many there are at most: moments share most of theirs.
-    fn names(&self) -> usize {
-        self.moments.back().map_or(0, |(_, named)| named.len())
     }
 }
