@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::array_value_to_string;
-use query::{Engine, EngineOptions, Figures, NoSystemInfo};
+use query::{Engine, EngineOptions, Figures, Limits, NoSystemInfo};
 use storage::Snapshot;
 use tokio::runtime::{Builder, Runtime};
 
@@ -23,9 +23,19 @@ pub(crate) struct Answer {
 }
 
 impl Asker {
+    /// Without the limits of a server: some answers have millions of rows.
     pub(crate) fn new() -> Self {
+        let options = EngineOptions {
+            limits: Limits {
+                time: None,
+                rows: None,
+                bytes: None,
+                ..Limits::default()
+            },
+            ..EngineOptions::default()
+        };
         Self {
-            engine: Engine::new(EngineOptions::default()).expect("an engine"),
+            engine: Engine::new(options).expect("an engine"),
             runtime: Builder::new_multi_thread()
                 .enable_all()
                 .thread_stack_size(8 << 20)
