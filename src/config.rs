@@ -125,7 +125,8 @@ pub(crate) struct Query {
     pub(crate) time_max: Span,
     /// The most rows of a server's answer; 0: as many as there are.
     pub(crate) rows_max: u64,
-    /// The most bytes of a server's answer, in memory; 0: as many as there are.
+    /// The most bytes of a server's answer, in memory, and never more than a quarter of what queries
+    /// have; 0: as many as there are.
     pub(crate) result_bytes_max: Bytes,
     /// Queries that a server runs at once.
     pub(crate) running_max: usize,
@@ -159,7 +160,7 @@ impl Query {
         query::Limits {
             time: (!self.time_max.0.is_zero()).then_some(self.time_max.0),
             rows: some(self.rows_max),
-            bytes: some(self.result_bytes_max.0),
+            bytes: some(self.result_bytes_max.0).map(|most| most.min(self.memory_bytes_max.0 / 4)),
             sql_bytes: usize::try_from(self.sql_bytes_max.0).unwrap_or(usize::MAX),
             running: self.running_max.max(1),
             queued: self.queued_max,

@@ -17,7 +17,7 @@ use futures::{FutureExt, Stream, StreamExt};
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::limits::{Limits, Place};
-use crate::registry::{Progress, Registered};
+use crate::registry::{End, Progress, Registered};
 use crate::runtime::Lane;
 
 /// The answer to a query: its columns and a stream of rows.
@@ -90,7 +90,8 @@ impl FiguresHandle {
 /// The rows of an answer.
 pub struct AnswerStream {
     pub(crate) inner: Option<SendableRecordBatchStream>,
-    pub(crate) cancelled: BoxFuture<'static, ()>,
+    /// Ends when somebody stops it.
+    pub(crate) ended: BoxFuture<'static, End>,
     /// Names for hints.
     pub(crate) tables: Vec<String>,
     pub(crate) registered: Option<Registered>,
@@ -136,7 +137,7 @@ impl AnswerStream {
 }
 
 /// Bytes of the values alone: what a filter has left of a text column keeps all of its buffers.
-fn size(column: &ArrayRef) -> u64 {
+pub(crate) fn size(column: &ArrayRef) -> u64 {
     let texts = match column.data_type() {
         DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
         DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
@@ -154,9 +155,9 @@ impl Stream for AnswerStream {
         let Some(inner) = &mut this.inner else {
             return Poll::Ready(None);
         };
-        if this.cancelled.poll_unpin(context).is_ready() {
+        if let Poll::Ready(why) = this.ended.poll_unpin(context) {
             this.end();
-            return Poll::Ready(Some(Err(Error::Cancelled { id: this.id })));
+            return Poll::Ready(Some(Err(why.error(this.id))));
         }
         if this.over.poll_unpin(context).is_ready() {
             this.end();

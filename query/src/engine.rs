@@ -9,15 +9,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{
+    SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -32,20 +32,23 @@ use crate::error::{Error, Result};
 use crate::hints::Hints;
 use crate::level::TileCache;
 use crate::limits::{Limits, Queue, wait_until};
-use crate::registry::{QueryInfo, Registry};
+use crate::memory::{Memory, Share};
+use crate::registry::{End, QueryInfo, Registry};
 use crate::rollup_rewrite::{Answers, RollupRewrite};
 use crate::runtime::Lanes;
 use crate::stream::Files;
 use crate::stream::indexed::Heads;
 use crate::system::SystemInfo;
-use crate::{functions, rewrite};
+use crate::{functions, portions, rewrite};
 
 /// Four GiB for all queries together, unless told otherwise.
 const MEMORY_BYTES: usize = 4 << 30;
 /// Heads of indexes are kept up to this many bytes: some kilobytes for a million rows.
 const INDEX_HEADS_BYTES: usize = 64 << 20;
-/// Open tile files are kept up to this many bytes.
+/// Open tile files are kept up to this many bytes, and a quarter of the memory for queries.
 const TILE_CACHE_BYTES: u64 = 256 << 20;
+/// What one column of one batch may take where a query names a long constant, bytes.
+const CONSTANT_BYTES: usize = 16 << 20;
 
 /// What an engine may use.
 #[derive(Debug, Clone)]
@@ -85,6 +88,7 @@ pub struct Engine {
     registry: Arc<Registry>,
     queue: Arc<Queue>,
     lanes: Lanes,
+    memory: Arc<Memory>,
 }
 
 impl fmt::Debug for Engine {
@@ -104,7 +108,6 @@ impl Engine {
             None => DiskManagerMode::OsTmpDirectory,
         };
         let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_bytes)))
             .with_disk_manager_builder(
                 DiskManagerBuilder::default()
                     .with_mode(mode)
@@ -132,21 +135,22 @@ impl Engine {
         set.execution.parquet.pushdown_filters = true;
         set.execution.parquet.reorder_filters = true;
         set.execution.parquet.schema_force_view_types = true;
-        let mut state = SessionStateBuilder::new()
+        let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
-            .with_default_features()
-            .with_optimizer_rule(Arc::new(RollupRewrite))
-            .build();
-        functions::register(&mut state).map_err(Error::Execution)?;
+            .with_default_features();
+        let state = with_ours(builder).map_err(Error::Execution)?;
         Ok(Self {
             state: Arc::new(state),
             files,
-            tiles: Arc::new(TileCache::new(TILE_CACHE_BYTES)),
+            tiles: Arc::new(TileCache::new(
+                TILE_CACHE_BYTES.min(options.memory_bytes as u64 / 4),
+            )),
             rollup_answers: options.rollup_answers,
             registry: Arc::default(),
             queue: Arc::new(Queue::new(options.limits)),
             lanes: Lanes::new(options.limits.running, options.target_partitions.max(1)),
+            memory: Arc::new(Memory::new(options.memory_bytes)),
         })
     }
 
@@ -162,18 +166,24 @@ impl Engine {
         sql: &str,
         params: Option<serde_json::Value>,
     ) -> Result<Answer> {
-        let (cancel, cancelled) = watch::channel(false);
-        let registered = self.registry.register(sql, cancel);
+        let (end, ended) = watch::channel(None);
+        let registered = self.registry.register(sql, end.clone());
         let id = registered.id;
-        let cancelled = wait_for(cancelled);
+        let ended = wait_for(ended);
+        let progress = Arc::clone(&registered.progress);
         let limits = self.queue.limits;
         let work = async {
             limits.check_text(sql)?;
             let place = self.queue.place().await?;
+            progress.runs();
             let over = wait_until(place.until).boxed();
             let (engine, sql) = (self.clone(), sql.to_owned());
-            let start = async move { engine.start(snapshot, system, &sql, params).await };
             let lane = self.lanes.lane()?;
+            let share = self.memory.share(end, lane.threads());
+            let start = async move {
+                engine.memory.room().await;
+                engine.start(snapshot, system, &sql, params, share).await
+            };
             match select(lane.spawn(start), over).await {
                 Either::Left((Ok(started), over)) => Ok((started?, (place, lane), over)),
                 Either::Left((Err(panic), _)) => Err(Error::Execution(
@@ -182,8 +192,8 @@ impl Engine {
                 Either::Right(_) => Err(limits.too_long()),
             }
         };
-        match select(Box::pin(work), cancelled).await {
-            Either::Left((started, cancelled)) => {
+        match select(Box::pin(work), ended).await {
+            Either::Left((started, ended)) => {
                 let (started, place, over) = started?;
                 let Started {
                     plan,
@@ -193,10 +203,11 @@ impl Engine {
                 } = started;
                 let stream = place.1.drive(stream);
                 let schema = stream.schema();
-                let progress = registered.progress.clone();
+                let progress = Arc::clone(&registered.progress);
+                progress.plan_is(&plan);
                 let stream = AnswerStream {
                     inner: Some(stream),
-                    cancelled,
+                    ended,
                     tables,
                     registered: Some(registered),
                     id,
@@ -216,7 +227,7 @@ impl Engine {
                     },
                 })
             }
-            Either::Right(_) => Err(Error::Cancelled { id }),
+            Either::Right((why, _)) => Err(why.error(id)),
         }
     }
 
@@ -247,6 +258,7 @@ impl Engine {
         system: Arc<dyn SystemInfo>,
         sql: &str,
         params: Option<serde_json::Value>,
+        share: Arc<Share>,
     ) -> Result<Started> {
         let with_seq = rewrite::mentions_seq(sql);
         let plain = |e| Error::of(e, &[]);
@@ -268,7 +280,7 @@ impl Engine {
         );
         let catalog = Arc::new(catalog.map_err(plain)?);
         let tables = catalog.names();
-        let started = self.plan(catalog.clone(), statement, params).await;
+        let started = self.plan(catalog.clone(), statement, params, share).await;
         let (plan, stream, reads_tables) = started.map_err(|e| match entry_hint(&e, &catalog) {
             Some(hint) => Error::Invalid {
                 message: Error::of(e, &[]).to_string(),
@@ -312,6 +324,7 @@ impl Engine {
         catalog: Arc<Catalog>,
         statement: Statement,
         params: Option<serde_json::Value>,
+        share: Arc<Share>,
     ) -> datafusion::error::Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream, bool)> {
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), catalog);
@@ -329,25 +342,46 @@ impl Engine {
             logical = logical.with_param_values(param_values(params)?)?;
         }
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
-        let plan = yielding(state.create_physical_plan(&logical).await?)?;
-        let stream = execute_stream(plan.clone(), state.task_ctx())?;
+        let logical = state.optimize(&logical)?;
+        let config = state.config_mut();
+        let rows = CONSTANT_BYTES / constant_bytes(&logical)?.max(1);
+        *config = config
+            .clone()
+            .with_batch_size(rows.clamp(1, config.batch_size()));
+        let planner = Arc::clone(state.query_planner());
+        let plan = planner.create_physical_plan(&logical, &state).await?;
+        let plan = portions::interruptible(plan)?;
+        let runtime = RuntimeEnv {
+            memory_pool: share,
+            ..RuntimeEnv::clone(state.runtime_env())
+        };
+        let context = TaskContext::from(&state).with_runtime(Arc::new(runtime));
+        let stream = execute_stream(plan.clone(), Arc::new(context))?;
         Ok((plan, stream, reads_tables))
     }
 }
 
-/// Makes what may turn one batch into many give its thread back between them: DataFusion does so where
-/// batches come from.
-fn yielding(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
-    let wrapped = plan.transform_up(|node| {
-        let multiplies = node.children().len() > 1 || node.name() == "UnnestExec";
-        Ok(match multiplies {
-            true => {
-                Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>)
-            }
-            false => Transformed::no(node),
+/// A session that has what is ours: functions and rules.
+pub(crate) fn with_ours(builder: SessionStateBuilder) -> datafusion::error::Result<SessionState> {
+    let mut state = builder.with_optimizer_rule(Arc::new(RollupRewrite)).build();
+    functions::register(&mut state)?;
+    Ok(state)
+}
+
+/// The bytes of the longest constant: wherever it meets rows, there is one for each.
+fn constant_bytes(plan: &LogicalPlan) -> datafusion::error::Result<usize> {
+    let mut longest = 0;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|root| {
+            root.apply(|expr| {
+                if let Expr::Literal(value, _) = expr {
+                    longest = longest.max(value.size());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
         })
-    });
-    Ok(wrapped?.data)
+    })?;
+    Ok(longest)
 }
 
 struct Started {
@@ -357,11 +391,17 @@ struct Started {
     reads_tables: bool,
 }
 
-/// Ends when the query is cancelled; never, when the registry forgets it.
-fn wait_for(mut cancelled: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
+/// Ends when the query is stopped; never, when everyone has forgotten it.
+fn wait_for(mut ended: watch::Receiver<Option<End>>) -> BoxFuture<'static, End> {
     async move {
-        if cancelled.wait_for(|c| *c).await.is_err() {
-            futures::future::pending::<()>().await;
+        let why = ended
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|why| *why);
+        match why {
+            Some(why) => why,
+            None => futures::future::pending().await,
         }
     }
     .boxed()

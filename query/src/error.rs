@@ -9,6 +9,9 @@ use std::sync::Arc;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 
+/// How to need less memory.
+pub(crate) const LESS: &str = "narrow its time range, or select fewer columns or groups";
+
 /// What went wrong while planning or running a query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -29,7 +32,8 @@ pub enum Error {
     },
     /// The query needs more memory or temporary space than it may have.
     #[error(
-        "the query needs more than it may have: {0}; narrow its time range, or select fewer columns or groups"
+        "the query needs more than it may have (query.memory_bytes_max, query.temp_bytes_max): {0}; {hint}",
+        hint = LESS
     )]
     Resources(String),
     /// The query goes beyond what one may take.
@@ -109,6 +113,7 @@ impl Error {
         match self {
             Self::Invalid { hint, .. } => hint.as_deref(),
             Self::Limit { hint, .. } => Some(hint),
+            Self::Resources(_) => Some(LESS),
             Self::Busy { .. } => Some("ask again shortly"),
             _ => None,
         }

@@ -117,6 +117,56 @@ impl Figures {
     }
 }
 
+/// How far a query is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// Time partitions in which it looks, of those that there are.
+    pub partitions: Count,
+    /// Parts that it has looked through, of those in which it looks.
+    pub parts: Count,
+    /// Rows, or cells of a level, that it has looked at.
+    pub rows_examined: u64,
+    /// The most that it may look at, of parts and memtable; fewer where pages are passed over.
+    pub rows_total: u64,
+    /// Bytes read from parts and tiles.
+    pub bytes_read: u64,
+    /// Of the rows that it may look at; `None` where it looks at none.
+    pub percent: Option<f64>,
+}
+
+impl Done {
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        let figures = Figures::gather(plan, false);
+        let (mut rows, mut files) = (0, 0);
+        walk(&**plan, &mut |node| {
+            rows += looked(node).map_or(0, |looked| looked.rows);
+            let metrics = node.metrics();
+            files += metrics.map_or(0, |metrics| sum(&metrics, "files_processed"));
+        });
+        let examined = figures.rows_examined;
+        let share = examined as f64 / rows as f64;
+        Self {
+            partitions: figures.partitions,
+            parts: Count {
+                total: figures.parts.examined,
+                // A large part is read in pieces.
+                examined: figures.parts.examined.min(files),
+            },
+            rows_examined: examined,
+            rows_total: rows,
+            bytes_read: figures.bytes_read,
+            percent: (rows > 0).then_some((share * 100.0).min(100.0)),
+        }
+    }
+}
+
+fn walk(node: &dyn ExecutionPlan, visit: &mut dyn FnMut(&dyn ExecutionPlan)) {
+    visit(node);
+    for child in node.children() {
+        walk(&**child, visit);
+    }
+}
+
 /// The sum of a counter over partitions and files.
 fn sum(metrics: &MetricsSet, name: &str) -> u64 {
     metrics

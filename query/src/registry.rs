@@ -5,31 +5,85 @@
 //! fails or is dropped.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
+use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use storage::{Clock, SystemClock};
 use tokio::sync::watch;
+
+use crate::error::{Error, LESS};
+use crate::figures::Done;
 
 /// Text kept of a query, bytes.
 const SQL_SHOWN: usize = 4096;
 
-/// A query that is running.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Whether a query has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueryState {
+    /// It waits for a place among those that run.
+    Queued,
+    /// It is planned or runs.
+    Running,
+}
+
+impl fmt::Display for QueryState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+        })
+    }
+}
+
+/// Why a query ends before its answer does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Somebody asked for it.
+    Cancelled,
+    /// Queries held so many bytes, and this one took most of them.
+    Memory { held: u64 },
+}
+
+impl End {
+    pub(crate) fn error(self, id: u64) -> Error {
+        match self {
+            Self::Cancelled => Error::Cancelled { id },
+            Self::Memory { held } => Error::Limit {
+                limit: "query.memory_bytes_max",
+                message: format!(
+                    "queries held {} MiB of memory, and this one took most of it",
+                    held >> 20
+                ),
+                hint: LESS,
+            },
+        }
+    }
+}
+
+/// A query that waits or runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryInfo {
     /// Its number, given by this engine.
     pub id: u64,
     /// Its text, cut when it is long.
     pub sql: String,
+    /// Whether it has begun.
+    pub state: QueryState,
     /// When it was accepted, microseconds since 1970.
     pub started_us: i64,
     /// Since then, milliseconds.
     pub elapsed_ms: u64,
     /// Rows given out so far.
     pub rows_returned: u64,
+    /// What was looked at so far, once it is planned.
+    #[serde(flatten)]
+    pub done: Done,
     /// Whether someone cancelled it.
     pub cancelled: bool,
 }
@@ -46,7 +100,7 @@ struct Running {
     sql: String,
     started_us: i64,
     progress: Arc<Progress>,
-    cancel: watch::Sender<bool>,
+    end: watch::Sender<Option<End>>,
 }
 
 /// How far a query is, for those who watch it and for its figures.
@@ -55,9 +109,34 @@ pub(crate) struct Progress {
     started: Instant,
     ended_ms: OnceLock<u64>,
     pub(crate) rows: AtomicU64,
+    is_running: AtomicBool,
+    /// Whoever runs it holds it.
+    plan: OnceLock<Weak<dyn ExecutionPlan>>,
 }
 
 impl Progress {
+    /// It has a place.
+    pub(crate) fn runs(&self) {
+        self.is_running.store(true, Ordering::Relaxed);
+    }
+
+    /// It is planned.
+    pub(crate) fn plan_is(&self, plan: &Arc<dyn ExecutionPlan>) {
+        self.plan.get_or_init(|| Arc::downgrade(plan));
+    }
+
+    fn state(&self) -> QueryState {
+        match self.is_running.load(Ordering::Relaxed) {
+            true => QueryState::Running,
+            false => QueryState::Queued,
+        }
+    }
+
+    fn done(&self) -> Done {
+        let plan = self.plan.get().and_then(Weak::upgrade);
+        plan.map(|plan| Done::of(&plan)).unwrap_or_default()
+    }
+
     /// Since the query was accepted, until it ended, milliseconds.
     pub(crate) fn elapsed_ms(&self) -> u64 {
         let now = || u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -83,19 +162,25 @@ impl Drop for Registered {
 
 impl Registry {
     /// Enters a query.
-    pub(crate) fn register(self: &Arc<Self>, sql: &str, cancel: watch::Sender<bool>) -> Registered {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        sql: &str,
+        end: watch::Sender<Option<End>>,
+    ) -> Registered {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let progress = Arc::new(Progress {
             started: Instant::now(),
             ended_ms: OnceLock::new(),
             rows: AtomicU64::new(0),
+            is_running: AtomicBool::new(false),
+            plan: OnceLock::new(),
         });
         let shown = sql[..sql.floor_char_boundary(SQL_SHOWN)].to_owned();
         let running = Running {
             sql: shown,
             started_us: SystemClock.now_us(),
             progress: progress.clone(),
-            cancel,
+            end,
         };
         self.running.lock().insert(id, running);
         Registered {
@@ -105,7 +190,7 @@ impl Registry {
         }
     }
 
-    /// The queries that are running, oldest first.
+    /// The queries that wait or run, oldest first.
     pub(crate) fn queries(&self) -> Vec<QueryInfo> {
         let running = self.running.lock();
         running
@@ -113,10 +198,12 @@ impl Registry {
             .map(|(id, query)| QueryInfo {
                 id: *id,
                 sql: query.sql.clone(),
+                state: query.progress.state(),
                 started_us: query.started_us,
                 elapsed_ms: query.progress.elapsed_ms(),
                 rows_returned: query.progress.rows.load(Ordering::Relaxed),
-                cancelled: *query.cancel.borrow(),
+                done: query.progress.done(),
+                cancelled: query.end.borrow().is_some(),
             })
             .collect()
     }
@@ -125,7 +212,11 @@ impl Registry {
     pub(crate) fn cancel(&self, id: u64) -> bool {
         let running = self.running.lock();
         running.get(&id).is_some_and(|query| {
-            query.cancel.send_replace(true);
+            query.end.send_if_modified(|end| {
+                let is_first = end.is_none();
+                end.get_or_insert(End::Cancelled);
+                is_first
+            });
             true
         })
     }

@@ -7,8 +7,8 @@
 //! # Invariants
 //! A lane serves one query at a time, and another one only when nothing of the last one is left in it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use datafusion::execution::SendableRecordBatchStream;
@@ -105,6 +105,31 @@ impl Owned {
     }
 }
 
+/// The threads of a lane while one query has it.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    ids: Arc<Mutex<Vec<ThreadId>>>,
+    faulted_before: OnceLock<u64>,
+}
+
+impl Threads {
+    /// From now on, the first time, is counted what they touch.
+    pub(crate) fn begin(&self) -> u64 {
+        *self.faulted_before.get_or_init(|| self.faulted())
+    }
+
+    /// Bytes of memory that they were the first to touch since then: each page is a fault, and so is one
+    /// that was given back and taken again.
+    pub(crate) fn touched(&self) -> u64 {
+        let before = self.begin();
+        self.faulted().saturating_sub(before)
+    }
+
+    fn faulted(&self) -> u64 {
+        self.ids.lock().iter().map(|id| id.faulted_bytes()).sum()
+    }
+}
+
 fn step_back(ids: &Mutex<Vec<ThreadId>>, by: i32) {
     ids.lock().iter().for_each(|id| id.step_back(by));
 }
@@ -181,6 +206,15 @@ impl Lane {
     fn runtime(&self) -> &Runtime {
         let owned = self.owned.as_ref();
         owned.expect("BUG: it ends with this").runtime()
+    }
+
+    /// The threads that run it.
+    pub(crate) fn threads(&self) -> Threads {
+        let owned = self.owned.as_ref();
+        Threads {
+            ids: Arc::clone(&owned.expect("BUG: it ends with this").ids),
+            faulted_before: OnceLock::new(),
+        }
     }
 
     /// Runs a task there, until it ends or the handle is dropped.

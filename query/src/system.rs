@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use aggregator::Level;
 use arrow::array::{
-    ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
 };
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::Result;
@@ -121,6 +122,10 @@ fn int(name: &str, values: Vec<Option<u64>>) -> Column {
         .into_iter()
         .map(|v| v.map(|v| i64::try_from(v).unwrap_or(i64::MAX)));
     column(name, Arc::new(signed.collect::<Int64Array>()))
+}
+
+fn number(name: &str, values: Vec<Option<f64>>) -> Column {
+    column(name, Arc::new(Float64Array::from(values)))
 }
 
 fn stamp(name: &str, values: Vec<Option<i64>>) -> Column {
@@ -373,9 +378,17 @@ fn queries(view: &View<'_>) -> Vec<Column> {
     vec![
         int("id", of(rows, |q| Some(q.id))),
         text("sql", of(rows, |q| Some(q.sql.clone()))),
+        text("state", of(rows, |q| Some(q.state.to_string()))),
         stamp("started", of(rows, |q| Some(q.started_us))),
         int("elapsed_ms", of(rows, |q| Some(q.elapsed_ms))),
         int("rows_returned", of(rows, |q| Some(q.rows_returned))),
+        int("partitions", of(rows, |q| Some(q.done.partitions.examined))),
+        int("parts", of(rows, |q| Some(q.done.parts.total))),
+        int("parts_done", of(rows, |q| Some(q.done.parts.examined))),
+        int("rows", of(rows, |q| Some(q.done.rows_total))),
+        int("rows_examined", of(rows, |q| Some(q.done.rows_examined))),
+        int("bytes_read", of(rows, |q| Some(q.done.bytes_read))),
+        number("percent", of(rows, |q| q.done.percent)),
         flag("cancelled", of(rows, |q| Some(q.cancelled))),
     ]
 }

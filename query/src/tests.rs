@@ -6,6 +6,7 @@ mod documents;
 mod indexes;
 mod levels;
 mod limits;
+mod published;
 mod rot;
 mod streams;
 pub(crate) mod support;

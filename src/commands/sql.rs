@@ -1,18 +1,27 @@
 //! `logmill sql` and `logmill slice`.
 
+mod progress;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use query::output::{Output as Form, Writer};
-use query::{Figures, SliceArgs as Slice, slice_sql};
+use query::{Engine, Figures, QueryInfo, SliceArgs as Slice, slice_sql};
 
+use self::progress::Shown;
 use super::{Context, Place};
 use crate::cli::{Output, SliceArgs};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::wiring::{self, StoreInfo};
+
+/// A query that is stopped gives its memory and its files back within this time.
+const TO_STOP: Duration = Duration::from_millis(150);
+/// What shells take for a command that was interrupted.
+const INTERRUPTED: i32 = 130;
 
 impl From<Output> for Form {
     fn from(output: Output) -> Self {
@@ -31,10 +40,12 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
     let form = context.output.map_or(Form::Table, Form::from);
     match &context.place {
         Place::Server(client) if explain => {
+            let shown = shown_of(client, sql);
             let mut text = String::new();
             client
                 .sql(sql, "application/json")?
                 .read_to_string(&mut text)?;
+            drop(shown);
             let answer: serde_json::Value =
                 serde_json::from_str(&text).map_err(anyhow::Error::from)?;
             let figures: Figures =
@@ -47,7 +58,10 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
             let engine = wiring::engine_of_one(&context.config)?;
             let system = Arc::new(StoreInfo::of_reader(&reader));
             let out = std::io::stdout().lock();
+            let looked = engine.clone();
+            let mut shown = Some(Shown::start(move || looked.queries().pop()));
             let figures = wiring::runtime()?.block_on(async {
+                tokio::spawn(end_when_interrupted(engine.clone()));
                 let mut answer = engine.sql(reader.snapshot(), system, sql, None).await?;
                 if explain {
                     while let Some(batch) = answer.stream.next().await {
@@ -57,18 +71,46 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
                     let mut writer =
                         Writer::new(form, &answer.schema, std::io::BufWriter::new(out))?;
                     while let Some(batch) = answer.stream.next().await {
-                        writer.batch(&batch?)?;
+                        let batch = batch?;
+                        // A table comes when it is whole, anything else from now on.
+                        shown.take_if(|_| form != Form::Table);
+                        writer.batch(&batch)?;
                     }
+                    shown = None;
                     writer.finish()?.flush()?;
                 }
                 Ok::<_, Failure>(answer.figures())
             })?;
+            drop(shown);
             if explain {
                 show(&figures, context.output)?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Stops what runs and takes its temporary files away before the process ends.
+async fn end_when_interrupted(engine: Engine) {
+    if tokio::signal::ctrl_c().await.is_err() {
+        return;
+    }
+    for query in engine.queries() {
+        engine.cancel(query.id);
+    }
+    tokio::time::sleep(TO_STOP).await;
+    std::process::exit(INTERRUPTED);
+}
+
+/// The progress of a query that a server answers: the newest of this text.
+fn shown_of(client: &Client, sql: &str) -> Shown {
+    let (client, sql) = (client.clone(), sql.to_owned());
+    Shown::start(move || {
+        let queries = client.get_json("/api/v1/queries", &[]).ok()?;
+        let queries: Vec<QueryInfo> = serde_json::from_value(queries).ok()?;
+        let of_text = |query: &QueryInfo| sql.starts_with(&query.sql);
+        queries.into_iter().rev().find(of_text)
+    })
 }
 
 /// Copies a server's answer; only a table is laid out here.
@@ -78,7 +120,9 @@ fn relay(client: &Client, sql: &str, form: Form) -> Result<()> {
         Form::Ndjson => "application/x-ndjson",
         Form::Csv => "text/csv",
     };
+    let shown = shown_of(client, sql);
     let mut answer = client.sql(sql, accept)?;
+    drop(shown);
     let mut out = std::io::stdout().lock();
     if matches!(form, Form::Table | Form::Json) {
         let batches = arrow::ipc::reader::StreamReader::try_new(BufReader::new(answer), None);

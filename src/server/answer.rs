@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use storage::Store;
 
 /// A JSON answer.
@@ -38,10 +38,11 @@ pub(super) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response {
 
 /// An error answer.
 pub(super) fn error(status: StatusCode, code: &str, message: &str, hint: Option<&str>) -> Response {
-    json(
-        status,
-        &json!({ "error": { "code": code, "message": message, "hint": hint } }),
-    )
+    json(status, &said(code, message, hint))
+}
+
+fn said(code: &str, message: &str, hint: Option<&str>) -> Value {
+    json!({ "error": { "code": code, "message": message, "hint": hint } })
 }
 
 /// The answer to a request that is wrong in itself.
@@ -88,18 +89,27 @@ pub(super) fn of_storage(e: &storage::Error) -> Response {
     response
 }
 
-/// What a query's errors are in HTTP.
-pub(super) fn of_query(e: &query::Error) -> Response {
+/// A query's error where the status is sent already.
+pub(super) fn query_error(e: &query::Error) -> Value {
+    said(of_kind(e.kind()).1, &e.to_string(), e.hint())
+}
+
+fn of_kind(kind: query::Kind) -> (StatusCode, &'static str) {
     use query::Kind;
-    let (status, code) = match e.kind() {
+    match kind {
         Kind::Invalid => (StatusCode::BAD_REQUEST, "invalid_query"),
         Kind::Cancelled => (StatusCode::CONFLICT, "cancelled"),
         Kind::Resources => (StatusCode::UNPROCESSABLE_ENTITY, "too_large"),
         Kind::Busy => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
-    };
+    }
+}
+
+/// What a query's errors are in HTTP.
+pub(super) fn of_query(e: &query::Error) -> Response {
+    let (status, code) = of_kind(e.kind());
     let mut response = error(status, code, &e.to_string(), e.hint());
-    if e.kind() == Kind::Busy {
+    if e.kind() == query::Kind::Busy {
         let soon = HeaderValue::from_static("1");
         response.headers_mut().insert(header::RETRY_AFTER, soon);
     }

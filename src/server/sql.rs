@@ -61,7 +61,10 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
                 "application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream",
             ),
         ),
-        Some((Output::Json, _)) => whole(answer).await,
+        Some((Output::Json, _)) => match whole(answer, app.config.query.limits().bytes).await {
+            Ok(text) => answer::json_bytes(StatusCode::OK, text),
+            Err(error) => answer::of_query(&error),
+        },
         Some((form, content_type)) => streamed(answer, form, content_type).await,
     }
 }
@@ -113,30 +116,30 @@ fn form(accept: &str) -> Option<(Output, &'static str)> {
         })
 }
 
-/// Columns, rows and what was looked at, in one JSON object.
-async fn whole(answer: Answer) -> Response {
+/// Columns, rows and what was looked at, in one JSON object of at most so many bytes.
+async fn whole(mut answer: Answer, most: Option<u64>) -> query::Result<Vec<u8>> {
     let schema = Arc::clone(&answer.schema);
-    let batches = match answer.collect().await {
-        Ok((_, batches, figures)) => (batches, figures),
-        Err(error) => return answer::of_query(&error),
-    };
-    let (batches, figures) = batches;
     let columns: Vec<_> = schema
         .fields()
         .iter()
         .map(|f| json!({ "name": f.name(), "type": query::type_name(f.data_type()) }))
         .collect();
-    let mut out = Vec::new();
-    let written = (|| -> query::Result<()> {
-        write!(out, "{{\"columns\":{},\"rows\":", json!(columns))?;
-        query::output::write(Output::Json, &schema, &batches, &mut out)?;
-        write!(out, ",\"stats\":{}}}", json!(figures))?;
-        Ok(())
-    })();
-    match written {
-        Ok(()) => answer::json_bytes(StatusCode::OK, out),
-        Err(error) => answer::of_query(&error),
+    let mut text = Shared::default();
+    write!(text, "{{\"columns\":{},\"rows\":", json!(columns))?;
+    let mut writer = Writer::new(Output::Json, &schema, text.clone())?;
+    while let Some(batch) = answer.stream.next().await {
+        writer.batch(&batch?)?;
+        if let Some(most) = most.filter(|most| text.len() as u64 > *most) {
+            return Err(query::Error::Limit {
+                limit: "query.result_bytes_max",
+                message: format!("the answer has more than {most} bytes as JSON"),
+                hint: "select fewer columns or rows, or take NDJSON, CSV or Arrow",
+            });
+        }
     }
+    writer.finish()?;
+    write!(text, ",\"stats\":{}}}", json!(answer.figures()))?;
+    Ok(text.take().into())
 }
 
 /// A buffer that the writer fills and the body empties.
@@ -154,13 +157,25 @@ impl Write for Shared {
 }
 
 impl Shared {
+    fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
     fn take(&self) -> Bytes {
         std::mem::take(&mut *self.0.lock()).into()
     }
 }
 
-/// Rows as they come. An error before the first of them is answered as one; later it breaks the
-/// connection: the client sees that the answer is not whole.
+/// Where an answer is.
+enum Told {
+    Rows(Box<(Answer, Writer<Shared>)>),
+    /// The connection is about to be broken.
+    Broken(query::Error),
+    Ended,
+}
+
+/// Rows as they come. An error before the first of them is answered as one. Later it breaks the connection,
+/// which no client takes for a whole answer; in NDJSON, where a line can say why, one does before that.
 async fn streamed(mut answer: Answer, form: Output, content_type: &'static str) -> Response {
     let mut first = match answer.stream.next().await {
         Some(Err(error)) => return answer::of_query(&error),
@@ -171,10 +186,19 @@ async fn streamed(mut answer: Answer, form: Output, content_type: &'static str) 
         Ok(writer) => writer,
         Err(error) => return answer::of_query(&error),
     };
-    let pieces = stream::unfold(Some((answer, writer)), move |state| {
+    let begun = Told::Rows(Box::new((answer, writer)));
+    let pieces = stream::unfold(begun, move |state| {
         let (buffer, mut first) = (buffer.clone(), first.take());
         async move {
-            let (mut answer, mut writer) = state?;
+            let (mut answer, mut writer) = match state {
+                Told::Rows(rows) => *rows,
+                Told::Broken(error) => {
+                    // What was said before is sent first.
+                    tokio::task::yield_now().await;
+                    return Some((Err(std::io::Error::other(error)), Told::Ended));
+                }
+                Told::Ended => return None,
+            };
             loop {
                 let next = match first.take() {
                     None => answer.stream.next().await,
@@ -185,15 +209,25 @@ async fn streamed(mut answer: Answer, form: Output, content_type: &'static str) 
                     Some(Err(error)) => Err(error),
                     None => {
                         let ended = writer.finish().map(|_| buffer.take());
-                        return Some((ended.map_err(std::io::Error::other), None));
+                        return Some((ended.map_err(std::io::Error::other), Told::Ended));
                     }
                 };
                 if let Err(error) = written {
-                    return Some((Err(std::io::Error::other(error)), None));
+                    let mut last = buffer.take();
+                    if form == Output::Ndjson {
+                        last = [
+                            &last[..],
+                            answer::query_error(&error).to_string().as_bytes(),
+                            b"\n",
+                        ]
+                        .concat()
+                        .into();
+                    }
+                    return Some((Ok(last), Told::Broken(error)));
                 }
                 let bytes = buffer.take();
                 if !bytes.is_empty() {
-                    return Some((Ok(bytes), Some((answer, writer))));
+                    return Some((Ok(bytes), Told::Rows(Box::new((answer, writer)))));
                 }
             }
         }

@@ -101,12 +101,42 @@ impl ThreadId {
         Self(rustix::thread::gettid())
     }
 
+    /// Bytes of memory that the kernel gave this thread page by page when it touched them first; of one
+    /// that has ended none.
+    pub fn faulted_bytes(self) -> u64 {
+        let path = format!("/proc/self/task/{}/stat", self.0.as_raw_nonzero());
+        let stat = std::fs::read_to_string(path).unwrap_or_default();
+        // The name may hold spaces; minor faults are the eighth field after it.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let faults = fields.split_ascii_whitespace().nth(7);
+        let faults = faults.and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+        faults * *PAGE_BYTES
+    }
+
     /// As [`step_back`], of this thread. One that has ended has nothing to step back from.
     pub fn step_back(self, by: i32) {
         if let Err(error) = rustix::process::setpriority_process(Some(self.0), by) {
             tracing::debug!(%error, "a thread keeps its priority");
         }
     }
+}
+
+/// The unit of the kernel's accounts of memory, as it tells every program at its start.
+static PAGE_BYTES: LazyLock<u64> = LazyLock::new(|| {
+    const AT_PAGESZ: usize = 6;
+    const WORD: usize = size_of::<usize>();
+    let told = std::fs::read("/proc/self/auxv").unwrap_or_default();
+    let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().expect("BUG: a word"));
+    let mut pairs = told.chunks_exact(2 * WORD);
+    let page = pairs.find(|pair| word(&pair[..WORD]) == AT_PAGESZ);
+    page.map_or(4096, |pair| word(&pair[WORD..]) as u64)
+});
+
+/// Bytes of memory that this process holds, as the kernel counts them; none where it does not say.
+pub fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|f| f.parse::<u64>().ok());
+    pages.unwrap_or(0) * *PAGE_BYTES
 }
 
 /// Runs work that nobody waits for on a thread of its own that has stepped back, as [`step_back`], and

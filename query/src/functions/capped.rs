@@ -1,11 +1,16 @@
 //! DataFusion's functions whose result may be far larger than their arguments, refused before they make
 //! it: what a function makes is not in the memory that queries are given.
 
+mod joined;
+
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::array::{Array, AsArray, Int64Array};
 use arrow::compute::{CastOptions, cast_with_options, kernels::length::length};
-use arrow::datatypes::{DataType, FieldRef, Int64Type};
+use arrow::datatypes::{
+    DataType, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    TimeUnit,
+};
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
@@ -15,6 +20,8 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature,
 };
 
+use crate::answer::size;
+
 /// What one call may make of one batch of rows, bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -23,19 +30,37 @@ const BYTES_MAX: u64 = 64 << 20;
 enum Growth {
     /// A text or an element, so many times.
     Times,
-    /// A text of so many characters.
-    Padded,
-    /// The numbers from one to another.
+    /// A text of so many characters, or a list of so many elements of these bytes each.
+    Padded(u64),
+    /// The numbers, or the moments, from one to another.
     Between,
+    /// All arguments after one another: of two that are the same, twice as much each time.
+    Together,
+    /// The third text in many places of the first: wherever the second stands, or at every byte where a
+    /// pattern may match nothing.
+    Replaced { by_pattern: bool },
+    /// Elements with the second text between them.
+    Joined,
 }
 
-const GROWING: [(&str, Growth); 6] = [
+const GROWING: [(&str, Growth); 17] = [
     ("repeat", Growth::Times),
     ("array_repeat", Growth::Times),
-    ("lpad", Growth::Padded),
-    ("rpad", Growth::Padded),
+    ("array_resize", Growth::Padded(8)),
+    ("lpad", Growth::Padded(1)),
+    ("rpad", Growth::Padded(1)),
     ("range", Growth::Between),
     ("generate_series", Growth::Between),
+    ("concat", Growth::Together),
+    ("concat_ws", Growth::Together),
+    ("overlay", Growth::Together),
+    ("make_array", Growth::Together),
+    ("array_append", Growth::Together),
+    ("array_prepend", Growth::Together),
+    ("array_concat", Growth::Together),
+    ("replace", Growth::Replaced { by_pattern: false }),
+    ("regexp_replace", Growth::Replaced { by_pattern: true }),
+    ("array_to_string", Growth::Joined),
 ];
 
 /// Puts the capped functions in the place of DataFusion's.
@@ -44,7 +69,10 @@ pub(super) fn cap(state: &mut SessionState) -> Result<()> {
         let inner = state.udf(name)?;
         state.register_udf(Arc::new(ScalarUDF::new_from_impl(Capped { inner, growth })))?;
     }
-    Ok(())
+    let inner = Arc::new(ScalarUDF::new_from_impl(joined::Join::new()));
+    let growth = Growth::Together;
+    let join = Arc::new(ScalarUDF::new_from_impl(Capped { inner, growth }));
+    state.register_function_rewrite(Arc::new(joined::ByFunction(join)))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -54,6 +82,16 @@ struct Capped {
 }
 
 impl Capped {
+    fn check(&self, bytes: u64, rows: usize) -> Result<()> {
+        if bytes > BYTES_MAX {
+            return exec_err!(
+                "{} would make {bytes} bytes of {rows} rows, at most {BYTES_MAX} are made at once; make shorter ones",
+                self.name()
+            );
+        }
+        Ok(())
+    }
+
     /// Bytes of the result, at least; nothing where the arguments are no numbers.
     fn bytes(&self, args: &ScalarFunctionArgs) -> Result<u64> {
         let rows = args.number_rows;
@@ -66,14 +104,19 @@ impl Capped {
         Ok(match self.growth {
             Growth::Times => {
                 let (what, times) = (sizes(args.args.first(), rows)?, at(1)?);
+                let all = args.args.first().map_or(0, |arg| bytes(arg, rows));
+                let each = (all / rows.max(1) as u64).max(8);
                 sum(&|row| {
                     let times = u64::try_from(get(&times, row, 0)).unwrap_or(0);
-                    times.saturating_mul(what.as_ref().map_or(8, |w| w[row]))
+                    times.saturating_mul(what.as_ref().map_or(each, |w| w[row]))
                 })
             }
-            Growth::Padded => {
+            Growth::Padded(each) => {
                 let length = at(1)?;
-                sum(&|row| u64::try_from(get(&length, row, 0)).unwrap_or(0))
+                sum(&|row| {
+                    let length = u64::try_from(get(&length, row, 0)).unwrap_or(0);
+                    length.saturating_mul(each)
+                })
             }
             Growth::Between => {
                 let (first, second, step) = (at(0)?, at(1)?, at(2)?);
@@ -92,17 +135,66 @@ impl Capped {
                     count.saturating_mul(8)
                 })
             }
+            Growth::Together => {
+                let arrays = args.args.iter().map(|arg| bytes(arg, rows));
+                arrays.fold(0, u64::saturating_add)
+            }
+            Growth::Replaced { by_pattern } => {
+                let (what, by) = (
+                    sizes(args.args.first(), rows)?,
+                    sizes(args.args.get(2), rows)?,
+                );
+                let of = sizes(args.args.get(1), rows)?;
+                let everywhere = !by_pattern || args.args.len() > 3;
+                let (Some(what), Some(by), Some(of)) = (what, by, of) else {
+                    return Ok(0);
+                };
+                sum(&|row| {
+                    let places = match (everywhere, by_pattern) {
+                        (false, _) => 1,
+                        (true, true) => what[row] + 1,
+                        (true, false) => what[row] / of[row].max(1) + 1,
+                    };
+                    what[row].saturating_add(places.saturating_mul(by[row]))
+                })
+            }
+            Growth::Joined => {
+                let list = args.args.first().map_or(0, |arg| bytes(arg, rows));
+                let between = sizes(args.args.get(1), rows)?.unwrap_or_default();
+                let longest = between.into_iter().max().unwrap_or(0);
+                // An element has four bytes of offsets, or as many of its own.
+                list.saturating_add((list / 4).saturating_mul(longest))
+            }
         })
     }
 }
 
-/// An argument as whole numbers; null where it is none.
-fn numbers(arg: &ColumnarValue, rows: usize) -> Result<Int64Array> {
-    let array = arg.to_array(rows)?;
-    if !array.data_type().is_integer() {
-        return Ok(Int64Array::new_null(rows));
+/// The bytes of an argument, in all rows together.
+fn bytes(arg: &ColumnarValue, rows: usize) -> u64 {
+    match arg {
+        ColumnarValue::Array(array) => size(array),
+        ColumnarValue::Scalar(value) => (value.size() as u64).saturating_mul(rows as u64),
     }
+}
+
+/// An argument as whole numbers, of moments and intervals the microseconds; null where it is neither.
+fn numbers(arg: &ColumnarValue, rows: usize) -> Result<Int64Array> {
+    let mut array = arg.to_array(rows)?;
     let options = CastOptions::default();
+    array = match array.data_type() {
+        DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => {
+            let microseconds = DataType::Timestamp(TimeUnit::Microsecond, None);
+            cast_with_options(&array, &microseconds, &options)?
+        }
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let spans = array.as_primitive::<IntervalMonthDayNanoType>();
+            let days = |v: IntervalMonthDayNano| i64::from(v.months) * 30 + i64::from(v.days);
+            let span = |v| days(v) * 86_400_000_000 + v.nanoseconds / 1000;
+            return Ok(spans.iter().map(|v| v.map(span)).collect());
+        }
+        kind if kind.is_integer() => array,
+        _ => return Ok(Int64Array::new_null(rows)),
+    };
     let cast = cast_with_options(&array, &DataType::Int64, &options)?;
     Ok(cast.as_primitive::<Int64Type>().clone())
 }
@@ -110,18 +202,20 @@ fn numbers(arg: &ColumnarValue, rows: usize) -> Result<Int64Array> {
 /// The bytes of a text in each row; nothing of what is no text.
 fn sizes(arg: Option<&ColumnarValue>, rows: usize) -> Result<Option<Vec<u64>>> {
     let Some(arg) = arg else { return Ok(None) };
-    let array: ArrayRef = arg.to_array(rows)?;
+    // One that is the same for all rows is not laid out for each of them.
+    let (array, times) = match arg {
+        ColumnarValue::Array(array) => (Arc::clone(array), 1),
+        ColumnarValue::Scalar(value) => (value.to_array()?, rows),
+    };
     if !array.data_type().is_string() {
         return Ok(None);
     }
-    let lengths = cast_with_options(
-        &*length(&*array)?,
-        &DataType::Int64,
-        &CastOptions::default(),
-    )?;
+    let lengths = length(&*array)?;
+    let lengths = cast_with_options(&*lengths, &DataType::Int64, &CastOptions::default())?;
     let lengths = lengths.as_primitive::<Int64Type>();
     let of = |length: Option<i64>| u64::try_from(length.unwrap_or(0)).unwrap_or(0);
-    Ok(Some(lengths.iter().map(of).collect()))
+    let lengths: Vec<u64> = lengths.iter().map(of).collect();
+    Ok(Some(lengths.repeat(times)))
 }
 
 impl ScalarUDFImpl for Capped {
@@ -147,20 +241,21 @@ impl ScalarUDFImpl for Capped {
         self.inner.is_strict()
     }
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // Constants are put together here.
+        if self.growth == Growth::Together {
+            let sizes = args.iter().map(|arg| match arg {
+                Expr::Literal(value, _) => value.size() as u64,
+                _ => 0,
+            });
+            self.check(sizes.fold(0, u64::saturating_add), 1)?;
+        }
         self.inner.simplify(args, info)
     }
     fn documentation(&self) -> Option<&Documentation> {
         self.inner.documentation()
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let bytes = self.bytes(&args)?;
-        if bytes > BYTES_MAX {
-            return exec_err!(
-                "{} would make {bytes} bytes of {} rows, at most {BYTES_MAX} are made at once; make shorter ones",
-                self.name(),
-                args.number_rows
-            );
-        }
+        self.check(self.bytes(&args)?, args.number_rows)?;
         self.inner.invoke_with_args(args)
     }
 }

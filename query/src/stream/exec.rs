@@ -218,6 +218,8 @@ pub(crate) struct Looked {
     pub(crate) partitions: Count,
     /// Parts.
     pub(crate) parts: Count,
+    /// Rows of the parts and of the memtable that are looked at.
+    pub(crate) rows: u64,
 }
 
 /// Passes its input through and says what pruning left of the stream.
@@ -240,6 +242,7 @@ impl DisplayAs for StreamScanExec {
             answered_by,
             partitions,
             parts,
+            ..
         } = &self.looked;
         write!(
             f,

@@ -335,6 +335,7 @@ impl StreamTable {
             };
             starts.1.insert(part.part.partition_us);
             looked.parts.examined += 1;
+            looked.rows += part.rows();
             if bounds.time.covers(part.part.time) {
                 covered.push(part)
             } else {
@@ -559,6 +560,7 @@ impl StreamTable {
         if rows == 0 {
             return Ok(None);
         }
+        looked.rows += rows;
         looked
             .answered_by
             .push(format!("memtable of {}", self.name));

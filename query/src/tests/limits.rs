@@ -12,9 +12,13 @@ const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 9000000000000)";
 /// A join whose every row meets a third of all others.
 const JOINS: &str = "SELECT count(*) FROM generate_series(1, 300000) a \
                      JOIN generate_series(1, 300000) b ON a.value % 3 = b.value % 3";
-/// A join that finds next to nothing, and compares all with all: its plan gives no thread back.
+/// A join that finds next to nothing, and compares all with all.
 const COMPARES: &str = "SELECT count(*) FROM generate_series(1, 300000) a \
                         JOIN generate_series(1, 300000) b ON a.value * 7 = b.value + a.value * a.value";
+
+/// A join whose rows all meet, and none of whose pairs passes.
+const MEETS: &str = "SELECT count(*) FROM generate_series(1, 300000) a \
+                     JOIN generate_series(1, 300000) b ON a.value % 3 = b.value % 3 AND a.value + b.value < 0";
 
 fn engine(limits: Limits) -> Engine {
     let options = EngineOptions {
@@ -81,7 +85,7 @@ async fn an_answer_has_limits_in_time_rows_and_bytes() {
 async fn a_query_that_was_cancelled_computes_no_more() {
     let fixture = Fixture::without_rollups();
     let engine = engine(Limits::default());
-    for sql in [ENDLESS, JOINS] {
+    for sql in [ENDLESS, JOINS, COMPARES, MEETS] {
         let (asking, waiting) = (engine.clone(), fixture.store.snapshot());
         let task = tokio::spawn(async move {
             let system = std::sync::Arc::new(NoSystemInfo);
@@ -220,6 +224,34 @@ async fn what_makes_much_of_little_is_refused_before_it_does() {
             "array_length(array_repeat(1, 1000000000))",
         ),
         ("repeat(NULL, 5)", "repeat('x', 9223372036854775807)"),
+        (
+            "array_length(range(DATE '2020-01-01', DATE '2021-01-01', INTERVAL '1 day'))",
+            "range(DATE '1970-01-01', DATE '2100-01-01', INTERVAL '1 microsecond')",
+        ),
+        (
+            "length(replace('a/b/c', '/', '//'))",
+            "length(replace(repeat('x', 1000000), 'x', repeat('y', 1000000)))",
+        ),
+        (
+            "length(regexp_replace(repeat('x', 1000000), 'x*', repeat('y', 1000000)))",
+            "length(regexp_replace(repeat('x', 1000000), 'x', repeat('y', 1000000), 'g'))",
+        ),
+        (
+            "array_to_string([1, 2], ', ')",
+            "array_to_string(range(0, 1000000), repeat('x', 1000000))",
+        ),
+        (
+            "array_length(array_resize([1], 1000))",
+            "array_length(array_resize([1], 1000000000))",
+        ),
+        (
+            "length(concat(repeat('x', 30000000), 'y'))",
+            "length(concat(repeat('x', 30000000), repeat('y', 60000000)))",
+        ),
+        (
+            "length(repeat('x', 30000000) || 'y')",
+            "length(repeat('x', 30000000) || repeat('y', 60000000))",
+        ),
     ] {
         assert_eq!(
             ask(&engine, &fixture, &format!("SELECT {fits}"))
@@ -229,6 +261,22 @@ async fn what_makes_much_of_little_is_refused_before_it_does() {
         );
         let error = ask(&engine, &fixture, &format!("SELECT {too_much}")).await;
         let error = error.expect_err(too_much).to_string();
+        assert!(error.contains("at most 67108864"), "{error}");
+    }
+    // A text or a list that is twice as long at each step.
+    for (from, twice, length) in [
+        ("'x' || value", "t || t", "length(t)"),
+        ("concat('x', value)", "concat(t, t)", "length(t)"),
+        ("[value]", "array_concat(t, t)", "array_length(t)"),
+    ] {
+        let doubled = |times| {
+            let from = format!("SELECT {from} AS t FROM generate_series(1, 9)");
+            let sql = (0..times).fold(from, |sql, _| format!("SELECT {twice} AS t FROM ({sql})"));
+            format!("SELECT {length} FROM ({sql})")
+        };
+        assert_eq!(ask(&engine, &fixture, &doubled(10)).await.expect(twice), 9);
+        let error = ask(&engine, &fixture, &doubled(30)).await;
+        let error = error.expect_err(twice).to_string();
         assert!(error.contains("at most 67108864"), "{error}");
     }
     // Many rows of a little each.
@@ -266,4 +314,37 @@ async fn short_queries_are_answered_beside_endless_ones() {
     times.sort();
     assert!(times[10] < Duration::from_millis(250), "{times:?}");
     assert!(spent() > before, "the endless ones run meanwhile");
+}
+
+#[tokio::test]
+async fn a_long_constant_meets_few_rows_at_a_time() {
+    let fixture = Fixture::without_rollups();
+    let engine = engine(Limits::default());
+    let sql = "SELECT repeat('x', 8000000) || value AS t FROM generate_series(1, 20)";
+    let system = std::sync::Arc::new(NoSystemInfo);
+    let answer = engine.sql(fixture.store.snapshot(), system, sql, None);
+    let (_, batches, _) = answer.await.expect("runs").collect().await.expect("rows");
+    assert!(batches.iter().all(|batch| batch.num_rows() <= 2));
+    assert_eq!(
+        batches.iter().map(|batch| batch.num_rows()).sum::<usize>(),
+        20
+    );
+}
+
+#[tokio::test]
+async fn texts_are_put_together_as_ever() {
+    let fixture = Fixture::without_rollups();
+    let engine = engine(Limits::default());
+    let sql = "SELECT 'a' || 'b' = 'ab', value || 'x' = '7x', 'x' || NULL IS NULL, [1] || [2] = [1, 2], \
+               1 || '2' = '12', arrow_cast('a', 'LargeUtf8') || 'b' = 'ab', \
+               arrow_cast('a', 'Utf8View') || value = 'a7' \
+               FROM generate_series(7, 7)";
+    let system = std::sync::Arc::new(NoSystemInfo);
+    let answer = engine.sql(fixture.store.snapshot(), system, sql, None);
+    let (schema, batches, _) = answer.await.expect("runs").collect().await.expect("rows");
+    for (column, field) in batches[0].columns().iter().zip(schema.fields()) {
+        let holds = arrow::array::AsArray::as_boolean(column).value(0);
+        assert!(holds, "{}", field.name());
+    }
+    assert!(schema.field(0).name().contains("||"), "{schema}");
 }

@@ -1,0 +1,187 @@
+//! Hands the input of an operator over in portions that it computes quickly.
+//!
+//! A join compares each batch of its probing side with all of the other before it gives its thread back:
+//! 8,192 rows with millions, for seconds that nobody can cut short. How long a row takes is not known
+//! before, so portions begin with one row and grow and shrink with the time that the last one took.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{Stream, StreamExt};
+
+/// A portion that takes longer than this was too large.
+const SLOW: Duration = Duration::from_millis(10);
+/// One that takes less may be larger.
+const FAST: Duration = Duration::from_millis(4);
+/// Rows of a whole batch.
+const ROWS_MAX: usize = 8192;
+
+/// Makes every operator give its thread back every few milliseconds. Those that make much of one batch
+/// get theirs in portions, and what they make of one counts as a step: DataFusion counts steps only
+/// where batches come from.
+pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let interruptible = plan.transform_up(|node| {
+        let probed = match node.name() {
+            "HashJoinExec" | "NestedLoopJoinExec" | "CrossJoinExec" => 1,
+            "UnnestExec" | "BoundedWindowAggExec" => 0,
+            _ if node.children().len() < 2 => return Ok(Transformed::no(node)),
+            _ => return Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as _)),
+        };
+        let mut children: Vec<_> = node.children().into_iter().cloned().collect();
+        children[probed] = Arc::new(PortionsExec::new(Arc::clone(&children[probed])));
+        // Those of a child and of its portions are the same.
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+        let node = node.replace_children(children, options)?;
+        Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as _))
+    });
+    Ok(interruptible?.data)
+}
+
+/// Passes its input on in portions.
+#[derive(Debug)]
+pub(crate) struct PortionsExec {
+    input: Arc<dyn ExecutionPlan>,
+}
+
+impl PortionsExec {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        Self { input }
+    }
+}
+
+impl DisplayAs for PortionsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Portions")
+    }
+}
+
+impl ExecutionPlan for PortionsExec {
+    fn name(&self) -> &'static str {
+        "Portions"
+    }
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) if children.is_empty() => Ok(Arc::new(Self::new(input))),
+            _ => internal_err!("BUG: portions have one input"),
+        }
+    }
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        Ok(Box::pin(Portions::of(
+            self.input.execute(partition, context)?,
+        )))
+    }
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&inputs[0]))
+    }
+}
+
+struct Portions {
+    input: SendableRecordBatchStream,
+    /// What is left of a batch.
+    rest: Option<RecordBatch>,
+    /// Rows of the next portion.
+    rows: usize,
+    /// When the last one was handed over.
+    handed: Option<Instant>,
+}
+
+impl Portions {
+    fn of(input: SendableRecordBatchStream) -> Self {
+        Self {
+            input,
+            rest: None,
+            rows: 1,
+            handed: None,
+        }
+    }
+
+    /// Says how large the next portion is; whether the last one was slow.
+    fn measure(&mut self) -> bool {
+        let Some(took) = self.handed.take().map(|at| at.elapsed()) else {
+            return false;
+        };
+        if took > SLOW {
+            self.rows = (self.rows / 2).max(1);
+        } else if took < FAST {
+            self.rows = (self.rows * 2).min(ROWS_MAX);
+        }
+        took > SLOW
+    }
+
+    fn hand_over(&mut self, batch: RecordBatch) -> RecordBatch {
+        let rows = self.rows.min(batch.num_rows());
+        let left = batch.num_rows() - rows;
+        self.rest = (left > 0).then(|| batch.slice(rows, left));
+        self.handed = Some(Instant::now());
+        batch.slice(0, rows)
+    }
+}
+
+impl Stream for Portions {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.measure() {
+            // Whoever stops the query is heard here.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if let Some(rest) = this.rest.take() {
+            return Poll::Ready(Some(Ok(this.hand_over(rest))));
+        }
+        this.input
+            .poll_next_unpin(context)
+            .map_ok(|batch| this.hand_over(batch))
+    }
+}
+
+impl RecordBatchStream for Portions {
+    fn schema(&self) -> SchemaRef {
+        self.input.schema()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+use std::time::Duration;
+
+use arrow::array::AsArray;
+use arrow::array::Int64Array;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, stream};
+
+use super::*;
+
+fn batches(rows: &[i64]) -> SendableRecordBatchStream {
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let of = |range: std::ops::Range<i64>| {
+        let numbers = Arc::new(range.collect::<Int64Array>());
+        RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).expect("a batch")
+    };
+    let mut from = 0;
+    let all: Vec<_> = rows
+        .iter()
+        .map(|rows| {
+            from += rows;
+            Ok(of(from - rows..from))
+        })
+        .collect();
+    Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(all)))
+}
+
+#[tokio::test]
+async fn portions_hold_every_row_in_order_and_suit_who_takes_them() {
+    let rows = [5000, 1, 8192, 300, 8192];
+    let mut portions = Portions::of(batches(&rows));
+    let (mut all, mut sizes) = (Vec::new(), Vec::new());
+    while let Some(batch) = portions.next().await {
+        let batch = batch.expect("a batch");
+        all.extend(
+            batch
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec(),
+        );
+        sizes.push(batch.num_rows());
+        // Then each portion takes long, until they are small.
+        if all.len() > 5001 && batch.num_rows() > 16 {
+            std::thread::sleep(Duration::from_millis(11));
+        }
+    }
+    assert_eq!(all, (0..rows.iter().sum()).collect::<Vec<i64>>());
+    assert_eq!(sizes[..4], [1, 2, 4, 8], "{sizes:?}");
+    assert!(sizes.contains(&1024), "{sizes:?}");
+    assert!(sizes[12..].contains(&16), "{sizes:?}");
+}

@@ -1,0 +1,300 @@
+//! DataFusion's published SQL tests, the `.slt` files of its package `datafusion-sqllogictest`, with and
+//! without our functions and rules: a record that passes without them passes with them.
+//!
+//! The package is neither a dependency, which would change the features of our DataFusion, nor
+//! committed. `cargo info datafusion-sqllogictest@VERSION` puts it among cargo's sources; without it the
+//! test says *skipped*. Records that need functions, features or data which are not there fail on both
+//! sides; they are counted.
+//!
+//! # Invariants
+//! * Both sides have the same configuration and the same rules but ours.
+//! * All files that SQL can name lie below a temporary directory of the side's own.
+//! * A file that hangs, or a record that panics, ends its side of that file and nothing else.
+
+mod cells;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use datafusion::DATAFUSION_VERSION;
+use datafusion::common::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use object_store::local::LocalFileSystem;
+use parking_lot::Mutex;
+use sqllogictest::{AsyncDB, DBOutput, Record, Runner, parse_file, strict_column_validator};
+use tempfile::TempDir;
+
+use cells::Letter;
+
+/// The partitions that the plans in the files were written for.
+const PARTITIONS: usize = 4;
+/// Files at once.
+const THREADS: usize = 2;
+/// A record that takes longer hangs.
+const RECORD_TIME_MAX: Duration = Duration::from_secs(30);
+/// Needs the functions and the dialect of the crate `datafusion-spark`.
+const OF_SPARK: &str = "spark";
+/// Every so many files are run, unless all are asked for.
+const SHARE: usize = 2;
+
+/// A session, with ours registered or without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Plain,
+    Ours,
+}
+
+/// What a record of a file said: nothing where it passes.
+type Outcome = Result<(), String>;
+
+/// A record's place in its file, for people.
+struct Told {
+    at: String,
+    outcome: Outcome,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    files: usize,
+    whole: usize,
+    records: usize,
+    plain: usize,
+    both: usize,
+    broken: Vec<String>,
+}
+
+#[test]
+fn what_passes_without_our_functions_and_rules_passes_with_them() {
+    let Some(package) = package() else {
+        println!(
+            "skipped: no published tests; cargo info datafusion-sqllogictest@{DATAFUSION_VERSION} fetches them"
+        );
+        return;
+    };
+    let files = files(&package.join("test_files"));
+    let share = if std::env::var_os("LOGMILL_FULL").is_some() {
+        1
+    } else {
+        SHARE
+    };
+    let queue: Mutex<VecDeque<PathBuf>> = Mutex::new(files.into_iter().step_by(share).collect());
+    let counts = Mutex::new(Counts::default());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    // The lock is not held while the file runs.
+                    let Some(file) = queue.lock().pop_front() else {
+                        return;
+                    };
+                    compare(&package, &file, &counts);
+                }
+            });
+        }
+    });
+    let counts = counts.into_inner();
+    println!(
+        "{} files, {} of them whole; {} records, {} pass without ours, {} with ours too",
+        counts.files, counts.whole, counts.records, counts.plain, counts.both
+    );
+    assert!(
+        counts.plain * 2 > counts.records,
+        "fewer than half pass: the runner is wrong"
+    );
+    assert!(
+        counts.broken.is_empty(),
+        "{} records pass without our functions and rules and fail with them:\n{}",
+        counts.broken.len(),
+        counts.broken.join("\n")
+    );
+}
+
+/// The package of the version of our DataFusion among the sources of cargo.
+fn package() -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")))?;
+    let registries = std::fs::read_dir(home.join("registry/src")).ok()?;
+    let name = format!("datafusion-sqllogictest-{DATAFUSION_VERSION}");
+    registries
+        .filter_map(|registry| Some(registry.ok()?.path().join(&name)))
+        .find(|package| package.join("test_files").is_dir())
+}
+
+/// All `.slt` files below a folder, in order.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of the package");
+    let mut entries: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    entries.sort();
+    let of = |path: PathBuf| match path.is_dir() {
+        true if path.ends_with(OF_SPARK) => Vec::new(),
+        true => files(&path),
+        false if path.extension().is_some_and(|e| e == "slt") => vec![path],
+        false => Vec::new(),
+    };
+    entries.into_iter().flat_map(of).collect()
+}
+
+/// Runs a file on both sides.
+fn compare(package: &Path, file: &Path, counts: &Mutex<Counts>) {
+    let plain = run(package, file, Side::Plain);
+    let ours = run(package, file, Side::Ours);
+    let passed = plain.iter().filter(|told| told.outcome.is_ok()).count();
+    let mut broken = Vec::new();
+    for (i, told) in plain.iter().enumerate() {
+        let why = match ours.get(i) {
+            _ if told.outcome.is_err() => continue,
+            Some(Told {
+                outcome: Ok(()), ..
+            }) => continue,
+            Some(Told {
+                outcome: Err(why), ..
+            }) => why,
+            None => "it is not reached",
+        };
+        broken.push(format!("{}: {why}", told.at));
+    }
+    let mut counts = counts.lock();
+    counts.files += 1;
+    counts.whole += usize::from(passed == plain.len());
+    counts.records += plain.len();
+    counts.plain += passed;
+    counts.both += passed - broken.len();
+    counts.broken.extend(broken);
+}
+
+/// What each query and statement of a file says, as far as it comes.
+fn run(package: &Path, file: &Path, side: Side) -> Vec<Told> {
+    let (send, receive) = channel();
+    let (package, file) = (package.to_owned(), file.to_owned());
+    // Left to itself when it hangs: nothing can end a thread.
+    let thread = std::thread::Builder::new()
+        .stack_size(16 << 20)
+        .spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime
+                .expect("a runtime")
+                .block_on(records(&package, &file, side, &send));
+        });
+    let thread = thread.expect("a thread");
+    let mut told = Vec::new();
+    loop {
+        match receive.recv_timeout(RECORD_TIME_MAX) {
+            Ok(one) => told.push(one),
+            Err(RecvTimeoutError::Timeout) => return told,
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    // A panic has said what it has to say.
+    let _ended = thread.join();
+    told
+}
+
+async fn records(package: &Path, file: &Path, side: Side, told: &Sender<Told>) {
+    let sandbox = Sandbox::new(package);
+    let context = sandbox.context(side);
+    let mut runner = Runner::new(|| async { Ok(Session(context.clone())) });
+    runner.add_label(Session::NAME);
+    runner.with_column_validator(strict_column_validator);
+    let records: Vec<Record<Letter>> = parse_file(file).expect("a published file");
+    for record in records {
+        let at = match &record {
+            Record::Statement { loc, .. } | Record::Query { loc, .. } => loc.to_string(),
+            Record::Halt { .. } => break,
+            // Those would run a shell.
+            Record::System { .. } => continue,
+            _ => String::new(),
+        };
+        let outcome = runner.run_async(record).await;
+        if at.is_empty() {
+            continue;
+        }
+        let outcome = outcome.map(drop).map_err(|e| e.to_string());
+        if told.send(Told { at, outcome }).is_err() {
+            return;
+        }
+    }
+}
+
+/// A file system of its own for a file: what SQL calls `/a` is `a` below a temporary directory, which
+/// holds the few data files of the package.
+struct Sandbox {
+    dir: TempDir,
+}
+
+impl Sandbox {
+    fn new(package: &Path) -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let data = dir.path().join(cells::here()).join("data");
+        std::fs::create_dir_all(&data).expect("a folder");
+        let published = std::fs::read_dir(package.join("data"))
+            .into_iter()
+            .flatten();
+        for file in published.map(|entry| entry.expect("an entry")) {
+            std::fs::copy(file.path(), data.join(file.file_name())).expect("a copy");
+        }
+        Self { dir }
+    }
+
+    fn context(&self, side: Side) -> SessionContext {
+        let config = SessionConfig::new().with_target_partitions(PARTITIONS);
+        let builder = SessionStateBuilder::new()
+            .with_config(config)
+            .with_default_features();
+        let state = match side {
+            Side::Plain => builder.build(),
+            Side::Ours => crate::engine::with_ours(builder).expect("registered"),
+        };
+        let context = SessionContext::new_with_state(state);
+        let files = LocalFileSystem::new_with_prefix(self.dir.path()).expect("a file system");
+        let every_file = ObjectStoreUrl::local_filesystem();
+        context.register_object_store(every_file.as_ref(), Arc::new(files));
+        context
+    }
+}
+
+/// A session as the runner sees it.
+struct Session(SessionContext);
+
+impl Session {
+    const NAME: &str = "Datafusion";
+}
+
+/// Spelled as the files expect it.
+#[derive(Debug, thiserror::Error)]
+#[error("DataFusion error: {}", .0.strip_backtrace())]
+struct Failed(#[from] DataFusionError);
+
+#[async_trait]
+impl AsyncDB for Session {
+    type Error = Failed;
+    type ColumnType = Letter;
+
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<Letter>, Failed> {
+        let frame = self.0.sql(sql).await?;
+        let task = Arc::new(frame.task_ctx());
+        let plan = frame.create_physical_plan().await?;
+        let types = cells::types(&plan.schema());
+        let rows = cells::rows(&collect(plan, task).await?)?;
+        Ok(match types.is_empty() {
+            true => DBOutput::StatementComplete(0),
+            false => DBOutput::Rows { types, rows },
+        })
+    }
+
+    async fn shutdown(&mut self) {}
+
+    fn engine_name(&self) -> &str {
+        Self::NAME
+    }
+}
