@@ -39,6 +39,7 @@ use crate::runtime::Lanes;
 use crate::stream::Files;
 use crate::stream::indexed::Heads;
 use crate::system::SystemInfo;
+use crate::top_k::{self, Narrowed, NarrowedExec};
 use crate::{functions, portions, rewrite};
 
 /// Four GiB for all queries together, unless told otherwise.
@@ -280,7 +281,8 @@ impl Engine {
         );
         let catalog = Arc::new(catalog.map_err(plain)?);
         let tables = catalog.names();
-        let started = self.plan(catalog.clone(), statement, params, share).await;
+        let asked = (statement, params, hints.top_k);
+        let started = self.plan(catalog.clone(), asked, share).await;
         let (plan, stream, reads_tables) = started.map_err(|e| match entry_hint(&e, &catalog) {
             Some(hint) => Error::Invalid {
                 message: Error::of(e, &[]).to_string(),
@@ -322,8 +324,7 @@ impl Engine {
     async fn plan(
         &self,
         catalog: Arc<Catalog>,
-        statement: Statement,
-        params: Option<serde_json::Value>,
+        (statement, params, top_k): (Statement, Option<serde_json::Value>, Option<bool>),
         share: Arc<Share>,
     ) -> datafusion::error::Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream, bool)> {
         let catalogs = MemoryCatalogProviderList::new();
@@ -348,15 +349,22 @@ impl Engine {
         *config = config
             .clone()
             .with_batch_size(rows.clamp(1, config.batch_size()));
-        let planner = Arc::clone(state.query_planner());
-        let plan = planner.create_physical_plan(&logical, &state).await?;
-        let plan = portions::interruptible(plan)?;
         let runtime = RuntimeEnv {
             memory_pool: share,
             ..RuntimeEnv::clone(state.runtime_env())
         };
-        let context = TaskContext::from(&state).with_runtime(Arc::new(runtime));
-        let stream = execute_stream(plan.clone(), Arc::new(context))?;
+        let context = Arc::new(TaskContext::from(&state).with_runtime(Arc::new(runtime)));
+        let Narrowed {
+            plan: logical,
+            before,
+        } = match top_k {
+            Some(false) => Narrowed::not(logical),
+            always => top_k::narrow(logical, always.is_some(), &state, &context).await?,
+        };
+        let planner = Arc::clone(state.query_planner());
+        let plan = planner.create_physical_plan(&logical, &state).await?;
+        let plan = NarrowedExec::over(portions::interruptible(plan)?, before)?;
+        let stream = execute_stream(plan.clone(), context)?;
         Ok((plan, stream, reads_tables))
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::level;
 use crate::stream::exec::{ROWS_EXAMINED, is_chunks, looked};
+use crate::top_k::NarrowedExec;
 
 /// How many of a kind there are and how many were looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +75,14 @@ impl Figures {
     }
 
     fn add(&mut self, plan: &dyn ExecutionPlan) {
+        if let Some(narrowed) = plan.downcast_ref::<NarrowedExec>() {
+            let (input, before) = narrowed.parts();
+            self.add(&**input);
+            let mut looked = Self::default();
+            before.iter().for_each(|plan| looked.add(&**plan));
+            self.look_before(&looked);
+            return;
+        }
         for level in level::exec::looked(plan) {
             self.answered(&level.answered_by);
             self.partitions += level.partitions;
@@ -96,6 +105,22 @@ impl Figures {
         for child in plan.children() {
             self.add(&**child);
         }
+    }
+
+    /// Adds what was looked at to narrow this: the same tables.
+    fn look_before(&mut self, before: &Self) {
+        before.answered_by.iter().for_each(|by| self.answered(by));
+        for (count, before) in [
+            (&mut self.partitions, before.partitions),
+            (&mut self.parts, before.parts),
+            (&mut self.row_groups, before.row_groups),
+        ] {
+            count.total = count.total.max(before.examined);
+            count.examined = count.examined.max(before.examined);
+        }
+        self.pages += before.pages;
+        self.rows_examined += before.rows_examined;
+        self.bytes_read += before.bytes_read;
     }
 
     fn add_parquet(&mut self, metrics: &MetricsSet) {

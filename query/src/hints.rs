@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `no_rollup` | raw events answer, also where a rollup could |
 //! | `no_index` | no index is used |
+//! | `top_k`, `no_top_k` | the first rows by time are found before their columns are read, or never so |
 //! | `index(a, b)` | raw events answer, by the indexes of these columns where there are any |
 //! | `order(host, time)` | raw events answer, by the order of the parts, which begins so |
 
@@ -16,7 +17,7 @@ use storage::Snapshot;
 use crate::error::{Error, Result};
 use crate::rollup_rewrite::Answers;
 
-const KNOWN: &str = "no_rollup, no_index, index(COLUMN, …) and order(COLUMN, …)";
+const KNOWN: &str = "no_rollup, no_index, index(COLUMN, …), order(COLUMN, …), top_k and no_top_k";
 
 /// What a statement's hints say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub(crate) struct Hints {
     pub(crate) answers: Option<Answers>,
     /// The columns whose indexes may be used; `None` when every one may.
     pub(crate) indexes: Option<Vec<String>>,
+    /// Whether the first rows by time are found first, if the statement says so.
+    pub(crate) top_k: Option<bool>,
     /// How the order of the parts is to begin.
     order: Option<Vec<String>>,
 }
@@ -81,6 +84,8 @@ impl Hints {
         match (name.to_ascii_lowercase().as_str(), columns.is_empty()) {
             ("no_rollup", true) => self.answers = Some(Answers::Never),
             ("no_index", true) => self.indexes = Some(Vec::new()),
+            ("top_k", true) => self.top_k = Some(true),
+            ("no_top_k", true) => self.top_k = Some(false),
             ("index", false) => {
                 self.answers = Some(Answers::Never);
                 self.indexes = Some(columns);

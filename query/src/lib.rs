@@ -31,6 +31,7 @@ mod slice;
 mod stream;
 mod system;
 mod tail;
+mod top_k;
 
 pub use answer::{Answer, AnswerStream, FiguresHandle};
 pub use document::{document, documents};

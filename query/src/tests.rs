@@ -10,3 +10,4 @@ mod published;
 mod rot;
 mod streams;
 pub(crate) mod support;
+mod top_k;

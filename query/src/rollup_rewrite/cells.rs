@@ -17,8 +17,8 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast};
 use datafusion::physical_expr::create_physical_expr;
 use storage::TIME;
 
-use super::source::plain;
 use crate::stream::prune::TimeRange;
+use crate::stream::source::plain;
 
 /// Buckets of a level that are tried before it is given up for a question.
 const BUCKETS_TRIED: usize = 50_000;

@@ -12,7 +12,6 @@
 mod cells;
 mod cover;
 mod measures;
-mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,10 +30,10 @@ use storage::{Name, Snapshot, partition_end};
 
 use crate::level::{LevelTable, Rollup, TileCache};
 use crate::stream::prune::TimeRange;
+use crate::stream::source::{self, Source};
 use cells::{Keys, are_constant, parts_of_time};
 use cover::{Piece, Usable, cover};
 use measures::{CellValue, Measures, Merged};
-use source::Source;
 
 /// More pieces than this are a question for raw events.
 const PIECES_MAX: usize = 32;
@@ -412,7 +411,7 @@ impl Answer<'_> {
     }
 
     fn of_raw(&self, question: &Question<'_>, range: TimeRange) -> Result<LogicalPlan> {
-        let rows = source::raw(&question.aggregate.input, range)?;
+        let rows = source::within(&question.aggregate.input, range)?;
         let groups = question.aggregate.group_expr.iter().enumerate();
         let groups: Vec<Expr> = groups
             .map(|(nth, expr)| expr.clone().unalias().alias(key_name(nth)))

@@ -17,6 +17,7 @@ pub(crate) mod indexed;
 pub(crate) mod prune;
 mod read;
 mod settled;
+pub(crate) mod source;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -103,14 +103,26 @@ impl AsyncFileReader for PartReader {
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>>> {
         let pages = options.map_or(PageIndexPolicy::Optional, |o| o.column_index_policy());
         async move {
-            if let Some(known) = self.known_footer() {
-                return Ok(known);
-            }
-            let reader = ParquetMetaDataReader::new()
-                .with_page_index_policy(pages)
-                .with_prefetch_hint(Some(FOOTER_BYTES));
-            let len = self.meta.size;
-            let footer = Arc::new(reader.load_and_finish(&mut *self, len).await?);
+            let footer = match self.known_footer() {
+                Some(known) if known.offset_index().is_some() => return Ok(known),
+                // What is asked for again is worth its page index: whoever needs that would read it
+                // each time.
+                Some(known) => {
+                    let mut reader =
+                        ParquetMetaDataReader::new_with_metadata(Arc::unwrap_or_clone(known))
+                            .with_page_index_policy(PageIndexPolicy::Optional);
+                    reader.load_page_index(&mut *self).await?;
+                    reader.finish()?
+                }
+                None => {
+                    let reader = ParquetMetaDataReader::new()
+                        .with_page_index_policy(pages)
+                        .with_prefetch_hint(Some(FOOTER_BYTES));
+                    let len = self.meta.size;
+                    reader.load_and_finish(&mut *self, len).await?
+                }
+            };
+            let footer = Arc::new(footer);
             let kept = Arc::new(CachedParquetMetaData::new(footer.clone()));
             let entry = CachedFileMetadataEntry::new(self.meta.clone(), kept);
             self.footers.put(&self.meta.location, entry);
@@ -121,8 +133,7 @@ impl AsyncFileReader for PartReader {
 }
 
 impl PartReader {
-    /// The footer of this very file, when it is kept. Its page index may be missing: who needs that
-    /// reads it.
+    /// The footer of this very file, when it is kept. Its page index may be missing.
     fn known_footer(&self) -> Option<Arc<ParquetMetaData>> {
         let kept = self.footers.get(&self.meta.location)?;
         let footer = kept

@@ -1,4 +1,4 @@
-//! What an aggregate reads, when that is one stream: the expressions above its scan in terms of the
+//! What a plan reads, when that is the rows of one stream: the expressions above its scan in terms of the
 //! stream's own columns.
 
 use std::any::Any;
@@ -12,27 +12,27 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use storage::TIME;
 
-use crate::stream::StreamTable;
-use crate::stream::prune::{TimeRange, time_range};
+use super::StreamTable;
+use super::prune::{TimeRange, time_range};
 
 /// The rows of a stream that some filters let through.
-pub(super) struct Source {
+pub(crate) struct Source {
     provider: Arc<dyn TableProvider>,
     /// The times asked for.
-    pub(super) range: TimeRange,
+    pub(crate) range: TimeRange,
     /// What else rows must satisfy, over the stream's columns.
-    pub(super) predicates: Vec<Expr>,
+    pub(crate) predicates: Vec<Expr>,
     /// What each column of the input is, over the stream's columns.
     columns: HashMap<Column, Expr>,
 }
 
 impl Source {
     /// What a plan reads; `None` when it is not the rows of one stream, each by itself.
-    pub(super) fn of(plan: &LogicalPlan) -> Option<Self> {
+    pub(crate) fn of(plan: &LogicalPlan) -> Option<Self> {
         match plan {
             LogicalPlan::TableScan(scan) => {
                 let provider = source_as_provider(&scan.source).ok()?;
-                stream_table(&*provider)?.levels()?;
+                stream_table(&*provider)?;
                 if scan.fetch.is_some() {
                     return None;
                 }
@@ -81,13 +81,13 @@ impl Source {
     }
 
     /// The stream.
-    pub(super) fn table(&self) -> &StreamTable {
+    pub(crate) fn table(&self) -> &StreamTable {
         stream_table(&*self.provider).expect("BUG: it was one when this was made")
     }
 
     /// An expression over the input's columns, without its alias, over the stream's own; `None` when
     /// it asks another plan, or gives another value each time.
-    pub(super) fn resolve(&self, expr: &Expr) -> Option<Expr> {
+    pub(crate) fn resolve(&self, expr: &Expr) -> Option<Expr> {
         let expr = expr.clone().unalias();
         if expr.is_volatile() || expr.contains_outer() || has_subquery(&expr) {
             return None;
@@ -118,12 +118,12 @@ impl Source {
 }
 
 /// A stream's column.
-pub(super) fn plain(name: &str) -> Expr {
+pub(crate) fn plain(name: &str) -> Expr {
     Expr::Column(Column::from_name(name))
 }
 
 /// The stored rows of a stream, when a table is that.
-pub(super) fn stream_table(provider: &dyn TableProvider) -> Option<&StreamTable> {
+pub(crate) fn stream_table(provider: &dyn TableProvider) -> Option<&StreamTable> {
     (provider as &dyn Any).downcast_ref()
 }
 
@@ -157,9 +157,9 @@ fn has_subquery(expr: &Expr) -> bool {
     found.unwrap_or(true)
 }
 
-/// A plan with its one stream read without rollups, and only in a range of time.
-pub(super) fn raw(plan: &LogicalPlan, range: TimeRange) -> Result<LogicalPlan> {
-    let raw = plan.clone().transform_down(|node| {
+/// A plan with its one stream read as raw events, and only in a range of time.
+pub(crate) fn within(plan: &LogicalPlan, range: TimeRange) -> Result<LogicalPlan> {
+    let within = plan.clone().transform_down(|node| {
         let LogicalPlan::TableScan(mut scan) = node else {
             return Ok(Transformed::no(node));
         };
@@ -174,5 +174,5 @@ pub(super) fn raw(plan: &LogicalPlan, range: TimeRange) -> Result<LogicalPlan> {
             TreeNodeRecursion::Stop,
         ))
     });
-    Ok(raw?.data)
+    Ok(within?.data)
 }
