@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 
 use crate::error::{Error, Result};
-use crate::figures::Figures;
+use crate::figures::{Figures, Stage, operators};
 use crate::limits::{Limits, Place};
 use crate::registry::{End, Progress, Registered};
 use crate::runtime::Lane;
@@ -83,6 +83,8 @@ impl FiguresHandle {
         let mut figures = Figures::gather(&self.plan, self.reads_tables);
         figures.rows_returned = self.progress.rows.load(Ordering::Relaxed);
         figures.elapsed_ms = self.progress.elapsed_ms();
+        figures.operators = operators(&*self.plan);
+        figures.stages = self.progress.stages();
         figures
     }
 }
@@ -127,6 +129,7 @@ impl AnswerStream {
             return Ok(());
         };
         let rows = batch.num_rows() as u64;
+        registered.progress.reached(Stage::FirstRows);
         let before = registered.progress.rows.fetch_add(rows, Ordering::Relaxed);
         self.limits.check_rows(before + rows)?;
         if self.limits.bytes.is_some() {

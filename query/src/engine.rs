@@ -29,6 +29,7 @@ use tokio::sync::watch;
 use crate::answer::{Answer, AnswerStream, FiguresHandle};
 use crate::catalog::{CATALOG, Catalog, PUBLIC};
 use crate::error::{Error, Result};
+use crate::figures::Stage;
 use crate::hints::Hints;
 use crate::level::TileCache;
 use crate::limits::{Limits, Queue, wait_until};
@@ -176,7 +177,7 @@ impl Engine {
         let work = async {
             limits.check_text(sql)?;
             let place = self.queue.place().await?;
-            progress.runs();
+            progress.reached(Stage::Queue);
             let over = wait_until(place.until).boxed();
             let (engine, sql) = (self.clone(), sql.to_owned());
             let lane = self.lanes.lane()?;

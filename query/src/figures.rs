@@ -55,6 +55,59 @@ pub struct Figures {
     pub bytes_read: u64,
     /// Since the query was accepted, milliseconds.
     pub elapsed_ms: u64,
+    /// What that was spent on, one after the other.
+    pub stages: Vec<Took>,
+    /// What its operators took, those that took most first.
+    pub operators: Vec<OperatorTook>,
+}
+
+/// A stage of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// It waits for a place.
+    Queue,
+    /// It is parsed and planned; the first rows by time are found.
+    Plan,
+    /// Until the first rows are there.
+    FirstRows,
+    /// The others.
+    Rows,
+}
+
+impl Stage {
+    pub(crate) const ALL: [Self; 4] = [Self::Queue, Self::Plan, Self::FirstRows, Self::Rows];
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Queue => "queue",
+            Self::Plan => "plan",
+            Self::FirstRows => "first rows",
+            Self::Rows => "rows",
+        })
+    }
+}
+
+/// How long a stage took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Took {
+    /// Which.
+    pub stage: Stage,
+    /// Microseconds that passed.
+    pub us: u64,
+}
+
+/// What all operators of a kind did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorTook {
+    /// As the plan names it.
+    pub operator: String,
+    /// Rows that it gave out.
+    pub rows: u64,
+    /// Microseconds of the processor, of all threads together, as far as it counts them.
+    pub us: u64,
 }
 
 impl Figures {
@@ -183,6 +236,37 @@ impl Done {
             percent: (rows > 0).then_some((share * 100.0).min(100.0)),
         }
     }
+}
+
+/// The operators of a plan that took time.
+pub(crate) fn operators(plan: &dyn ExecutionPlan) -> Vec<OperatorTook> {
+    let mut operators: Vec<OperatorTook> = Vec::new();
+    walk(plan, &mut |node| {
+        let Some(metrics) = node.metrics() else {
+            return;
+        };
+        // A scan of parts counts there what it decodes.
+        let decoding = sum(&metrics, "time_elapsed_processing");
+        let ns = decoding + metrics.elapsed_compute().unwrap_or(0) as u64;
+        let rows = metrics.output_rows().unwrap_or(0) as u64;
+        if ns < 1000 {
+            return;
+        }
+        let name = node.name();
+        match operators.iter_mut().find(|known| known.operator == name) {
+            Some(known) => {
+                known.rows += rows;
+                known.us += ns / 1000;
+            }
+            None => operators.push(OperatorTook {
+                operator: name.to_owned(),
+                rows,
+                us: ns / 1000,
+            }),
+        }
+    });
+    operators.sort_by_key(|took| std::cmp::Reverse(took.us));
+    operators
 }
 
 fn walk(node: &dyn ExecutionPlan, visit: &mut dyn FnMut(&dyn ExecutionPlan)) {

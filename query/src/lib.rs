@@ -37,7 +37,7 @@ pub use answer::{Answer, AnswerStream, FiguresHandle};
 pub use document::{document, documents};
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, Kind, Result};
-pub use figures::{Count, Done, Figures};
+pub use figures::{Count, Done, Figures, OperatorTook, Stage, Took};
 pub use level::make_cells;
 pub use limits::Limits;
 pub use output::type_name;

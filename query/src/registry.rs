@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use storage::{Clock, SystemClock};
 use tokio::sync::watch;
 
 use crate::error::{Error, LESS};
-use crate::figures::Done;
+use crate::figures::{Done, Stage, Took};
 
 /// Text kept of a query, bytes.
 const SQL_SHOWN: usize = 4096;
@@ -107,29 +107,55 @@ struct Running {
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
-    ended_ms: OnceLock<u64>,
+    ended: OnceLock<Duration>,
     pub(crate) rows: AtomicU64,
-    is_running: AtomicBool,
+    /// When each stage was over, since it was accepted.
+    reached: [OnceLock<Duration>; 3],
     /// Whoever runs it holds it.
     plan: OnceLock<Weak<dyn ExecutionPlan>>,
 }
 
 impl Progress {
-    /// It has a place.
-    pub(crate) fn runs(&self) {
-        self.is_running.store(true, Ordering::Relaxed);
+    /// A stage is over.
+    pub(crate) fn reached(&self, stage: Stage) {
+        if let Some(at) = self.reached.get(stage as usize) {
+            at.get_or_init(|| self.started.elapsed());
+        }
     }
 
     /// It is planned.
     pub(crate) fn plan_is(&self, plan: &Arc<dyn ExecutionPlan>) {
         self.plan.get_or_init(|| Arc::downgrade(plan));
+        self.reached(Stage::Plan);
     }
 
     fn state(&self) -> QueryState {
-        match self.is_running.load(Ordering::Relaxed) {
-            true => QueryState::Running,
-            false => QueryState::Queued,
+        match self.reached[Stage::Queue as usize].get() {
+            Some(_) => QueryState::Running,
+            None => QueryState::Queued,
         }
+    }
+
+    /// What each stage took; none of those that have not begun.
+    pub(crate) fn stages(&self) -> Vec<Took> {
+        let now = || self.started.elapsed();
+        let ended = self.ended.get().copied();
+        let mut stages = Vec::new();
+        let mut since = Duration::ZERO;
+        for stage in Stage::ALL {
+            let reached = self.reached.get(stage as usize);
+            let reached = reached.and_then(|at| at.get().copied());
+            let until = reached.or(ended).unwrap_or_else(now);
+            stages.push(Took {
+                stage,
+                us: micros(until.saturating_sub(since)),
+            });
+            if reached.is_none() {
+                break;
+            }
+            since = until;
+        }
+        stages
     }
 
     fn done(&self) -> Done {
@@ -139,9 +165,13 @@ impl Progress {
 
     /// Since the query was accepted, until it ended, milliseconds.
     pub(crate) fn elapsed_ms(&self) -> u64 {
-        let now = || u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.ended_ms.get().copied().unwrap_or_else(now)
+        let elapsed = self.ended.get().copied();
+        micros(elapsed.unwrap_or_else(|| self.started.elapsed())) / 1000
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Takes a query out of the registry when dropped.
@@ -154,8 +184,8 @@ pub(crate) struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let elapsed = self.progress.elapsed_ms();
-        self.progress.ended_ms.get_or_init(|| elapsed);
+        let progress = &self.progress;
+        progress.ended.get_or_init(|| progress.started.elapsed());
         self.registry.running.lock().remove(&self.id);
     }
 }
@@ -170,9 +200,9 @@ impl Registry {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let progress = Arc::new(Progress {
             started: Instant::now(),
-            ended_ms: OnceLock::new(),
+            ended: OnceLock::new(),
             rows: AtomicU64::new(0),
-            is_running: AtomicBool::new(false),
+            reached: Default::default(),
             plan: OnceLock::new(),
         });
         let shown = sql[..sql.floor_char_boundary(SQL_SHOWN)].to_owned();

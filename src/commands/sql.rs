@@ -159,6 +159,17 @@ fn show(figures: &Figures, output: Option<Output>) -> Result<()> {
     println!("rows returned  {}", figures.rows_returned);
     println!("bytes read     {}", figures.bytes_read);
     println!("elapsed        {} ms", figures.elapsed_ms);
+    let ms = |us: u64| us as f64 / 1e3;
+    for took in &figures.stages {
+        println!("  {:<12} {:.1} ms", took.stage.to_string(), ms(took.us));
+    }
+    if !figures.operators.is_empty() {
+        println!("processor time by operator");
+    }
+    for took in &figures.operators {
+        let rows = took.rows;
+        println!("  {:<30} {:.1} ms, {rows} rows", took.operator, ms(took.us));
+    }
     Ok(())
 }
 

@@ -291,6 +291,24 @@ fn explain_says_what_was_looked_at() {
         figures["bytes_read"].as_u64() > Some(0) && figures["elapsed_ms"].is_u64(),
         "{figures}"
     );
+    let stages = figures["stages"].as_array().expect("stages");
+    let names: Vec<_> = stages.iter().map(|s| s["stage"].as_str()).collect();
+    assert_eq!(
+        names,
+        ["queue", "plan", "first_rows", "rows"].map(Some),
+        "{figures}"
+    );
+    let took: u64 = stages.iter().filter_map(|s| s["us"].as_u64()).sum();
+    let elapsed = figures["elapsed_ms"].as_u64().expect("a number");
+    assert!(
+        (elapsed * 1000..=elapsed * 1000 + 1000).contains(&(took + 5)),
+        "{figures}"
+    );
+    let operators = figures["operators"].as_array().expect("operators");
+    assert!(
+        operators.iter().any(|o| o["us"].as_u64() > Some(0)),
+        "{figures}"
+    );
     let none = explain("SELECT * FROM access WHERE time >= '2025-01-01' AND time < '2025-01-02'");
     assert_eq!(
         (&none["rows_returned"], &none["parts"]["examined"]),
