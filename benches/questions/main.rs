@@ -9,15 +9,15 @@
 
 #[path = "../journal/ask.rs"]
 mod ask;
+mod imported;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use ask::{Answer, Asker};
+use imported::STREAM;
 use storage::{Config, Name, Options, Store};
 
-const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
 const FIELDS: [&str; 2] = ["path", "user"];
 /// The days of generated lines begin on Monday 2026-11-02.
 const DAY: &str = "time >= '2026-11-09' AND time < '2026-11-10'";
@@ -54,10 +54,7 @@ fn settings() -> Settings {
 
 fn main() {
     let s = settings();
-    let data = s.dir.join(format!("questions-{}-{}", s.lines, s.days));
-    if !data.exists() {
-        fill(&s, &data);
-    }
+    let data = imported::store(&s.dir, s.lines, s.days);
     let options = Options {
         config: Config {
             tends: false,
@@ -70,7 +67,7 @@ fn main() {
         asker: Asker::new(),
         runs: s.runs,
     };
-    let access = Name::new("access").expect("a name");
+    let access = Name::new(STREAM).expect("a name");
     // An earlier run may have left them.
     for field in FIELDS {
         if let Err(error) = bench.store.drop_index(&access, field) {
@@ -95,24 +92,6 @@ fn main() {
     bench.ask(&questions);
     bench.costs();
     bench.store.close().expect("closes");
-}
-
-fn fill(s: &Settings, data: &Path) {
-    std::fs::create_dir_all(&s.dir).expect("a directory");
-    let log = s.dir.join(format!("access-{}-{}.log", s.lines, s.days));
-    let run = |args: &[&str], path: Option<&Path>| {
-        let status = Command::new(LOGMILL).args(args).args(path).status();
-        assert!(status.expect("runs").success(), "{args:?} failed");
-    };
-    let (lines, days) = (s.lines.to_string(), s.days.to_string());
-    let place = data.to_str().expect("a path of text");
-    if !log.exists() {
-        let args = ["demo", "--lines", &lines, "--days", &days, "--out"];
-        run(&args, Some(&log));
-    }
-    let import = ["import", "--stream", "access", "--data", place];
-    run(&import, Some(&log));
-    run(&["partition", "compact", "access", "--data", place], None);
 }
 
 struct Bench {

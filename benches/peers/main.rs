@@ -1,0 +1,407 @@
+//! Thirteen questions, asked of us and of two engines that are asked such questions: DuckDB and chdb.
+//!
+//!     cargo bench --bench peers -- --venv DIR [--lines 20000000] [--days 14] [--runs 7]
+//!         [--dir target/bench]
+//!
+//! The store is that of `--bench questions`, with the two rollups that an access log gets by itself and an
+//! index of `path`. The peers load the rows of its parts, once, and keep them in `--dir`. Everybody has all
+//! cores and is asked in turn in one run: each question once, and then `--runs` times of which the median
+//! is told; an answer is taken whole, as Arrow. The parts have no column for `request`, which we put
+//! together, nor for what no line has, so `{columns}` are the others.
+//!
+//! Where a rollup answers, we are asked for the raw events too: peers have no rollups. Nobody would define
+//! more of them for these charts: what counts each minute of each path has nearly as many cells as there
+//! are events (Q5), exact numbers of distinct hosts do not add up (Q9), and a hundred thousand strangers
+//! are no key to keep (Q7).
+//!
+//! Answers are held against each other: exact ones row by row, approximate ones against an exact one of
+//! DuckDB. A difference is told, and ends the program with 1.
+//!
+//! Nobody has an index but us and chdb (bloom filters of `path`, and of `host` where that is not the order).
+//! What the peers keep from one run to the next of the same question they may: chdb notes which granules a
+//! condition left out.
+
+mod content;
+#[path = "../questions/imported.rs"]
+mod imported;
+#[path = "../journal/machine.rs"]
+#[allow(dead_code, reason = "shared with the bench of the journal")]
+mod machine;
+mod ours;
+mod peer;
+mod questions;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use arrow::array::RecordBatch;
+use chrono::{Days, NaiveDate, NaiveDateTime, TimeDelta};
+use imported::STREAM;
+use machine::{load, median};
+use ours::Ours;
+use peer::{EXACT, FORMS, Form, Load, PEERS, Peer};
+use questions::{Question, Same, Values, questions, spelled};
+use storage::{Config, Name, Options, Snapshot, Store};
+
+/// How far an approximate answer may lie off, as a share.
+const NEAR: f64 = 0.02;
+/// The host and the path asked for: neither the most frequent nor rare.
+const RANK: u32 = 100;
+/// Rows that are shown of a difference.
+const SHOWN: usize = 6;
+/// Columns that we compute, or that no other engine has.
+const OWN_COLUMNS: [&str; 3] = ["_id", "_rest", "request"];
+
+struct Settings {
+    lines: u64,
+    days: u32,
+    runs: usize,
+    dir: PathBuf,
+    venv: Option<PathBuf>,
+}
+
+fn settings() -> Settings {
+    let mut s = Settings {
+        lines: 20_000_000,
+        days: 14,
+        runs: 7,
+        dir: "target/bench".into(),
+        venv: None,
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
+        match arg.as_str() {
+            "--lines" => s.lines = value().parse().expect("a number"),
+            "--days" => s.days = value().parse().expect("a number"),
+            "--runs" => s.runs = value().parse().expect("a number"),
+            "--dir" => s.dir = value().into(),
+            "--venv" => s.venv = Some(value().into()),
+            // cargo passes it to every bench.
+            "--bench" => {}
+            other => panic!("unknown argument {other}"),
+        }
+    }
+    assert!(s.runs > 0, "--runs 0 has no median");
+    s
+}
+
+fn main() -> ExitCode {
+    let s = settings();
+    let Some(python) = peer::python(s.venv.as_deref()) else {
+        peer::print_commands();
+        return ExitCode::SUCCESS;
+    };
+    std::fs::create_dir_all(&s.dir).expect("a directory");
+    // The peers are told whole paths.
+    let dir = s.dir.canonicalize().expect("a directory");
+    let data = imported::store(&dir, s.lines, s.days);
+    let store = open(&data);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let ours = Ours::new(store.snapshot(), threads);
+    let columns = columns(&ours);
+    let loaded = Load {
+        dir: dir.join(format!("peers-{}-{}", s.lines, s.days)),
+        threads,
+        columns: columns.clone(),
+        ..of_parts(&ours)
+    };
+    std::fs::create_dir_all(&loaded.dir).expect("a directory");
+    let started = PEERS.map(|name| (name, Peer::start(&python, name, &loaded)));
+    let mut bench = Bench {
+        values: values(&ours, &columns, s.days),
+        ours,
+        peers: started,
+        runs: s.runs,
+    };
+    println!(
+        "{} events, {threads} threads, median of {} runs, ms; load average {}\n",
+        loaded.rows,
+        s.runs,
+        load()
+    );
+    let told = bench.ask_all();
+    println!("\nload average {}", load());
+    drop(bench);
+    store.close().expect("closes");
+    for difference in &told {
+        println!("\nDIFFERENCE: {difference}");
+    }
+    if told.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// The store with an index of `path`, that nobody else works on.
+fn open(data: &Path) -> Store {
+    let options = Options {
+        config: Config {
+            tends: false,
+            ..Config::default()
+        },
+        ..Options::default()
+    };
+    let store = Store::open(data, options).expect("opens");
+    let access = Name::new(STREAM).expect("a name");
+    store.create_index(&access, "path").expect("suits");
+    let report = store.build_indexes().expect("builds");
+    println!("index of path: {} parts made now", report.parts);
+    store
+}
+
+/// The parts as something to load; folder, threads and columns are for the caller to say.
+fn of_parts(ours: &Ours) -> Load {
+    let snapshot: &Snapshot = &ours.snapshot;
+    let access = Name::new(STREAM).expect("a name");
+    let parts: Vec<_> = snapshot.manifest().parts_of(&access).collect();
+    let rows: u64 = parts.iter().map(|p| p.rows).sum();
+    let events = ours.row("SELECT count(*) FROM access").remove(0);
+    assert_eq!(events, rows.to_string(), "all events are in parts");
+    let sums: Vec<String> = parts
+        .iter()
+        .map(|p| format!("{:08x}", p.file.crc))
+        .collect();
+    Load {
+        dir: PathBuf::new(),
+        threads: 1,
+        files: parts
+            .iter()
+            .map(|p| snapshot.data_dir().join(&p.file.path))
+            .collect(),
+        of: sums.join(" "),
+        columns: Vec::new(),
+        rows,
+    }
+}
+
+/// The stored columns that have a value somewhere: parts leave out the others.
+fn columns(ours: &Ours) -> Vec<String> {
+    let mut names = ours.columns("SELECT * FROM access LIMIT 1");
+    names.retain(|name| !OWN_COLUMNS.contains(&name.as_str()));
+    let counts: Vec<String> = names.iter().map(|n| format!("count(\"{n}\")")).collect();
+    let counts = ours.row(&format!("SELECT {} FROM access", counts.join(", ")));
+    let found = names.into_iter().zip(counts);
+    found
+        .filter(|(_, n)| n != "0")
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// What is asked for: chosen by rank, so that any number of lines has it.
+fn values(ours: &Ours, columns: &[String], days: u32) -> Values {
+    // The days of generated lines begin on Monday 2026-11-02.
+    let start = NaiveDate::from_ymd_opt(2026, 11, 2).expect("a date");
+    let end = start + Days::new(days.into());
+    let day = start + Days::new((days / 2).into());
+    let midnight = |date: NaiveDate| NaiveDateTime::from(date);
+    let text = |at: NaiveDateTime| at.format("%Y-%m-%d %H:%M:%S").to_string();
+    let next = day + Days::new(1);
+    let of_day = format!("time >= '{day}' AND time < '{next}'");
+    let ranked = |column: &str, condition: &str, rank: u32| {
+        ours.row(&format!(
+            "SELECT {column} FROM access WHERE {condition} GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1 OFFSET {rank}"
+        ))
+        .remove(0)
+    };
+    let quoted: Vec<String> = columns.iter().map(|name| format!("\"{name}\"")).collect();
+    let values = vec![
+        ("columns", quoted.join(", ")),
+        ("host", ranked("host", &of_day, RANK)),
+        ("path", ranked("path", "path IS NOT NULL", RANK)),
+        ("hot", ranked("path", "path IS NOT NULL", 0)),
+        ("day", text(midnight(day))),
+        ("next", text(midnight(next))),
+        ("hour", text(midnight(end) - TimeDelta::hours(1))),
+        ("last", text(midnight(end) - TimeDelta::days(1))),
+        ("week", text(midnight(end) - TimeDelta::days(7))),
+        ("end", text(midnight(end))),
+    ];
+    for (name, value) in &values {
+        println!("{name}: {value}");
+    }
+    values
+}
+
+struct Bench {
+    ours: Ours,
+    peers: [(&'static str, Peer); PEERS.len()],
+    values: Values,
+    runs: usize,
+}
+
+/// The times of one question, milliseconds.
+struct Times {
+    first: f64,
+    ours: f64,
+    /// Of raw events alone, where a rollup answers.
+    raw: Option<f64>,
+    /// As [`FORMS`].
+    peers: Vec<f64>,
+}
+
+impl Times {
+    fn best(&self) -> f64 {
+        self.peers.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl Bench {
+    /// Prints the table; returns the differences.
+    fn ask_all(&mut self) -> Vec<String> {
+        let titles = FORMS.map(|form| form.title);
+        println!(
+            "| | | ours, first | ours | ours, raw | answered by | rows | looked at | {} | ours ÷ best peer | same |",
+            titles.join(" | ")
+        );
+        println!(
+            "|---|---|---:|---:|---:|---|---:|---:|{}---:|---|",
+            "---:|".repeat(titles.len())
+        );
+        let mut told = Vec::new();
+        let mut all = Vec::new();
+        for question in questions() {
+            all.push(self.ask(&question, &mut told));
+        }
+        let mean = |of: &dyn Fn(&Times) -> f64| {
+            let logs: f64 = all.iter().map(|times| of(times).ln()).sum();
+            (logs / all.len() as f64).exp()
+        };
+        let peers: Vec<String> = (0..FORMS.len())
+            .map(|nth| figure(mean(&|times| times.peers[nth])))
+            .collect();
+        println!(
+            "| | geometric mean | {} | {} | {} | | | | {} | {:.2} | |",
+            figure(mean(&|times| times.first)),
+            figure(mean(&|times| times.ours)),
+            figure(mean(&|times| times.raw.unwrap_or(times.ours))),
+            peers.join(" | "),
+            mean(&|times| times.ours / times.best())
+        );
+        told
+    }
+
+    /// Asks everybody in turn and prints a row of the table.
+    fn ask(&mut self, question: &Question, told: &mut Vec<String>) -> Times {
+        let only = match question.same {
+            Same::Column(name) => Some(name),
+            Same::Rows | Same::Nearly => None,
+        };
+        let exact = question.exact.map(|sql| self.ask_peer(EXACT, sql, 0).1);
+        let sql = spelled(&question.ours.replace("{t}", STREAM), &self.values);
+        let ours = self.ours.ask(&sql, self.runs);
+        let digest = content::digest(&ours.batches, only);
+        let mut same = Vec::new();
+        if let Some(exact) = &exact {
+            let off = content::worst(&ours.batches, exact);
+            same.push(format!("ours off by at most {:.1} %", off * 100.0));
+            if off > NEAR {
+                told.push(format!(
+                    "{}: ours is off by {:.1} %: {sql}",
+                    question.name,
+                    off * 100.0
+                ));
+            }
+        }
+        let raw = self.raw(question, &sql, &ours, told);
+        let mut peers = Vec::new();
+        for form in &FORMS {
+            let text = match form.peer {
+                "duckdb" => question.duckdb,
+                _ => question.chdb,
+            };
+            let (ms, batches) = self.ask_peer(form, text, self.runs);
+            peers.push(median(ms[1..].to_vec()));
+            if let Some(exact) = &exact {
+                // Theirs is not for us to mend.
+                let off = content::worst(&batches, exact);
+                if off > NEAR {
+                    same.push(format!("{} off by {:.1} %", form.title, off * 100.0));
+                }
+            } else if content::digest(&batches, only) != digest {
+                same.push(format!("NOT {}", form.title));
+                told.push(format!(
+                    "{}: + ours, - {}\n{sql}\n{text}\n{}",
+                    question.name,
+                    form.title,
+                    content::difference(&ours.batches, &batches, only, SHOWN).join("\n")
+                ));
+            }
+        }
+        let times = Times {
+            first: ours.ms[0],
+            ours: median(ours.ms[1..].to_vec()),
+            raw,
+            peers,
+        };
+        if same.is_empty() {
+            same.push("yes".to_owned());
+        }
+        let figures: Vec<String> = times.peers.iter().copied().map(figure).collect();
+        println!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} | {} |",
+            question.name,
+            question.what,
+            figure(times.first),
+            figure(times.ours),
+            times.raw.map(figure).unwrap_or_default(),
+            ours.figures.answered_by.join(", "),
+            ours.batches
+                .iter()
+                .map(RecordBatch::num_rows)
+                .sum::<usize>(),
+            ours.figures.rows_examined,
+            figures.join(" | "),
+            times.ours / times.best(),
+            same.join("; ")
+        );
+        times
+    }
+
+    /// The same of raw events, when a rollup answered: an exact answer does not depend on who gives it.
+    fn raw(
+        &self,
+        question: &Question,
+        sql: &str,
+        answered: &ours::Asked,
+        told: &mut Vec<String>,
+    ) -> Option<f64> {
+        let by = &answered.figures.answered_by;
+        if !by.iter().any(|by| by.starts_with("rollup")) {
+            return None;
+        }
+        let sql = sql.replacen("SELECT", "SELECT /*+ no_rollup */", 1);
+        let raw = self.ours.ask(&sql, self.runs);
+        if question.same == Same::Rows
+            && content::digest(&raw.batches, None) != content::digest(&answered.batches, None)
+        {
+            told.push(format!(
+                "{}: + {}, - raw events\n{sql}\n{}",
+                question.name,
+                by.join(", "),
+                content::difference(&answered.batches, &raw.batches, None, SHOWN).join("\n")
+            ));
+        }
+        Some(median(raw.ms[1..].to_vec()))
+    }
+
+    fn ask_peer(&mut self, form: &Form, text: &str, runs: usize) -> (Vec<f64>, Vec<RecordBatch>) {
+        let sql = text.replace("{t}", form.table).replace("{at}", form.at);
+        let sql = spelled(&sql, &self.values);
+        let mut peers = self.peers.iter_mut();
+        let peer = peers.find(|(name, _)| *name == form.peer);
+        let (_, peer) = peer.expect("BUG: each form has its peer");
+        let asked = peer.ask(&sql, runs);
+        (asked.ms, asked.batches)
+    }
+}
+
+/// Milliseconds with as many digits as say something.
+fn figure(ms: f64) -> String {
+    if ms < 9.95 {
+        format!("{ms:.2}")
+    } else {
+        format!("{ms:.1}")
+    }
+}
