@@ -49,8 +49,10 @@ const MEMORY_BYTES: usize = 4 << 30;
 const INDEX_HEADS_BYTES: usize = 64 << 20;
 /// Open tile files are kept up to this many bytes, and a quarter of the memory for queries.
 const TILE_CACHE_BYTES: u64 = 256 << 20;
-/// What one column of one batch may take where a query names a long constant, bytes.
+/// What one column of one batch may take where a query names a long constant, bytes: at most this, and
+/// this share of the memory of all queries.
 const CONSTANT_BYTES: usize = 16 << 20;
+const CONSTANT_SHARE: usize = 128;
 
 /// What an engine may use.
 #[derive(Debug, Clone)]
@@ -90,6 +92,7 @@ pub struct Engine {
     registry: Arc<Registry>,
     queue: Arc<Queue>,
     lanes: Lanes,
+    constant_bytes: usize,
     memory: Arc<Memory>,
 }
 
@@ -152,6 +155,7 @@ impl Engine {
             registry: Arc::default(),
             queue: Arc::new(Queue::new(options.limits)),
             lanes: Lanes::new(options.limits.running, options.target_partitions.max(1)),
+            constant_bytes: CONSTANT_BYTES.min(options.memory_bytes / CONSTANT_SHARE),
             memory: Arc::new(Memory::new(options.memory_bytes)),
         })
     }
@@ -344,9 +348,10 @@ impl Engine {
             logical = logical.with_param_values(param_values(params)?)?;
         }
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
+        functions::bound(&mut state, &logical)?;
         let logical = state.optimize(&logical)?;
         let config = state.config_mut();
-        let rows = CONSTANT_BYTES / constant_bytes(&logical)?.max(1);
+        let rows = self.constant_bytes / constant_bytes(&logical)?.max(1);
         *config = config
             .clone()
             .with_batch_size(rows.clamp(1, config.batch_size()));

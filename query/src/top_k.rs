@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::datatypes::TimestampMicrosecondType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Sort, col};

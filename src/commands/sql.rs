@@ -5,6 +5,7 @@ mod progress;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -21,7 +22,7 @@ use crate::wiring::{self, StoreInfo};
 /// A query that is stopped gives its memory and its files back within this time.
 const TO_STOP: Duration = Duration::from_millis(150);
 /// What shells take for a command that was interrupted.
-const INTERRUPTED: i32 = 130;
+const INTERRUPTED: u8 = 130;
 
 impl From<Output> for Form {
     fn from(output: Output) -> Self {
@@ -60,8 +61,10 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
             let out = std::io::stdout().lock();
             let looked = engine.clone();
             let mut shown = Some(Shown::start(move || looked.queries().pop()));
-            let figures = wiring::runtime()?.block_on(async {
-                tokio::spawn(end_when_interrupted(engine.clone()));
+            let interrupted = Arc::new(AtomicBool::new(false));
+            let runtime = wiring::runtime()?;
+            let figures = runtime.block_on(async {
+                tokio::spawn(end_when_interrupted(engine.clone(), interrupted.clone()));
                 let mut answer = engine.sql(reader.snapshot(), system, sql, None).await?;
                 if explain {
                     while let Some(batch) = answer.stream.next().await {
@@ -80,8 +83,13 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
                     writer.finish()?.flush()?;
                 }
                 Ok::<_, Failure>(answer.figures())
-            })?;
+            });
             drop(shown);
+            if figures.is_err() && interrupted.load(Ordering::SeqCst) {
+                std::thread::sleep(TO_STOP);
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+            let figures = figures?;
             if explain {
                 show(&figures, context.output)?;
             }
@@ -91,15 +99,17 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
 }
 
 /// Stops what runs and takes its temporary files away before the process ends.
-async fn end_when_interrupted(engine: Engine) {
+async fn end_when_interrupted(engine: Engine, interrupted: Arc<AtomicBool>) {
     if tokio::signal::ctrl_c().await.is_err() {
         return;
     }
+    interrupted.store(true, Ordering::SeqCst);
     for query in engine.queries() {
         engine.cancel(query.id);
     }
     tokio::time::sleep(TO_STOP).await;
-    std::process::exit(INTERRUPTED);
+    // Nothing is heard from it: it is being written, or planned.
+    std::process::exit(INTERRUPTED.into());
 }
 
 /// The progress of a query that a server answers: the newest of this text.

@@ -11,19 +11,23 @@ use arrow::datatypes::{
     DataType, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
     TimeUnit,
 };
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 use crate::answer::size;
 
 /// What one call may make of one batch of rows, bytes.
 const BYTES_MAX: u64 = 64 << 20;
+
+/// So many `||` in a statement are left to DataFusion.
+const FEW_JOINS: usize = 4;
 
 /// What such a function makes of one row: of its arguments as text lengths or whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,6 +72,32 @@ pub(super) fn cap(state: &mut SessionState) -> Result<()> {
     for (name, growth) in GROWING {
         let inner = state.udf(name)?;
         state.register_udf(Arc::new(ScalarUDF::new_from_impl(Capped { inner, growth })))?;
+    }
+    Ok(())
+}
+
+/// Caps `||` too, for a plan in which it may make much: few of them, and nothing else that grows, at most
+/// double what is read that often.
+pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<()> {
+    let (mut joins, mut growing) = (0, false);
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|root| {
+            root.apply(|expr| {
+                match expr {
+                    Expr::BinaryExpr(binary) => {
+                        joins += usize::from(binary.op == Operator::StringConcat);
+                    }
+                    Expr::ScalarFunction(call) => {
+                        growing |= GROWING.iter().any(|(name, _)| *name == call.name());
+                    }
+                    _ => {}
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    if joins == 0 || (joins <= FEW_JOINS && !growing) {
+        return Ok(());
     }
     let inner = Arc::new(ScalarUDF::new_from_impl(joined::Join::new()));
     let growth = Growth::Together;
@@ -120,7 +150,11 @@ impl Capped {
             }
             Growth::Between => {
                 let (first, second, step) = (at(0)?, at(1)?, at(2)?);
+                let given = [&first, &second, &step];
                 sum(&|row| {
+                    if given.into_iter().flatten().any(|of| of.is_null(row)) {
+                        return 0;
+                    }
                     let first = get(&first, row, 0);
                     // With one argument it counts from zero.
                     let (from, to) = match &second {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 
 /// Makes the functions known to a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
@@ -26,6 +26,11 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         state.register_udaf(Arc::new(function))?;
     }
     capped::cap(state)
+}
+
+/// Bounds what a statement's own operators make, where that may be much.
+pub(crate) fn bound(state: &mut SessionState, plan: &LogicalPlan) -> Result<()> {
+    capped::cap_joins(state, plan)
 }
 
 #[cfg(test)]

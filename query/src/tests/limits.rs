@@ -265,9 +265,17 @@ async fn what_makes_much_of_little_is_refused_before_it_does() {
     }
     // A text or a list that is twice as long at each step.
     for (from, twice, length) in [
-        ("'x' || value", "t || t", "length(t)"),
-        ("concat('x', value)", "concat(t, t)", "length(t)"),
-        ("[value]", "array_concat(t, t)", "array_length(t)"),
+        ("repeat('x', 1000) || value", "t || t", "length(t)"),
+        (
+            "concat(repeat('x', 1000), value)",
+            "concat(t, t)",
+            "length(t)",
+        ),
+        (
+            "array_repeat(value, 100)",
+            "array_concat(t, t)",
+            "array_length(t)",
+        ),
     ] {
         let doubled = |times| {
             let from = format!("SELECT {from} AS t FROM generate_series(1, 9)");
@@ -275,7 +283,7 @@ async fn what_makes_much_of_little_is_refused_before_it_does() {
             format!("SELECT {length} FROM ({sql})")
         };
         assert_eq!(ask(&engine, &fixture, &doubled(10)).await.expect(twice), 9);
-        let error = ask(&engine, &fixture, &doubled(30)).await;
+        let error = ask(&engine, &fixture, &doubled(20)).await;
         let error = error.expect_err(twice).to_string();
         assert!(error.contains("at most 67108864"), "{error}");
     }
