@@ -41,7 +41,7 @@ use crate::stream::Files;
 use crate::stream::indexed::Heads;
 use crate::system::SystemInfo;
 use crate::top_k::{self, Narrowed, NarrowedExec};
-use crate::{functions, portions, rewrite};
+use crate::{functions, portions, rewrite, upstream};
 
 /// Four GiB for all queries together, unless told otherwise.
 const MEMORY_BYTES: usize = 4 << 30;
@@ -349,7 +349,7 @@ impl Engine {
         }
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
         functions::bound(&mut state, &logical)?;
-        let logical = state.optimize(&logical)?;
+        let logical = state.optimize(&upstream::keep_repeated(logical)?)?;
         let config = state.config_mut();
         let rows = self.constant_bytes / constant_bytes(&logical)?.max(1);
         *config = config

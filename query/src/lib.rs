@@ -32,6 +32,7 @@ mod stream;
 mod system;
 mod tail;
 mod top_k;
+mod upstream;
 
 pub use answer::{Answer, AnswerStream, FiguresHandle};
 pub use document::{document, documents};

@@ -1,8 +1,12 @@
-//! Hands the input of an operator over in portions that it computes quickly.
+//! Hands the input of an operator over in portions that it computes quickly, and lets go of its thread.
 //!
 //! A join compares each batch of its probing side with all of the other before it gives its thread back:
 //! 8,192 rows with millions, for seconds that nobody can cut short. How long a row takes is not known
 //! before, so portions begin with one row and grow and shrink with the time that the last one took.
+//!
+//! An operator that keeps what it reads comes back for more without giving its thread back, as long as there
+//! is more: so wherever rows come from, they wait a moment when enough time has passed. Who stops a query is
+//! heard then.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,18 +33,21 @@ const FAST: Duration = Duration::from_millis(4);
 const ROWS_MAX: usize = 8192;
 
 /// Makes every operator give its thread back every few milliseconds. Those that make much of one batch
-/// get theirs in portions, and what they make of one counts as a step: DataFusion counts steps only
-/// where batches come from.
+/// get theirs in portions, and what they make of one counts as a step: DataFusion counts steps, not time,
+/// and only where batches come from.
 pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let interruptible = plan.transform_up(|node| {
         let probed = match node.name() {
             "HashJoinExec" | "NestedLoopJoinExec" | "CrossJoinExec" => 1,
             "UnnestExec" | "BoundedWindowAggExec" => 0,
+            _ if node.children().is_empty() => {
+                return Ok(Transformed::yes(Arc::new(PortionsExec::whole(node)) as _));
+            }
             _ if node.children().len() < 2 => return Ok(Transformed::no(node)),
             _ => return Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as _)),
         };
         let mut children: Vec<_> = node.children().into_iter().cloned().collect();
-        children[probed] = Arc::new(PortionsExec::new(Arc::clone(&children[probed])));
+        children[probed] = Arc::new(PortionsExec::cut(Arc::clone(&children[probed])));
         // Those of a child and of its portions are the same.
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
         let node = node.replace_children(children, options)?;
@@ -49,21 +56,35 @@ pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
     Ok(interruptible?.data)
 }
 
-/// Passes its input on in portions.
+/// Passes its input on in portions, or batch by batch, and gives its thread back now and then.
 #[derive(Debug)]
 pub(crate) struct PortionsExec {
     input: Arc<dyn ExecutionPlan>,
+    /// Rows of the first portion.
+    rows: usize,
 }
 
 impl PortionsExec {
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input }
+    /// Small at first.
+    fn cut(input: Arc<dyn ExecutionPlan>) -> Self {
+        Self { input, rows: 1 }
+    }
+
+    /// Batches as they are.
+    fn whole(input: Arc<dyn ExecutionPlan>) -> Self {
+        Self {
+            input,
+            rows: usize::MAX,
+        }
     }
 }
 
 impl DisplayAs for PortionsExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Portions")
+        match self.rows {
+            usize::MAX => write!(f, "Portions: batches"),
+            _ => write!(f, "Portions"),
+        }
     }
 }
 
@@ -91,7 +112,10 @@ impl ExecutionPlan for PortionsExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
-            Some(input) if children.is_empty() => Ok(Arc::new(Self::new(input))),
+            Some(input) if children.is_empty() => Ok(Arc::new(Self {
+                input,
+                rows: self.rows,
+            })),
             _ => internal_err!("BUG: portions have one input"),
         }
     }
@@ -102,6 +126,7 @@ impl ExecutionPlan for PortionsExec {
     ) -> Result<SendableRecordBatchStream> {
         Ok(Box::pin(Portions::of(
             self.input.execute(partition, context)?,
+            self.rows,
         )))
     }
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
@@ -124,36 +149,44 @@ struct Portions {
     rows: usize,
     /// When the last one was handed over.
     handed: Option<Instant>,
+    /// When the first one was since the thread was given back.
+    since: Option<Instant>,
 }
 
 impl Portions {
-    fn of(input: SendableRecordBatchStream) -> Self {
+    fn of(input: SendableRecordBatchStream, rows: usize) -> Self {
         Self {
             input,
             rest: None,
-            rows: 1,
+            rows,
             handed: None,
+            since: None,
         }
     }
 
-    /// Says how large the next portion is; whether the last one was slow.
+    /// Says how large the next portion is; whether the thread was held for long.
     fn measure(&mut self) -> bool {
         let Some(took) = self.handed.take().map(|at| at.elapsed()) else {
             return false;
         };
-        if took > SLOW {
-            self.rows = (self.rows / 2).max(1);
-        } else if took < FAST {
-            self.rows = (self.rows * 2).min(ROWS_MAX);
+        // Whole batches stay whole.
+        if self.rows <= ROWS_MAX {
+            if took > SLOW {
+                self.rows = (self.rows / 2).max(1);
+            } else if took < FAST {
+                self.rows = (self.rows * 2).min(ROWS_MAX);
+            }
         }
-        took > SLOW
+        self.since.is_some_and(|since| since.elapsed() > SLOW)
     }
 
     fn hand_over(&mut self, batch: RecordBatch) -> RecordBatch {
         let rows = self.rows.min(batch.num_rows());
         let left = batch.num_rows() - rows;
         self.rest = (left > 0).then(|| batch.slice(rows, left));
-        self.handed = Some(Instant::now());
+        let now = Instant::now();
+        self.handed = Some(now);
+        self.since.get_or_insert(now);
         batch.slice(0, rows)
     }
 }
@@ -165,15 +198,18 @@ impl Stream for Portions {
         let this = &mut *self;
         if this.measure() {
             // Whoever stops the query is heard here.
+            this.since = None;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
         if let Some(rest) = this.rest.take() {
             return Poll::Ready(Some(Ok(this.hand_over(rest))));
         }
-        this.input
-            .poll_next_unpin(context)
-            .map_ok(|batch| this.hand_over(batch))
+        let next = this.input.poll_next_unpin(context);
+        if next.is_pending() {
+            this.since = None;
+        }
+        next.map_ok(|batch| this.hand_over(batch))
     }
 }
 

@@ -10,9 +10,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    ExceptSelectItem, Expr, Ident, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, Statement as SqlStatement, TableFactor, VisitMut, VisitorMut,
-    WildcardAdditionalOptions,
+    AccessExpr, ExceptSelectItem, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement,
+    TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use storage::{SEQ, Snapshot};
 
@@ -253,7 +253,7 @@ impl VisitorMut for QuoteDotted<'_> {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Expr::CompoundIdentifier(parts) = expr else {
+        let Some(parts) = path(expr) else {
             return ControlFlow::Continue(());
         };
         let quoted = |parts: &[Ident]| {
@@ -275,13 +275,42 @@ impl VisitorMut for QuoteDotted<'_> {
                 }
             }
             [first, ..] if !self.tables.contains(&normal(first)) => {
-                if let Some(column) = quoted(parts) {
+                if let Some(column) = quoted(&parts) {
                     *expr = Expr::Identifier(column);
                 }
             }
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// The names of `a.b.c`. Where one is a function that needs no parentheses (`user.id`), the parser takes what
+/// follows for a member of what that returns.
+fn path(expr: &Expr) -> Option<Vec<Ident>> {
+    let name = |expr: &Expr| match expr {
+        Expr::Identifier(ident) => Some(ident.clone()),
+        Expr::Function(call) if matches!(call.args, FunctionArguments::None) => {
+            match call.name.0.as_slice() {
+                [ObjectNamePart::Identifier(ident)] => Some(ident.clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    match expr {
+        Expr::CompoundIdentifier(parts) => Some(parts.clone()),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let mut parts = path(root).or_else(|| Some(vec![name(root)?]))?;
+            for access in access_chain {
+                match access {
+                    AccessExpr::Dot(member) => parts.push(name(member)?),
+                    AccessExpr::Subscript(_) => return None,
+                }
+            }
+            Some(parts)
+        }
+        _ => None,
     }
 }
 

@@ -28,7 +28,7 @@ fn batches(rows: &[i64]) -> SendableRecordBatchStream {
 #[tokio::test]
 async fn portions_hold_every_row_in_order_and_suit_who_takes_them() {
     let rows = [5000, 1, 8192, 300, 8192];
-    let mut portions = Portions::of(batches(&rows));
+    let mut portions = Portions::of(batches(&rows), 1);
     let (mut all, mut sizes) = (Vec::new(), Vec::new());
     while let Some(batch) = portions.next().await {
         let batch = batch.expect("a batch");
@@ -49,4 +49,40 @@ async fn portions_hold_every_row_in_order_and_suit_who_takes_them() {
     assert_eq!(sizes[..4], [1, 2, 4, 8], "{sizes:?}");
     assert!(sizes.contains(&1024), "{sizes:?}");
     assert!(sizes[12..].contains(&16), "{sizes:?}");
+}
+
+#[tokio::test]
+async fn a_thread_is_given_back_whoever_takes_portions_and_however_long_each_takes() {
+    for (rows, pause) in [(1, 1), (1, 6), (1, 12), (usize::MAX, 3)] {
+        let mut portions = Portions::of(batches(&[300; 40]), rows);
+        let mut held = Instant::now();
+        let mut longest = Duration::ZERO;
+        let began = Instant::now();
+        let mut pieces = 0;
+        while began.elapsed() < Duration::from_millis(150) {
+            // As an operator does that keeps what it reads.
+            let taken = std::future::poll_fn(|context| match portions.poll_next_unpin(context) {
+                Poll::Pending => Poll::Ready(None),
+                Poll::Ready(batch) => Poll::Ready(Some(batch)),
+            });
+            match taken.await {
+                None => {
+                    longest = longest.max(held.elapsed());
+                    held = Instant::now();
+                }
+                Some(None) => break,
+                Some(Some(batch)) => {
+                    pieces += 1;
+                    assert!(rows == 1 || batch.expect("a batch").num_rows() == 300);
+                    std::thread::sleep(Duration::from_millis(pause));
+                }
+            }
+        }
+        longest = longest.max(held.elapsed());
+        assert!(
+            longest < Duration::from_millis(60),
+            "{rows} {pause}: {longest:?}"
+        );
+        assert!(pieces > 5, "{pieces}");
+    }
 }

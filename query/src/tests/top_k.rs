@@ -104,7 +104,7 @@ async fn first_rows_by_time_are_the_same_when_found_first() {
             with_rows += usize::from(!expected.is_empty());
             assert_eq!(rows(&fixture, &hinted).await, expected, "{hinted}");
         }
-        assert!(with_rows > 60, "{with_rows} of 100 have rows");
+        assert!(with_rows >= 50, "{with_rows} of 100 have rows");
     }
 }
 
@@ -123,7 +123,8 @@ async fn the_last_lines_are_looked_for_in_the_last_partition() {
     let told = rows(&fixture, &format!("EXPLAIN ANALYZE {newest}")).await;
     assert!(format!("{told:?}").contains("found in 1 steps"), "{told:?}");
     // A condition that nothing satisfies is looked for everywhere, once, with few steps.
-    let none = "SELECT /*+ top_k */ * FROM access WHERE status = 999 ORDER BY time LIMIT 5";
+    let none =
+        "SELECT /*+ top_k */ * FROM access WHERE request LIKE '%nowhere%' ORDER BY time LIMIT 5";
     let none = fixture.figures(none).await;
     assert_eq!((none.rows_returned, none.rows_examined), (0, 3000));
 }
