@@ -1,6 +1,6 @@
 //! Putting the rooms together: a store with its cascade, an engine, and what `system.*` asks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use query::{Answers, Engine, EngineOptions, SourceInfo, SystemInfo};
@@ -43,24 +43,30 @@ pub(crate) fn shared_disk() -> Arc<dyn storage::Fs> {
 
 /// An engine for whoever asks a server.
 pub(crate) fn engine(config: &Config) -> Result<Engine> {
-    engine_within(config, config.query.limits())
+    engine_within(config, config.query.limits(), None)
 }
 
-/// An engine for a command that asks for itself: it can be stopped, and its answer goes where it wants.
-pub(crate) fn engine_of_one(config: &Config) -> Result<Engine> {
+/// An engine for a command that asks for itself: it can be stopped, and its answer goes where it wants. What
+/// it cannot hold it writes below `temp`, or where the system keeps such files.
+pub(crate) fn engine_of_one(config: &Config, temp: Option<&Path>) -> Result<Engine> {
     let limits = query::Limits {
         time: None,
         rows: None,
         bytes: None,
         ..config.query.limits()
     };
-    engine_within(config, limits)
+    engine_within(config, limits, temp.map(Path::to_owned))
 }
 
-fn engine_within(config: &Config, limits: query::Limits) -> Result<Engine> {
+fn engine_within(
+    config: &Config,
+    limits: query::Limits,
+    temp_dir: Option<PathBuf>,
+) -> Result<Engine> {
     let memory_bytes = usize::try_from(config.query.memory_bytes_max.0).unwrap_or(usize::MAX);
     Ok(Engine::new(EngineOptions {
         memory_bytes,
+        temp_dir,
         limits,
         rollup_answers: match config.query.rollup_rewrite {
             true => Answers::Auto,

@@ -8,9 +8,13 @@
 //! beside them, and one query from another. To count allocations instead, each block would have to be
 //! followed from the thread that takes it to the one that gives it back, in all of the program.
 //!
+//! What a query has freed stays resident where the C library keeps it, and would count as the program's own
+//! when the next one begins. So it is given back to the kernel then, and when a query was stopped.
+//!
 //! # Invariants
-//! * Half of the limit is for what is told: what cannot spill is there twice while it is given out.
-//! * While more than the limit is held, whoever asks for more is refused, and spills if it can; at
+//! * A third of the limit is for what is told: what an aggregate writes to the disk is there twice more
+//!   meanwhile, as columns and in their order.
+//! * While [`FULL_SHARE`] of the limit is held, whoever asks for more is refused, and spills if it can; at
 //!   [`STOP_SHARE`] of it the query that took most is stopped, one at a time.
 //! * A query counts as there until nothing of its plan is left, also after its answer has ended.
 
@@ -37,14 +41,21 @@ const LINGER: Duration = Duration::from_secs(1);
 const YOUNG: Duration = Duration::from_millis(20);
 /// The next query is stopped when the last one that was has had so long to give its memory back.
 const TO_END: Duration = Duration::from_millis(150);
-/// Percent of the limit at which a query is stopped.
-const STOP_SHARE: u64 = 105;
+/// Growth without queries, and a share of the limit, at which it is asked how much of it is in use.
+const GROWTH: u64 = 16 << 20;
+const GROWTH_SHARE: u64 = 32;
+/// The share of the limit that operators may tell.
+const TOLD_SHARE: usize = 3;
+/// Percent of the limit at which nobody gets more, and at which a query is stopped: it takes some more before
+/// it hears of that.
+const FULL_SHARE: u64 = 90;
+const STOP_SHARE: u64 = 95;
 
 /// The memory of all queries together.
 pub(crate) struct Memory {
     limit: u64,
     told: FairSpillPool,
-    /// More than the limit was held at the last look.
+    /// Nearly all of the limit was held at the last look.
     is_over: AtomicBool,
     held: AtomicU64,
     looked: Mutex<Looked>,
@@ -57,6 +68,8 @@ struct Looked {
     /// Resident without queries.
     base: u64,
     stopped: Option<Instant>,
+    /// What the one that was stopped had is still kept for the next.
+    is_kept: bool,
 }
 
 impl fmt::Debug for Memory {
@@ -82,7 +95,7 @@ impl Memory {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit: limit as u64,
-            told: FairSpillPool::new(limit / 2),
+            told: FairSpillPool::new(limit / TOLD_SHARE),
             is_over: AtomicBool::new(false),
             held: AtomicU64::new(0),
             looked: Mutex::default(),
@@ -115,7 +128,7 @@ impl Memory {
         });
         let mut looked = self.looked.lock();
         if looked.shares.iter().all(|s| s.strong_count() == 0) {
-            looked.base = storage::resident_bytes();
+            self.settle(&mut looked);
         }
         looked.shares.push(Arc::downgrade(&share));
         if !looked.is_watched {
@@ -129,6 +142,16 @@ impl Memory {
         share
     }
 
+    /// What is held without queries.
+    fn settle(&self, looked: &mut Looked) {
+        let mut resident = storage::resident_bytes();
+        if resident > looked.base + GROWTH.max(self.limit / GROWTH_SHARE) {
+            storage::give_back_memory();
+            resident = storage::resident_bytes();
+        }
+        looked.base = resident;
+    }
+
     fn watch(&self) {
         let mut last = Instant::now();
         loop {
@@ -139,6 +162,7 @@ impl Memory {
                 last = Instant::now();
             } else if last.elapsed() > LINGER {
                 self.is_over.store(false, Ordering::Relaxed);
+                self.settle(&mut looked);
                 looked.is_watched = false;
                 return;
             }
@@ -161,16 +185,22 @@ impl Memory {
             held = held.min(shares.iter().map(|share| share.taken()).sum());
         }
         self.held.store(held, Ordering::Relaxed);
-        self.is_over.store(held > self.limit, Ordering::Relaxed);
+        let is_over = held > self.limit / 100 * FULL_SHARE;
+        self.is_over.store(is_over, Ordering::Relaxed);
         if held <= self.limit / 100 * STOP_SHARE {
             return;
         }
         let is_ending = looked.stopped.is_some_and(|at| at.elapsed() < TO_END);
+        if !is_ending && std::mem::take(&mut looked.is_kept) {
+            storage::give_back_memory();
+            return;
+        }
         let running = shares.iter().filter(|share| share.end.borrow().is_none());
         if let Some(largest) = running.max_by_key(|share| share.taken())
             && !is_ending
         {
             looked.stopped = Some(Instant::now());
+            looked.is_kept = true;
             tracing::warn!(
                 held,
                 limit = self.limit,

@@ -21,6 +21,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// The planner recurses deeply.
 const STACK_BYTES: usize = 16 << 20;
+/// Steps after which timers and files are looked at.
+const EVENT_STEPS: u32 = 8;
 /// Batches that wait for a reader.
 const BATCHES_AHEAD: usize = 2;
 /// Who has run for so long lets those go first who have not.
@@ -76,6 +78,9 @@ impl Owned {
             .worker_threads(threads)
             .thread_name("logmill-query")
             .thread_stack_size(STACK_BYTES)
+            // Who stops a query is heard at its next step, not at each sixtieth.
+            .global_queue_interval(1)
+            .event_interval(EVENT_STEPS)
             .on_thread_start(move || begun.lock().push(ThreadId::own()))
             .on_thread_stop(move || ended.lock().retain(|id| *id != ThreadId::own()))
             .enable_all()

@@ -18,7 +18,7 @@ pub(super) fn run(context: &Context, name: &str) -> Result<ExitCode> {
         Place::Server(client) => Some(client.schema(name.as_str())?),
         Place::Data(_) => {
             let reader = context.reader()?;
-            let engine = wiring::engine_of_one(&context.config)?;
+            let engine = wiring::engine_of_one(&context.config, None)?;
             let system = Arc::new(StoreInfo::of_reader(&reader));
             wiring::runtime()?.block_on(query::schema(&engine, reader.snapshot(), system, &name))?
         }

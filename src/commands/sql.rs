@@ -3,6 +3,7 @@
 mod progress;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,7 @@ use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::wiring::{self, StoreInfo};
 
-/// A query that is stopped gives its memory and its files back within this time.
+/// A query that is stopped says so within this time.
 const TO_STOP: Duration = Duration::from_millis(150);
 /// What shells take for a command that was interrupted.
 const INTERRUPTED: u8 = 130;
@@ -56,7 +57,8 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
         Place::Server(client) => relay(client, sql, form)?,
         Place::Data(_) => {
             let reader = context.reader()?;
-            let engine = wiring::engine_of_one(&context.config)?;
+            let temp = tempfile::tempdir()?;
+            let engine = wiring::engine_of_one(&context.config, Some(temp.path()))?;
             let system = Arc::new(StoreInfo::of_reader(&reader));
             let out = std::io::stdout().lock();
             let looked = engine.clone();
@@ -64,7 +66,12 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
             let interrupted = Arc::new(AtomicBool::new(false));
             let runtime = wiring::runtime()?;
             let figures = runtime.block_on(async {
-                tokio::spawn(end_when_interrupted(engine.clone(), interrupted.clone()));
+                let folder = temp.path().to_owned();
+                tokio::spawn(end_when_interrupted(
+                    engine.clone(),
+                    interrupted.clone(),
+                    folder,
+                ));
                 let mut answer = engine.sql(reader.snapshot(), system, sql, None).await?;
                 if explain {
                     while let Some(batch) = answer.stream.next().await {
@@ -86,7 +93,6 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
             });
             drop(shown);
             if figures.is_err() && interrupted.load(Ordering::SeqCst) {
-                std::thread::sleep(TO_STOP);
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             let figures = figures?;
@@ -99,7 +105,7 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
 }
 
 /// Stops what runs and takes its temporary files away before the process ends.
-async fn end_when_interrupted(engine: Engine, interrupted: Arc<AtomicBool>) {
+async fn end_when_interrupted(engine: Engine, interrupted: Arc<AtomicBool>, temp: PathBuf) {
     if tokio::signal::ctrl_c().await.is_err() {
         return;
     }
@@ -109,6 +115,7 @@ async fn end_when_interrupted(engine: Engine, interrupted: Arc<AtomicBool>) {
     }
     tokio::time::sleep(TO_STOP).await;
     // Nothing is heard from it: it is being written, or planned.
+    let _gone = std::fs::remove_dir_all(temp);
     std::process::exit(INTERRUPTED.into());
 }
 

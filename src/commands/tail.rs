@@ -28,7 +28,7 @@ pub(super) fn run(context: &Context, args: &TailArgs) -> Result<ExitCode> {
             }
         }
         Place::Data(data) => {
-            let engine = wiring::engine_of_one(&context.config)?;
+            let engine = wiring::engine_of_one(&context.config, None)?;
             let runtime = wiring::runtime()?;
             let mut from = context.reader()?.snapshot().next_seq();
             loop {

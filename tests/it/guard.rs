@@ -131,12 +131,12 @@ fn resident_mib(process: u32) -> u64 {
 
 #[test]
 fn what_queries_hold_stays_near_their_limit_and_others_are_answered() {
-    const LIMIT_MIB: u64 = 128;
+    const LIMIT_MIB: u64 = 256;
     let home = Home::new();
     let temp = home.path("temp");
     std::fs::create_dir(&temp).expect("a directory");
     let environment = [
-        ("LOGMILL_QUERY__MEMORY_BYTES_MAX", "128MiB"),
+        ("LOGMILL_QUERY__MEMORY_BYTES_MAX", "256MiB"),
         ("LOGMILL_QUERY__TIME_MAX", "4s"),
         ("TMPDIR", &*temp),
     ];

@@ -115,8 +115,8 @@ async fn the_last_lines_are_looked_for_in_the_last_partition() {
     let newest = "SELECT /*+ top_k */ * FROM access ORDER BY time DESC LIMIT 5";
     let found = fixture.figures(newest).await;
     let whole = fixture.figures(&newest.replace("top_k", "no_top_k")).await;
-    assert_eq!(whole.rows_examined, 3000);
-    assert!(found.rows_examined < 3000 / 4, "{found:?}");
+    assert!(whole.rows_examined > 1000, "{whole:?}");
+    assert!(found.rows_examined < 300, "{found:?}");
     assert_eq!((found.partitions.examined, found.partitions.total), (1, 9));
     assert_eq!(found.rows_returned, 5);
     // Nothing is run to explain it; what ran is told.
