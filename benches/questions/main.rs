@@ -75,6 +75,8 @@ fn main() {
         }
     }
     let questions = bench.questions();
+    println!("\nby order, text and pattern");
+    bench.ask(&first_rows());
     println!("\nwithout indexes");
     bench.ask(&questions);
     for field in FIELDS {
@@ -92,6 +94,51 @@ fn main() {
     bench.ask(&questions);
     bench.costs();
     bench.store.close().expect("closes");
+}
+
+/// The last lines and those that hold a text: what one pages through.
+fn first_rows() -> Vec<(&'static str, String)> {
+    let last = |hint: &str, condition: &str, limit: u32| {
+        format!("SELECT {hint} * FROM access {condition} ORDER BY time DESC LIMIT {limit}")
+    };
+    let count = |text: &str| format!("SELECT count(*) FROM access WHERE {DAY} AND {text}");
+    vec![
+        ("the last 100 lines", last("", "", 100)),
+        ("  by a plain sort", last("/*+ no_top_k */", "", 100)),
+        ("the last 20 errors", last("", "WHERE status = 500", 20)),
+        (
+            "  by a plain sort",
+            last("/*+ no_top_k */", "WHERE status = 500", 20),
+        ),
+        (
+            "the last 20 with a text",
+            last("", "WHERE request ILIKE '%/PAGE/77%'", 20),
+        ),
+        (
+            "the first 1,000 of a day",
+            format!("SELECT * FROM access WHERE {DAY} ORDER BY time LIMIT 1000"),
+        ),
+        (
+            "a day's agents with a text",
+            count("user_agent LIKE '%bingbot%'"),
+        ),
+        ("  in any case", count("user_agent ILIKE '%BINGBOT%'")),
+        ("  as a word", count("user_agent ~ '\\bbingbot\\b'")),
+        (
+            "  by a pattern",
+            count("user_agent ~* '(bing|google)bot/[0-9]'"),
+        ),
+        (
+            "a day's requests with a text",
+            count("request ILIKE '%/page/77%'"),
+        ),
+        (
+            "a day's paths with a text, raw",
+            format!(
+                "SELECT /*+ no_rollup */ count(*) FROM access WHERE {DAY} AND path LIKE '%/77%'"
+            ),
+        ),
+    ]
 }
 
 struct Bench {

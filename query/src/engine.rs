@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError};
+use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError, exec_err};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -41,7 +41,7 @@ use crate::stream::Files;
 use crate::stream::indexed::Heads;
 use crate::system::SystemInfo;
 use crate::top_k::{self, Narrowed, NarrowedExec};
-use crate::{functions, portions, rewrite, upstream};
+use crate::{functions, portions, rewrite, upstream, windows};
 
 /// Four GiB for all queries together, unless told otherwise.
 const MEMORY_BYTES: usize = 4 << 30;
@@ -53,6 +53,8 @@ const TILE_CACHE_BYTES: u64 = 256 << 20;
 /// this share of the memory of all queries.
 const CONSTANT_BYTES: usize = 16 << 20;
 const CONSTANT_SHARE: usize = 128;
+/// A constant longer than this share of that memory is refused: whoever computes with it has it several times.
+const CONSTANT_MAX_SHARE: usize = 32;
 
 /// What an engine may use.
 #[derive(Debug, Clone)]
@@ -93,6 +95,7 @@ pub struct Engine {
     queue: Arc<Queue>,
     lanes: Lanes,
     constant_bytes: usize,
+    constant_bytes_max: usize,
     memory: Arc<Memory>,
 }
 
@@ -156,6 +159,7 @@ impl Engine {
             queue: Arc::new(Queue::new(options.limits)),
             lanes: Lanes::new(options.limits.running, options.target_partitions.max(1)),
             constant_bytes: CONSTANT_BYTES.min(options.memory_bytes / CONSTANT_SHARE),
+            constant_bytes_max: CONSTANT_BYTES.min(options.memory_bytes / CONSTANT_MAX_SHARE),
             memory: Arc::new(Memory::new(options.memory_bytes)),
         })
     }
@@ -348,10 +352,17 @@ impl Engine {
             logical = logical.with_param_values(param_values(params)?)?;
         }
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
+        windows::check(&logical)?;
         functions::bound(&mut state, &logical)?;
         let logical = state.optimize(&upstream::keep_repeated(logical)?)?;
+        let (longest, longest_allowed) = (constant_bytes(&logical)?, self.constant_bytes_max);
+        if longest > longest_allowed {
+            return exec_err!(
+                "a constant has {longest} bytes, at most {longest_allowed} are computed with; make it shorter"
+            );
+        }
         let config = state.config_mut();
-        let rows = self.constant_bytes / constant_bytes(&logical)?.max(1);
+        let rows = self.constant_bytes / longest.max(1);
         *config = config
             .clone()
             .with_batch_size(rows.clamp(1, config.batch_size()));

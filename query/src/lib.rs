@@ -33,6 +33,7 @@ mod system;
 mod tail;
 mod top_k;
 mod upstream;
+mod windows;
 
 pub use answer::{Answer, AnswerStream, FiguresHandle};
 pub use document::{document, documents};

@@ -48,8 +48,8 @@ const GROWTH_SHARE: u64 = 32;
 const TOLD_SHARE: usize = 3;
 /// Percent of the limit at which nobody gets more, and at which a query is stopped: it takes some more before
 /// it hears of that.
-const FULL_SHARE: u64 = 90;
-const STOP_SHARE: u64 = 95;
+const FULL_SHARE: u64 = 80;
+const STOP_SHARE: u64 = 85;
 
 /// The memory of all queries together.
 pub(crate) struct Memory {

@@ -337,6 +337,27 @@ async fn a_long_constant_meets_few_rows_at_a_time() {
         batches.iter().map(|batch| batch.num_rows()).sum::<usize>(),
         20
     );
+    let long = "SELECT repeat('x', 20000000) || value AS t FROM generate_series(1, 20)";
+    let error = ask(&engine, &fixture, long).await.expect_err("too long");
+    assert!(error.to_string().contains("a constant has 2000"), "{error}");
+}
+
+#[tokio::test]
+async fn a_window_is_not_gathered_for_each_row() {
+    let fixture = Fixture::without_rollups();
+    let engine = engine(Limits::default());
+    let gathered = |frame: &str| {
+        format!(
+            "SELECT max(n) FROM (SELECT array_length(array_agg(value) OVER ({frame})) AS n FROM generate_series(1, 90))"
+        )
+    };
+    for frame in ["", "ORDER BY value", "ORDER BY value ROWS 1001 PRECEDING"] {
+        let error = ask(&engine, &fixture, &gathered(frame)).await;
+        let error = error.expect_err(frame).to_string();
+        assert!(error.contains("array_agg over a window"), "{error}");
+    }
+    let narrow = gathered("ORDER BY value ROWS BETWEEN 4 PRECEDING AND 2 FOLLOWING");
+    assert_eq!(ask(&engine, &fixture, &narrow).await.expect("narrow"), 1);
 }
 
 #[tokio::test]
