@@ -11,8 +11,8 @@
 //! * nothing is left in the folder for temporary files, and no thread computes on;
 //! * the 99th percentile of the normal queries is under three times that of a quiet server.
 //!
-//! `--small` is its share in CI, on few lines and one second each; there a percentile below
-//! [`SMALL_P99`] is not held against it, for its machine is shared.
+//! `--small` takes few lines and 400 ms each; there a percentile below [`SMALL_P99`] is not held against the
+//! server. CI does not run it yet, for some bounds are still broken (`docs/PERFORMANCE.md`).
 
 mod ask;
 #[allow(dead_code, reason = "another bench needs the rest")]
