@@ -19,7 +19,7 @@ pub(crate) struct Answer {
     pub(crate) ms: f64,
     pub(crate) rows: usize,
     pub(crate) figures: Figures,
-    batches: Vec<RecordBatch>,
+    pub(crate) batches: Vec<RecordBatch>,
 }
 
 impl Asker {

@@ -21,6 +21,9 @@
 //! What the peers keep from one run to the next of the same question they may: chdb notes which granules a
 //! condition left out.
 
+#[allow(dead_code, reason = "another bench needs the rest")]
+#[path = "../journal/ask.rs"]
+mod ask;
 mod content;
 #[path = "../questions/imported.rs"]
 mod imported;
@@ -98,7 +101,7 @@ fn main() -> ExitCode {
     let data = imported::store(&dir, s.lines, s.days);
     let store = open(&data);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let ours = Ours::new(store.snapshot(), threads);
+    let ours = Ours::new(store.snapshot());
     let columns = columns(&ours);
     let loaded = Load {
         dir: dir.join(format!("peers-{}-{}", s.lines, s.days)),

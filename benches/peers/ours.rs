@@ -1,17 +1,16 @@
-//! Our engine in this process, without the limits of a server: some answers have millions of rows.
+//! Our engine in this process, asked as the peers are.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::array_value_to_string;
-use query::{Engine, EngineOptions, Figures, Limits, NoSystemInfo};
+use query::Figures;
 use storage::Snapshot;
-use tokio::runtime::{Builder, Runtime};
+
+use crate::ask::{Answer, Asker};
 
 pub(crate) struct Ours {
-    engine: Engine,
-    runtime: Runtime,
+    asker: Asker,
     pub(crate) snapshot: Arc<Snapshot>,
 }
 
@@ -23,56 +22,32 @@ pub(crate) struct Asked {
 }
 
 impl Ours {
-    pub(crate) fn new(snapshot: Arc<Snapshot>, threads: usize) -> Self {
-        let limits = Limits {
-            time: None,
-            rows: None,
-            bytes: None,
-            ..Limits::default()
-        };
-        let options = EngineOptions {
-            target_partitions: threads,
-            limits,
-            ..EngineOptions::default()
-        };
+    pub(crate) fn new(snapshot: Arc<Snapshot>) -> Self {
         Self {
-            engine: Engine::new(options).expect("an engine"),
-            runtime: Builder::new_multi_thread()
-                .enable_all()
-                .worker_threads(threads)
-                .thread_stack_size(8 << 20)
-                .build()
-                .expect("a runtime"),
+            asker: Asker::new(),
             snapshot,
         }
     }
 
     /// Asks once, and then as often as `runs` says.
     pub(crate) fn ask(&self, sql: &str, runs: usize) -> Asked {
-        let mut ms = Vec::new();
-        let mut last = self.once(sql, &mut ms);
+        let once = || self.asker.ask(Arc::clone(&self.snapshot), sql);
+        let mut last = once();
+        let mut ms = vec![last.ms];
         for _ in 0..runs {
             // Freed before the clock starts: a peer does not hold two answers either.
-            last.1.clear();
-            last = self.once(sql, &mut ms);
+            last.batches.clear();
+            last = once();
+            ms.push(last.ms);
         }
+        let Answer {
+            figures, batches, ..
+        } = last;
         Asked {
             ms,
-            figures: last.0,
-            batches: last.1,
+            figures,
+            batches,
         }
-    }
-
-    fn once(&self, sql: &str, ms: &mut Vec<f64>) -> (Figures, Vec<RecordBatch>) {
-        let snapshot = Arc::clone(&self.snapshot);
-        let began = Instant::now();
-        let answer = self.engine.sql(snapshot, Arc::new(NoSystemInfo), sql, None);
-        let answer = self
-            .runtime
-            .block_on(async { answer.await?.collect().await });
-        let (_, batches, figures) = answer.unwrap_or_else(|e| panic!("{sql}: {e}"));
-        ms.push(began.elapsed().as_secs_f64() * 1e3);
-        (figures, batches)
     }
 
     /// The first row of an answer, as text.

@@ -189,9 +189,10 @@ impl Engine {
             let over = wait_until(place.until).boxed();
             let (engine, sql) = (self.clone(), sql.to_owned());
             let lane = self.lanes.lane()?;
-            let share = self.memory.share(end, lane.threads());
+            let threads = lane.threads();
             let start = async move {
                 engine.memory.room().await;
+                let share = engine.memory.share(end, threads);
                 engine.start(snapshot, system, &sql, params, share).await
             };
             match select(lane.spawn(start), over).await {

@@ -71,6 +71,9 @@ pub(crate) async fn narrow(
         let range = search.run(&sort, state, context, &mut before).await?;
         ranges.push((sort, range));
     }
+    if ranges.is_empty() {
+        return Ok(Narrowed::not(plan));
+    }
     let narrowed = plan.transform_down_with_subqueries(|node| {
         let LogicalPlan::Sort(sort) = &node else {
             return Ok(Transformed::no(node));

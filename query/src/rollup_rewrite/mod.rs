@@ -108,6 +108,7 @@ impl<'a> Question<'a> {
             return None;
         }
         let source = Source::of(&aggregate.input)?;
+        source.table().levels()?;
         let (snapshot, name) = source.table().of();
         let times = times(snapshot, name)?;
         let events = source.range.intersect(times);
