@@ -124,6 +124,25 @@ impl Projection {
     }
 }
 
+/// What tells the cells of a merge apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grain {
+    /// Whether their buckets do; otherwise all are merged into the first one.
+    pub buckets: bool,
+    /// Which key columns do, in the definition's order; the others are null.
+    pub keys: Vec<bool>,
+}
+
+impl Grain {
+    /// Buckets and all keys, as a level has them.
+    pub fn whole(definition: &Definition) -> Self {
+        Self {
+            buckets: true,
+            keys: vec![true; definition.by().len()],
+        }
+    }
+}
+
 /// The states of one level.
 #[derive(Debug, Clone)]
 pub struct Cells {

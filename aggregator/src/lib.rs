@@ -38,16 +38,18 @@ mod verify;
 
 pub use calendar::{Bucket, Calendar, Cursor, Level, WeekStart};
 pub use cascade::{cascade, chunk_cells};
-pub use cells::{CellSet, Cells, Filter, KeyValue, Projection};
+pub use cells::{CellSet, Cells, Filter, Grain, KeyValue, Projection};
 pub use definition::{Definition, Key, KeyType, Measure, MeasureKind, Number, defaults};
 pub use error::{Error, Result};
 pub use expression::{Condition, Expression};
 pub use names::OTHER;
 pub use read::{
     Comparison, Difference, column_entry_level, columns, compare, finalise, finalise_by_bucket,
-    merge,
+    merge, merge_to,
 };
 pub use roller::{Cascade, Config};
 pub use table::RollupTable;
-pub use tile::{SectionSizes, TileFile, encode, merge_sections};
+pub use tile::{
+    BLOCK_CELLS_MAX as TILE_BLOCK_CELLS, SectionSizes, TileFile, encode, merge_sections,
+};
 pub use verify::{Against, LevelVerification, Sample, Verification, verify};

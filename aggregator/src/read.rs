@@ -7,8 +7,8 @@ mod merge;
 pub use compare::{Comparison, Difference, compare};
 pub(crate) use finalise::is_scaled;
 pub use finalise::{finalise, finalise_by_bucket};
-pub use merge::merge;
 pub(crate) use merge::{coarsen, key_ranks, merge_all, ranks_of_buckets, select};
+pub use merge::{merge, merge_to};
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
 

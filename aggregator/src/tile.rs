@@ -84,7 +84,7 @@ const MAGIC: &[u8; 6] = b"LMTILE";
 const VERSION: u16 = 2;
 /// Most cells of a block: with half as many `stats` took 1.5 % more space, with twice as many 0.8 %
 /// less, and finding one cell takes half or twice as long.
-const BLOCK_CELLS_MAX: usize = 4_096;
+pub const BLOCK_CELLS_MAX: usize = 4_096;
 /// Blocks of cells with many events hold fewer of them: a cell weighs its events, up to the number
 /// from which on its states hardly grow.
 const CELL_WEIGHT_MAX: u64 = 256;

@@ -1,7 +1,7 @@
 //! Thirteen questions, asked of us and of two engines that are asked such questions: DuckDB and chdb.
 //!
 //!     cargo bench --bench peers -- --venv DIR [--lines 20000000] [--days 14] [--runs 7]
-//!         [--dir target/bench]
+//!         [--dir target/bench] [--only Q1,Q13]
 //!
 //! The store is that of `--bench questions`, with the two rollups that an access log gets by itself and an
 //! index of `path`. The peers load the rows of its parts, once, and keep them in `--dir`. Everybody has all
@@ -46,8 +46,6 @@ use peer::{EXACT, FORMS, Form, Load, PEERS, Peer};
 use questions::{Question, Same, Values, questions, spelled};
 use storage::{Config, Name, Options, Snapshot, Store};
 
-/// How far an approximate answer may lie off, as a share.
-const NEAR: f64 = 0.02;
 /// The host and the path asked for: neither the most frequent nor rare.
 const RANK: u32 = 100;
 /// Rows that are shown of a difference.
@@ -61,6 +59,8 @@ struct Settings {
     runs: usize,
     dir: PathBuf,
     venv: Option<PathBuf>,
+    /// The questions by name; all when there is none.
+    only: Vec<String>,
 }
 
 fn settings() -> Settings {
@@ -70,6 +70,7 @@ fn settings() -> Settings {
         runs: 7,
         dir: "target/bench".into(),
         venv: None,
+        only: Vec::new(),
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -80,6 +81,7 @@ fn settings() -> Settings {
             "--runs" => s.runs = value().parse().expect("a number"),
             "--dir" => s.dir = value().into(),
             "--venv" => s.venv = Some(value().into()),
+            "--only" => s.only = value().split(',').map(str::to_owned).collect(),
             // cargo passes it to every bench.
             "--bench" => {}
             other => panic!("unknown argument {other}"),
@@ -116,6 +118,7 @@ fn main() -> ExitCode {
         ours,
         peers: started,
         runs: s.runs,
+        only: s.only,
     };
     println!(
         "{} events, {threads} threads, median of {} runs, ms; load average {}\n",
@@ -232,6 +235,7 @@ struct Bench {
     peers: [(&'static str, Peer); PEERS.len()],
     values: Values,
     runs: usize,
+    only: Vec<String>,
 }
 
 /// The times of one question, milliseconds.
@@ -264,7 +268,13 @@ impl Bench {
         );
         let mut told = Vec::new();
         let mut all = Vec::new();
-        for question in questions() {
+        let is_asked = |name: &str| self.only.is_empty() || self.only.iter().any(|o| o == name);
+        let asked: Vec<Question> = questions()
+            .into_iter()
+            .filter(|q| is_asked(q.name))
+            .collect();
+        assert!(!asked.is_empty(), "--only names no question: Q1, Q3a, …");
+        for question in asked {
             all.push(self.ask(&question, &mut told));
         }
         let mean = |of: &dyn Fn(&Times) -> f64| {
@@ -289,7 +299,11 @@ impl Bench {
     fn ask(&mut self, question: &Question, told: &mut Vec<String>) -> Times {
         let only = match question.same {
             Same::Column(name) => Some(name),
-            Same::Rows | Same::Nearly => None,
+            Same::Rows | Same::Nearly(_) => None,
+        };
+        let near = match question.same {
+            Same::Nearly(share) => share,
+            Same::Rows | Same::Column(_) => 0.0,
         };
         let exact = question.exact.map(|sql| self.ask_peer(EXACT, sql, 0).1);
         let sql = spelled(&question.ours.replace("{t}", STREAM), &self.values);
@@ -299,7 +313,7 @@ impl Bench {
         if let Some(exact) = &exact {
             let off = content::worst(&ours.batches, exact);
             same.push(format!("ours off by at most {:.1} %", off * 100.0));
-            if off > NEAR {
+            if off > near {
                 told.push(format!(
                     "{}: ours is off by {:.1} %: {sql}",
                     question.name,
@@ -319,7 +333,7 @@ impl Bench {
             if let Some(exact) = &exact {
                 // Theirs is not for us to mend.
                 let off = content::worst(&batches, exact);
-                if off > NEAR {
+                if off > near {
                     same.push(format!("{} off by {:.1} %", form.title, off * 100.0));
                 }
             } else if content::digest(&batches, only) != digest {

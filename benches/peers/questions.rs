@@ -1,15 +1,20 @@
 //! The questions, each in the words of the three who are asked.
 
 /// How answers are held against each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Same {
     /// Row by row, in any order.
     Rows,
     /// By one column: rows of one second may stand in any order, so which of them come last is open.
     Column(&'static str),
-    /// Each value within a share of what [`Question::exact`] says.
-    Nearly,
+    /// Each value within this share of what [`Question::exact`] says.
+    Nearly(f64),
 }
+
+/// Of a histogram of two digits.
+const QUANTILES_NEAR: f64 = 0.01;
+/// Of a distinct count: three standard errors, each under 2 %.
+const DISTINCT_NEAR: f64 = 0.06;
 
 /// What is asked. `{t}` is the table, `{at}` its time as DuckDB cuts it best, `{columns}` all columns; the
 /// others are [`Values`].
@@ -152,7 +157,7 @@ pub(crate) fn questions() -> [Question; 18] {
         Question {
             name: "Q8",
             what: "p50, p95, p99 by hour",
-            same: Same::Nearly,
+            same: Same::Nearly(QUANTILES_NEAR),
             ours: "SELECT date_trunc('hour', time) AS bucket, approx_percentile_cont(response_size, 0.5), \
                    approx_percentile_cont(response_size, 0.95), approx_percentile_cont(response_size, 0.99) \
                    FROM {t} GROUP BY 1 ORDER BY 1",
@@ -181,7 +186,7 @@ pub(crate) fn questions() -> [Question; 18] {
         Question {
             name: "Q9a",
             what: "approximate distinct hosts by day",
-            same: Same::Nearly,
+            same: Same::Nearly(DISTINCT_NEAR),
             ours: "SELECT date_trunc('day', time) AS bucket, approx_distinct(host) FROM {t} GROUP BY 1 ORDER BY 1",
             duckdb: "SELECT date_trunc('day', {at}), approx_count_distinct(host) FROM {t} GROUP BY 1 ORDER BY 1",
             chdb: "SELECT toDateTime64(toDate(time), 6, 'UTC'), uniqCombined(host) FROM {t} \

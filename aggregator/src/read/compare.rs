@@ -54,7 +54,7 @@ impl Comparison {
 /// Compares two sides of one level, state by state, by canonical bytes, as far as both hold the
 /// state. Each side must be one merged [`Cells`]: one cell per bucket and key.
 pub fn compare(definition: &Definition, level: Level, left: &Cells, right: &Cells) -> Comparison {
-    let (keys, maps) = unify_keys(&[left, right]);
+    let (keys, maps) = unify_keys(&[left, right], &vec![true; left.keys.columns.len()]);
     let all: Vec<u32> = [left, right]
         .iter()
         .zip(&maps)

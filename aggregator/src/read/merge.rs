@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::{interleave, take};
 use arrow::row::{RowConverter, SortField};
 use hashbrown::{HashMap, HashTable};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::calendar::{Cursor, Level};
-use crate::cells::{Cells, Keys, Projection};
+use crate::cells::{Cells, Grain, Keys, Projection};
 use crate::column::Column;
 use crate::definition::Definition;
 use crate::group::group;
@@ -23,9 +23,16 @@ const UNUSED: u32 = u32::MAX;
 /// Merges cells of one level from any number of tiles and memtable chunks, each with dictionaries
 /// of its own. The result holds the states that every input has, and one cell per (bucket, key).
 pub fn merge(definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells {
+    merge_to(&Grain::whole(definition), definition, level, inputs)
+}
+
+/// As [`merge`], with one cell for all that the grain does not tell apart.
+pub fn merge_to(grain: &Grain, definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells {
     let projection = shared_by(definition, inputs);
     let inputs: Vec<&Cells> = inputs.iter().copied().filter(|i| !i.is_empty()).collect();
-    if let [one] = inputs[..] {
+    if let [one] = inputs[..]
+        && *grain == Grain::whole(definition)
+    {
         let mut one = one.clone();
         for (column, wanted) in one.columns.iter_mut().zip(&projection.components) {
             if !wanted {
@@ -34,14 +41,15 @@ pub fn merge(definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells 
         }
         return one;
     }
-    grouped(joined(definition, level, &projection, &inputs))
+    grouped(joined(grain, definition, level, &projection, &inputs))
 }
 
 /// As [`merge`], without holding the inputs to the end.
 pub(crate) fn merge_all(definition: &Definition, level: Level, inputs: Vec<Cells>) -> Cells {
     let by_reference: Vec<&Cells> = inputs.iter().filter(|i| !i.is_empty()).collect();
     let projection = shared_by(definition, &by_reference);
-    let all = joined(definition, level, &projection, &by_reference);
+    let whole = Grain::whole(definition);
+    let all = joined(&whole, definition, level, &projection, &by_reference);
     drop(inputs);
     grouped(all)
 }
@@ -54,8 +62,10 @@ fn shared_by(definition: &Definition, inputs: &[&Cells]) -> Projection {
     }
 }
 
-/// The inputs behind each other, under one dictionary of keys and one of coupons.
+/// The inputs behind each other, under one dictionary of keys and one of coupons. Cells that the grain does
+/// not tell apart have one bucket and one key.
 fn joined(
+    grain: &Grain,
     definition: &Definition,
     level: Level,
     projection: &Projection,
@@ -65,7 +75,7 @@ fn joined(
     if inputs.is_empty() {
         return all;
     }
-    let (keys, key_maps) = unify_keys(inputs);
+    let (keys, key_maps) = unify_keys(inputs, &grain.keys);
     let (coupons, coupon_maps) = unify_coupons(inputs);
     for ((input, key_map), coupon_map) in inputs.iter().zip(&key_maps).zip(&coupon_maps) {
         let before = all.len();
@@ -78,6 +88,10 @@ fn joined(
                 mine.append(other, before, input.len(), Some(coupon_map));
             }
         }
+    }
+    if !grain.buckets {
+        let first = all.bucket.iter().copied().min().unwrap_or(0);
+        all.bucket.fill(first);
     }
     all.keys = Arc::new(keys);
     all.coupons = Arc::new(coupons);
@@ -147,28 +161,30 @@ fn used<'a>(len: usize, ids: impl Iterator<Item = &'a u32>) -> Vec<u32> {
     (0..len as u32).filter(|id| is_used[*id as usize]).collect()
 }
 
-/// One dictionary of the keys that the inputs use, and each input's key ids in it.
-pub(crate) fn unify_keys(inputs: &[&Cells]) -> (Keys, Vec<Vec<u32>>) {
+/// One dictionary of the keys that the inputs use, as far as their columns are `kept`, and each input's key
+/// ids in it.
+pub(crate) fn unify_keys(inputs: &[&Cells], kept: &[bool]) -> (Keys, Vec<Vec<u32>>) {
     let first = &inputs[0].keys;
-    if inputs.iter().all(|i| Arc::ptr_eq(&i.keys, first)) {
+    let columns_kept = || first.columns.iter().zip(kept).filter(|(_, kept)| **kept);
+    let all_kept = kept.iter().all(|kept| *kept);
+    if all_kept && inputs.iter().all(|i| Arc::ptr_eq(&i.keys, first)) {
         let same: Vec<u32> = (0..first.len as u32).collect();
         return (first.as_ref().clone(), vec![same; inputs.len()]);
     }
     let mut maps: Vec<Vec<u32>> = inputs.iter().map(|i| vec![UNUSED; i.keys.len]).collect();
-    if first.columns.is_empty() {
+    let null = |column: &ArrayRef, len| new_null_array(column.data_type(), len);
+    if columns_kept().next().is_none() {
         maps.iter_mut().for_each(|map| map.fill(0));
         return (
             Keys {
-                columns: Vec::new(),
+                columns: first.columns.iter().map(|c| null(c, 1)).collect(),
                 len: 1,
             },
             maps,
         );
     }
-    let fields = first
-        .columns
-        .iter()
-        .map(|c| SortField::new(c.data_type().clone()))
+    let fields = columns_kept()
+        .map(|(c, _)| SortField::new(c.data_type().clone()))
         .collect();
     let converter = RowConverter::new(fields).expect("BUG: key types have an order");
     let mut rows = converter.empty_rows(0, 0);
@@ -179,7 +195,8 @@ pub(crate) fn unify_keys(inputs: &[&Cells]) -> (Keys, Vec<Vec<u32>>) {
     let mut row_of: Vec<usize> = Vec::new();
     for (nth, input) in inputs.iter().enumerate() {
         let ids = used(input.keys.len, input.key.iter());
-        let columns = select(&input.keys, &ids).columns;
+        let columns = select(&input.keys, &ids).columns.into_iter().zip(kept);
+        let columns: Vec<ArrayRef> = columns.filter(|(_, kept)| **kept).map(|(c, _)| c).collect();
         let base = rows.num_rows();
         converter
             .append(&mut rows, &columns)
@@ -203,6 +220,9 @@ pub(crate) fn unify_keys(inputs: &[&Cells]) -> (Keys, Vec<Vec<u32>>) {
     }
     let columns = (0..first.columns.len())
         .map(|column| {
+            if !kept[column] {
+                return null(&first.columns[column], places.len());
+            }
             let arrays: Vec<&dyn Array> = inputs
                 .iter()
                 .map(|i| i.keys.columns[column].as_ref())

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cells::{Cells, KeyValue, Projection};
+use crate::cells::{Cells, Grain, KeyValue, Projection};
 use crate::testing::{
     Event, Random, batch, default_definitions, definition, events, filtered, zoned,
 };
@@ -258,6 +258,44 @@ proptest! {
             }
             let found = compare(&definition, level, &pieces[0], &once);
             prop_assert_eq!((found.total, found.cells), (0, once.len() as u64), "{:?}", found);
+        }
+    }
+
+    #[test]
+    fn a_coarser_grain_gives_the_cells_of_events_that_lack_what_it_leaves_out(
+        seed in any::<u64>(),
+        count in 1..80_usize,
+        keys in prop::collection::vec(any::<bool>(), 3),
+        buckets in any::<bool>(),
+    ) {
+        let mut random = Random(seed);
+        let all = events(&mut random, count, 2, 3, 200);
+        let definition = definition(json!({
+            "stream": "events", "by": ["site", "status", "path"], "measures": {
+                "hits": "count", "bytes": "sum(response_size)", "spread": "variance(response_size)",
+                "size": { "histogram": "response_size" }, "visitors": { "distinct": "host" },
+            },
+        }));
+        let mut lacking = all.clone();
+        let first = all.iter().map(|e| e.time).min().expect("an event");
+        for event in &mut lacking {
+            event.site = event.site.take().filter(|_| keys[0]);
+            event.status = event.status.filter(|_| keys[1]);
+            event.path = event.path.take().filter(|_| keys[2]);
+            if !buckets {
+                event.time = first;
+            }
+        }
+        let grain = Grain { buckets, keys };
+        for level in [Level::Minute, Level::Day, Level::Year] {
+            let at = random.below(all.len() as u64) as usize;
+            let pieces = [&all[..at], &all[at..]].into_iter().filter(|piece| !piece.is_empty());
+            let pieces = pieces.map(|piece| through_a_tile(&definition, level, piece));
+            let pieces: Vec<Cells> = pieces.collect();
+            let found = merge_to(&grain, &definition, level, &pieces.iter().collect::<Vec<_>>());
+            let expected = cells(&definition, level, &lacking);
+            let compared = compare(&definition, level, &found, &expected);
+            prop_assert_eq!((compared.total, compared.cells), (0, expected.len() as u64), "{:?}", compared);
         }
     }
 

@@ -1,8 +1,9 @@
-//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`, `distinct_*`; and
-//! bounds on those of its own that make much of little.
+//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`, `distinct_*`; a
+//! quicker `date_trunc`; and bounds on those of its own that make much of little.
 
 mod attr;
 mod capped;
+mod date_trunc;
 mod states;
 mod time_bucket;
 
@@ -25,6 +26,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         let function: AggregateUDF = function;
         state.register_udaf(Arc::new(function))?;
     }
+    date_trunc::replace(state)?;
     capped::cap(state)
 }
 

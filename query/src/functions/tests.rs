@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use aggregator::state::{Distinct, Histogram, Layout};
-use arrow::array::{ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch};
+use arrow::array::{
+    ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, TimestampMicrosecondArray,
+};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use datafusion::prelude::SessionContext;
 
@@ -188,4 +190,41 @@ async fn time_bucket_takes_text_and_intervals_and_a_zone() {
         };
         assert!(result.is_err(), "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn date_trunc_of_stamps_in_utc_is_as_datafusion_has_it() {
+    let whole = 4_000_000_000_000_000_i64;
+    let mut random = 7_u64;
+    let stamps = (0..4_000_i64).map(|nth| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let at = (random >> 10) as i64 % (2 * whole) - whole;
+        // Every second one at a full day, every tenth one missing.
+        (nth % 10 > 0).then_some(if nth % 2 == 0 {
+            at
+        } else {
+            at - at.rem_euclid(86_400_000_000)
+        })
+    });
+    let stamps: TimestampMicrosecondArray = stamps.collect();
+    let times: ArrayRef = Arc::new(stamps.with_timezone("UTC"));
+    let batch = RecordBatch::try_from_iter([("time", times)]).expect("a batch");
+    let units = [
+        "second", "minute", "HOUR", "day", "week", "month", "quarter", "year",
+    ];
+    let columns = units.map(|unit| format!("date_trunc('{unit}', time)"));
+    let sql = format!(
+        "SELECT {}, datetrunc('day', time) FROM t",
+        columns.join(", ")
+    );
+    let (ours, theirs) = (session(), SessionContext::new());
+    let mut answers = Vec::new();
+    for context in [ours, theirs] {
+        context.register_batch("t", batch.clone()).expect("a table");
+        answers.push(run(&context, &sql).await);
+    }
+    assert_eq!(answers[0].schema(), answers[1].schema());
+    assert_eq!(answers[0], answers[1]);
 }

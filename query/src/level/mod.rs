@@ -16,7 +16,7 @@ mod read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use aggregator::{Definition, Filter, KeyType, KeyValue, Level, Projection, chunk_cells};
+use aggregator::{Definition, Filter, Grain, KeyType, KeyValue, Level, Projection, chunk_cells};
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -84,6 +84,7 @@ pub(crate) struct LevelTable {
     level: Level,
     schema: SchemaRef,
     cache: Arc<TileCache>,
+    grain: Grain,
 }
 
 impl LevelTable {
@@ -95,12 +96,19 @@ impl LevelTable {
     ) -> Self {
         let schema = Arc::new(Schema::new(aggregator::columns(&rollup.definition, level)));
         Self {
+            grain: Grain::whole(&rollup.definition),
             snapshot,
             rollup,
             level,
             schema,
             cache,
         }
+    }
+
+    /// The same with one row for all cells that the grain does not tell apart: whoever reads it adds them up
+    /// anyway. Columns that it leaves out mean nothing, but to filters that the scan applies.
+    pub(crate) fn merged_to(self, grain: Grain) -> Self {
+        Self { grain, ..self }
     }
 
     /// What a filter says of one key column, when it says only that.
@@ -125,7 +133,7 @@ impl LevelTable {
     }
 
     /// Whether a filter is one on cells, which the scan applies itself.
-    fn applies(&self, filter: &Expr) -> bool {
+    pub(crate) fn applies(&self, filter: &Expr) -> bool {
         time_range(filter, "bucket").is_some() || self.key_values(filter).is_some()
     }
 
@@ -181,6 +189,7 @@ impl LevelTable {
             level: self.level,
             projection,
             filter,
+            grain: self.grain.clone(),
             files: Vec::new(),
             cache: self.cache.clone(),
         };
@@ -222,7 +231,7 @@ impl LevelTable {
 }
 
 /// The column and the values of `key = 1`, `key IN (…)`, `key IS NULL` and of their alternatives.
-fn key_filter(filter: &Expr) -> Option<(&str, Vec<KeyValue>)> {
+pub(crate) fn key_filter(filter: &Expr) -> Option<(&str, Vec<KeyValue>)> {
     match filter {
         Expr::BinaryExpr(BinaryExpr {
             left,

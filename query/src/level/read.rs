@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aggregator::{
-    Bucket, Cells, Definition, Filter, Level, Projection, chunk_cells, finalise_by_bucket, merge,
+    Bucket, Cells, Definition, Filter, Grain, Level, Projection, chunk_cells, finalise_by_bucket,
+    merge_to,
 };
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -35,6 +36,8 @@ pub(crate) struct Work {
     pub(crate) level: Level,
     pub(crate) projection: Projection,
     pub(crate) filter: Filter,
+    /// What tells rows apart.
+    pub(crate) grain: Grain,
     /// Tile files with the sections to read.
     pub(crate) files: Vec<(FileRef, Vec<Section>)>,
     pub(crate) cache: Arc<TileCache>,
@@ -225,7 +228,7 @@ impl Reader {
             definition, level, ..
         } = work;
         let inputs: Vec<&Cells> = cells.iter().collect();
-        let merged = merge(definition, *level, &inputs);
+        let merged = merge_to(&work.grain, definition, *level, &inputs);
         let bytes = merged.memory_bytes();
         drop(cells);
         memory.try_resize(bytes)?;

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use aggregator::{Definition, Level};
-use arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray, make_comparator};
+use arrow::array::{
+    ArrayRef, DynComparator, RecordBatch, TimestampMicrosecondArray, make_comparator,
+};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -182,26 +184,47 @@ pub(super) fn are_constant(
         unknown
     };
     unknown.is_empty()
-        || probes(definition, level, range).is_some_and(|probes| {
+        || probes(definition, level, range, INSTANTS).is_some_and(|probes| {
             unknown
                 .iter()
                 .all(|part| probes.agree(part).unwrap_or(false))
         })
 }
 
+/// Whether an expression over `time` has another value in each bucket of a level that meets the range; it is
+/// known to have one in each.
+pub(super) fn tells_apart(
+    expr: &Expr,
+    definition: &Definition,
+    level: Level,
+    range: TimeRange,
+) -> bool {
+    let columns = expr.column_refs();
+    if columns.is_empty() || columns.iter().any(|c| c.name != TIME) {
+        return false;
+    }
+    match truncated_to(expr, definition) {
+        Some(to) => to == level,
+        None => probes(definition, level, range, 0)
+            .is_some_and(|probes| probes.rise(expr).unwrap_or(false)),
+    }
+}
+
+/// The level to which `date_trunc` in UTC cuts, for a rollup in UTC.
+fn truncated_to(expr: &Expr, definition: &Definition) -> Option<Level> {
+    match unit_of(expr, definition)?.as_str() {
+        "minute" => Some(Level::Minute),
+        "hour" => Some(Level::Hour),
+        "day" => Some(Level::Day),
+        "month" => Some(Level::Month),
+        "year" => Some(Level::Year),
+        _ => None,
+    }
+}
+
 /// What is known without trying: `date_trunc` in UTC against the levels of a rollup in UTC.
 fn truncates(part: &Expr, definition: &Definition, level: Level) -> Option<bool> {
-    let Expr::ScalarFunction(call) = part else {
-        return None;
-    };
-    let [Expr::Literal(unit, _), Expr::Column(_)] = call.args.as_slice() else {
-        return None;
-    };
-    if call.func.name() != "date_trunc" || definition.timezone() != chrono_tz::UTC {
-        return None;
-    }
-    let unit = unit.try_as_str().flatten()?.to_ascii_lowercase();
-    Some(match unit.as_str() {
+    Some(match unit_of(part, definition)?.as_str() {
         "minute" => level == Level::Minute,
         "hour" => level <= Level::Hour,
         "day" => level <= Level::Day,
@@ -212,7 +235,21 @@ fn truncates(part: &Expr, definition: &Definition, level: Level) -> Option<bool>
     })
 }
 
-/// Instants of the buckets of a level in a range: of each the first, the last and some between.
+/// The unit of `date_trunc` in UTC, for a rollup in UTC.
+fn unit_of(expr: &Expr, definition: &Definition) -> Option<String> {
+    let Expr::ScalarFunction(call) = expr else {
+        return None;
+    };
+    let [Expr::Literal(unit, _), Expr::Column(_)] = call.args.as_slice() else {
+        return None;
+    };
+    if call.func.name() != "date_trunc" || definition.timezone() != chrono_tz::UTC {
+        return None;
+    }
+    Some(unit.try_as_str().flatten()?.to_ascii_lowercase())
+}
+
+/// Instants of the buckets of a level in a range: of each the first, and maybe the last and some between.
 struct Probes {
     schema: SchemaRef,
     times: RecordBatch,
@@ -220,7 +257,8 @@ struct Probes {
     each: usize,
 }
 
-fn probes(definition: &Definition, level: Level, range: TimeRange) -> Option<Probes> {
+/// Of each bucket the first instant, and unless `more` is 0 so many, and the last.
+fn probes(definition: &Definition, level: Level, range: TimeRange, more: i64) -> Option<Probes> {
     if range.first == i64::MIN || range.last == i64::MAX {
         return None;
     }
@@ -234,8 +272,11 @@ fn probes(definition: &Definition, level: Level, range: TimeRange) -> Option<Pro
             return None;
         }
         let width = bucket.end_us - bucket.start_us;
-        times.extend((0..INSTANTS).map(|nth| bucket.start_us + width / INSTANTS * nth));
-        times.push(bucket.end_us - 1);
+        times.push(bucket.start_us);
+        if more > 0 {
+            times.extend((1..more).map(|nth| bucket.start_us + width / more * nth));
+            times.push(bucket.end_us - 1);
+        }
         at_us = bucket.end_us;
         buckets += 1;
     }
@@ -248,13 +289,28 @@ fn probes(definition: &Definition, level: Level, range: TimeRange) -> Option<Pro
     Some(Probes {
         times: RecordBatch::try_new(Arc::clone(&schema), vec![times]).ok()?,
         schema,
-        each: INSTANTS as usize + 1,
+        each: if more > 0 { more as usize + 1 } else { 1 },
     })
 }
 
 impl Probes {
     /// Whether an expression has one value for all instants of each bucket.
     fn agree(&self, expr: &Expr) -> datafusion::common::Result<bool> {
+        let compare = self.compare(expr)?;
+        let firsts = (0..self.times.num_rows()).step_by(self.each);
+        Ok(firsts
+            .flat_map(|first| (first + 1..first + self.each).map(move |other| (first, other)))
+            .all(|(first, other)| compare(first, other).is_eq()))
+    }
+
+    /// Whether it grows from each instant to the next.
+    fn rise(&self, expr: &Expr) -> datafusion::common::Result<bool> {
+        let compare = self.compare(expr)?;
+        Ok((1..self.times.num_rows()).all(|nth| compare(nth - 1, nth).is_lt()))
+    }
+
+    /// Compares the values of an expression at two instants.
+    fn compare(&self, expr: &Expr) -> datafusion::common::Result<DynComparator> {
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let compiled = create_physical_expr(
             expr,
@@ -264,10 +320,6 @@ impl Probes {
         )?;
         let rows = self.times.num_rows();
         let values = compiled.evaluate(&self.times)?.into_array(rows)?;
-        let compare = make_comparator(&values, &values, SortOptions::default())?;
-        let firsts = (0..rows).step_by(self.each);
-        Ok(firsts
-            .flat_map(|first| (first + 1..first + self.each).map(move |other| (first, other)))
-            .all(|(first, other)| compare(first, other).is_eq()))
+        Ok(make_comparator(&values, &values, SortOptions::default())?)
     }
 }

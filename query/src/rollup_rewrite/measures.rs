@@ -64,6 +64,16 @@ pub(super) enum CellValue {
     Times(Expr, String),
 }
 
+impl CellValue {
+    /// What of it is computed of keys.
+    pub(super) fn over_keys(&self) -> Option<&Expr> {
+        match self {
+            Self::Keys(expr) | Self::Times(expr, _) => Some(expr),
+            Self::Measure(_) => None,
+        }
+    }
+}
+
 /// What an aggregate is made of.
 pub(super) struct Merged {
     /// The finest level that has what it takes.

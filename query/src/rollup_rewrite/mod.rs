@@ -9,7 +9,9 @@
 //! * Where raw events are not complete they answer alone, as without the rule. So do days in which keys
 //!   were folded into `(other)`, when the query tells keys apart.
 
+mod answer;
 mod cells;
+mod cost;
 mod cover;
 mod measures;
 
@@ -17,28 +19,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aggregator::{KeyType, KeyValue, Level};
+use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, TableReference};
-use datafusion::datasource::provider_as_source;
-use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{
-    Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union, cast, when,
-};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use storage::{Name, Snapshot, partition_end};
 
 use crate::level::{LevelTable, Rollup, TileCache};
 use crate::stream::prune::TimeRange;
-use crate::stream::source::{self, Source};
+use crate::stream::source::Source;
+use answer::Answer;
 use cells::{Keys, are_constant, parts_of_time};
 use cover::{Piece, Usable, cover};
-use measures::{CellValue, Measures, Merged};
+use measures::{Measures, Merged};
 
 /// More pieces than this are a question for raw events.
 const PIECES_MAX: usize = 32;
-/// What reading a cell costs, in rows of raw events.
-const ROWS_PER_CELL: f64 = 4.0;
 
 /// When rollups answer aggregates over raw events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -157,8 +154,7 @@ impl<'a> Question<'a> {
                 }
             }
         }
-        let (snapshot, name) = table.of();
-        let raw = rows(snapshot, name, self.events);
+        let raw = self.rows(self.events);
         Ok(best
             .filter(|(cost, _)| levels.always || *cost < raw)
             .map(|(_, answer)| answer))
@@ -203,10 +199,7 @@ impl<'a> Question<'a> {
         let of_cells = || {
             let filters = merged.iter().filter_map(|m| m.filter.as_ref());
             let partials = merged.iter().flat_map(|m| &m.partials);
-            let values = partials.filter_map(|p| match &p.of_cell {
-                CellValue::Keys(expr) | CellValue::Times(expr, _) => Some(expr),
-                CellValue::Measure(_) => None,
-            });
+            let values = partials.filter_map(|p| p.of_cell.over_keys());
             let asked = self.group.iter().chain(&self.source.predicates);
             asked.chain(filters).chain(values)
         };
@@ -251,201 +244,6 @@ impl<'a> Question<'a> {
             pieces,
         }))
     }
-}
-
-/// How a rollup answers a question.
-struct Answer<'a> {
-    rollup: &'a Rollup,
-    levels: &'a Levels,
-    keys: Keys,
-    merged: Vec<Merged>,
-    pieces: Vec<Piece>,
-}
-
-impl Answer<'_> {
-    /// What it looks at, in rows of raw events.
-    fn cost(&self, question: &Question<'_>) -> f64 {
-        let (snapshot, name) = question.source.table().of();
-        let pieces = self.pieces.iter().map(|piece| match piece.level {
-            Some(level) => cells(snapshot, self.rollup, level, piece.range) * ROWS_PER_CELL,
-            None => rows(snapshot, name, piece.range),
-        });
-        pieces.sum()
-    }
-
-    fn plan(
-        &self,
-        question: &Question<'_>,
-        functions: &dyn FunctionRegistry,
-    ) -> Result<LogicalPlan> {
-        let pieces = self.pieces.iter().map(|piece| {
-            let plan = match piece.level {
-                Some(level) => self.of_level(question, level, piece.range),
-                None => self.of_raw(question, piece.range),
-            };
-            plan.map(Arc::new)
-        });
-        let mut pieces = pieces.collect::<Result<Vec<_>>>()?;
-        let all = match pieces.len() {
-            1 => Arc::unwrap_or_clone(pieces.remove(0)),
-            _ => LogicalPlan::Union(Union::try_new(pieces)?),
-        };
-        let group: Vec<Expr> = (0..question.group.len()).map(key).collect();
-        let merges = self.partials().map(|(nth, partial)| {
-            Ok(partial
-                .merge
-                .of(source::plain(&partial_name(nth)), functions)?
-                .alias(partial_name(nth)))
-        });
-        let merges = merges.collect::<Result<Vec<_>>>()?;
-        let merged = LogicalPlanBuilder::from(all).aggregate(group, merges)?;
-        let mut out: Vec<Expr> = (0..question.group.len()).map(key).collect();
-        let mut nth = 0;
-        for merged in &self.merged {
-            let columns =
-                (nth..nth + merged.partials.len()).map(|n| source::plain(&partial_name(n)));
-            out.push(merged.finish.of(&columns.collect::<Vec<_>>(), functions)?);
-            nth += merged.partials.len();
-        }
-        let named = out.into_iter().zip(question.aggregate.schema.iter());
-        let out = named.map(|(expr, (table, field))| {
-            let given = expr.get_type(merged.schema())?;
-            let expr = if given == *field.data_type() {
-                expr
-            } else {
-                cast(expr, field.data_type().clone())
-            };
-            Ok(expr.alias_qualified(table.cloned(), field.name()))
-        });
-        let out = out.collect::<Result<Vec<_>>>()?;
-        merged.project(out)?.build()
-    }
-
-    /// The columns of every piece, by number.
-    fn partials(&self) -> impl Iterator<Item = (usize, &measures::Partial)> {
-        self.merged.iter().flat_map(|m| &m.partials).enumerate()
-    }
-
-    /// The types of the columns of every piece: those of the groups, then of the partials.
-    fn types(&self, question: &Question<'_>) -> Vec<arrow::datatypes::DataType> {
-        let fields = question.aggregate.schema.fields();
-        let (groups, results) = fields.split_at(question.group.len());
-        let groups = groups.iter().map(|field| field.data_type().clone());
-        let merged = self.merged.iter().zip(results);
-        let partials = merged.flat_map(|(merged, field)| {
-            let own = merged.partials.iter();
-            own.map(|p| {
-                p.data_type
-                    .clone()
-                    .unwrap_or_else(|| field.data_type().clone())
-            })
-        });
-        groups.chain(partials).collect()
-    }
-
-    fn named(
-        &self,
-        exprs: Vec<Expr>,
-        schema: &DFSchema,
-        question: &Question<'_>,
-    ) -> Result<Vec<Expr>> {
-        let groups = question.group.len();
-        let typed = exprs.into_iter().zip(self.types(question)).enumerate();
-        typed
-            .map(|(nth, (expr, wanted))| {
-                let name = match nth.checked_sub(groups) {
-                    None => key_name(nth),
-                    Some(nth) => partial_name(nth),
-                };
-                let expr = if expr.get_type(schema)? == wanted {
-                    expr
-                } else {
-                    cast(expr, wanted)
-                };
-                Ok(expr.alias(name))
-            })
-            .collect()
-    }
-
-    fn of_level(
-        &self,
-        question: &Question<'_>,
-        level: Level,
-        range: TimeRange,
-    ) -> Result<LogicalPlan> {
-        let (snapshot, _) = question.source.table().of();
-        let table = LevelTable::new(
-            Arc::clone(snapshot),
-            self.rollup.clone(),
-            level,
-            Arc::clone(&self.levels.tiles),
-        );
-        let name = TableReference::partial(self.rollup.meta.name.as_str(), level.table());
-        let mut plan = LogicalPlanBuilder::scan(name, provider_as_source(Arc::new(table)), None)?;
-        for filter in range.filter(&"bucket".into()) {
-            plan = plan.filter(filter)?;
-        }
-        for predicate in &question.source.predicates {
-            plan = plan.filter(self.keys.over_level(predicate)?)?;
-        }
-        let groups = question.group.iter().map(|e| self.keys.over_level(e));
-        let mut exprs = groups.collect::<Result<Vec<_>>>()?;
-        for merged in &self.merged {
-            let filter = merged.filter.as_ref().map(|f| self.keys.over_level(f));
-            let filter = filter.transpose()?;
-            for partial in &merged.partials {
-                let value = match &partial.of_cell {
-                    CellValue::Measure(column) => source::plain(column),
-                    CellValue::Keys(expr) => self.keys.over_level(expr)?,
-                    CellValue::Times(expr, hits) => {
-                        self.keys.over_level(expr)? * source::plain(hits)
-                    }
-                };
-                exprs.push(match &filter {
-                    Some(filter) => when(filter.clone(), value).end()?,
-                    None => value,
-                });
-            }
-        }
-        let exprs = self.named(exprs, plan.schema(), question)?;
-        plan.project(exprs)?.build()
-    }
-
-    fn of_raw(&self, question: &Question<'_>, range: TimeRange) -> Result<LogicalPlan> {
-        let rows = source::within(&question.aggregate.input, range)?;
-        let groups = question.aggregate.group_expr.iter().enumerate();
-        let groups: Vec<Expr> = groups
-            .map(|(nth, expr)| expr.clone().unalias().alias(key_name(nth)))
-            .collect();
-        let partials = self
-            .partials()
-            .map(|(nth, partial)| {
-                let of_raw = partial.of_raw.clone();
-                of_raw
-                    .expect("BUG: raw events give it, or are not asked")
-                    .alias(partial_name(nth))
-            })
-            .collect::<Vec<_>>();
-        let columns = (0..groups.len()).map(key);
-        let columns =
-            columns.chain((0..self.partials().count()).map(|n| source::plain(&partial_name(n))));
-        let columns: Vec<Expr> = columns.collect();
-        let plan = LogicalPlanBuilder::from(rows).aggregate(groups, partials)?;
-        let exprs = self.named(columns, plan.schema(), question)?;
-        plan.project(exprs)?.build()
-    }
-}
-
-fn key_name(nth: usize) -> String {
-    format!("__key_{nth}")
-}
-
-fn key(nth: usize) -> Expr {
-    source::plain(&key_name(nth))
-}
-
-fn partial_name(nth: usize) -> String {
-    format!("__partial_{nth}")
 }
 
 fn unaliased(expr: &Expr) -> Option<&AggregateFunction> {
@@ -565,35 +363,6 @@ fn joined(mut ranges: Vec<TimeRange>) -> Vec<TimeRange> {
         }
     }
     joined
-}
-
-/// About how many raw events lie in a range.
-fn rows(snapshot: &Snapshot, stream: &Name, range: TimeRange) -> f64 {
-    let parts = snapshot.manifest().parts_of(stream);
-    let parts = parts.map(|p| p.rows as f64 * share(p.time, range));
-    let chunks = snapshot.chunks(stream.as_str()).iter();
-    let chunks = chunks.map(|c| c.events.num_rows() as f64 * share(c.time, range));
-    parts.chain(chunks).sum()
-}
-
-/// About how many cells of a level lie in a range.
-fn cells(snapshot: &Snapshot, rollup: &Rollup, level: Level, range: TimeRange) -> f64 {
-    let tiles = snapshot.manifest().tiles_of(rollup.meta.id);
-    let sections = tiles.flat_map(|t| &t.files).flat_map(|f| &f.sections);
-    let of_level = sections.filter(|s| s.level == level.as_str());
-    of_level
-        .map(|s| s.cells as f64 * share((s.bucket_min_us, s.bucket_max_us), range))
-        .sum()
-}
-
-/// The share of some times that lies in a range, if they are spread evenly.
-fn share(times: (i64, i64), range: TimeRange) -> f64 {
-    if !range.meets(times) {
-        return 0.0;
-    }
-    let width = |first: i64, last: i64| last as f64 - first as f64 + 1.0;
-    let within = (times.0.max(range.first), times.1.min(range.last));
-    width(within.0, within.1) / width(times.0, times.1)
 }
 
 #[cfg(test)]
