@@ -8,17 +8,17 @@ use std::task::{Context, Poll};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::figures::{Figures, Stage, operators};
 use crate::limits::{Limits, Place};
 use crate::registry::{End, Progress, Registered};
-use crate::runtime::Lane;
+use crate::runtime::{Driven, Lane};
 
 /// The answer to a query: its columns and a stream of rows.
 #[derive(Debug)]
@@ -91,11 +91,11 @@ impl FiguresHandle {
 
 /// The rows of an answer.
 pub struct AnswerStream {
-    pub(crate) inner: Option<SendableRecordBatchStream>,
+    pub(crate) inner: Option<Driven>,
     /// Ends when somebody stops it.
     pub(crate) ended: BoxFuture<'static, End>,
-    /// Names for hints.
-    pub(crate) tables: Vec<String>,
+    /// Has names for hints.
+    pub(crate) catalog: Arc<Catalog>,
     pub(crate) registered: Option<Registered>,
     pub(crate) id: u64,
     pub(crate) limits: Limits,
@@ -176,7 +176,7 @@ impl Stream for AnswerStream {
                 }
             },
             Poll::Ready(Some(Err(e))) => {
-                let error = Error::of(e, &this.tables);
+                let error = Error::of(e, || this.catalog.names());
                 this.end();
                 Poll::Ready(Some(Err(error)))
             }

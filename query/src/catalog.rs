@@ -14,7 +14,7 @@ use datafusion::datasource::empty::EmptyTable;
 use parking_lot::Mutex;
 use storage::{Name, QUARANTINE, Snapshot, TIME};
 
-use crate::level::{DocumentTable, Form, LevelTable, Rollup, TileCache, rollups};
+use crate::level::{DocumentTable, Form, LevelTable, Rollup, TileCache};
 use crate::registry::QueryInfo;
 use crate::rollup_rewrite::{Answers, Levels};
 use crate::stream::{self, Files};
@@ -34,7 +34,7 @@ pub(crate) struct Catalog {
 struct Inner {
     snapshot: Arc<Snapshot>,
     system: Arc<dyn SystemInfo>,
-    rollups: BTreeMap<Name, Rollup>,
+    rollups: Arc<BTreeMap<Name, Rollup>>,
     queries: Vec<QueryInfo>,
     files: Files,
     tiles: Arc<TileCache>,
@@ -55,15 +55,15 @@ impl Catalog {
     pub(crate) fn new(
         snapshot: Arc<Snapshot>,
         system: Arc<dyn SystemInfo>,
+        rollups: Arc<BTreeMap<Name, Rollup>>,
         queries: Vec<QueryInfo>,
         files: Files,
         tiles: Arc<TileCache>,
         with_seq: bool,
         answers: Answers,
-    ) -> Result<Self> {
-        let rollups = rollups(&snapshot)?;
+    ) -> Self {
         let asked = Mutex::default();
-        Ok(Self {
+        Self {
             inner: Arc::new(Inner {
                 snapshot,
                 system,
@@ -75,7 +75,7 @@ impl Catalog {
                 answers,
                 asked,
             }),
-        })
+        }
     }
 
     /// Everything that a query can name, as it would write it.
@@ -87,7 +87,7 @@ impl Catalog {
             .keys()
             .map(ToString::to_string)
             .collect();
-        for (name, rollup) in &inner.rollups {
+        for (name, rollup) in &*inner.rollups {
             names.extend(tables_of(rollup).map(|table| format!("{name}.{table}")));
         }
         names.extend(system::TABLES.iter().map(|t| format!("{SYSTEM}.{t}")));

@@ -4,6 +4,7 @@
 //! * A query sees one snapshot from its first table to its last row.
 //! * Only reading statements run; everything else is refused before it is planned.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,11 +19,12 @@ use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
 };
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::Optimizer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
-use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
+use futures::{FutureExt, StreamExt};
 use storage::Snapshot;
 use tokio::sync::watch;
 
@@ -31,8 +33,9 @@ use crate::catalog::{CATALOG, Catalog, PUBLIC};
 use crate::error::{Error, Result};
 use crate::figures::Stage;
 use crate::hints::Hints;
-use crate::level::TileCache;
+use crate::level::{Rollups, TileCache};
 use crate::limits::{Limits, Queue, wait_until};
+use crate::manifest_count::ManifestCount;
 use crate::memory::{Memory, Share};
 use crate::registry::{End, QueryInfo, Registry};
 use crate::rollup_rewrite::{Answers, RollupRewrite};
@@ -89,6 +92,7 @@ impl Default for EngineOptions {
 pub struct Engine {
     state: Arc<SessionState>,
     files: Files,
+    rollups: Arc<Rollups>,
     tiles: Arc<TileCache>,
     rollup_answers: Answers,
     registry: Arc<Registry>,
@@ -140,7 +144,8 @@ impl Engine {
         // is an error of the query when its input is a union.
         set.execution.skip_physical_aggregate_schema_check = true;
         set.execution.time_zone = Some("UTC".to_owned());
-        set.execution.parquet.pushdown_filters = true;
+        // Each scan says whether it takes them.
+        set.execution.parquet.pushdown_filters = false;
         set.execution.parquet.reorder_filters = true;
         set.execution.parquet.schema_force_view_types = true;
         let builder = SessionStateBuilder::new()
@@ -151,6 +156,7 @@ impl Engine {
         Ok(Self {
             state: Arc::new(state),
             files,
+            rollups: Arc::default(),
             tiles: Arc::new(TileCache::new(
                 TILE_CACHE_BYTES.min(options.memory_bytes as u64 / 4),
             )),
@@ -195,31 +201,31 @@ impl Engine {
                 let share = engine.memory.share(end, threads);
                 engine.start(snapshot, system, &sql, params, share).await
             };
-            match select(lane.spawn(start), over).await {
-                Either::Left((Ok(started), over)) => Ok((started?, (place, lane), over)),
-                Either::Left((Err(panic), _)) => Err(Error::Execution(
-                    DataFusionError::ExecutionJoin(Box::new(panic)),
-                )),
+            let (starting, rows) = lane.run(start);
+            match select(starting, over).await {
+                Either::Left((Ok(started), over)) => Ok((started?, rows, (place, lane), over)),
+                Either::Left((Err(_), _)) => Err(match rows.into_future().await {
+                    (Some(Err(panic)), _) => Error::Execution(panic),
+                    _ => Error::Execution(DataFusionError::Internal("a plan told nothing".into())),
+                }),
                 Either::Right(_) => Err(limits.too_long()),
             }
         };
         match select(Box::pin(work), ended).await {
             Either::Left((started, ended)) => {
-                let (started, place, over) = started?;
+                let (started, rows, place, over) = started?;
                 let Started {
                     plan,
-                    stream,
-                    tables,
+                    catalog,
                     reads_tables,
                 } = started;
-                let stream = place.1.drive(stream);
-                let schema = stream.schema();
+                let schema = plan.schema();
                 let progress = Arc::clone(&registered.progress);
                 progress.plan_is(&plan);
                 let stream = AnswerStream {
-                    inner: Some(stream),
+                    inner: Some(rows),
                     ended,
-                    tables,
+                    catalog,
                     registered: Some(registered),
                     id,
                     limits,
@@ -270,16 +276,18 @@ impl Engine {
         sql: &str,
         params: Option<serde_json::Value>,
         share: Arc<Share>,
-    ) -> Result<Started> {
+    ) -> Result<(Started, SendableRecordBatchStream)> {
         let with_seq = rewrite::mentions_seq(sql);
-        let plain = |e| Error::of(e, &[]);
+        let plain = |e| Error::of(e, Vec::new);
         let mut statement = self.parse(sql)?;
         let hints = Hints::take(&mut statement)?;
         hints.check(&snapshot)?;
         rewrite::rewrite(&mut statement, &snapshot, with_seq);
-        let catalog = Catalog::new(
+        let rollups = self.rollups.of(&snapshot).map_err(plain)?;
+        let catalog = Arc::new(Catalog::new(
             snapshot,
             system,
+            rollups,
             self.queries(),
             Files {
                 indexes: hints.indexes,
@@ -288,24 +296,22 @@ impl Engine {
             self.tiles.clone(),
             with_seq,
             hints.answers.unwrap_or(self.rollup_answers),
-        );
-        let catalog = Arc::new(catalog.map_err(plain)?);
-        let tables = catalog.names();
+        ));
         let asked = (statement, params, hints.top_k);
         let started = self.plan(catalog.clone(), asked, share).await;
         let (plan, stream, reads_tables) = started.map_err(|e| match entry_hint(&e, &catalog) {
             Some(hint) => Error::Invalid {
-                message: Error::of(e, &[]).to_string(),
+                message: plain(e).to_string(),
                 hint: Some(hint),
             },
-            None => Error::of(e, &tables),
+            None => Error::of(e, || catalog.names()),
         })?;
-        Ok(Started {
+        let started = Started {
             plan,
-            stream,
-            tables,
+            catalog,
             reads_tables,
-        })
+        };
+        Ok((started, stream))
     }
 
     fn parse(&self, sql: &str) -> Result<Statement> {
@@ -314,7 +320,7 @@ impl Engine {
             .with_recursion_limit(options.recursion_limit.get())
             .build()
             .and_then(|mut parser| parser.parse_statements());
-        let mut statements = parsed.map_err(|e| Error::of(e, &[]))?;
+        let mut statements = parsed.map_err(|e| Error::of(e, Vec::new))?;
         let statement = statements
             .pop_front()
             .ok_or_else(|| Error::invalid("there is no statement in the query"))?;
@@ -371,7 +377,23 @@ impl Engine {
             memory_pool: share,
             ..RuntimeEnv::clone(state.runtime_env())
         };
-        let context = Arc::new(TaskContext::from(&state).with_runtime(Arc::new(runtime)));
+        // Plans have their functions; these are for those that come from elsewhere.
+        let none = (
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+        );
+        let context = Arc::new(TaskContext::new(
+            None,
+            state.session_id().to_owned(),
+            state.config().clone(),
+            none.0,
+            none.1,
+            none.2,
+            none.3,
+            Arc::new(runtime),
+        ));
         let Narrowed {
             plan: logical,
             before,
@@ -389,7 +411,14 @@ impl Engine {
 
 /// A session that has what is ours: functions and rules.
 pub(crate) fn with_ours(builder: SessionStateBuilder) -> datafusion::error::Result<SessionState> {
-    let mut state = builder.with_optimizer_rule(Arc::new(RollupRewrite)).build();
+    let mut rules = Optimizer::new().rules;
+    // When constants are known, and before anything is made of a scan that is not needed.
+    let simplified = rules
+        .iter()
+        .position(|rule| rule.name() == "simplify_expressions");
+    rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(ManifestCount));
+    rules.push(Arc::new(RollupRewrite));
+    let mut state = builder.with_optimizer_rules(rules).build();
     functions::register(&mut state)?;
     Ok(state)
 }
@@ -412,8 +441,7 @@ fn constant_bytes(plan: &LogicalPlan) -> datafusion::error::Result<usize> {
 
 struct Started {
     plan: Arc<dyn ExecutionPlan>,
-    stream: SendableRecordBatchStream,
-    tables: Vec<String>,
+    catalog: Arc<Catalog>,
     reads_tables: bool,
 }
 

@@ -143,8 +143,8 @@ impl Error {
         })
     }
 
-    /// Sorts an error of planning or running. `tables` are the names that a query may use.
-    pub(crate) fn of(error: DataFusionError, tables: &[String]) -> Self {
+    /// Sorts an error of planning or running. `tables` gives the names that a query may use.
+    pub(crate) fn of(error: DataFusionError, tables: impl FnOnce() -> Vec<String>) -> Self {
         if let Some(own) = own(&error) {
             return own;
         }
@@ -158,7 +158,7 @@ impl Error {
             | DataFusionError::NotImplemented(_)
             | DataFusionError::Diagnostic(..)
             | DataFusionError::ArrowError(..) => {
-                let hint = hint(root, tables);
+                let hint = hint(root, &tables());
                 Self::Invalid {
                     message: plain(root),
                     hint,

@@ -19,6 +19,7 @@ mod functions;
 mod hints;
 mod level;
 mod limits;
+mod manifest_count;
 mod memory;
 pub mod output;
 mod portions;

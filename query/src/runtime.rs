@@ -7,16 +7,20 @@
 //! # Invariants
 //! A lane serves one query at a time, and another one only when nothing of the last one is left in it.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
+use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
-use futures::StreamExt;
+use futures::{FutureExt, Stream, StreamExt};
 use parking_lot::Mutex;
 use storage::ThreadId;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
 /// The planner recurses deeply.
@@ -222,27 +226,71 @@ impl Lane {
         }
     }
 
-    /// Runs a task there, until it ends or the handle is dropped.
-    pub(crate) fn spawn<T: Send + 'static>(
+    /// Runs `start` there and then drives the rows that it gives, until these are dropped. Both are one task:
+    /// where a question takes a millisecond, to wake a thread once more is a part of it.
+    pub(crate) fn run<T, E>(
         &self,
-        task: impl Future<Output = T> + Send + 'static,
-    ) -> AbortOnDropHandle<T> {
-        AbortOnDropHandle::new(self.runtime().spawn(task))
-    }
-
-    /// The same rows, computed there.
-    pub(crate) fn drive(&self, mut rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
-        let mut driven = RecordBatchReceiverStreamBuilder::new(rows.schema(), BATCHES_AHEAD);
-        let out = driven.tx();
+        start: impl Future<Output = Result<(T, SendableRecordBatchStream), E>> + Send + 'static,
+    ) -> (Starting<T, E>, Driven)
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        let (out, rows) = mpsc::channel(BATCHES_AHEAD);
         let task = async move {
-            while let Some(batch) = rows.next().await {
+            let (started, rows) = match start.await {
+                Ok((started, rows)) => (Ok(started), Some(rows)),
+                Err(error) => (Err(error), None),
+            };
+            let (Ok(()), Some(mut stream)) = (tell.send(started).map_err(|_| ()), rows) else {
+                return;
+            };
+            while let Some(batch) = stream.next().await {
                 if out.send(batch).await.is_err() {
-                    break;
+                    return;
                 }
             }
-            Ok(())
         };
-        driven.spawn_on(task, self.runtime().handle());
-        driven.build()
+        let task = AbortOnDropHandle::new(self.runtime().spawn(task));
+        (
+            told,
+            Driven {
+                rows,
+                task: Some(task),
+            },
+        )
+    }
+}
+
+/// What `start` says; nothing, when it panicked: [`Driven`] says that.
+pub(crate) type Starting<T, E> = oneshot::Receiver<Result<T, E>>;
+
+/// Rows that a lane computes. Dropping them stops it.
+#[derive(Debug)]
+pub(crate) struct Driven {
+    rows: mpsc::Receiver<datafusion::common::Result<RecordBatch>>,
+    /// Until it has ended.
+    task: Option<AbortOnDropHandle<()>>,
+}
+
+impl Stream for Driven {
+    type Item = datafusion::common::Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(batch) = ready!(self.rows.poll_recv(context)) {
+            return Poll::Ready(Some(batch));
+        }
+        let Some(task) = &mut self.task else {
+            return Poll::Ready(None);
+        };
+        let ended = ready!(task.poll_unpin(context));
+        self.task = None;
+        // A panic is an error, not the end of the rows.
+        Poll::Ready(
+            ended
+                .err()
+                .map(|panic| Err(DataFusionError::ExecutionJoin(Box::new(panic)))),
+        )
     }
 }

@@ -39,7 +39,7 @@ impl TailFilter {
     ) -> Result<Self> {
         let session = engine.session();
         let stored = stored_schema(meta);
-        let wrong = |e| Error::of(e, &[]);
+        let wrong = |e| Error::of(e, Vec::new);
         let from = DFSchema::try_from(stored.as_ref().clone()).map_err(wrong)?;
         let exprs = view(meta, id_prefix, None, true);
         let mut fields = Vec::with_capacity(exprs.len());
@@ -68,7 +68,7 @@ impl TailFilter {
 
     fn condition(engine: &Engine, viewed: &SchemaRef, sql: &str) -> Result<Arc<dyn PhysicalExpr>> {
         let session = engine.session();
-        let wrong = |e| Error::of(e, &[]);
+        let wrong = |e| Error::of(e, Vec::new);
         let schema = DFSchema::try_from(viewed.as_ref().clone()).map_err(wrong)?;
         let expr = session.create_logical_expr(sql, &schema).map_err(wrong)?;
         let condition = session.create_physical_expr(expr, &schema).map_err(wrong)?;
@@ -92,8 +92,8 @@ impl TailFilter {
     /// # Errors
     /// [`Error::Invalid`] when the condition fails on a row, as a cast may.
     pub fn filter(&self, events: &RecordBatch) -> Result<RecordBatch> {
-        let wrong = |e| Error::of(e, &[]);
-        let arrow = |e: arrow::error::ArrowError| Error::of(e.into(), &[]);
+        let wrong = |e| Error::of(e, Vec::new);
+        let arrow = |e: arrow::error::ArrowError| Error::of(e.into(), Vec::new);
         let stored = conform(events, &self.stored).map_err(wrong)?;
         let rows = stored.num_rows();
         let columns = self

@@ -25,6 +25,7 @@ use datafusion::datasource::{TableProvider, TableType};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use parking_lot::Mutex;
 use storage::{Name, RollupMeta, Snapshot};
 
 pub(crate) use cache::TileCache;
@@ -45,7 +46,7 @@ pub(crate) struct Rollup {
 
 /// The rollups of a snapshot by name: of each name the newest generation. A stream gets its rollups
 /// with the manifest edit that creates it, before its first event.
-pub(crate) fn rollups(snapshot: &Snapshot) -> Result<BTreeMap<Name, Rollup>> {
+fn rollups(snapshot: &Snapshot) -> Result<BTreeMap<Name, Rollup>> {
     let mut rollups = BTreeMap::new();
     for meta in &snapshot.manifest().rollups {
         let definition =
@@ -57,6 +58,30 @@ pub(crate) fn rollups(snapshot: &Snapshot) -> Result<BTreeMap<Name, Rollup>> {
         rollups.insert(meta.name.clone(), rollup);
     }
     Ok(rollups)
+}
+
+/// The rollups of the snapshot that was last asked about: most have those of the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Rollups {
+    last: Mutex<Option<Known>>,
+}
+
+/// What the manifest says of rollups, and what that is.
+type Known = (Vec<RollupMeta>, Arc<BTreeMap<Name, Rollup>>);
+
+impl Rollups {
+    /// As [`rollups`].
+    pub(crate) fn of(&self, snapshot: &Snapshot) -> Result<Arc<BTreeMap<Name, Rollup>>> {
+        let metas = &snapshot.manifest().rollups;
+        if let Some((known, rollups)) = &*self.last.lock()
+            && known == metas
+        {
+            return Ok(Arc::clone(rollups));
+        }
+        let made = Arc::new(rollups(snapshot)?);
+        *self.last.lock() = Some((metas.clone(), Arc::clone(&made)));
+        Ok(made)
+    }
 }
 
 /// Makes now, from the memtable, what readers of a stream's rollups would make of it: for whoever

@@ -142,9 +142,6 @@ impl<'a> Question<'a> {
         let Some(levels) = table.levels() else {
             return Ok(None);
         };
-        if !levels.always && self.counts_whole_parts() {
-            return Ok(None);
-        }
         let mut best: Option<(f64, Answer<'_>)> = None;
         for rollup in &levels.rollups {
             if let Some(answer) = self.answer(rollup, levels)? {
@@ -158,24 +155,6 @@ impl<'a> Question<'a> {
         Ok(best
             .filter(|(cost, _)| levels.always || *cost < raw)
             .map(|(_, answer)| answer))
-    }
-
-    /// Whether the manifest alone has the answer: how many rows whole parts have.
-    fn counts_whole_parts(&self) -> bool {
-        let (snapshot, name) = self.source.table().of();
-        let parts = snapshot.manifest().parts_of(name);
-        let is_count = |(_, f): &(_, AggregateFunction)| {
-            f.func.name() == "count"
-                && !f.params.distinct
-                && f.params.filter.is_none()
-                && matches!(f.params.args.as_slice(), [Expr::Literal(..)])
-        };
-        self.group.is_empty()
-            && self.source.predicates.is_empty()
-            && self.functions.iter().all(is_count)
-            && parts
-                .filter(|p| self.range.meets(p.time))
-                .all(|p| self.range.covers(p.time))
     }
 
     /// What a rollup answers of it; `None` when it lacks something.

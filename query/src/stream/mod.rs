@@ -356,13 +356,17 @@ impl StreamTable {
         }
         let mut inputs = Vec::new();
         for (parts, range) in [(covered, TimeRange::ALL), (partial, bounds.time)] {
-            if !parts.is_empty() {
-                inputs.push(self.scan_parts(&parts, range, bounds.seq, asked, partitions)?);
+            let (picked, scanned): (Vec<_>, Vec<_>) =
+                parts.into_iter().partition(|part| part.rows.is_some());
+            for parts in [picked, scanned].iter().filter(|parts| !parts.is_empty()) {
+                inputs.push(self.scan_parts(parts, range, bounds.seq, asked, partitions)?);
             }
         }
         Ok(inputs)
     }
 
+    /// A scan of parts: of all of which rows were picked, or of none. Those that were picked pass nearly all
+    /// filters; to look at one column more for that before the others are read costs more than it saves.
     fn scan_parts(
         &self,
         parts: &[Candidate<'_>],
@@ -373,6 +377,7 @@ impl StreamTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut source = ParquetSource::new(self.schema.clone())
             .with_enable_page_index(true)
+            .with_pushdown_filters(parts.iter().all(|part| part.rows.is_none()))
             .with_parquet_file_reader_factory(Arc::new(PartReaders {
                 snapshot: self.snapshot.clone(),
                 footers: self.files.footers.clone(),
