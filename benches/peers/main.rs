@@ -3,16 +3,13 @@
 //!     cargo bench --bench peers -- --venv DIR [--lines 20000000] [--days 14] [--runs 7]
 //!         [--dir target/bench] [--only Q1,Q13]
 //!
-//! The store is that of `--bench questions`, with the two rollups that an access log gets by itself and an
-//! index of `path`. The peers load the rows of its parts, once, and keep them in `--dir`. Everybody has all
+//! The store is that of `--bench questions`, with the two rollups that an access log gets by itself, one of
+//! the hosts of each day (for Q9) and an index of `path`. The peers load the rows of its parts, once, and keep them in `--dir`. Everybody has all
 //! cores and is asked in turn in one run: each question once, and then `--runs` times of which the median
 //! is told; an answer is taken whole, as Arrow. The parts have no column for `request`, which we put
 //! together, nor for what no line has, so `{columns}` are the others.
 //!
-//! Where a rollup answers, we are asked for the raw events too: peers have no rollups. Nobody would define
-//! more of them for these charts: what counts each minute of each path has nearly as many cells as there
-//! are events (Q5), exact numbers of distinct hosts do not add up (Q9), and a hundred thousand strangers
-//! are no key to keep (Q7).
+//! Where a rollup answers, we are asked for the raw events too: peers have no rollups.
 //!
 //! Answers are held against each other: exact ones row by row, approximate ones against an exact one of
 //! DuckDB. A difference is told, and ends the program with 1.
@@ -46,6 +43,17 @@ use peer::{EXACT, FORMS, Form, Load, PEERS, Peer};
 use questions::{Question, Same, Values, questions, spelled};
 use storage::{Config, Name, Options, Snapshot, Store};
 
+/// How many events each host has on each day.
+const HOSTS: &str = r#"
+[rollup.hosts]
+stream = "access"
+by = ["host"]
+levels = ["day"]
+max_keys = 1000000
+
+[rollup.hosts.measures]
+hits = "count"
+"#;
 /// The host and the path asked for: neither the most frequent nor rare.
 const RANK: u32 = 100;
 /// Rows that are shown of a difference.
@@ -101,6 +109,8 @@ fn main() -> ExitCode {
     // The peers are told whole paths.
     let dir = s.dir.canonicalize().expect("a directory");
     let data = imported::store(&dir, s.lines, s.days);
+    let hosts = (start(), start() + Days::new(s.days.into()));
+    imported::add_rollup(&data, "hosts", HOSTS, hosts);
     let store = open(&data);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let ours = Ours::new(store.snapshot());
@@ -182,6 +192,11 @@ fn of_parts(ours: &Ours) -> Load {
     }
 }
 
+/// The first day of generated lines, a Monday.
+fn start() -> NaiveDate {
+    NaiveDate::from_ymd_opt(2026, 11, 2).expect("a date")
+}
+
 /// The stored columns that have a value somewhere: parts leave out the others.
 fn columns(ours: &Ours) -> Vec<String> {
     let mut names = ours.columns("SELECT * FROM access LIMIT 1");
@@ -197,8 +212,7 @@ fn columns(ours: &Ours) -> Vec<String> {
 
 /// What is asked for: chosen by rank, so that any number of lines has it.
 fn values(ours: &Ours, columns: &[String], days: u32) -> Values {
-    // The days of generated lines begin on Monday 2026-11-02.
-    let start = NaiveDate::from_ymd_opt(2026, 11, 2).expect("a date");
+    let start = start();
     let end = start + Days::new(days.into());
     let day = start + Days::new((days / 2).into());
     let midnight = |date: NaiveDate| NaiveDateTime::from(date);

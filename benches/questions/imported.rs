@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use chrono::NaiveDate;
+
 const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
 
 /// The stream that it has.
@@ -15,6 +17,24 @@ pub(crate) fn store(dir: &Path, lines: u64, days: u32) -> PathBuf {
         fill(dir, lines, days, &data);
     }
     data
+}
+
+/// Makes a rollup of a store, described by a configuration, from its raw events of that many days.
+#[allow(dead_code, reason = "one bench needs it")]
+pub(crate) fn add_rollup(
+    data: &Path,
+    name: &str,
+    configuration: &str,
+    days: (NaiveDate, NaiveDate),
+) {
+    let file = data.with_extension("toml");
+    std::fs::write(&file, configuration).expect("writes");
+    let (from, to) = (days.0.to_string(), days.1.to_string());
+    let rebuild = ["rollup", "rebuild", name, "--from", &from, "--to", &to];
+    let mut command = Command::new(LOGMILL);
+    command.arg("--config").arg(&file).args(rebuild);
+    let status = command.arg("--data").arg(data).status();
+    assert!(status.expect("runs").success(), "{rebuild:?} failed");
 }
 
 fn fill(dir: &Path, lines: u64, days: u32, data: &Path) {

@@ -30,6 +30,7 @@ use tokio::sync::watch;
 
 use crate::answer::{Answer, AnswerStream, FiguresHandle};
 use crate::catalog::{CATALOG, Catalog, PUBLIC};
+use crate::each_value::EachValueOnce;
 use crate::error::{Error, Result};
 use crate::figures::Stage;
 use crate::hints::Hints;
@@ -40,6 +41,7 @@ use crate::memory::{Memory, Share};
 use crate::registry::{End, QueryInfo, Registry};
 use crate::rollup_rewrite::{Answers, RollupRewrite};
 use crate::runtime::Lanes;
+use crate::steps::{Steps, longest_constant};
 use crate::stream::Files;
 use crate::stream::indexed::Heads;
 use crate::system::SystemInfo;
@@ -52,12 +54,6 @@ const MEMORY_BYTES: usize = 4 << 30;
 const INDEX_HEADS_BYTES: usize = 64 << 20;
 /// Open tile files are kept up to this many bytes, and a quarter of the memory for queries.
 const TILE_CACHE_BYTES: u64 = 256 << 20;
-/// What one column of one batch may take where a query names a long constant, bytes: at most this, and
-/// this share of the memory of all queries.
-const CONSTANT_BYTES: usize = 16 << 20;
-const CONSTANT_SHARE: usize = 128;
-/// A constant longer than this share of that memory is refused: whoever computes with it has it several times.
-const CONSTANT_MAX_SHARE: usize = 32;
 
 /// What an engine may use.
 #[derive(Debug, Clone)]
@@ -98,8 +94,8 @@ pub struct Engine {
     registry: Arc<Registry>,
     queue: Arc<Queue>,
     lanes: Lanes,
-    constant_bytes: usize,
-    constant_bytes_max: usize,
+    memory_bytes: usize,
+    longest_constant: usize,
     memory: Arc<Memory>,
 }
 
@@ -152,7 +148,8 @@ impl Engine {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features();
-        let state = with_ours(builder).map_err(Error::Execution)?;
+        let longest_constant = longest_constant(options.memory_bytes);
+        let state = with_ours(builder, longest_constant).map_err(Error::Execution)?;
         Ok(Self {
             state: Arc::new(state),
             files,
@@ -164,8 +161,8 @@ impl Engine {
             registry: Arc::default(),
             queue: Arc::new(Queue::new(options.limits)),
             lanes: Lanes::new(options.limits.running, options.target_partitions.max(1)),
-            constant_bytes: CONSTANT_BYTES.min(options.memory_bytes / CONSTANT_SHARE),
-            constant_bytes_max: CONSTANT_BYTES.min(options.memory_bytes / CONSTANT_MAX_SHARE),
+            memory_bytes: options.memory_bytes,
+            longest_constant,
             memory: Arc::new(Memory::new(options.memory_bytes)),
         })
     }
@@ -361,18 +358,23 @@ impl Engine {
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
         windows::check(&logical)?;
         functions::bound(&mut state, &logical)?;
+        if is_plain(&logical)? {
+            state.config_mut().options_mut().optimizer.max_passes = 1;
+        }
         let logical = state.optimize(&upstream::keep_repeated(logical)?)?;
-        let (longest, longest_allowed) = (constant_bytes(&logical)?, self.constant_bytes_max);
+        let steps = Steps::of(&logical)?;
+        let (longest, longest_allowed) = (steps.constant(), self.longest_constant);
         if longest > longest_allowed {
             return exec_err!(
                 "a constant has {longest} bytes, at most {longest_allowed} are computed with; make it shorter"
             );
         }
-        let config = state.config_mut();
-        let rows = self.constant_bytes / longest.max(1);
-        *config = config
-            .clone()
-            .with_batch_size(rows.clamp(1, config.batch_size()));
+        let whole = state.config().batch_size();
+        let rows = steps.rows(whole, self.memory_bytes);
+        if rows < whole {
+            let config = state.config_mut();
+            *config = config.clone().with_batch_size(rows);
+        }
         let runtime = RuntimeEnv {
             memory_pool: share,
             ..RuntimeEnv::clone(state.runtime_env())
@@ -409,8 +411,11 @@ impl Engine {
     }
 }
 
-/// A session that has what is ours: functions and rules.
-pub(crate) fn with_ours(builder: SessionStateBuilder) -> datafusion::error::Result<SessionState> {
+/// A session that has what is ours: functions and rules. No function makes a longer constant.
+pub(crate) fn with_ours(
+    builder: SessionStateBuilder,
+    longest_constant: usize,
+) -> datafusion::error::Result<SessionState> {
     let mut rules = Optimizer::new().rules;
     // When constants are known, and before anything is made of a scan that is not needed.
     let simplified = rules
@@ -418,25 +423,37 @@ pub(crate) fn with_ours(builder: SessionStateBuilder) -> datafusion::error::Resu
         .position(|rule| rule.name() == "simplify_expressions");
     rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(ManifestCount));
     rules.push(Arc::new(RollupRewrite));
+    rules.push(Arc::new(EachValueOnce::of_streams()));
     let mut state = builder.with_optimizer_rules(rules).build();
-    functions::register(&mut state)?;
+    functions::register(&mut state, longest_constant)?;
     Ok(state)
 }
 
-/// The bytes of the longest constant: wherever it meets rows, there is one for each.
-fn constant_bytes(plan: &LogicalPlan) -> datafusion::error::Result<usize> {
-    let mut longest = 0;
+/// Whether a plan only takes rows and columns of one table: its optimizer has nothing to do twice.
+fn is_plain(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
+    let mut is_plain = true;
     plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|root| {
-            root.apply(|expr| {
-                if let Expr::Literal(value, _) = expr {
-                    longest = longest.max(value.size());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
+        is_plain &= matches!(
+            node,
+            LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::Sort(_)
+                | LogicalPlan::Limit(_)
+                | LogicalPlan::SubqueryAlias(_)
+                | LogicalPlan::TableScan(_)
+        );
+        node.apply_expressions(|expr| {
+            let asks = expr.exists(|e| {
+                Ok(matches!(
+                    e,
+                    Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_)
+                ))
+            })?;
+            is_plain &= !asks;
+            Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    Ok(longest)
+    Ok(is_plain)
 }
 
 struct Started {

@@ -12,6 +12,7 @@
 mod answer;
 mod catalog;
 mod document;
+mod each_value;
 mod engine;
 mod error;
 mod figures;
@@ -29,6 +30,7 @@ mod rollup_rewrite;
 mod runtime;
 mod schema;
 mod slice;
+mod steps;
 mod stream;
 mod system;
 mod tail;

@@ -14,7 +14,7 @@
 //! # Invariants
 //! * A third of the limit is for what is told: what an aggregate writes to the disk is there twice more
 //!   meanwhile, as columns and in their order.
-//! * While [`FULL_SHARE`] of the limit is held, whoever asks for more is refused, and spills if it can; at
+//! * While [`FULL_SHARE`] of the limit is held, whoever asks for more than a little is refused, and spills if it can; at
 //!   [`STOP_SHARE`] of it the query that took most is stopped, one at a time.
 //! * A query counts as there until nothing of its plan is left, also after its answer has ended.
 
@@ -46,6 +46,8 @@ const GROWTH: u64 = 16 << 20;
 const GROWTH_SHARE: u64 = 32;
 /// The share of the limit that operators may tell.
 const TOLD_SHARE: usize = 3;
+/// The share of the limit that a query gets whatever others hold: it is not the one to give way.
+const SMALL_SHARE: u64 = 64;
 /// Percent of the limit at which nobody gets more, and at which a query is stopped: it takes some more before
 /// it hears of that.
 const FULL_SHARE: u64 = 80;
@@ -244,6 +246,11 @@ impl MemoryPool for Share {
         self.told.fetch_sub(shrink, Ordering::Relaxed);
     }
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let told = self.told.load(Ordering::Relaxed) + additional;
+        if (told as u64) <= self.memory.limit / SMALL_SHARE {
+            self.grow(reservation, additional);
+            return Ok(());
+        }
         if self.memory.is_over() {
             return Err(DataFusionError::ResourcesExhausted(format!(
                 "{} asks for {additional} bytes while queries hold {} of {}",

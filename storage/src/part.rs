@@ -105,7 +105,7 @@ fn build_one(
     };
     let mut bytes = Vec::new();
     let schema = Arc::clone(columns.schema());
-    let mut writer = PartWriter::new(&mut bytes, schema, &meta.order_by).map_err(parquet)?;
+    let mut writer = PartWriter::new(&mut bytes, schema, &meta.order_by);
     for places in places.chunks(WRITE_ROWS) {
         let batch = columns.rows(places)?;
         writer.write(&batch).map_err(parquet)?;

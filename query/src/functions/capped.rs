@@ -68,10 +68,14 @@ const GROWING: [(&str, Growth); 17] = [
 ];
 
 /// Puts the capped functions in the place of DataFusion's.
-pub(super) fn cap(state: &mut SessionState) -> Result<()> {
+pub(super) fn cap(state: &mut SessionState, longest_constant: u64) -> Result<()> {
     for (name, growth) in GROWING {
-        let inner = state.udf(name)?;
-        state.register_udf(Arc::new(ScalarUDF::new_from_impl(Capped { inner, growth })))?;
+        let capped = Capped {
+            inner: state.udf(name)?,
+            growth,
+            longest_constant,
+        };
+        state.register_udf(Arc::new(ScalarUDF::new_from_impl(capped)))?;
     }
     Ok(())
 }
@@ -83,14 +87,10 @@ pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|root| {
             root.apply(|expr| {
-                match expr {
-                    Expr::BinaryExpr(binary) => {
-                        joins += usize::from(binary.op == Operator::StringConcat);
-                    }
-                    Expr::ScalarFunction(call) => {
-                        growing |= GROWING.iter().any(|(name, _)| *name == call.name());
-                    }
-                    _ => {}
+                if is_join(expr) {
+                    joins += 1;
+                } else {
+                    growing |= grows(expr);
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
@@ -100,15 +100,33 @@ pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<
         return Ok(());
     }
     let inner = Arc::new(ScalarUDF::new_from_impl(joined::Join::new()));
-    let growth = Growth::Together;
-    let join = Arc::new(ScalarUDF::new_from_impl(Capped { inner, growth }));
+    let capped = Capped {
+        inner,
+        growth: Growth::Together,
+        longest_constant: BYTES_MAX,
+    };
+    let join = Arc::new(ScalarUDF::new_from_impl(capped));
     state.register_function_rewrite(Arc::new(joined::ByFunction(join)))
+}
+
+/// Whether what an expression makes may be far larger than what it is made of.
+pub(crate) fn grows(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => GROWING.iter().any(|(name, _)| *name == call.name()),
+        other => is_join(other),
+    }
+}
+
+fn is_join(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Capped {
     inner: Arc<ScalarUDF>,
     growth: Growth,
+    /// Bytes that it may make of constants alone, before the plan runs.
+    longest_constant: u64,
 }
 
 impl Capped {
@@ -122,9 +140,20 @@ impl Capped {
         Ok(())
     }
 
-    /// Bytes of the result, at least; nothing where the arguments are no numbers.
-    fn bytes(&self, args: &ScalarFunctionArgs) -> Result<u64> {
-        let rows = args.number_rows;
+    /// A constant is copied with the plan, again and again.
+    fn check_constant(&self, bytes: u64) -> Result<()> {
+        let most = self.longest_constant;
+        if bytes > most {
+            return exec_err!(
+                "{} would make a constant of {bytes} bytes, at most {most} are computed with; make it shorter",
+                self.name()
+            );
+        }
+        Ok(())
+    }
+
+    /// Bytes of so many rows of the result, at least; nothing where the arguments are no numbers.
+    fn bytes(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<u64> {
         let at = |i: usize| args.args.get(i).map(|arg| numbers(arg, rows)).transpose();
         let sum = |of: &dyn Fn(usize) -> u64| (0..rows).map(of).fold(0, u64::saturating_add);
         let get = |of: &Option<Int64Array>, row: usize, otherwise: i64| match of {
@@ -289,7 +318,13 @@ impl ScalarUDFImpl for Capped {
         self.inner.documentation()
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.check(self.bytes(&args)?, args.number_rows)?;
+        let is_constant = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
+        if args.args.iter().all(is_constant) {
+            // Made once, for all rows.
+            self.check_constant(self.bytes(&args, 1)?)?;
+        } else {
+            self.check(self.bytes(&args, args.number_rows)?, args.number_rows)?;
+        }
         self.inner.invoke_with_args(args)
     }
 }

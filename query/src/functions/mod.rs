@@ -7,6 +7,8 @@ mod date_trunc;
 mod states;
 mod time_bucket;
 
+pub(crate) use capped::grows;
+
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -14,8 +16,8 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 
-/// Makes the functions known to a session.
-pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+/// Makes the functions known to a session. None makes a constant of more bytes than `longest_constant`.
+pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Result<()> {
     let mut scalars = vec![ScalarUDF::new_from_impl(time_bucket::TimeBucket::new())];
     scalars.extend(attr::scalars());
     scalars.extend(states::scalars());
@@ -27,7 +29,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         state.register_udaf(Arc::new(function))?;
     }
     date_trunc::replace(state)?;
-    capped::cap(state)
+    capped::cap(state, longest_constant as u64)
 }
 
 /// Bounds what a statement's own operators make, where that may be much.

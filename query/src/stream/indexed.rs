@@ -64,7 +64,8 @@ pub(super) async fn pick(
     stream: &Name,
     bounds: &Bounds,
 ) -> Result<Picked> {
-    if bounds.values.is_empty() {
+    let is_indexed = |field: &String| may_be_indexed(snapshot, stream, field);
+    if !bounds.values.iter().any(|(field, _)| is_indexed(field)) {
         return Ok(Picked::default());
     }
     let (files, bounds) = (files.clone(), bounds.clone());

@@ -29,6 +29,9 @@ use crate::error::Error;
 /// Bytes that usually hold a part's footer. The blocks around them are read, which mostly brings the
 /// page index too.
 const FOOTER_BYTES: usize = 16 * 1024;
+/// So few bytes are read where they are asked for, by a thread that no other query needs: to wake another
+/// one takes longer.
+const AT_ONCE_BYTES: u64 = 1 << 20;
 
 /// Opens the parts of one snapshot. The files of a scan carry their [`FileRef`].
 pub(crate) struct PartReaders {
@@ -81,16 +84,20 @@ impl AsyncFileReader for PartReader {
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
         let file = self.file.clone();
         let scanned = self.metrics.bytes_scanned.clone();
-        let read = tokio::task::spawn_blocking(move || {
+        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let read = move || {
             let mut file = file.lock();
             let before = file.bytes_read();
             let pieces = file.read_ranges(&ranges);
             scanned.add(usize::try_from(file.bytes_read() - before).unwrap_or(usize::MAX));
-            pieces
-        });
+            pieces.map_err(|e| ParquetError::External(Error::from(e).into()))
+        };
         async move {
-            match read.await {
-                Ok(pieces) => pieces.map_err(|e| ParquetError::External(Error::from(e).into())),
+            if bytes <= AT_ONCE_BYTES {
+                return read();
+            }
+            match tokio::task::spawn_blocking(read).await {
+                Ok(pieces) => pieces,
                 Err(stopped) => Err(ParquetError::External(stopped.into())),
             }
         }

@@ -245,12 +245,12 @@ async fn what_makes_much_of_little_is_refused_before_it_does() {
             "array_length(array_resize([1], 1000000000))",
         ),
         (
-            "length(concat(repeat('x', 30000000), 'y'))",
-            "length(concat(repeat('x', 30000000), repeat('y', 60000000)))",
+            "length(concat(repeat('x', 10000000), 'y'))",
+            "length(concat(repeat('x', 10000000), repeat('y', 60000000)))",
         ),
         (
-            "length(repeat('x', 30000000) || 'y')",
-            "length(repeat('x', 30000000) || repeat('y', 60000000))",
+            "length(repeat('x', 10000000) || 'y')",
+            "length(repeat('x', 10000000) || repeat('y', 60000000))",
         ),
     ] {
         assert_eq!(
@@ -261,7 +261,7 @@ async fn what_makes_much_of_little_is_refused_before_it_does() {
         );
         let error = ask(&engine, &fixture, &format!("SELECT {too_much}")).await;
         let error = error.expect_err(too_much).to_string();
-        assert!(error.contains("at most 67108864"), "{error}");
+        assert!(error.contains("at most 16777216"), "{error}");
     }
     // A text or a list that is twice as long at each step.
     for (from, twice, length) in [
@@ -339,7 +339,7 @@ async fn a_long_constant_meets_few_rows_at_a_time() {
     );
     let long = "SELECT repeat('x', 20000000) || value AS t FROM generate_series(1, 20)";
     let error = ask(&engine, &fixture, long).await.expect_err("too long");
-    assert!(error.to_string().contains("a constant has 2000"), "{error}");
+    assert!(error.to_string().contains("a constant of 2000"), "{error}");
 }
 
 #[tokio::test]

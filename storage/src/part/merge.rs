@@ -79,7 +79,7 @@ pub(crate) fn merge(
             cursors.push(cursor);
         }
     }
-    let mut writer = PartWriter::new(to, Arc::clone(&schema), &meta.order_by).map_err(written)?;
+    let mut writer = PartWriter::new(to, Arc::clone(&schema), &meta.order_by);
     let mut heads = Heads::of(&cursors);
     let mut block = Block::of(schema, &cursors, &heads);
     while let Some(least) = heads.least() {
@@ -143,7 +143,7 @@ pub(crate) fn write_sorted(
     };
     let schema = leave_out(meta, has);
     let rows = fit(rows, &schema)?;
-    let mut writer = PartWriter::new(to, schema, &meta.order_by).map_err(written)?;
+    let mut writer = PartWriter::new(to, schema, &meta.order_by);
     for from in (0..rows.num_rows()).step_by(WRITE_ROWS) {
         let len = WRITE_ROWS.min(rows.num_rows() - from);
         writer.write(&rows.slice(from, len)).map_err(written)?;
