@@ -105,7 +105,8 @@ fn build_one(
     };
     let mut bytes = Vec::new();
     let schema = Arc::clone(columns.schema());
-    let mut writer = PartWriter::new(&mut bytes, schema, &meta.order_by);
+    let rows = places.len() as u64;
+    let mut writer = PartWriter::new(&mut bytes, schema, &meta.order_by, rows);
     for places in places.chunks(WRITE_ROWS) {
         let batch = columns.rows(places)?;
         writer.write(&batch).map_err(parquet)?;

@@ -112,7 +112,10 @@ pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<
 /// Whether what an expression makes may be far larger than what it is made of.
 pub(crate) fn grows(expr: &Expr) -> bool {
     match expr {
-        Expr::ScalarFunction(call) => GROWING.iter().any(|(name, _)| *name == call.name()),
+        Expr::ScalarFunction(call) => {
+            let name = call.name();
+            name == joined::NAME || GROWING.iter().any(|(growing, _)| *growing == name)
+        }
         other => is_join(other),
     }
 }

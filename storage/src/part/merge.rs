@@ -65,6 +65,7 @@ pub(crate) fn merge(
     to: impl Write + Send,
     pause: &dyn Fn() -> Result<()>,
 ) -> Result<(Bounds, Census), Stop> {
+    let all_rows = inputs.iter().map(|(part, _)| part.rows).sum();
     let inputs = inputs
         .into_iter()
         .map(|(part, file)| Input::open(part, file));
@@ -79,7 +80,7 @@ pub(crate) fn merge(
             cursors.push(cursor);
         }
     }
-    let mut writer = PartWriter::new(to, Arc::clone(&schema), &meta.order_by);
+    let mut writer = PartWriter::new(to, Arc::clone(&schema), &meta.order_by, all_rows);
     let mut heads = Heads::of(&cursors);
     let mut block = Block::of(schema, &cursors, &heads);
     while let Some(least) = heads.least() {
@@ -143,7 +144,7 @@ pub(crate) fn write_sorted(
     };
     let schema = leave_out(meta, has);
     let rows = fit(rows, &schema)?;
-    let mut writer = PartWriter::new(to, schema, &meta.order_by);
+    let mut writer = PartWriter::new(to, schema, &meta.order_by, rows.num_rows() as u64);
     for from in (0..rows.num_rows()).step_by(WRITE_ROWS) {
         let len = WRITE_ROWS.min(rows.num_rows() - from);
         writer.write(&rows.slice(from, len)).map_err(written)?;

@@ -23,8 +23,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::bounds::Bounds;
 use crate::model::{SEQ, TIME};
 
-/// Rows of a row group, of a page, and of what is handed to the writer at a time.
-const ROW_GROUP_ROWS: usize = 1 << 20;
+/// Most rows of a row group, those of a page, and of what is handed to the writer at a time.
+const ROW_GROUP_ROWS: u64 = 1 << 20;
 const PAGE_ROWS: usize = 8 * 1024;
 pub(super) const WRITE_ROWS: usize = 8 * 1024;
 /// Encoded bytes of a row group: the writer holds one in memory. That of a million access-log events
@@ -43,12 +43,19 @@ pub(super) struct PartWriter<'a, W: Write + Send> {
     writer: Option<ArrowWriter<W>>,
     schema: SchemaRef,
     order_by: &'a [String],
+    /// Rows of a row group.
+    group_rows: usize,
     bounds: Bounds,
 }
 
 impl<'a, W: Write + Send> PartWriter<'a, W> {
-    pub(super) fn new(to: W, schema: SchemaRef, order_by: &'a [String]) -> Self {
+    /// A writer of about so many rows.
+    pub(super) fn new(to: W, schema: SchemaRef, order_by: &'a [String], rows: u64) -> Self {
+        // Row groups of one size: a scan gives one to each of its threads.
+        let groups = rows.div_ceil(ROW_GROUP_ROWS).max(1);
+        let group_rows = rows.div_ceil(groups).next_multiple_of(PAGE_ROWS as u64);
         Self {
+            group_rows: usize::try_from(group_rows.max(1)).expect("BUG: 2^20 at most"),
             to: Some(to),
             writer: None,
             schema,
@@ -71,7 +78,7 @@ impl<'a, W: Write + Send> PartWriter<'a, W> {
 
     fn begin(&mut self, first: &RecordBatch) -> Result<&mut ArrowWriter<W>, ParquetError> {
         if let Some(to) = self.to.take() {
-            let properties = properties(self.order_by, first);
+            let properties = properties(self.order_by, first, self.group_rows);
             let writer = ArrowWriter::try_new(to, Arc::clone(&self.schema), Some(properties))?;
             self.writer = Some(writer);
         }
@@ -105,12 +112,12 @@ fn has_many_values(column: &ArrayRef) -> bool {
     (MANY_VALUES..=rows / 4 * 3).contains(&values.len())
 }
 
-fn properties(order_by: &[String], first: &RecordBatch) -> WriterProperties {
+fn properties(order_by: &[String], first: &RecordBatch, group_rows: usize) -> WriterProperties {
     let zstd = Compression::ZSTD(ZstdLevel::try_new(1).expect("BUG: zstd knows level 1"));
     let mut builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(zstd)
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_max_row_group_row_count(Some(group_rows))
         .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)

@@ -16,6 +16,9 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
+/// What it is called.
+pub(super) const NAME: &str = "||";
+
 /// Puts the function in the place of the operator.
 #[derive(Debug)]
 pub(super) struct ByFunction(pub(super) Arc<ScalarUDF>);
@@ -54,7 +57,7 @@ impl Join {
 
 impl ScalarUDFImpl for Join {
     fn name(&self) -> &str {
-        "||"
+        NAME
     }
     fn signature(&self) -> &Signature {
         &self.signature
