@@ -5,7 +5,7 @@
 //! part is in the order of stands as it is. Row groups are as
 //! large as a part usually is: the dictionary of a whole day is the one lever on size that
 //! measurements found. Who reads ten rows reads all of that dictionary, so columns of many values are LZ4:
-//! a day's paths took 2.7 ms of a question of 9 as zstd. A part of a million requests is 5 % larger for it.
+//! as zstd they took more than half of the scan. Parts of an access log are 7 % larger for it.
 
 use std::io::Write;
 use std::sync::Arc;
