@@ -52,10 +52,10 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
+    /// The catalog of a snapshot and its rollups.
     pub(crate) fn new(
-        snapshot: Arc<Snapshot>,
+        (snapshot, rollups): (Arc<Snapshot>, Arc<BTreeMap<Name, Rollup>>),
         system: Arc<dyn SystemInfo>,
-        rollups: Arc<BTreeMap<Name, Rollup>>,
         queries: Vec<QueryInfo>,
         files: Files,
         tiles: Arc<TileCache>,

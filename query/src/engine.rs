@@ -282,9 +282,8 @@ impl Engine {
         rewrite::rewrite(&mut statement, &snapshot, with_seq);
         let rollups = self.rollups.of(&snapshot).map_err(plain)?;
         let catalog = Arc::new(Catalog::new(
-            snapshot,
+            (snapshot, rollups),
             system,
-            rollups,
             self.queries(),
             Files {
                 indexes: hints.indexes,
