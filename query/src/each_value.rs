@@ -29,7 +29,7 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::prelude::col;
 use hashbrown::HashMap;
 
-use crate::stream::source::Source;
+use crate::stream::source::{Source, is_comparison};
 
 /// What the text is called in a condition.
 const VALUE: &str = "value";
@@ -112,7 +112,7 @@ fn once(term: &Expr, schema: &DFSchema) -> Option<Expr> {
                 | Operator::RegexNotMatch
                 | Operator::RegexNotIMatch => is_dear = true,
                 Operator::And | Operator::Or => {}
-                op => is_known &= compares(*op),
+                op => is_known &= is_comparison(*op),
             },
             Expr::ScalarFunction(call) => {
                 is_dear = true;
@@ -152,11 +152,6 @@ fn once(term: &Expr, schema: &DFSchema) -> Option<Expr> {
         compiled: OnceLock::new(),
     };
     Some(ScalarUDF::new_from_impl(each).call(vec![text]))
-}
-
-fn compares(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
 /// Whether a pattern says how a text begins: pages are left out by that.

@@ -379,20 +379,14 @@ impl Engine {
             ..RuntimeEnv::clone(state.runtime_env())
         };
         // Plans have their functions; these are for those that come from elsewhere.
-        let none = (
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-        );
         let context = Arc::new(TaskContext::new(
             None,
             state.session_id().to_owned(),
             state.config().clone(),
-            none.0,
-            none.1,
-            none.2,
-            none.3,
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
             Arc::new(runtime),
         ));
         let Narrowed {

@@ -14,8 +14,8 @@
 //! # Invariants
 //! * A third of the limit is for what is told: what an aggregate writes to the disk is there twice more
 //!   meanwhile, as columns and in their order.
-//! * While [`FULL_SHARE`] of the limit is held, whoever asks for more than a little is refused, and spills if it can; at
-//!   [`STOP_SHARE`] of it the query that took most is stopped, one at a time.
+//! * While [`FULL_SHARE`] of the limit is held, whoever asks for more than a little is refused, and spills if
+//!   it can; at [`STOP_SHARE`] of it the query that took most is stopped, one at a time.
 //! * A query counts as there until nothing of its plan is left, also after its answer has ended.
 
 use std::fmt;

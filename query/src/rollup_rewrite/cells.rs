@@ -15,12 +15,12 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast};
+use datafusion::logical_expr::{BinaryExpr, Expr, cast};
 use datafusion::physical_expr::create_physical_expr;
 use storage::TIME;
 
 use crate::stream::prune::TimeRange;
-use crate::stream::source::plain;
+use crate::stream::source::{is_comparison, plain};
 
 /// Buckets of a level that are tried before it is given up for a question.
 const BUCKETS_TRIED: usize = 50_000;
@@ -141,11 +141,6 @@ impl Keys {
             _ => None,
         }
     }
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
 /// The largest parts of an expression that depend on `time` alone.

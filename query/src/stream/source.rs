@@ -9,7 +9,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::datasource::{TableProvider, source_as_provider};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use storage::TIME;
 
 use super::StreamTable;
@@ -120,6 +120,12 @@ impl Source {
 /// A stream's column.
 pub(crate) fn plain(name: &str) -> Expr {
     Expr::Column(Column::from_name(name))
+}
+
+/// Whether an operator compares two values by their order.
+pub(crate) fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
 /// The stored rows of a stream, when a table is that.
