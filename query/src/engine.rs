@@ -128,7 +128,7 @@ impl Engine {
             heads: Arc::new(Heads::new(INDEX_HEADS_BYTES)),
             indexes: None,
         };
-        let mut config = SessionConfig::new()
+        let mut config = upstream::without_wrong(SessionConfig::new())
             .with_default_catalog_and_schema(CATALOG, PUBLIC)
             .with_create_default_catalog_and_schema(false)
             .with_information_schema(true)
@@ -417,7 +417,10 @@ pub(crate) fn with_ours(
     rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(ManifestCount));
     rules.push(Arc::new(RollupRewrite));
     rules.push(Arc::new(EachValueOnce::of_streams()));
-    let mut state = builder.with_optimizer_rules(rules).build();
+    let mut state = builder
+        .with_optimizer_rules(rules)
+        .with_physical_optimizer_rules(upstream::physical_rules())
+        .build();
     functions::register(&mut state, longest_constant)?;
     Ok(state)
 }

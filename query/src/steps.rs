@@ -5,11 +5,11 @@
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
 
 use crate::functions;
 
-/// Functions that make long texts or lists, of which whole batches are right for so many.
+/// Functions that make long texts or lists, and grouping sets, that whole batches are right for.
 const FEW: usize = 4;
 /// Rows that are worth a batch.
 const ROWS_MIN: usize = 16;
@@ -26,6 +26,8 @@ pub(crate) struct Steps {
     constant: usize,
     /// Calls of functions whose result may be far larger than their arguments.
     growing: usize,
+    /// Most grouping sets of one aggregate: each row is taken for every one of them.
+    sets: usize,
 }
 
 /// The longest constant that is computed with, bytes.
@@ -37,6 +39,11 @@ impl Steps {
     pub(crate) fn of(plan: &LogicalPlan) -> Result<Self> {
         let mut steps = Self::default();
         plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::Aggregate(Aggregate { group_expr, .. }) = node
+                && let [Expr::GroupingSet(set)] = group_expr.as_slice()
+            {
+                steps.sets = steps.sets.max(sets(set));
+            }
             node.apply_expressions(|root| {
                 root.apply(|expr| {
                     match expr {
@@ -61,8 +68,16 @@ impl Steps {
     pub(crate) fn rows(&self, whole: usize, memory_bytes: usize) -> usize {
         let together = CONSTANT_BYTES.min(memory_bytes / CONSTANT_SHARE);
         let most = whole.min((together / self.constant.max(1)).max(1));
-        let times = self.growing.max(FEW);
+        let times = self.growing.max(self.sets).max(FEW);
         (most * FEW / times).max(ROWS_MIN.min(most))
+    }
+}
+
+fn sets(set: &GroupingSet) -> usize {
+    match set {
+        GroupingSet::Rollup(exprs) => exprs.len() + 1,
+        GroupingSet::Cube(exprs) => 1 << exprs.len().min(30),
+        GroupingSet::GroupingSets(sets) => sets.len(),
     }
 }
 
@@ -74,13 +89,18 @@ mod tests {
 
     #[test]
     fn what_is_made_of_a_batch_is_about_as_much_however_much_is_made_of_a_row() {
-        let of = |constant, growing| Steps { constant, growing };
-        assert_eq!(of(20, 0).rows(8192, GIB), 8192);
-        assert_eq!(of(20, 4).rows(8192, GIB), 8192);
-        assert_eq!(of(20, 600).rows(8192, GIB), 54);
-        assert_eq!(of(20, 60_000).rows(8192, GIB), ROWS_MIN);
-        assert_eq!(of(1 << 20, 600).rows(8192, GIB), 8);
-        assert_eq!(of(100 << 20, 0).rows(8192, GIB), 1);
-        assert_eq!(of(20, 600).rows(3, GIB), 3);
+        let of = |constant, growing, sets| Steps {
+            constant,
+            growing,
+            sets,
+        };
+        assert_eq!(of(20, 0, 0).rows(8192, GIB), 8192);
+        assert_eq!(of(20, 4, 4).rows(8192, GIB), 8192);
+        assert_eq!(of(20, 600, 0).rows(8192, GIB), 54);
+        assert_eq!(of(20, 0, 1024).rows(8192, GIB), 32);
+        assert_eq!(of(20, 0, 1 << 20).rows(8192, GIB), ROWS_MIN);
+        assert_eq!(of(1 << 20, 600, 0).rows(8192, GIB), 8);
+        assert_eq!(of(100 << 20, 0, 0).rows(8192, GIB), 1);
+        assert_eq!(of(20, 600, 0).rows(3, GIB), 3);
     }
 }

@@ -346,18 +346,27 @@ async fn a_long_constant_meets_few_rows_at_a_time() {
 }
 
 #[tokio::test]
-async fn many_growing_columns_take_few_rows_at_a_time() {
+async fn many_long_columns_and_grouping_sets_take_few_rows_at_a_time() {
     let fixture = Fixture::without_rollups();
     let engine = engine(Limits::default());
-    let columns = (0..100).map(|nth| format!("repeat('x', 100) || (value + {nth}) AS c{nth}"));
-    let columns = columns.collect::<Vec<_>>().join(", ");
-    let sql = format!("SELECT {columns} FROM generate_series(1, 1000)");
-    let system = std::sync::Arc::new(NoSystemInfo);
-    let answer = engine.sql(fixture.store.snapshot(), system, &sql, None);
-    let (_, batches, _) = answer.await.expect("runs").collect().await.expect("rows");
-    let each: Vec<usize> = batches.iter().map(|batch| batch.num_rows()).collect();
-    assert_eq!(each.iter().sum::<usize>(), 1000);
-    assert!(each.iter().all(|rows| *rows <= 8192 * 4 / 100), "{each:?}");
+    let list = |each: &dyn Fn(usize) -> String| (0..100).map(each).collect::<Vec<_>>().join(", ");
+    let long = list(&|nth| format!("repeat('x', 7000) || (value + {nth}) AS c{nth}"));
+    for (sql, rows) in [
+        (format!("SELECT {long} FROM generate_series(1, 300)"), 300),
+        (
+            "SELECT a, b, c, d, e, f, g, h, count(*) FROM (SELECT value a, value b, value c, value d, value e, \
+             value f, value g, value h FROM generate_series(1, 9)) GROUP BY CUBE(a, b, c, d, e, f, g, h)"
+                .to_owned(),
+            9 * 255 + 1,
+        ),
+    ] {
+        let system = std::sync::Arc::new(NoSystemInfo);
+        let answer = engine.sql(fixture.store.snapshot(), system, &sql, None);
+        let (_, batches, _) = answer.await.expect("runs").collect().await.expect("rows");
+        let each: Vec<usize> = batches.iter().map(|batch| batch.num_rows()).collect();
+        assert_eq!(each.iter().sum::<usize>(), rows, "{sql}");
+        assert!(each.iter().all(|rows| *rows <= 130), "{each:?}");
+    }
 }
 
 #[tokio::test]

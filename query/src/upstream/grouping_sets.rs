@@ -1,0 +1,129 @@
+//! Keeps what is known of the rows below grouping sets from being taken for true above them.
+//!
+//! Grouping sets make columns null. What DataFusion knows of the columns below them (their order, those that
+//! are constant or equal, what they are partitioned by) it still holds for known above them: an aggregate
+//! that takes its rows for sorted hands a group out before its last row has come, and a sort is left out.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+    PlanProperties,
+};
+
+/// Puts [`ForgetExec`] below every aggregate of grouping sets. It has to come before the rules that use what is
+/// known of rows.
+#[derive(Debug)]
+pub(crate) struct ForgetBelowGroupingSets;
+
+impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
+    fn name(&self) -> &str {
+        "forget_below_grouping_sets"
+    }
+    fn schema_check(&self) -> bool {
+        true
+    }
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = plan.transform_up(|node| {
+            let expands = node
+                .downcast_ref::<AggregateExec>()
+                .filter(|aggregate| aggregate.group_expr().has_grouping_set());
+            match expands {
+                Some(aggregate) => {
+                    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+                    let input = Arc::new(ForgetExec::over(Arc::clone(aggregate.input())));
+                    Ok(Transformed::yes(
+                        node.replace_children(vec![input], options)?,
+                    ))
+                }
+                None => Ok(Transformed::no(node)),
+            }
+        });
+        Ok(plan?.data)
+    }
+}
+
+/// Passes its input on, of which nothing is known but its columns and its number of partitions.
+#[derive(Debug)]
+struct ForgetExec {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl ForgetExec {
+    fn over(input: Arc<dyn ExecutionPlan>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            input.pipeline_behavior(),
+            input.boundedness(),
+        );
+        Self {
+            input,
+            properties: Arc::new(properties),
+        }
+    }
+}
+
+impl DisplayAs for ForgetExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ForgetExec: order and constants")
+    }
+}
+
+impl ExecutionPlan for ForgetExec {
+    fn name(&self) -> &'static str {
+        "ForgetExec"
+    }
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) if children.is_empty() => Ok(Arc::new(Self::over(input))),
+            _ => internal_err!("BUG: what is forgotten has one input"),
+        }
+    }
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&inputs[0]))
+    }
+}
