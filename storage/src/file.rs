@@ -10,9 +10,15 @@ use crate::env::{Fs, FsFile, IoContext};
 use crate::error::{Error, Result};
 use crate::seeded::{self, Bug};
 
-/// Bytes of a block, the least that is read of a part: small beside a column of a row group, and
-/// its checksum adds less than a ten-thousandth to the manifest.
-pub(crate) const BLOCK_BYTES: usize = 256 * 1024;
+/// Bytes of a block, the least that is read of a file: of each column of a part, who reads ten rows reads
+/// one or two.
+pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
+/// Blocks of a file that are told apart: the manifest has a checksum of each. Those of larger files are
+/// longer, up to [`BLOCK_BYTES_MAX`].
+const BLOCKS: usize = 512;
+/// Bytes of a block of a large file, and of all whose manifest says nothing of it. A checksum adds less than
+/// a ten-thousandth of it to the manifest.
+const BLOCK_BYTES_MAX: u64 = 256 * 1024;
 
 /// A file as the manifest names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,10 +29,21 @@ pub struct FileRef {
     pub len: u64,
     /// crc32c of the whole file.
     pub crc: u32,
-    /// crc32c of each block of 256 KiB. Empty when the file is one block, as it is when it is not
-    /// longer, or was written before there were blocks.
+    /// crc32c of each block. Empty when the file is one block, as it is when it is not longer, or was
+    /// written before there were blocks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<u32>,
+    /// Bytes of each block but the last.
+    #[serde(default = "long_blocks", skip_serializing_if = "are_long")]
+    pub block_bytes: u64,
+}
+
+fn long_blocks() -> u64 {
+    BLOCK_BYTES_MAX
+}
+
+fn are_long(block_bytes: &u64) -> bool {
+    *block_bytes == BLOCK_BYTES_MAX
 }
 
 /// Bytes after which a long file is synced while it is written: what others sync meanwhile does not
@@ -147,12 +164,28 @@ impl<'a> FileWriter<'a> {
 
     /// Finishes the file and names it: `path` is relative to the data directory.
     pub(crate) fn finish_as(self, path: String) -> Result<FileRef> {
-        let Sums { len, crc, blocks } = self.finish()?;
+        let Sums {
+            len,
+            crc,
+            mut blocks,
+        } = self.finish()?;
+        let mut block_bytes = BLOCK_BYTES as u64;
+        while blocks.len() > BLOCKS && block_bytes < BLOCK_BYTES_MAX {
+            blocks = in_pairs(&blocks, block_bytes, len);
+            block_bytes *= 2;
+        }
+        if blocks.len() == 1 {
+            blocks.clear();
+        }
+        if blocks.is_empty() {
+            block_bytes = BLOCK_BYTES_MAX;
+        }
         Ok(FileRef {
             path,
             len,
             crc,
-            blocks: if blocks.len() > 1 { blocks } else { Vec::new() },
+            blocks,
+            block_bytes,
         })
     }
 
@@ -210,6 +243,20 @@ impl Drop for FileWriter<'_> {
     }
 }
 
+/// The checksums of blocks twice as long.
+fn in_pairs(blocks: &[u32], block_bytes: u64, len: u64) -> Vec<u32> {
+    let pairs = blocks.chunks(2).zip((0..).step_by(2));
+    let one = |(pair, first): (&[u32], u64)| match pair {
+        [left, right] => {
+            let right_bytes = block_bytes.min(len - (first + 1) * block_bytes);
+            let right_bytes = usize::try_from(right_bytes).expect("BUG: a block is in memory");
+            crc32c::crc32c_combine(*left, *right, right_bytes)
+        }
+        alone => alone[0],
+    };
+    pairs.map(one).collect()
+}
+
 /// Makes a directory and makes its name durable in every parent up to `data`. That it is there
 /// already says nothing: a process may have been killed before it synced the parents.
 #[expect(clippy::disallowed_methods, reason = "the helper itself")]
@@ -239,7 +286,7 @@ impl FileRef {
         if self.blocks.is_empty() {
             self.len
         } else {
-            BLOCK_BYTES as u64
+            self.block_bytes
         }
     }
 
@@ -254,7 +301,9 @@ impl FileRef {
 
     /// Whether there are as many checksums as the length has blocks.
     pub(crate) fn blocks_fit(&self) -> bool {
-        self.blocks.is_empty() || self.blocks.len() as u64 == self.len.div_ceil(BLOCK_BYTES as u64)
+        self.blocks.is_empty()
+            || self.block_bytes > 0
+                && self.blocks.len() as u64 == self.len.div_ceil(self.block_bytes)
     }
 
     /// Compares the length that the file has.

@@ -181,3 +181,34 @@ fn a_file_of_one_block_is_written_into_the_manifest_as_before() {
     let back: FileRef = serde_json::from_str(&json).expect("as it was written");
     assert_eq!((back.blocks.len(), &back), (2, &large.file));
 }
+
+#[test]
+fn a_large_file_has_longer_blocks_and_each_is_compared() {
+    for (len, block_bytes) in [
+        (512 * BLOCK_BYTES, BLOCK_BYTES),
+        (512 * BLOCK_BYTES + 1, 2 * BLOCK_BYTES),
+        (513 * BLOCK_BYTES + 7, 2 * BLOCK_BYTES),
+        (1024 * BLOCK_BYTES + 7, 4 * BLOCK_BYTES),
+        (2048 * BLOCK_BYTES + 7, 4 * BLOCK_BYTES),
+    ] {
+        let fixture = Fixture::of(len);
+        assert_eq!(fixture.file.block_bytes, block_bytes as u64, "{len}");
+        assert!(fixture.file.blocks_fit());
+        assert_eq!(fixture.read(0, len), Ok(()), "{len}");
+        fixture.flip(len - 1);
+        let last = (len - 1) / block_bytes * block_bytes;
+        assert_eq!(fixture.read(len - 1, 1), Err(last as u64));
+        assert_eq!(fixture.read(last - 1, 1), Ok(()));
+    }
+}
+
+#[test]
+fn blocks_of_a_manifest_that_does_not_say_how_long_they_are_have_256_kib() {
+    let mut file = Fixture::of(12 * BLOCK_BYTES + 5).file;
+    file.blocks = file.blocks.chunks(4).map(|four| four[0]).collect();
+    let mut json = serde_json::to_value(&file).expect("plain data");
+    json.as_object_mut().expect("a file").remove("block_bytes");
+    let old: FileRef = serde_json::from_value(json).expect("as they were");
+    assert_eq!(old.block_len(), 4 * BLOCK_BYTES as u64);
+    assert!(old.blocks_fit());
+}

@@ -26,6 +26,7 @@ fn card() -> Card {
                 len: 10,
                 crc: 7,
                 blocks: Vec::new(),
+                block_bytes: 256 * 1024,
             },
             rows: 3,
             seq: (1, 3),

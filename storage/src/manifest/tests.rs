@@ -12,6 +12,7 @@ fn file(path: &str) -> FileRef {
         len: 10,
         crc: 7,
         blocks: Vec::new(),
+        block_bytes: 256 * 1024,
     }
 }
 

@@ -25,6 +25,7 @@ fn part(id: u64, day: i64, rows: u64, bytes: u64) -> PartMeta {
             len: bytes,
             crc: 0,
             blocks: Vec::new(),
+            block_bytes: 256 * 1024,
         },
         rows,
         seq: (id, id),

@@ -24,6 +24,7 @@ fn part(id: u64, rows: u64) -> PartMeta {
             len: rows * ROW_BYTES,
             crc: 0,
             blocks: Vec::new(),
+            block_bytes: 256 * 1024,
         },
         rows,
         seq: (0, 0),

@@ -10,6 +10,7 @@ fn file(id: u64) -> FileRef {
         len: 10,
         crc: 7,
         blocks: Vec::new(),
+        block_bytes: 256 * 1024,
     }
 }
 
