@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError, exec_err};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -18,8 +18,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
 };
-use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::Optimizer;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -30,16 +29,15 @@ use tokio::sync::watch;
 
 use crate::answer::{Answer, AnswerStream, FiguresHandle};
 use crate::catalog::{CATALOG, Catalog, PUBLIC};
-use crate::each_value::EachValueOnce;
 use crate::error::{Error, Result};
 use crate::figures::Stage;
 use crate::hints::Hints;
 use crate::level::{Rollups, TileCache};
 use crate::limits::{Limits, Queue, wait_until};
-use crate::manifest_count::ManifestCount;
 use crate::memory::{Memory, Share};
 use crate::registry::{End, QueryInfo, Registry};
-use crate::rollup_rewrite::{Answers, RollupRewrite};
+use crate::rollup_rewrite::Answers;
+use crate::rules::{self, OneTable};
 use crate::runtime::Lanes;
 use crate::steps::{Steps, longest_constant};
 use crate::stream::Files;
@@ -87,6 +85,7 @@ impl Default for EngineOptions {
 #[derive(Clone)]
 pub struct Engine {
     state: Arc<SessionState>,
+    one_table: Arc<OneTable>,
     files: Files,
     rollups: Arc<Rollups>,
     tiles: Arc<TileCache>,
@@ -126,6 +125,7 @@ impl Engine {
         let files = Files {
             footers: runtime.cache_manager.get_file_metadata_cache(),
             heads: Arc::new(Heads::new(INDEX_HEADS_BYTES)),
+            views: Arc::default(),
             indexes: None,
         };
         let mut config = upstream::without_wrong(SessionConfig::new())
@@ -152,6 +152,7 @@ impl Engine {
         let state = with_ours(builder, longest_constant).map_err(Error::Execution)?;
         Ok(Self {
             state: Arc::new(state),
+            one_table: Arc::new(OneTable::new()),
             files,
             rollups: Arc::default(),
             tiles: Arc::new(TileCache::new(
@@ -357,10 +358,7 @@ impl Engine {
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
         windows::check(&logical)?;
         functions::bound(&mut state, &logical)?;
-        if is_plain(&logical)? {
-            state.config_mut().options_mut().optimizer.max_passes = 1;
-        }
-        let logical = state.optimize(&upstream::keep_repeated(logical)?)?;
+        let logical = self.one_table.optimize(logical, &mut state)?;
         let steps = Steps::of(&logical)?;
         let (longest, longest_allowed) = (steps.constant(), self.longest_constant);
         if longest > longest_allowed {
@@ -409,47 +407,12 @@ pub(crate) fn with_ours(
     builder: SessionStateBuilder,
     longest_constant: usize,
 ) -> datafusion::error::Result<SessionState> {
-    let mut rules = Optimizer::new().rules;
-    // When constants are known, and before anything is made of a scan that is not needed.
-    let simplified = rules
-        .iter()
-        .position(|rule| rule.name() == "simplify_expressions");
-    rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(ManifestCount));
-    rules.push(Arc::new(RollupRewrite));
-    rules.push(Arc::new(EachValueOnce::of_streams()));
     let mut state = builder
-        .with_optimizer_rules(rules)
+        .with_optimizer_rules(rules::all())
         .with_physical_optimizer_rules(upstream::physical_rules())
         .build();
     functions::register(&mut state, longest_constant)?;
     Ok(state)
-}
-
-/// Whether a plan only takes rows and columns of one table: its optimizer has nothing to do twice.
-fn is_plain(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
-    let mut is_plain = true;
-    plan.apply_with_subqueries(|node| {
-        is_plain &= matches!(
-            node,
-            LogicalPlan::Projection(_)
-                | LogicalPlan::Filter(_)
-                | LogicalPlan::Sort(_)
-                | LogicalPlan::Limit(_)
-                | LogicalPlan::SubqueryAlias(_)
-                | LogicalPlan::TableScan(_)
-        );
-        node.apply_expressions(|expr| {
-            let asks = expr.exists(|e| {
-                Ok(matches!(
-                    e,
-                    Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_)
-                ))
-            })?;
-            is_plain &= !asks;
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(is_plain)
 }
 
 struct Started {

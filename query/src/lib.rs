@@ -27,6 +27,7 @@ mod portions;
 mod registry;
 mod rewrite;
 mod rollup_rewrite;
+mod rules;
 mod runtime;
 mod schema;
 mod slice;

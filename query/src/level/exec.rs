@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use aggregator::Bucket;
 use arrow::compute::SortOptions;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
@@ -23,6 +24,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::documents::DocumentExec;
 use super::read::{Looked, Source, StopOnDrop};
+use super::stretches;
 
 /// Rows of one batch of the answer.
 const BATCH_ROWS: usize = 8192;
@@ -31,11 +33,15 @@ const BATCH_ROWS: usize = 8192;
 #[derive(Debug)]
 pub(crate) struct LevelExec {
     source: Source,
+    /// The buckets that each partition reads, one interval after the other.
+    shares: Vec<Vec<Bucket>>,
     properties: Arc<PlanProperties>,
 }
 
 impl LevelExec {
-    pub(crate) fn new(source: Source) -> Self {
+    /// At most so many partitions, in the order of buckets.
+    pub(crate) fn new(source: Source, partitions: usize) -> Self {
+        let shares = stretches::shares(&source.work, partitions);
         let mut equivalence = EquivalenceProperties::new(source.schema.clone());
         if let Ok(bucket) = col("bucket", &source.schema) {
             let options = SortOptions {
@@ -46,11 +52,15 @@ impl LevelExec {
         }
         let properties = Arc::new(PlanProperties::new(
             equivalence,
-            Partitioning::UnknownPartitioning(1),
+            Partitioning::UnknownPartitioning(shares.len()),
             EmissionType::Final,
             Boundedness::Bounded,
         ));
-        Self { source, properties }
+        Self {
+            source,
+            shares,
+            properties,
+        }
     }
 }
 
@@ -95,27 +105,33 @@ impl ExecutionPlan for LevelExec {
         // Dropping the answer stops the thread before its next section.
         let stop = StopOnDrop(Arc::default());
         let reader = self.source.reader(partition, &context, stop.0.clone());
+        let reader = Arc::new(reader);
+        let stop = Arc::new(stop);
         let work = self.source.work.clone();
-        let batches = async move {
-            let stop = stop;
-            let elapsed = baseline.elapsed_compute().clone();
-            let task = SpawnedTask::spawn_blocking(move || {
-                let _timer = elapsed.timer();
-                reader.read(&work)
-            });
-            let (batch, memory) = task
-                .await
-                .map_err(|e| DataFusionError::External(Box::new(e)))??;
-            baseline.record_output(batch.num_rows());
-            let rows = batch.num_rows();
-            let slices = (0..rows).step_by(BATCH_ROWS).map(move |at| {
-                // Held until the last slice is out.
-                let _held = (&memory, &stop);
-                Ok(batch.slice(at, BATCH_ROWS.min(rows - at)))
-            });
-            Ok::<_, DataFusionError>(stream::iter(slices))
-        };
-        let batches = stream::once(batches).try_flatten().boxed();
+        let intervals = stream::iter(self.shares[partition].clone());
+        let batches = intervals.then(move |interval| {
+            let (work, reader, stop) = (work.within(interval), reader.clone(), stop.clone());
+            let baseline = baseline.clone();
+            async move {
+                let elapsed = baseline.elapsed_compute().clone();
+                let task = SpawnedTask::spawn_blocking(move || {
+                    let _timer = elapsed.timer();
+                    reader.read(&work)
+                });
+                let (batch, memory) = task
+                    .await
+                    .map_err(|e| DataFusionError::External(Box::new(e)))??;
+                baseline.record_output(batch.num_rows());
+                let rows = batch.num_rows();
+                let slices = (0..rows).step_by(BATCH_ROWS).map(move |at| {
+                    // Held until the last slice is out.
+                    let _held = (&memory, &stop);
+                    Ok(batch.slice(at, BATCH_ROWS.min(rows - at)))
+                });
+                Ok::<_, DataFusionError>(stream::iter(slices))
+            }
+        });
+        let batches = batches.try_flatten().boxed();
         let schema = self.source.schema.clone();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }

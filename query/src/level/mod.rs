@@ -12,6 +12,7 @@ mod cache;
 mod documents;
 pub(crate) mod exec;
 mod read;
+mod stretches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -336,7 +337,7 @@ impl TableProvider for LevelTable {
     }
     async fn scan(
         &self,
-        _: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         _: Option<usize>,
@@ -346,6 +347,7 @@ impl TableProvider for LevelTable {
             None => self.schema.clone(),
         };
         let source = self.source(schema, self.filter(filters))?;
-        Ok(Arc::new(LevelExec::new(source)))
+        let partitions = session.config().target_partitions();
+        Ok(Arc::new(LevelExec::new(source, partitions)))
     }
 }

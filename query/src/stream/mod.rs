@@ -18,31 +18,26 @@ pub(crate) mod prune;
 mod read;
 mod settled;
 pub(crate) mod source;
+mod view;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
-use datafusion::common::{
-    Column as PlanColumn, ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics,
-    TableReference,
-};
+use datafusion::common::{ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{
     FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::datasource::{TableProvider, TableType, ViewTable, provider_as_source};
+use datafusion::datasource::{TableProvider, TableType, provider_as_source};
 use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::functions::core::expr_fn::coalesce;
-use datafusion::logical_expr::{
-    Expr, LogicalPlanBuilder, Operator, ScalarUDF, TableProviderFilterPushDown, TableSource,
-};
+use datafusion::logical_expr::{Expr, Operator, TableProviderFilterPushDown, TableSource};
 use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_plan::ExecutionPlan;
@@ -50,111 +45,21 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::union::UnionExec;
 use object_store::ObjectMeta;
 use object_store::path::Path as ObjectPath;
-use storage::{
-    Chunk, ColumnType, ID, Name, REST, SEQ, Snapshot, StreamKind, StreamMeta, TIME, access_fields,
-};
+use storage::{Chunk, Name, SEQ, Snapshot, TIME};
 
 use crate::figures::Count;
 use crate::rollup_rewrite::Levels;
-use derive::{ObjectIdOf, RequestLine};
 use exec::{ChunksExec, Looked, StreamScanExec, exact, times};
 use indexed::{Candidate, Heads, Picked};
 use prune::{Bounds, TimeRange};
 use read::PartReaders;
 pub(crate) use settled::STATE;
-use settled::StateOf;
+pub(crate) use view::{Views, shown, stored_schema, table, view};
 
 /// Below this many bytes a scan is not split: a thread more costs more than it saves.
 const SPLIT_BYTES: u64 = 1 << 20;
 /// Rows of a row group as parts are written.
 const ROW_GROUP_ROWS: u64 = 1 << 20;
-
-/// The Arrow type in which queries see a column.
-pub(crate) fn query_type(column: ColumnType) -> DataType {
-    match column {
-        ColumnType::Text => DataType::Utf8View,
-        other => other.arrow(),
-    }
-}
-
-/// The stored columns as queries read them: the stream's own, those every access log has, `_seq`.
-pub(crate) fn stored_schema(meta: &StreamMeta) -> SchemaRef {
-    let mut seen = BTreeSet::new();
-    let fixed = if meta.kind == StreamKind::Access {
-        access_fields()
-    } else {
-        Vec::new()
-    };
-    let mut fields: Vec<Field> = fixed
-        .iter()
-        .chain(&meta.columns)
-        .filter(|c| &*c.name != SEQ && seen.insert(c.name.clone()))
-        .map(|c| Field::new(&*c.name, query_type(c.column_type), &*c.name != TIME))
-        .collect();
-    if !seen.contains(TIME) {
-        fields.push(Field::new(
-            TIME,
-            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            false,
-        ));
-    }
-    fields.push(Field::new(SEQ, DataType::UInt64, false));
-    Arc::new(Schema::new(fields))
-}
-
-/// The columns of `SELECT *` in order, without `_id`.
-pub(crate) fn shown(meta: &StreamMeta) -> Vec<String> {
-    let stored = stored_schema(meta);
-    let names = || stored.fields().iter().map(|f| f.name().as_str());
-    let last = [ID, REST, SEQ];
-    let mut shown: Vec<String> = Vec::new();
-    if meta.kind != StreamKind::Access {
-        shown.push(TIME.to_owned());
-    }
-    shown.extend(
-        names()
-            .filter(|n| !last.contains(n) && (meta.kind == StreamKind::Access || *n != TIME))
-            .map(str::to_owned),
-    );
-    shown.extend(names().filter(|n| *n == REST).map(str::to_owned));
-    shown
-}
-
-/// The expressions of the view over a stream's stored columns, in the order of `SELECT *`; `_seq`
-/// last when `with_seq`.
-pub(crate) fn view(
-    meta: &StreamMeta,
-    prefix: [u8; 6],
-    relation: Option<&TableReference>,
-    with_seq: bool,
-) -> Vec<Expr> {
-    let column = |name: &str| Expr::Column(PlanColumn::new(relation.cloned(), name));
-    let made = ScalarUDF::new_from_impl(ObjectIdOf::new(prefix)).call(vec![column(SEQ)]);
-    let id = if meta.column_type(ID).is_some() {
-        coalesce(vec![column(ID), made])
-    } else {
-        made
-    };
-    let mut exprs = vec![id.alias(ID)];
-    for name in shown(meta) {
-        if meta.kind == StreamKind::Access && name == "request" {
-            let parts = ["request", "method", "path", "query", "protocol"]
-                .map(column)
-                .to_vec();
-            exprs.push(
-                ScalarUDF::new_from_impl(RequestLine::new())
-                    .call(parts)
-                    .alias("request"),
-            );
-        } else {
-            exprs.push(column(&name));
-        }
-    }
-    if with_seq {
-        exprs.push(column(SEQ));
-    }
-    exprs
-}
 
 /// What a scan needs from the engine.
 #[derive(Debug, Clone)]
@@ -163,6 +68,8 @@ pub(crate) struct Files {
     pub(crate) footers: Arc<FileMetadataCache>,
     /// Heads of indexes.
     pub(crate) heads: Arc<Heads>,
+    /// What streams are seen as.
+    pub(crate) views: Arc<Views>,
     /// The columns whose indexes the query may use, whether they seem to help or not; `None` when those of
     /// all that do.
     pub(crate) indexes: Option<Vec<String>>,
@@ -177,42 +84,6 @@ pub(crate) struct StreamTable {
     files: Files,
     /// The rollups that may answer instead; `None` when raw events are asked for.
     levels: Option<Arc<Levels>>,
-}
-
-/// The table that queries see under a stream's name.
-pub(crate) fn table(
-    snapshot: &Arc<Snapshot>,
-    name: &Name,
-    files: &Files,
-    levels: Option<Arc<Levels>>,
-    with_seq: bool,
-) -> Result<Option<Arc<dyn TableProvider>>> {
-    let Some(meta) = snapshot.streams().get(name) else {
-        return Ok(None);
-    };
-    let stored = StreamTable {
-        snapshot: snapshot.clone(),
-        name: name.clone(),
-        schema: stored_schema(meta),
-        files: files.clone(),
-        levels,
-    };
-    let relation = TableReference::bare(name.as_str());
-    let mut exprs = view(
-        meta,
-        snapshot.manifest().id_prefix(),
-        Some(&relation),
-        with_seq,
-    );
-    if meta.kind == StreamKind::Quarantine {
-        let seq = Expr::Column(PlanColumn::new(Some(relation.clone()), SEQ));
-        let state = ScalarUDF::new_from_impl(StateOf::new(snapshot));
-        exprs.push(state.call(vec![seq]).alias(STATE));
-    }
-    let plan = LogicalPlanBuilder::scan(relation, provider_as_source(Arc::new(stored)), None)?
-        .project(exprs)?
-        .build()?;
-    Ok(Some(Arc::new(ViewTable::new(plan, None))))
 }
 
 #[async_trait]

@@ -35,6 +35,8 @@ use parking_lot::Mutex;
 use sqllogictest::{AsyncDB, DBOutput, Record, Runner, parse_file, strict_column_validator};
 use tempfile::TempDir;
 
+use crate::rules::OneTable;
+
 use cells::Letter;
 
 /// The partitions that the plans in the files were written for.
@@ -235,7 +237,7 @@ fn run(package: &Path, file: &Path, side: Side) -> Vec<Told> {
 async fn records(package: &Path, file: &Path, side: Side, told: &Sender<Told>) {
     let sandbox = Sandbox::new(package);
     let context = sandbox.context(side);
-    let mut runner = Runner::new(|| async { Ok(Session(context.clone())) });
+    let mut runner = Runner::new(|| async { Ok(Session(context.clone(), side)) });
     runner.add_label(Session::NAME);
     runner.with_column_validator(strict_column_validator);
     let records: Vec<Record<Letter>> = parse_file(file).expect("a published file");
@@ -296,7 +298,7 @@ impl Sandbox {
 }
 
 /// A session as the runner sees it.
-struct Session(SessionContext);
+struct Session(SessionContext, Side);
 
 impl Session {
     const NAME: &str = "Datafusion";
@@ -315,7 +317,15 @@ impl AsyncDB for Session {
     async fn run(&mut self, sql: &str) -> Result<DBOutput<Letter>, Failed> {
         let frame = self.0.sql(sql).await?;
         let task = Arc::new(frame.task_ctx());
-        let plan = frame.create_physical_plan().await?;
+        let plan = match self.1 {
+            Side::Plain => frame.create_physical_plan().await?,
+            Side::Ours => {
+                let (mut state, plan) = frame.into_parts();
+                let plan = OneTable::new().optimize(plan, &mut state)?;
+                let planner = Arc::clone(state.query_planner());
+                planner.create_physical_plan(&plan, &state).await?
+            }
+        };
         let types = cells::types(&plan.schema());
         let rows = cells::rows(&collect(plan, task).await?)?;
         Ok(match types.is_empty() {
