@@ -81,6 +81,9 @@ impl Default for EngineOptions {
     }
 }
 
+/// The share of the memory for queries that a sort has to merge with.
+const TO_MERGE_SHARE: usize = 256;
+
 /// Runs queries. Cheap to clone: clones share memory, caches and the registry.
 #[derive(Clone)]
 pub struct Engine {
@@ -140,6 +143,11 @@ impl Engine {
         // is an error of the query when its input is a union.
         set.execution.skip_physical_aggregate_schema_check = true;
         set.execution.time_zone = Some("UTC".to_owned());
+        // Every sort has this from its beginning, so that it can merge what it has spilled: of a small limit
+        // two small sorts would have a quarter.
+        let to_merge = set.execution.sort_spill_reservation_bytes;
+        set.execution.sort_spill_reservation_bytes =
+            to_merge.min(options.memory_bytes / TO_MERGE_SHARE);
         // Each scan says whether it takes them.
         set.execution.parquet.pushdown_filters = false;
         set.execution.parquet.reorder_filters = true;

@@ -173,6 +173,10 @@ impl Memory {
     }
 
     fn look(&self, looked: &mut Looked) {
+        let is_ending = looked.stopped.is_some_and(|at| at.elapsed() < TO_END);
+        if !is_ending && std::mem::take(&mut looked.is_kept) {
+            storage::give_back_memory();
+        }
         let resident = storage::resident_bytes();
         let shares: Vec<_> = looked.shares.iter().filter_map(Weak::upgrade).collect();
         for share in &shares {
@@ -190,11 +194,6 @@ impl Memory {
         let is_over = held > self.limit / 100 * FULL_SHARE;
         self.is_over.store(is_over, Ordering::Relaxed);
         if held <= self.limit / 100 * STOP_SHARE {
-            return;
-        }
-        let is_ending = looked.stopped.is_some_and(|at| at.elapsed() < TO_END);
-        if !is_ending && std::mem::take(&mut looked.is_kept) {
-            storage::give_back_memory();
             return;
         }
         let running = shares.iter().filter(|share| share.end.borrow().is_none());

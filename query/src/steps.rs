@@ -67,9 +67,11 @@ impl Steps {
     /// Rows of a batch, where whole ones have `whole`.
     pub(crate) fn rows(&self, whole: usize, memory_bytes: usize) -> usize {
         let together = CONSTANT_BYTES.min(memory_bytes / CONSTANT_SHARE);
-        let most = whole.min((together / self.constant.max(1)).max(1));
         let times = self.growing.max(self.sets).max(FEW);
-        (most * FEW / times).max(ROWS_MIN.min(most))
+        let rows = (whole * FEW / times).max(ROWS_MIN).min(whole);
+        // One constant for each row, of every function that makes something of it.
+        let constants = self.constant.max(1) * self.growing.max(FEW) / FEW;
+        rows.min(together / constants).max(1)
     }
 }
 
@@ -99,7 +101,9 @@ mod tests {
         assert_eq!(of(20, 600, 0).rows(8192, GIB), 54);
         assert_eq!(of(20, 0, 1024).rows(8192, GIB), 32);
         assert_eq!(of(20, 0, 1 << 20).rows(8192, GIB), ROWS_MIN);
-        assert_eq!(of(1 << 20, 600, 0).rows(8192, GIB), 8);
+        assert_eq!(of(7000, 300, 0).rows(8192, GIB / 4), 3);
+        assert_eq!(of(1 << 20, 600, 0).rows(8192, GIB), 1);
+        assert_eq!(of(1 << 20, 0, 0).rows(8192, GIB), 8);
         assert_eq!(of(100 << 20, 0, 0).rows(8192, GIB), 1);
         assert_eq!(of(20, 600, 0).rows(3, GIB), 3);
     }
