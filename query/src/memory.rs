@@ -12,8 +12,8 @@
 //! when the next one begins. So it is given back to the kernel then, and when a query was stopped.
 //!
 //! # Invariants
-//! * A third of the limit is for what is told: what an aggregate writes to the disk is there twice more
-//!   meanwhile, as columns and in their order.
+//! * A quarter of the limit is for what is told: what an aggregate hands out or writes to the disk is there
+//!   twice or three times more meanwhile, as columns, in their order, and in the hands of the next.
 //! * While [`FULL_SHARE`] of the limit is held, whoever asks for more than a little is refused, and spills if
 //!   it can; at [`STOP_SHARE`] of it the query that took most is stopped, one at a time.
 //! * A query counts as there until nothing of its plan is left, also after its answer has ended.
@@ -45,7 +45,7 @@ const TO_END: Duration = Duration::from_millis(150);
 const GROWTH: u64 = 16 << 20;
 const GROWTH_SHARE: u64 = 32;
 /// The share of the limit that operators may tell.
-const TOLD_SHARE: usize = 3;
+const TOLD_SHARE: usize = 4;
 /// The share of the limit that a query gets whatever others hold: it is not the one to give way.
 const SMALL_SHARE: u64 = 64;
 /// Percent of the limit at which nobody gets more, and at which a query is stopped: it takes some more before

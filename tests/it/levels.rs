@@ -69,7 +69,8 @@ fn compaction_leaves_few_sections_and_every_figure() {
         report["merged"].as_u64() > report["into"].as_u64(),
         "{report}"
     );
-    assert!(sections() * 3 < many, "{} of {many}", sections());
+    // A store may have begun by itself while it was open.
+    assert!(sections() * 2 < many, "{} of {many}", sections());
     assert_eq!(figures(), before);
     assert_eq!(differences(&home), 0);
     let again = ask(&home, &["rollup", "compact"], 0);

@@ -236,8 +236,9 @@ impl StreamTable {
         Ok(inputs)
     }
 
-    /// A scan of parts: of all of which rows were picked, or of none. Those that were picked pass nearly all
-    /// filters; to look at one column more for that before the others are read costs more than it saves.
+    /// A scan of parts: of all of which rows were picked, or of none. Filters are looked at before the other
+    /// columns are read, where that saves something: not for rows that were picked, which pass nearly all
+    /// filters, and not where there is one column.
     fn scan_parts(
         &self,
         parts: &[Candidate<'_>],
@@ -246,9 +247,11 @@ impl StreamTable {
         (projection, limit): (Option<&Vec<usize>>, Option<usize>),
         partitions: usize,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let is_late = projection.is_none_or(|columns| columns.len() > 1)
+            && parts.iter().all(|part| part.rows.is_none());
         let mut source = ParquetSource::new(self.schema.clone())
             .with_enable_page_index(true)
-            .with_pushdown_filters(parts.iter().all(|part| part.rows.is_none()))
+            .with_pushdown_filters(is_late)
             .with_parquet_file_reader_factory(Arc::new(PartReaders {
                 snapshot: self.snapshot.clone(),
                 footers: self.files.footers.clone(),
