@@ -258,8 +258,8 @@ async fn documents_of_everything_come_in_little_memory() {
         write(&fixture, &events);
         fixture.store.seal().expect("seals");
     }
-    // All documents together take 70 MiB; a third of this is for what operators hold.
-    let memory_bytes = 24 << 20;
+    // All documents together take 70 MiB; a quarter of this is for what operators hold.
+    let memory_bytes = 32 << 20;
     fixture.engine = Engine::new(EngineOptions {
         memory_bytes,
         ..EngineOptions::default()
