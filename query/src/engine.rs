@@ -37,7 +37,7 @@ use crate::limits::{Limits, Queue, wait_until};
 use crate::memory::{Memory, Share};
 use crate::registry::{End, QueryInfo, Registry};
 use crate::rollup_rewrite::Answers;
-use crate::rules::{self, OneTable};
+use crate::rules::{self, Rules};
 use crate::runtime::Lanes;
 use crate::steps::{Steps, longest_constant};
 use crate::stream::Files;
@@ -88,7 +88,7 @@ const TO_MERGE_SHARE: usize = 256;
 #[derive(Clone)]
 pub struct Engine {
     state: Arc<SessionState>,
-    one_table: Arc<OneTable>,
+    rules: Arc<Rules>,
     files: Files,
     rollups: Arc<Rollups>,
     tiles: Arc<TileCache>,
@@ -160,7 +160,7 @@ impl Engine {
         let state = with_ours(builder, longest_constant).map_err(Error::Execution)?;
         Ok(Self {
             state: Arc::new(state),
-            one_table: Arc::new(OneTable::new()),
+            rules: Arc::new(Rules::new()),
             files,
             rollups: Arc::default(),
             tiles: Arc::new(TileCache::new(
@@ -366,7 +366,7 @@ impl Engine {
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
         windows::check(&logical)?;
         functions::bound(&mut state, &logical)?;
-        let logical = self.one_table.optimize(logical, &mut state)?;
+        let logical = self.rules.optimize(logical, &state)?;
         let steps = Steps::of(&logical)?;
         let (longest, longest_allowed) = (steps.constant(), self.longest_constant);
         if longest > longest_allowed {

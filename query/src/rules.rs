@@ -16,8 +16,8 @@ use crate::upstream;
 /// A rule, as DataFusion keeps it.
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// Rules of joins, unions, subqueries and DISTINCT, which find nothing in the rows of one table or in their
-/// groups: to look for it takes a fifth of the time that such a plan is optimized.
+/// Rules of joins, unions, subqueries and DISTINCT, each of which would walk the rows of one table or their
+/// groups in every pass and find nothing.
 const OF_MANY_TABLES: [&str; 12] = [
     "rewrite_set_comparison",
     "optimize_unions",
@@ -46,81 +46,64 @@ pub(crate) fn all() -> Vec<Rule> {
     rules
 }
 
-/// The rules of plans that read one table and no other.
+/// The rules for each kind of plan.
 #[derive(Debug)]
-pub(crate) struct OneTable(Optimizer);
+pub(crate) struct Rules {
+    /// Those of plans that read one table and no other. A session has all.
+    one_table: Optimizer,
+}
 
-impl OneTable {
+impl Rules {
     pub(crate) fn new() -> Self {
         let rules = all().into_iter();
         let rules = rules.filter(|rule| !OF_MANY_TABLES.contains(&rule.name()));
-        Self(Optimizer::with_rules(rules.collect()))
+        Self {
+            one_table: Optimizer::with_rules(rules.collect()),
+        }
     }
 
-    /// Analyses and optimizes a plan of any kind.
-    pub(crate) fn optimize(
-        &self,
-        plan: LogicalPlan,
-        state: &mut SessionState,
-    ) -> Result<LogicalPlan> {
+    /// Analyses and optimizes a plan.
+    pub(crate) fn optimize(&self, plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
         let plan = upstream::keep_repeated(plan)?;
-        let reads = Reads::of(&plan)?;
-        if reads == Reads::Any {
+        if !reads_one_table(&plan)? {
             return state.optimize(&plan);
-        }
-        if reads == Reads::Rows {
-            state.config_mut().options_mut().optimizer.max_passes = 1;
         }
         let options = state.config_options();
         let plan = state
             .analyzer()
             .execute_and_check(plan, options, |_, _| {})?;
-        self.0.optimize(plan, state, |_, _| {})
+        self.one_table.optimize(plan, state, |_, _| {})
     }
 }
 
-/// What a plan makes of what it reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reads {
-    /// Rows of one table: its optimizer has nothing to do twice.
-    Rows,
-    /// Groups of them.
-    Groups,
-    Any,
-}
-
-impl Reads {
-    fn of(plan: &LogicalPlan) -> Result<Self> {
-        let mut reads = Self::Rows;
-        plan.apply_with_subqueries(|node| {
-            match node {
-                LogicalPlan::Projection(_)
+/// Whether a plan takes rows of one table, or groups of them, and nothing else.
+fn reads_one_table(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_one = true;
+    plan.apply_with_subqueries(|node| {
+        is_one &= matches!(
+            node,
+            LogicalPlan::Projection(_)
                 | LogicalPlan::Filter(_)
+                | LogicalPlan::Aggregate(_)
                 | LogicalPlan::Sort(_)
                 | LogicalPlan::Limit(_)
                 | LogicalPlan::SubqueryAlias(_)
-                | LogicalPlan::TableScan(_) => {}
-                LogicalPlan::Aggregate(_) if reads != Self::Any => reads = Self::Groups,
-                _ => reads = Self::Any,
-            }
-            node.apply_expressions(|expr| {
-                let asks = expr.exists(|e| {
-                    Ok(matches!(
-                        e,
-                        Expr::ScalarSubquery(_)
-                            | Expr::InSubquery(_)
-                            | Expr::Exists(_)
-                            | Expr::SetComparison(_)
-                    ))
-                })?;
-                if asks {
-                    reads = Self::Any;
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })?;
-        Ok(reads)
-    }
+                | LogicalPlan::TableScan(_)
+        );
+        node.apply_expressions(|expr| {
+            is_one &= !expr.exists(|e| {
+                Ok(matches!(
+                    e,
+                    Expr::ScalarSubquery(_)
+                        | Expr::InSubquery(_)
+                        | Expr::Exists(_)
+                        | Expr::SetComparison(_)
+                ))
+            })?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(is_one)
 }
 
 #[cfg(test)]
@@ -133,7 +116,7 @@ mod tests {
         for name in OF_MANY_TABLES {
             assert!(all.iter().any(|rule| rule.name() == name), "{name}");
         }
-        let kept = OneTable::new().0.rules.len();
+        let kept = Rules::new().one_table.rules.len();
         assert_eq!(kept + OF_MANY_TABLES.len(), all.len());
     }
 }

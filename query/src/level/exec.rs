@@ -103,10 +103,8 @@ impl ExecutionPlan for LevelExec {
     ) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.source.metrics, partition);
         // Dropping the answer stops the thread before its next section.
-        let stop = StopOnDrop(Arc::default());
-        let reader = self.source.reader(partition, &context, stop.0.clone());
-        let reader = Arc::new(reader);
-        let stop = Arc::new(stop);
+        let stop = Arc::new(StopOnDrop(Arc::default()));
+        let reader = Arc::new(self.source.reader(partition, &context, stop.0.clone()));
         let work = self.source.work.clone();
         let intervals = stream::iter(self.shares[partition].clone());
         let batches = intervals.then(move |interval| {

@@ -27,7 +27,7 @@ use crate::rollup_rewrite::Levels;
 const KEPT: usize = 256;
 
 /// The Arrow type in which queries see a column.
-pub(crate) fn query_type(column: ColumnType) -> DataType {
+fn query_type(column: ColumnType) -> DataType {
     match column {
         ColumnType::Text => DataType::Utf8View,
         other => other.arrow(),
@@ -177,6 +177,7 @@ impl View {
 
     /// The view over a scan of what is stored.
     fn over(&self, stored: StreamTable) -> Result<LogicalPlan> {
+        // As its builder makes it, with a schema that is known.
         let scan = TableScan {
             table_name: self.relation.clone(),
             source: provider_as_source(Arc::new(stored)),

@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 use sqllogictest::{AsyncDB, DBOutput, Record, Runner, parse_file, strict_column_validator};
 use tempfile::TempDir;
 
-use crate::rules::OneTable;
+use crate::rules::Rules;
 
 use cells::Letter;
 
@@ -320,8 +320,8 @@ impl AsyncDB for Session {
         let plan = match self.1 {
             Side::Plain => frame.create_physical_plan().await?,
             Side::Ours => {
-                let (mut state, plan) = frame.into_parts();
-                let plan = OneTable::new().optimize(plan, &mut state)?;
+                let (state, plan) = frame.into_parts();
+                let plan = Rules::new().optimize(plan, &state)?;
                 let planner = Arc::clone(state.query_planner());
                 planner.create_physical_plan(&plan, &state).await?
             }
