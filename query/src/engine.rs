@@ -366,7 +366,7 @@ impl Engine {
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
         windows::check(&logical)?;
         functions::bound(&mut state, &logical)?;
-        let logical = self.rules.optimize(logical, &state)?;
+        let (logical, shape) = self.rules.optimize(logical, &state)?;
         let steps = Steps::of(&logical)?;
         let (longest, longest_allowed) = (steps.constant(), self.longest_constant);
         if longest > longest_allowed {
@@ -402,8 +402,7 @@ impl Engine {
             Some(false) => Narrowed::not(logical),
             always => top_k::narrow(logical, always.is_some(), &state, &context).await?,
         };
-        let planner = Arc::clone(state.query_planner());
-        let plan = planner.create_physical_plan(&logical, &state).await?;
+        let plan = self.rules.physical(&logical, shape, state).await?;
         let plan = NarrowedExec::over(portions::interruptible(plan)?, before)?;
         let stream = execute_stream(plan.clone(), context)?;
         Ok((plan, stream, reads_tables))

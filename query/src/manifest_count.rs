@@ -3,11 +3,14 @@
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
+use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::stream::source::Source;
+use crate::stream::StreamTable;
+use crate::stream::prune::TimeRange;
+use crate::stream::source::{Source, stream_table};
 
 /// The rule.
 #[derive(Debug)]
@@ -29,20 +32,55 @@ impl OptimizerRule for ManifestCount {
             LogicalPlan::Aggregate(aggregate) => count(aggregate),
             _ => None,
         };
-        let Some(rows) = counted else {
-            return Ok(Transformed::no(plan));
-        };
-        let fields = plan.schema().iter();
-        let rows = fields.map(|(table, field)| {
-            lit(ScalarValue::Int64(Some(rows))).alias_qualified(table.cloned(), field.name())
-        });
-        let counts = LogicalPlanBuilder::empty(true).project(rows)?.build()?;
-        Ok(Transformed::yes(counts))
+        match counted {
+            Some(rows) => Ok(Transformed::yes(constant(&plan, rows)?)),
+            None => Ok(Transformed::no(plan)),
+        }
     }
 }
 
-/// The rows that an aggregate counts, when it does nothing else and needs no file for it.
-fn count(aggregate: &Aggregate) -> Option<i64> {
+/// The plan of `SELECT count(*) FROM stream` with its answer in it, of which there is nothing to analyze, to
+/// optimize or to scan; `None` for every other plan.
+pub(crate) fn known(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Projection(projection) = plan else {
+        return Ok(None);
+    };
+    let LogicalPlan::Aggregate(aggregate) = &*projection.input else {
+        return Ok(None);
+    };
+    let is_column = |expr: &Expr| match expr {
+        Expr::Alias(alias) => matches!(*alias.expr, Expr::Column(_)),
+        other => matches!(other, Expr::Column(_)),
+    };
+    if !projection.expr.iter().all(is_column) || !only_counts(aggregate) {
+        return Ok(None);
+    }
+    let mut input = &*aggregate.input;
+    let provider = loop {
+        input = match input {
+            LogicalPlan::SubqueryAlias(alias) => &alias.input,
+            LogicalPlan::Projection(projection) => &projection.input,
+            LogicalPlan::TableScan(scan) if scan.filters.is_empty() && scan.fetch.is_none() => {
+                break source_as_provider(&scan.source)?;
+            }
+            _ => return Ok(None),
+        }
+    };
+    let rows = stream_table(&*provider).and_then(|table| rows(table, TimeRange::ALL));
+    rows.map(|rows| constant(plan, rows)).transpose()
+}
+
+/// One row that has `rows` in each column of a plan.
+fn constant(plan: &LogicalPlan, rows: i64) -> Result<LogicalPlan> {
+    let fields = plan.schema().iter();
+    let rows = fields.map(|(table, field)| {
+        lit(ScalarValue::Int64(Some(rows))).alias_qualified(table.cloned(), field.name())
+    });
+    LogicalPlanBuilder::empty(true).project(rows)?.build()
+}
+
+/// Whether an aggregate counts all rows, and nothing else.
+fn only_counts(aggregate: &Aggregate) -> bool {
     let counts_rows = |expr: &Expr| match expr {
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
             func.name() == "count"
@@ -52,24 +90,34 @@ fn count(aggregate: &Aggregate) -> Option<i64> {
         }
         _ => false,
     };
-    let bare = |expr: &Expr| counts_rows(&expr.clone().unalias());
-    if !aggregate.group_expr.is_empty() || !aggregate.aggr_expr.iter().all(bare) {
+    let bare = |expr: &Expr| match expr {
+        Expr::Alias(alias) => counts_rows(&alias.expr),
+        other => counts_rows(other),
+    };
+    aggregate.group_expr.is_empty() && aggregate.aggr_expr.iter().all(bare)
+}
+
+/// The rows that an aggregate counts, when it does nothing else and needs no file for it.
+fn count(aggregate: &Aggregate) -> Option<i64> {
+    if !only_counts(aggregate) {
         return None;
     }
     let source = Source::of(&aggregate.input)?;
     if !source.predicates.is_empty() {
         return None;
     }
-    let (snapshot, name) = source.table().of();
+    rows(source.table(), source.range)
+}
+
+/// The events of a stream in a range that cuts no part and no chunk.
+fn rows(table: &StreamTable, range: TimeRange) -> Option<i64> {
+    let (snapshot, name) = table.of();
     let parts = snapshot.manifest().parts_of(name).map(|p| (p.time, p.rows));
     let chunks = snapshot.chunks(name.as_str()).iter();
     let chunks = chunks.map(|c| (c.time, c.events.num_rows() as u64));
     let mut sum = 0_u64;
-    for (time, rows) in parts
-        .chain(chunks)
-        .filter(|(time, _)| source.range.meets(*time))
-    {
-        if !source.range.covers(time) {
+    for (time, rows) in parts.chain(chunks).filter(|(time, _)| range.meets(*time)) {
+        if !range.covers(time) {
             return None;
         }
         sum += rows;

@@ -1,4 +1,5 @@
-//! Through which rules a plan goes: DataFusion's and ours, all of them or those that one table needs.
+//! Through which rules a plan goes: DataFusion's and ours, or those of them that find something in a plan of its
+//! shape. Each rule walks the plan, and a question that looks at ten rows would wait for that longer than for them.
 
 use std::sync::Arc;
 
@@ -7,14 +8,23 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 
 use crate::each_value::EachValueOnce;
-use crate::manifest_count::ManifestCount;
+use crate::manifest_count::{self, ManifestCount};
 use crate::rollup_rewrite::RollupRewrite;
 use crate::upstream;
 
-/// A rule, as DataFusion keeps it.
+mod planning;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use planning::Planning;
+
+/// Rules, as DataFusion keeps them.
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
+type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// Rules of joins, unions, subqueries and DISTINCT, each of which would walk the rows of one table or their
 /// groups in every pass and find nothing.
@@ -33,6 +43,34 @@ const OF_MANY_TABLES: [&str; 12] = [
     "eliminate_outer_join",
 ];
 
+/// Rules of groups, orders and limits, which rows as they lie have none of.
+const OF_GROUPS_AND_ORDERS: [&str; 8] = [
+    "eliminate_duplicated_expr",
+    "eliminate_limit",
+    "push_down_limit",
+    "single_distinct_aggregation_to_group_by",
+    "eliminate_group_by_constant",
+    "manifest_count",
+    "rollup_rewrite",
+    "each_value_once",
+];
+
+/// The rules of a physical plan that change one of rows as they lie. Its scan says itself in how many portions
+/// it is read, so nobody has to share out its rows.
+const PHYSICAL_OF_ROWS: [&str; 3] = ["FilterPushdown", "ProjectionPushdown", "EnsureCooperative"];
+
+/// What a plan is made of, as far as rules are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Constants in the place of what was asked for.
+    Known,
+    /// Rows of one table as they lie: some of them, some of their columns, what is computed of each.
+    Rows,
+    /// Those and their groups, in an order or up to a number.
+    OneTable,
+    Any,
+}
+
 /// DataFusion's rules, and ours among them.
 pub(crate) fn all() -> Vec<Rule> {
     let mut rules = Optimizer::new().rules;
@@ -46,52 +84,97 @@ pub(crate) fn all() -> Vec<Rule> {
     rules
 }
 
-/// The rules for each kind of plan.
+/// The rules of each shape of plan; a session has all, for [`Shape::Any`].
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Those of plans that read one table and no other. A session has all.
+    rows: Optimizer,
     one_table: Optimizer,
+    physical_of_rows: Arc<[PhysicalRule]>,
 }
 
 impl Rules {
     pub(crate) fn new() -> Self {
-        let rules = all().into_iter();
-        let rules = rules.filter(|rule| !OF_MANY_TABLES.contains(&rule.name()));
+        let but = |left_out: &[&[&str]]| {
+            let is_left_out = |rule: &Rule| left_out.iter().any(|l| l.contains(&rule.name()));
+            Optimizer::with_rules(all().into_iter().filter(|r| !is_left_out(r)).collect())
+        };
+        let mut kept: Vec<PhysicalRule> = Vec::new();
+        for rule in upstream::physical_rules() {
+            // Those that stand there twice do so for what comes between.
+            let is_new = kept.iter().all(|k| k.name() != rule.name());
+            if is_new && PHYSICAL_OF_ROWS.contains(&rule.name()) {
+                kept.push(rule);
+            }
+        }
         Self {
-            one_table: Optimizer::with_rules(rules.collect()),
+            rows: but(&[&OF_MANY_TABLES, &OF_GROUPS_AND_ORDERS]),
+            one_table: but(&[&OF_MANY_TABLES]),
+            physical_of_rows: kept.into(),
         }
     }
 
-    /// Analyses and optimizes a plan.
-    pub(crate) fn optimize(&self, plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
-        let plan = upstream::keep_repeated(plan)?;
-        if !reads_one_table(&plan)? {
-            return state.optimize(&plan);
+    /// Analyses and optimizes a plan, and says of what shape it was.
+    pub(crate) fn optimize(
+        &self,
+        plan: LogicalPlan,
+        state: &SessionState,
+    ) -> Result<(LogicalPlan, Shape)> {
+        if let Some(known) = manifest_count::known(&plan)? {
+            return Ok((known, Shape::Known));
         }
+        let plan = upstream::keep_repeated(plan)?;
+        let shape = shape(&plan)?;
+        let rules = match shape {
+            Shape::Rows => &self.rows,
+            Shape::OneTable => &self.one_table,
+            Shape::Known | Shape::Any => return Ok((state.optimize(&plan)?, shape)),
+        };
         let options = state.config_options();
         let plan = state
             .analyzer()
             .execute_and_check(plan, options, |_, _| {})?;
-        self.one_table.optimize(plan, state, |_, _| {})
+        Ok((rules.optimize(plan, state, |_, _| {})?, shape))
+    }
+
+    /// Makes the physical plan of one that was optimized, with the rules of its shape.
+    pub(crate) async fn physical(
+        &self,
+        plan: &LogicalPlan,
+        shape: Shape,
+        state: SessionState,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let planner = Arc::clone(state.query_planner());
+        let rules = match shape {
+            Shape::Known => Arc::default(),
+            Shape::Rows => Arc::clone(&self.physical_of_rows),
+            Shape::OneTable | Shape::Any => {
+                return planner.create_physical_plan(plan, &state).await;
+            }
+        };
+        let planning = Planning::new(state, rules);
+        planner.create_physical_plan(plan, &planning).await
     }
 }
 
-/// Whether a plan takes rows of one table, or groups of them, and nothing else.
-fn reads_one_table(plan: &LogicalPlan) -> Result<bool> {
-    let mut is_one = true;
+fn shape(plan: &LogicalPlan) -> Result<Shape> {
+    let mut shape = Shape::Rows;
     plan.apply_with_subqueries(|node| {
-        is_one &= matches!(
-            node,
+        match node {
             LogicalPlan::Projection(_)
-                | LogicalPlan::Filter(_)
-                | LogicalPlan::Aggregate(_)
-                | LogicalPlan::Sort(_)
-                | LogicalPlan::Limit(_)
-                | LogicalPlan::SubqueryAlias(_)
-                | LogicalPlan::TableScan(_)
-        );
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::TableScan(_) => {}
+            LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
+                shape = Shape::OneTable;
+            }
+            _ => {
+                shape = Shape::Any;
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        let mut asks = false;
         node.apply_expressions(|expr| {
-            is_one &= !expr.exists(|e| {
+            asks |= expr.exists(|e| {
                 Ok(matches!(
                     e,
                     Expr::ScalarSubquery(_)
@@ -101,22 +184,12 @@ fn reads_one_table(plan: &LogicalPlan) -> Result<bool> {
                 ))
             })?;
             Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(is_one)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_that_are_left_out_are_there_to_be_left_out() {
-        let all = all();
-        for name in OF_MANY_TABLES {
-            assert!(all.iter().any(|rule| rule.name() == name), "{name}");
+        })?;
+        if asks {
+            shape = Shape::Any;
+            return Ok(TreeNodeRecursion::Stop);
         }
-        let kept = Rules::new().one_table.rules.len();
-        assert_eq!(kept + OF_MANY_TABLES.len(), all.len());
-    }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(shape)
 }

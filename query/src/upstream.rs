@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -36,17 +36,18 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
 /// and leaves it out (<https://github.com/apache/datafusion/pull/24686>). An alias that has no metadata and one
 /// whose metadata are empty mean the same, and are not equal.
 pub(crate) fn keep_repeated(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut any = false;
+    plan.apply_with_subqueries(|node| {
+        any |= repeated(node).is_some();
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !any {
+        return Ok(plan);
+    }
     let kept = plan.transform_up_with_subqueries(|node| {
-        let LogicalPlan::Projection(upper) = &node else {
+        let Some(upper) = repeated(&node) else {
             return Ok(Transformed::no(node));
         };
-        let repeats = match &*upper.input {
-            LogicalPlan::Projection(lower) => lower.expr == upper.expr,
-            _ => false,
-        };
-        if !repeats {
-            return Ok(Transformed::no(node));
-        }
         let told_apart = upper.expr.iter().cloned().map(|expr| match expr {
             Expr::Alias(Alias {
                 expr,
@@ -65,4 +66,15 @@ pub(crate) fn keep_repeated(plan: LogicalPlan) -> Result<LogicalPlan> {
         Ok(Transformed::yes(LogicalPlan::Projection(kept)))
     });
     Ok(kept?.data)
+}
+
+/// A projection that computes the same as the one below it.
+fn repeated(node: &LogicalPlan) -> Option<&Projection> {
+    match node {
+        LogicalPlan::Projection(upper) => match &*upper.input {
+            LogicalPlan::Projection(lower) => (lower.expr == upper.expr).then_some(upper),
+            _ => None,
+        },
+        _ => None,
+    }
 }

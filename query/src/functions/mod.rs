@@ -5,6 +5,7 @@ mod attr;
 mod capped;
 mod date_trunc;
 mod states;
+mod string_agg;
 mod time_bucket;
 
 pub(crate) use capped::grows;
@@ -29,6 +30,7 @@ pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Res
         state.register_udaf(Arc::new(function))?;
     }
     date_trunc::replace(state)?;
+    string_agg::tell(state)?;
     capped::cap(state, longest_constant as u64)
 }
 

@@ -230,7 +230,7 @@ impl StreamTable {
             let (picked, scanned): (Vec<_>, Vec<_>) =
                 parts.into_iter().partition(|part| part.rows.is_some());
             for parts in [picked, scanned].iter().filter(|parts| !parts.is_empty()) {
-                inputs.push(self.scan_parts(parts, range, bounds.seq, asked, partitions)?);
+                inputs.push(self.scan_parts(parts, range, bounds, asked, partitions)?);
             }
         }
         Ok(inputs)
@@ -243,7 +243,7 @@ impl StreamTable {
         &self,
         parts: &[Candidate<'_>],
         range: TimeRange,
-        seq: (u64, u64),
+        bounds: &Bounds,
         (projection, limit): (Option<&Vec<usize>>, Option<usize>),
         partitions: usize,
     ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -256,10 +256,10 @@ impl StreamTable {
                 snapshot: self.snapshot.clone(),
                 footers: self.files.footers.clone(),
             }));
-        if let Some(predicate) = self.predicate(range, seq)? {
+        if let Some(predicate) = self.predicate(range, bounds.seq)? {
             source = source.with_predicate(predicate).with_pushdown_filters(true);
         }
-        let groups = self.groups(parts, partitions)?;
+        let groups = self.groups(parts, partitions, self.is_slice(bounds))?;
         let rows = parts.iter().map(Candidate::rows).sum();
         let time = parts.iter().fold((i64::MAX, i64::MIN), |t, p| {
             (t.0.min(p.part.time.0), t.1.max(p.part.time.1))
@@ -278,9 +278,24 @@ impl StreamTable {
         Ok(DataSourceExec::from_data_source(config))
     }
 
+    /// Whether values of the column that comes first in the order are asked for, whose rows lie together.
+    fn is_slice(&self, bounds: &Bounds) -> bool {
+        let streams = self.snapshot.streams();
+        let first = streams
+            .get(&self.name)
+            .and_then(|meta| meta.order_by.first());
+        first.is_some_and(|first| bounds.values.iter().any(|(column, _)| column == first))
+    }
+
     /// Files for each partition of the scan, about as many bytes in each. A part of one row group is
-    /// read by one thread; larger ones are split.
-    fn groups(&self, parts: &[Candidate<'_>], partitions: usize) -> Result<Vec<FileGroup>> {
+    /// read by one thread; larger ones are split, but not for a slice: the other thread would open them and
+    /// find nothing.
+    fn groups(
+        &self,
+        parts: &[Candidate<'_>],
+        partitions: usize,
+        is_slice: bool,
+    ) -> Result<Vec<FileGroup>> {
         let files = parts
             .iter()
             .map(|p| self.file(p))
@@ -290,7 +305,7 @@ impl StreamTable {
         if bytes < SPLIT_BYTES {
             return Ok(vec![FileGroup::new(files)]);
         }
-        if parts.iter().any(|p| p.part.rows > ROW_GROUP_ROWS) {
+        if !is_slice && parts.iter().any(|p| p.part.rows > ROW_GROUP_ROWS) {
             let whole = [FileGroup::new(files)];
             let split = FileGroupPartitioner::new()
                 .with_target_partitions(partitions)

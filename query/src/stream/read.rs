@@ -31,7 +31,7 @@ use crate::error::Error;
 const FOOTER_BYTES: usize = 16 * 1024;
 /// So few bytes are read where they are asked for, by a thread that no other query needs: to wake another
 /// one takes longer.
-const AT_ONCE_BYTES: u64 = 1 << 20;
+const AT_ONCE_BYTES: u64 = 4 << 20;
 
 /// Opens the parts of one snapshot. The files of a scan carry their [`FileRef`].
 pub(crate) struct PartReaders {

@@ -321,9 +321,9 @@ impl AsyncDB for Session {
             Side::Plain => frame.create_physical_plan().await?,
             Side::Ours => {
                 let (state, plan) = frame.into_parts();
-                let plan = Rules::new().optimize(plan, &state)?;
-                let planner = Arc::clone(state.query_planner());
-                planner.create_physical_plan(&plan, &state).await?
+                let rules = Rules::new();
+                let (plan, shape) = rules.optimize(plan, &state)?;
+                rules.physical(&plan, shape, state).await?
             }
         };
         let types = cells::types(&plan.schema());

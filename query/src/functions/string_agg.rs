@@ -1,0 +1,182 @@
+//! `string_agg`, made to say what it takes.
+//!
+//! DataFusion's tells the bytes that it was given. Each group is one text that has room to grow, is copied to be
+//! handed out, and copied again where it is written to the disk in order: it is that which has to fit.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::function::{
+    AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
+};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
+    ReversedUDAF, Signature,
+};
+
+/// What is there of each byte that was given: itself, room to grow, and the copy that is handed out.
+const TIMES: usize = 3;
+
+/// Puts it in the place of DataFusion's.
+pub(super) fn tell(state: &mut SessionState) -> Result<()> {
+    let inner = state.udaf("string_agg")?;
+    state.register_udaf(Arc::new(told(&inner)))?;
+    Ok(())
+}
+
+fn told(inner: &Arc<AggregateUDF>) -> AggregateUDF {
+    AggregateUDF::new_from_impl(Told {
+        inner: Arc::clone(inner),
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Told {
+    inner: Arc<AggregateUDF>,
+}
+
+impl AggregateUDFImpl for Told {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
+        self.inner.return_field(fields)
+    }
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
+    }
+    fn default_value(&self, kind: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(kind)
+    }
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(args)
+    }
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(Telling(self.inner.accumulator(args)?)))
+    }
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        let inner = self.inner.create_sliding_accumulator(args)?;
+        Ok(Box::new(Telling(inner)))
+    }
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        self.inner.groups_accumulator_supported(args)
+    }
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        let inner = self.inner.create_groups_accumulator(args)?;
+        Ok(Box::new(TellingGroups(inner)))
+    }
+    fn with_beneficial_ordering(
+        self: Arc<Self>,
+        beneficial: bool,
+    ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        let inner = AggregateUDF::clone(&self.inner).with_beneficial_ordering(beneficial)?;
+        let told = inner.map(|inner| Self {
+            inner: Arc::new(inner),
+        });
+        Ok(told.map(|told| Arc::new(told) as Arc<dyn AggregateUDFImpl>))
+    }
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.order_sensitivity()
+    }
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        self.inner.simplify()
+    }
+    fn reverse_expr(&self) -> ReversedUDAF {
+        match self.inner.reverse_udf() {
+            ReversedUDAF::Reversed(inner) => ReversedUDAF::Reversed(Arc::new(told(&inner))),
+            as_it_is => as_it_is,
+        }
+    }
+    fn supports_null_handling_clause(&self) -> bool {
+        self.inner.supports_null_handling_clause()
+    }
+    fn supports_within_group_clause(&self) -> bool {
+        self.inner.supports_within_group_clause()
+    }
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+#[derive(Debug)]
+struct Telling(Box<dyn Accumulator>);
+
+impl Accumulator for Telling {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.update_batch(values)
+    }
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.0.evaluate()
+    }
+    fn size(&self) -> usize {
+        self.0.size().saturating_mul(TIMES)
+    }
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.0.state()
+    }
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.0.merge_batch(states)
+    }
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.retract_batch(values)
+    }
+    fn supports_retract_batch(&self) -> bool {
+        self.0.supports_retract_batch()
+    }
+}
+
+struct TellingGroups(Box<dyn GroupsAccumulator>);
+
+impl GroupsAccumulator for TellingGroups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        count: usize,
+    ) -> Result<()> {
+        self.0.update_batch(values, groups, filter, count)
+    }
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        self.0.evaluate(emit)
+    }
+    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.0.state(emit)
+    }
+    fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
+        self.0.merge_batch(values, groups, count)
+    }
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+    ) -> Result<Vec<ArrayRef>> {
+        self.0.convert_to_state(values, filter)
+    }
+    fn size(&self) -> usize {
+        self.0.size().saturating_mul(TIMES)
+    }
+}
