@@ -347,6 +347,10 @@ pub(crate) enum IndexCommand {
         /// Columns of texts or integers, an index for each.
         #[arg(required = true, value_name = "FIELD")]
         fields: Vec<String>,
+        /// With the rows themselves, in the order of the column: as much again as the parts take, and the
+        /// thousands of rows of a value are read as quickly as a few.
+        #[arg(long)]
+        covering: bool,
     },
     /// Give up indexes; no event is touched.
     Drop {

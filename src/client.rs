@@ -223,8 +223,17 @@ impl Client {
     }
 
     /// Wants an index of a column.
-    pub(crate) fn create_index(&self, stream: &str, field: &str) -> Result<serde_json::Value> {
-        self.post(&index_path(stream, field))
+    pub(crate) fn create_index(
+        &self,
+        stream: &str,
+        field: &str,
+        kind: storage::IndexKind,
+    ) -> Result<serde_json::Value> {
+        let covering = match kind {
+            storage::IndexKind::Inverted => "",
+            storage::IndexKind::Covering => "?covering=true",
+        };
+        self.post(&format!("{}{covering}", index_path(stream, field)))
     }
 
     /// Gives up an index.

@@ -41,7 +41,7 @@ use machine::{load, median};
 use ours::Ours;
 use peer::{EXACT, FORMS, Form, Load, PEERS, Peer};
 use questions::{Question, Same, Values, questions, spelled};
-use storage::{Config, Name, Options, Snapshot, Store};
+use storage::{Config, IndexKind, Name, Options, Snapshot, Store};
 
 /// How many events each host has on each day.
 const HOSTS: &str = r#"
@@ -150,7 +150,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The store with an index of `path`, that nobody else works on.
+/// The store with a covering index of `path`, that nobody else works on.
 fn open(data: &Path) -> Store {
     let options = Options {
         config: Config {
@@ -161,7 +161,15 @@ fn open(data: &Path) -> Store {
     };
     let store = Store::open(data, options).expect("opens");
     let access = Name::new(STREAM).expect("a name");
-    store.create_index(&access, "path").expect("suits");
+    // An earlier run may have left one of the other kind.
+    if store
+        .create_index(&access, "path", IndexKind::Covering)
+        .is_err()
+    {
+        store.drop_index(&access, "path").expect("there");
+        let created = store.create_index(&access, "path", IndexKind::Covering);
+        created.expect("suits");
+    }
     let report = store.build_indexes().expect("builds");
     println!("index of path: {} parts made now", report.parts);
     store

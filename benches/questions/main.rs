@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use ask::{Answer, Asker};
 use imported::STREAM;
-use storage::{Config, Name, Options, Store};
+use storage::{Config, IndexKind, Name, Options, Store};
 
 const FIELDS: [&str; 2] = ["path", "user"];
 /// The days of generated lines begin on Monday 2026-11-02.
@@ -68,31 +68,22 @@ fn main() {
         runs: s.runs,
     };
     let access = Name::new(STREAM).expect("a name");
-    // An earlier run may have left them.
     for field in FIELDS {
-        if let Err(error) = bench.store.drop_index(&access, field) {
-            println!("({error})");
-        }
+        bench.drop(&access, field);
     }
     let questions = bench.questions();
     println!("\nby order, text and pattern");
     bench.ask(&first_rows());
     println!("\nwithout indexes");
     bench.ask(&questions);
-    for field in FIELDS {
-        let started = Instant::now();
-        bench.store.create_index(&access, field).expect("suits");
-        let report = bench.store.build_indexes().expect("builds");
-        println!(
-            "\nindex of {field}: {} parts, {} rows in {:.2} s",
-            report.parts,
-            report.rows,
-            started.elapsed().as_secs_f64()
-        );
+    for kind in [IndexKind::Inverted, IndexKind::Covering] {
+        for field in FIELDS {
+            bench.make(&access, field, kind);
+        }
+        println!("\nwith {kind} indexes of {}", FIELDS.join(" and "));
+        bench.ask(&questions);
+        bench.costs();
     }
-    println!("\nwith indexes of {}", FIELDS.join(" and "));
-    bench.ask(&questions);
-    bench.costs();
     bench.store.close().expect("closes");
 }
 
@@ -148,6 +139,28 @@ struct Bench {
 }
 
 impl Bench {
+    /// Makes an index of a column, and none is left of another kind.
+    fn make(&self, stream: &Name, field: &str, kind: IndexKind) {
+        self.drop(stream, field);
+        let started = Instant::now();
+        let created = self.store.create_index(stream, field, kind);
+        created.expect("suits");
+        let report = self.store.build_indexes().expect("builds");
+        println!(
+            "\n{kind} index of {field}: {} parts, {} rows in {:.2} s",
+            report.parts,
+            report.rows,
+            started.elapsed().as_secs_f64()
+        );
+    }
+
+    /// Drops one that an earlier run may have left.
+    fn drop(&self, stream: &Name, field: &str) {
+        if let Err(error) = self.store.drop_index(stream, field) {
+            println!("({error})");
+        }
+    }
+
     fn run(&self, sql: &str) -> Answer {
         self.asker.ask(self.store.snapshot(), sql)
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError, exec_err};
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -39,12 +40,13 @@ use crate::registry::{End, QueryInfo, Registry};
 use crate::rollup_rewrite::Answers;
 use crate::rules::{self, Rules};
 use crate::runtime::Lanes;
+use crate::sessions::Sessions;
 use crate::steps::{Steps, longest_constant};
 use crate::stream::Files;
 use crate::stream::indexed::Heads;
 use crate::system::SystemInfo;
 use crate::top_k::{self, Narrowed, NarrowedExec};
-use crate::{functions, portions, rewrite, upstream, windows};
+use crate::{functions, manifest_count, portions, rewrite, upstream, windows};
 
 /// Four GiB for all queries together, unless told otherwise.
 const MEMORY_BYTES: usize = 4 << 30;
@@ -87,7 +89,7 @@ const TO_MERGE_SHARE: usize = 256;
 /// Runs queries. Cheap to clone: clones share memory, caches and the registry.
 #[derive(Clone)]
 pub struct Engine {
-    state: Arc<SessionState>,
+    sessions: Arc<Sessions>,
     rules: Arc<Rules>,
     files: Files,
     rollups: Arc<Rollups>,
@@ -159,7 +161,7 @@ impl Engine {
         let longest_constant = longest_constant(options.memory_bytes);
         let state = with_ours(builder, longest_constant).map_err(Error::Execution)?;
         Ok(Self {
-            state: Arc::new(state),
+            sessions: Arc::new(Sessions::new(state)),
             rules: Arc::new(Rules::new()),
             files,
             rollups: Arc::default(),
@@ -272,7 +274,7 @@ impl Engine {
 
     /// The session from which that of every query is made.
     pub(crate) fn session(&self) -> &SessionState {
-        &self.state
+        self.sessions.first()
     }
 
     async fn start(
@@ -320,7 +322,7 @@ impl Engine {
     }
 
     fn parse(&self, sql: &str) -> Result<Statement> {
-        let options = &self.state.config_options().sql_parser;
+        let options = &self.session().config_options().sql_parser;
         let parsed = DFParserBuilder::new(sql)
             .with_recursion_limit(options.recursion_limit.get())
             .build()
@@ -350,7 +352,7 @@ impl Engine {
     ) -> datafusion::error::Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream, bool)> {
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), catalog);
-        let mut state = (*self.state).clone();
+        let mut state = self.sessions.take();
         state.register_catalog_list(Arc::new(catalogs));
         // Sets the time that `now()` gives.
         state.mark_start_execution();
@@ -363,9 +365,16 @@ impl Engine {
         if let Some(params) = params {
             logical = logical.with_param_values(param_values(params)?)?;
         }
+        if let Some(known) = manifest_count::known(&logical)? {
+            let schema = known.schema();
+            let plan = MemorySourceConfig::try_new_exec(&[vec![known]], schema, None)?;
+            let stream = execute_stream(plan.clone(), state.task_ctx())?;
+            self.sessions.give_back(state);
+            return Ok((plan, stream, true));
+        }
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
         windows::check(&logical)?;
-        functions::bound(&mut state, &logical)?;
+        let mut is_changed = functions::bound(&mut state, &logical)?;
         let (logical, shape) = self.rules.optimize(logical, &state)?;
         let steps = Steps::of(&logical)?;
         let (longest, longest_allowed) = (steps.constant(), self.longest_constant);
@@ -379,6 +388,7 @@ impl Engine {
         if rows < whole {
             let config = state.config_mut();
             *config = config.clone().with_batch_size(rows);
+            is_changed = true;
         }
         let runtime = RuntimeEnv {
             memory_pool: share,
@@ -402,7 +412,10 @@ impl Engine {
             Some(false) => Narrowed::not(logical),
             always => top_k::narrow(logical, always.is_some(), &state, &context).await?,
         };
-        let plan = self.rules.physical(&logical, shape, state).await?;
+        let (plan, state) = self.rules.physical(&logical, shape, state).await?;
+        if !is_changed {
+            self.sessions.give_back(state);
+        }
         let plan = NarrowedExec::over(portions::interruptible(plan)?, before)?;
         let stream = execute_stream(plan.clone(), context)?;
         Ok((plan, stream, reads_tables))

@@ -30,6 +30,7 @@ mod rollup_rewrite;
 mod rules;
 mod runtime;
 mod schema;
+mod sessions;
 mod slice;
 mod steps;
 mod stream;

@@ -1,6 +1,9 @@
 //! How many events a stream has, in all or in a range of time that cuts no part: the manifest says it. A rule
 //! by itself, before the others: what it answers is neither optimized nor looked for in files.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::source_as_provider;
@@ -39,9 +42,9 @@ impl OptimizerRule for ManifestCount {
     }
 }
 
-/// The plan of `SELECT count(*) FROM stream` with its answer in it, of which there is nothing to analyze, to
-/// optimize or to scan; `None` for every other plan.
-pub(crate) fn known(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+/// The answer of `SELECT count(*) FROM stream`, of which there is nothing to analyze, to optimize or to scan;
+/// `None` of every other plan.
+pub(crate) fn known(plan: &LogicalPlan) -> Result<Option<RecordBatch>> {
     let LogicalPlan::Projection(projection) = plan else {
         return Ok(None);
     };
@@ -67,7 +70,13 @@ pub(crate) fn known(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         }
     };
     let rows = stream_table(&*provider).and_then(|table| rows(table, TimeRange::ALL));
-    rows.map(|rows| constant(plan, rows)).transpose()
+    let Some(rows) = rows else {
+        return Ok(None);
+    };
+    let schema = plan.schema().inner();
+    let column = Arc::new(Int64Array::from(vec![rows])) as ArrayRef;
+    let columns = vec![column; schema.fields().len()];
+    Ok(Some(RecordBatch::try_new(Arc::clone(schema), columns)?))
 }
 
 /// One row that has `rows` in each column of a plan.

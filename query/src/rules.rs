@@ -12,7 +12,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::each_value::EachValueOnce;
-use crate::manifest_count::{self, ManifestCount};
+use crate::manifest_count::ManifestCount;
 use crate::rollup_rewrite::RollupRewrite;
 use crate::upstream;
 
@@ -20,7 +20,7 @@ mod planning;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use planning::Planning;
+use planning::Planning;
 
 /// Rules, as DataFusion keeps them.
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -62,8 +62,6 @@ const PHYSICAL_OF_ROWS: [&str; 3] = ["FilterPushdown", "ProjectionPushdown", "En
 /// What a plan is made of, as far as rules are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Constants in the place of what was asked for.
-    Known,
     /// Rows of one table as they lie: some of them, some of their columns, what is computed of each.
     Rows,
     /// Those and their groups, in an order or up to a number.
@@ -119,15 +117,12 @@ impl Rules {
         plan: LogicalPlan,
         state: &SessionState,
     ) -> Result<(LogicalPlan, Shape)> {
-        if let Some(known) = manifest_count::known(&plan)? {
-            return Ok((known, Shape::Known));
-        }
         let plan = upstream::keep_repeated(plan)?;
         let shape = shape(&plan)?;
         let rules = match shape {
             Shape::Rows => &self.rows,
             Shape::OneTable => &self.one_table,
-            Shape::Known | Shape::Any => return Ok((state.optimize(&plan)?, shape)),
+            Shape::Any => return Ok((state.optimize(&plan)?, shape)),
         };
         let options = state.config_options();
         let plan = state
@@ -136,23 +131,23 @@ impl Rules {
         Ok((rules.optimize(plan, state, |_, _| {})?, shape))
     }
 
-    /// Makes the physical plan of one that was optimized, with the rules of its shape.
+    /// Makes the physical plan of one that was optimized, with the rules of its shape; gives the session back.
     pub(crate) async fn physical(
         &self,
         plan: &LogicalPlan,
         shape: Shape,
         state: SessionState,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
         let planner = Arc::clone(state.query_planner());
-        let rules = match shape {
-            Shape::Known => Arc::default(),
-            Shape::Rows => Arc::clone(&self.physical_of_rows),
-            Shape::OneTable | Shape::Any => {
-                return planner.create_physical_plan(plan, &state).await;
-            }
+        if shape != Shape::Rows {
+            return Ok((planner.create_physical_plan(plan, &state).await?, state));
+        }
+        let planning = Planning {
+            state,
+            rules: Arc::clone(&self.physical_of_rows),
         };
-        let planning = Planning::new(state, rules);
-        planner.create_physical_plan(plan, &planning).await
+        let plan = planner.create_physical_plan(plan, &planning).await?;
+        Ok((plan, planning.state))
     }
 }
 

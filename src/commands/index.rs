@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use storage::{IndexReport, Name};
+use storage::{IndexKind, IndexReport, Name};
 
 use super::{Context, Place, sql};
 use crate::cli::{IndexCommand, Output};
@@ -13,7 +13,11 @@ use crate::wiring;
 pub(super) fn run(context: &Context, command: &IndexCommand) -> Result<ExitCode> {
     match command {
         IndexCommand::List { name } => sql::run(context, &list_sql(name.as_deref())?, false),
-        IndexCommand::Create { name, fields } => create(context, &Name::new(name)?, fields),
+        IndexCommand::Create {
+            name,
+            fields,
+            covering,
+        } => create(context, &Name::new(name)?, fields, kind(*covering)),
         IndexCommand::Drop { name, fields } => drop(context, &Name::new(name)?, fields),
     }
 }
@@ -26,11 +30,18 @@ fn list_sql(name: Option<&str>) -> Result<String> {
     Ok(format!("SELECT * FROM system.indexes{only}"))
 }
 
-fn create(context: &Context, name: &Name, fields: &[String]) -> Result<ExitCode> {
+fn kind(covering: bool) -> IndexKind {
+    match covering {
+        true => IndexKind::Covering,
+        false => IndexKind::Inverted,
+    }
+}
+
+fn create(context: &Context, name: &Name, fields: &[String], kind: IndexKind) -> Result<ExitCode> {
     match &context.place {
         Place::Server(client) => {
             for field in fields {
-                client.create_index(name.as_str(), field)?;
+                client.create_index(name.as_str(), field, kind)?;
             }
             say(
                 context,
@@ -47,7 +58,7 @@ fn create(context: &Context, name: &Name, fields: &[String]) -> Result<ExitCode>
             let store = wiring::open_store(data, &config)?;
             let created = fields
                 .iter()
-                .try_for_each(|field| store.create_index(name, field).map(|_| ()));
+                .try_for_each(|field| store.create_index(name, field, kind).map(|_| ()));
             let built = created.and_then(|()| store.build_indexes());
             store.close()?;
             tell(context, &built?)?;

@@ -1,12 +1,13 @@
 //! `/api/v1/indexes`: what there is, and what is wanted.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
-use storage::{Name, Store};
+use storage::{IndexKind, Name, Store};
 
 use super::{App, answer, status};
 
@@ -14,14 +15,23 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     status::rows(&app, "SELECT * FROM system.indexes").await
 }
 
-/// `POST /api/v1/indexes/{stream}/{field}`: wants an index; 202 once that is on the disk, before it is
-/// made.
+/// `POST /api/v1/indexes/{stream}/{field}?covering=`: wants an index; 202 once that is on the disk, before
+/// it is made.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     Path((stream, field)): Path<(String, String)>,
+    Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
-    let create = |store: &Store, stream: &Name, field: &str| {
-        let created = store.create_index(stream, field)?;
+    let kind = match asked.get("covering").map(String::as_str) {
+        None | Some("false") => IndexKind::Inverted,
+        Some("true") => IndexKind::Covering,
+        Some(other) => {
+            let why = format!("covering is true or false, not {other:?}");
+            return answer::bad_request(why);
+        }
+    };
+    let create = move |store: &Store, stream: &Name, field: &str| {
+        let created = store.create_index(stream, field, kind)?;
         Ok(json!({ "created": created }))
     };
     change(&app, &stream, field, StatusCode::ACCEPTED, create).await
@@ -44,7 +54,7 @@ async fn change(
     stream: &str,
     field: String,
     done: StatusCode,
-    change: fn(&Store, &Name, &str) -> storage::Result<serde_json::Value>,
+    change: impl FnOnce(&Store, &Name, &str) -> storage::Result<serde_json::Value> + Send + 'static,
 ) -> Response {
     match Name::new(stream) {
         Ok(stream) => {

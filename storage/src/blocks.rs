@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -28,6 +29,8 @@ pub struct CheckedFile {
     path: PathBuf,
     kept: VecDeque<(u64, Bytes)>,
     bytes_read: u64,
+    /// The file, when somebody holds it open: else it is opened for each call.
+    held: Option<Arc<dyn FsFile>>,
 }
 
 impl CheckedFile {
@@ -38,6 +41,15 @@ impl CheckedFile {
             file,
             kept: VecDeque::new(),
             bytes_read: 0,
+            held: None,
+        }
+    }
+
+    /// The same of a file that is open and may be removed meanwhile.
+    pub(crate) fn held(self, file: Arc<dyn FsFile>) -> Self {
+        Self {
+            held: Some(file),
+            ..self
         }
     }
 
@@ -63,7 +75,7 @@ impl CheckedFile {
                 format!("bytes {range:?} are asked for, it has {}", self.file.len),
             ));
         }
-        let mut open = None;
+        let mut open = self.held.clone();
         let mut read = Vec::new();
         for run in runs(ranges, self.file.block_len()) {
             let start = run.start * self.file.block_len();
@@ -73,7 +85,7 @@ impl CheckedFile {
     }
 
     /// The bytes of neighbouring blocks.
-    fn read_run(&mut self, run: Range<u64>, open: &mut Option<Box<dyn FsFile>>) -> Result<Bytes> {
+    fn read_run(&mut self, run: Range<u64>, open: &mut Option<Arc<dyn FsFile>>) -> Result<Bytes> {
         let blocks = usize::try_from(run.end - run.start).expect("BUG: blocks fit into memory");
         if blocks == 1
             && let Some(known) = self.known(run.start)
@@ -105,11 +117,11 @@ impl CheckedFile {
         &mut self,
         block: u64,
         into: &mut [u8],
-        open: &mut Option<Box<dyn FsFile>>,
+        open: &mut Option<Arc<dyn FsFile>>,
     ) -> Result<()> {
         let file = match open {
             Some(file) => file,
-            None => open.insert(self.open()?),
+            None => open.insert(self.open()?.into()),
         };
         let offset = block * self.file.block_len();
         file.read_exact_at(into, offset).at("read", &self.path)?;

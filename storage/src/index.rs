@@ -1,7 +1,7 @@
 //! Equality indexes: which rows of a part have a value in a column, beside the store.
 //!
-//! One file is about one column of one part: `indexes/STREAM/FIELD/<part>-<checksum>.index` (its bytes:
-//! the module `file`). They are made in the background (`store/index.rs`), of the parts that are
+//! An inverted index is one file about one column of one part, `indexes/STREAM/FIELD/<part>-<checksum>.index` (its
+//! bytes: the module `file`). A covering one has the rows themselves (the module `covering`). They are made in the background (`store/index.rs`), of the parts that are
 //! large enough for a scan to be felt.
 //!
 //! # Invariants
@@ -10,14 +10,16 @@
 //! * A lookup leaves out no row that has a value that is asked for. It may name others, of values with the
 //!   same hash: whoever asks holds each row against the value.
 //! * What a value costs does not depend on how long it is: 32 bits of its hash stand for it. A part's
-//!   index is made in eight bytes of memory a row.
+//!   index is made in eight bytes of memory a row, an inverted one.
 
 mod build;
+pub(crate) mod covering;
 mod file;
 mod wanted;
 
 pub(crate) use build::build;
-pub use wanted::IndexName;
+pub use covering::CoveringIndex;
+pub use wanted::{IndexKind, IndexName};
 pub(crate) use wanted::{read as read_wanted, write as write_wanted};
 
 use std::collections::BTreeSet;
@@ -114,10 +116,36 @@ fn folder(stream: &Name, field: &str) -> String {
     format!("{DIR}/{stream}/{name}")
 }
 
-/// Where the index of a part lies, relative to the data directory.
-pub(crate) fn place(part: &PartMeta, field: &str) -> String {
+/// Where the index of a part lies, relative to the data directory: what says that it is whole.
+pub(crate) fn place(part: &PartMeta, name: &IndexName) -> String {
+    match name.kind {
+        IndexKind::Inverted => at(part, &name.field, "index"),
+        IndexKind::Covering => at(part, &name.field, "covering"),
+    }
+}
+
+/// All files of the index of a part.
+pub(crate) fn places(part: &PartMeta, name: &IndexName) -> Vec<String> {
+    let rows = match name.kind {
+        IndexKind::Inverted => None,
+        IndexKind::Covering => Some(at(part, &name.field, "rows")),
+    };
+    [place(part, name)].into_iter().chain(rows).collect()
+}
+
+/// Whether what lies there is the index of a part, as far as that can be seen without reading all of it.
+pub(crate) fn is_sound(sealed: &Snapshot, part: &PartMeta, name: &IndexName) -> bool {
+    match name.kind {
+        IndexKind::Inverted => PartIndex::open(sealed, part, &name.field).is_ok(),
+        IndexKind::Covering => {
+            CoveringIndex::open(sealed, part, &name.field).is_ok_and(|index| index.is_some())
+        }
+    }
+}
+
+pub(crate) fn at(part: &PartMeta, field: &str, ending: &str) -> String {
     let folder = folder(&part.stream, field);
-    format!("{folder}/{:016x}-{:08x}.index", part.id, part.file.crc)
+    format!("{folder}/{:016x}-{:08x}.{ending}", part.id, part.file.crc)
 }
 
 /// The files of all indexes, relative to the data directory.
@@ -172,7 +200,7 @@ impl PartIndex {
     /// [`Error::Corrupt`] when what lies there is not the index of this part, or what the file system
     /// says.
     pub fn open(snapshot: &Snapshot, part: &PartMeta, field: &str) -> Result<Option<Self>> {
-        let path = snapshot.data.join(place(part, field));
+        let path = snapshot.data.join(at(part, field, "index"));
         let file = match snapshot.fs.open_read(&path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             other => other.at("open", &path)?,
@@ -284,11 +312,14 @@ fn look(fs: &dyn Fs, data: &std::path::Path, snapshot: &Snapshot, name: IndexNam
         disk_bytes: 0,
         name,
     };
-    let IndexName { stream, field } = &found.name;
-    for part in snapshot.manifest.parts_of(stream) {
+    for part in snapshot.manifest.parts_of(&found.name.stream) {
         found.parts += 1;
-        let path = data.join(place(part, field));
-        match fs.open_read(&path).and_then(|file| file.len()) {
+        let len = |place: &String| fs.open_read(&data.join(place)).and_then(|file| file.len());
+        let bytes = places(part, &found.name)
+            .iter()
+            .map(len)
+            .sum::<Result<u64, _>>();
+        match bytes {
             Ok(bytes) => {
                 found.parts_indexed += 1;
                 found.rows += part.rows;

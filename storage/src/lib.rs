@@ -69,8 +69,8 @@ pub use error::{Error, Kind, Result};
 pub use file::FileRef;
 pub use identity::SourcePosition;
 pub use index::{
-    INDEX_ROWS_MIN, IndexName, IndexUse, IndexValue, IndexedRows, PartIndex, index_use,
-    may_be_indexed,
+    CoveringIndex, INDEX_ROWS_MIN, IndexKind, IndexName, IndexUse, IndexValue, IndexedRows,
+    PartIndex, index_use, may_be_indexed,
 };
 pub use maintenance::{Job, JobCounts, JobEntry, JobState, Maintenance, Running, Said};
 pub use manifest::{

@@ -57,6 +57,7 @@ use crate::env::{Fs, Guard};
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::{Identities, SourcePosition};
+use crate::index::IndexKind;
 use crate::journal::Syncer;
 use crate::maintenance::{Job, Maintenance};
 use crate::manifest::{Committed, Manifest};
@@ -388,10 +389,10 @@ impl Store {
     /// whether it is a new one.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when there is no such stream or the column cannot have one, or what the file
-    /// system says.
-    pub fn create_index(&self, stream: &Name, field: &str) -> Result<bool> {
-        index::create(&self.shared, stream, field)
+    /// [`Error::Invalid`] when there is no such stream, the column cannot have one or has one of the other kind,
+    /// or what the file system says.
+    pub fn create_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
+        index::create(&self.shared, stream, field, kind)
     }
 
     /// Gives up an index and its files.

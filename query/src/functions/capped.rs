@@ -81,8 +81,8 @@ pub(super) fn cap(state: &mut SessionState, longest_constant: u64) -> Result<()>
 }
 
 /// Caps `||` too, for a plan in which it may make much: few of them, and nothing else that grows, at most
-/// double what is read that often.
-pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<()> {
+/// double what is read that often. Says whether it did.
+pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<bool> {
     let (mut joins, mut growing) = (0, false);
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|root| {
@@ -97,7 +97,7 @@ pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<
         })
     })?;
     if joins == 0 || (joins <= FEW_JOINS && !growing) {
-        return Ok(());
+        return Ok(false);
     }
     let inner = Arc::new(ScalarUDF::new_from_impl(joined::Join::new()));
     let capped = Capped {
@@ -106,7 +106,8 @@ pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<
         longest_constant: BYTES_MAX,
     };
     let join = Arc::new(ScalarUDF::new_from_impl(capped));
-    state.register_function_rewrite(Arc::new(joined::ByFunction(join)))
+    state.register_function_rewrite(Arc::new(joined::ByFunction(join)))?;
+    Ok(true)
 }
 
 /// Whether what an expression makes may be far larger than what it is made of.

@@ -34,8 +34,8 @@ pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Res
     capped::cap(state, longest_constant as u64)
 }
 
-/// Bounds what a statement's own operators make, where that may be much.
-pub(crate) fn bound(state: &mut SessionState, plan: &LogicalPlan) -> Result<()> {
+/// Bounds what a statement's own operators make, where that may be much: whether a session was changed for it.
+pub(crate) fn bound(state: &mut SessionState, plan: &LogicalPlan) -> Result<bool> {
     capped::cap_joins(state, plan)
 }
 

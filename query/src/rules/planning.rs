@@ -22,15 +22,9 @@ use datafusion::prelude::SessionConfig;
 use super::PhysicalRule;
 
 /// A session, and the rules in the place of its own.
-pub(crate) struct Planning {
-    state: SessionState,
-    rules: Arc<[PhysicalRule]>,
-}
-
-impl Planning {
-    pub(super) fn new(state: SessionState, rules: Arc<[PhysicalRule]>) -> Self {
-        Self { state, rules }
-    }
+pub(super) struct Planning {
+    pub(super) state: SessionState,
+    pub(super) rules: Arc<[PhysicalRule]>,
 }
 
 #[async_trait]

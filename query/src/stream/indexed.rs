@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! * An index only leaves out what no filter would let pass: the filters stay above the scan, and a part
-//!   whose index is missing or damaged is scanned.
+//!   whose index is missing or damaged is scanned. (The rows of a covering one are compared as they are read: the
+//!   query that meets a damaged block fails and names it, the next one scans.)
 //! * Heads of indexes are kept up to a bound; nothing is believed of one that is not of the very part.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -14,8 +15,8 @@ use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::RowSelection;
 use storage::{
-    Clock, IndexName, IndexValue, IndexedRows, Name, PartIndex, PartMeta, Snapshot, SystemClock,
-    may_be_indexed,
+    CheckedFile, Clock, CoveringIndex, FileRef, IndexName, IndexValue, IndexedRows, Name,
+    PartIndex, PartMeta, Snapshot, SystemClock, may_be_indexed,
 };
 use tokio::task::spawn_blocking;
 
@@ -25,19 +26,23 @@ use super::prune::Bounds;
 /// Rows that more than one in so many of a part are asked for are found by a scan as quickly.
 const SHARE: usize = 30;
 
-/// The rows of parts that are to be looked at, ascending.
+/// What is to be looked at in the place of whole parts, by their numbers. Parts that are not named are to be
+/// scanned.
 #[derive(Debug, Default)]
 pub(super) struct Picked {
-    /// By the number of the part. Parts that are not named are to be scanned.
+    /// These rows of a part, ascending.
     rows: HashMap<u64, Vec<u32>>,
+    /// The rows of a part in the order of a column that is asked for.
+    pub(super) covering: HashMap<u64, Covering>,
     /// The columns whose indexes say so.
     pub(super) fields: BTreeSet<String>,
 }
 
-/// A part that is looked at, or these rows of it.
+/// A part that is looked at, or these rows of it, or all of them in another order.
 pub(super) struct Candidate<'a> {
     pub(super) part: &'a PartMeta,
     pub(super) rows: Option<Vec<u32>>,
+    pub(super) covering: Option<Covering>,
 }
 
 impl Candidate<'_> {
@@ -46,14 +51,45 @@ impl Candidate<'_> {
         let picked = self.rows.as_ref().map(|rows| rows.len() as u64);
         picked.unwrap_or(self.part.rows)
     }
+
+    /// The file that is read.
+    pub(super) fn file(&self) -> &FileRef {
+        let covering = self.covering.as_ref().map(|covering| covering.index.file());
+        covering.unwrap_or(&self.part.file)
+    }
+}
+
+/// The covering index of a part.
+#[derive(Debug, Clone)]
+pub(super) struct Covering {
+    index: CoveringIndex,
+    key: Key,
+    heads: Arc<Heads>,
+}
+
+impl Covering {
+    pub(super) fn read(&self, snapshot: &Snapshot) -> CheckedFile {
+        self.index.read(snapshot)
+    }
+
+    /// It was read and is damaged: the part is scanned from now on.
+    pub(super) fn is_damaged(&self, error: &storage::Error) {
+        self.heads.tell(self.key.clone(), error);
+    }
 }
 
 impl Picked {
     /// What is to be looked at of a part, when there is anything.
     pub(super) fn candidate<'a>(&mut self, part: &'a PartMeta) -> Option<Candidate<'a>> {
         let rows = self.rows.remove(&part.id);
+        let covering = self.covering.remove(&part.id);
         let has_any = rows.as_ref().is_none_or(|rows| !rows.is_empty());
-        has_any.then_some(Candidate { part, rows })
+        // Places in the part are not those in another order of it.
+        has_any.then_some(Candidate {
+            part,
+            covering: covering.filter(|_| rows.is_none()),
+            rows,
+        })
     }
 }
 
@@ -84,6 +120,11 @@ fn look_up(files: &Files, snapshot: &Snapshot, stream: &Name, bounds: &Bounds) -
         }
         let parts = snapshot.manifest().parts_of(stream);
         for part in parts.filter(|part| bounds.may_hold(part)) {
+            if let Some(covering) = heads.covering(snapshot, part, field) {
+                picked.fields.insert(field.clone());
+                picked.covering.insert(part.id, covering);
+                continue;
+            }
             let Some(rows) = heads.rows(snapshot, part, field, values) else {
                 continue;
             };
@@ -126,7 +167,7 @@ struct Inner {
     bytes: usize,
     tick: u64,
     /// When each index was of use last, microseconds since 1970.
-    used_us: BTreeMap<(PathBuf, IndexName), i64>,
+    used_us: BTreeMap<(PathBuf, Name, String), i64>,
     /// Those that are known to be damaged: that is told once.
     told: HashSet<Key>,
 }
@@ -181,11 +222,39 @@ impl Heads {
             }
             Err(error) => {
                 self.forget(&key);
-                if self.inner.lock().told.insert(key) {
-                    tracing::warn!(%error, "an index is damaged, and its part is scanned; drop the index and create it again");
-                }
+                self.tell(key, &error);
                 None
             }
+        }
+    }
+
+    /// The covering index of a part; `None` when there is none, or none that is sound.
+    fn covering(
+        self: &Arc<Self>,
+        snapshot: &Snapshot,
+        part: &PartMeta,
+        field: &str,
+    ) -> Option<Covering> {
+        let key = (snapshot.data_dir().to_owned(), part.id, field.to_owned());
+        if self.inner.lock().told.contains(&key) {
+            return None;
+        }
+        match CoveringIndex::open(snapshot, part, field) {
+            Ok(index) => Some(Covering {
+                index: index?,
+                key,
+                heads: Arc::clone(self),
+            }),
+            Err(error) => {
+                self.tell(key, &error);
+                None
+            }
+        }
+    }
+
+    fn tell(&self, key: Key, error: &storage::Error) {
+        if self.inner.lock().told.insert(key) {
+            tracing::warn!(%error, "an index is damaged, and its part is scanned; drop the index and create it again");
         }
     }
 
@@ -222,13 +291,10 @@ impl Heads {
     }
 
     fn used(&self, data: &Path, stream: &Name, field: &str) {
-        let name = IndexName {
-            stream: stream.clone(),
-            field: field.to_owned(),
-        };
         let now_us = SystemClock.now_us();
         let mut inner = self.inner.lock();
-        inner.used_us.insert((data.to_owned(), name), now_us);
+        let index = (data.to_owned(), stream.clone(), field.to_owned());
+        inner.used_us.insert(index, now_us);
     }
 
     /// Bytes in memory of an index, and when it was of use last.
@@ -238,7 +304,8 @@ impl Heads {
             store == data && *field == name.field && entry.stream == name.stream
         });
         let bytes: usize = of_it.map(|(_, entry)| entry.bytes).sum();
-        let used_us = inner.used_us.get(&(data.to_owned(), name.clone()));
+        let index = (data.to_owned(), name.stream.clone(), name.field.clone());
+        let used_us = inner.used_us.get(&index);
         (bytes as u64, used_us.copied())
     }
 }

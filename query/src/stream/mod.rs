@@ -52,7 +52,7 @@ use crate::rollup_rewrite::Levels;
 use exec::{ChunksExec, Looked, StreamScanExec, exact, times};
 use indexed::{Candidate, Heads, Picked};
 use prune::{Bounds, TimeRange};
-use read::PartReaders;
+use read::{PartReaders, Rows};
 pub(crate) use settled::STATE;
 pub(crate) use view::{Views, shown, stored_schema, table, view};
 
@@ -198,6 +198,10 @@ impl StreamTable {
         looked: &mut Looked,
     ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
         let mut starts = (BTreeSet::new(), BTreeSet::new());
+        if self.is_slice(bounds) {
+            // The parts are in the order of what is asked for.
+            picked.covering.clear();
+        }
         let (mut covered, mut partial) = (Vec::new(), Vec::new());
         for part in self.snapshot.manifest().parts_of(&self.name) {
             starts.0.insert(part.partition_us);
@@ -259,7 +263,8 @@ impl StreamTable {
         if let Some(predicate) = self.predicate(range, bounds.seq)? {
             source = source.with_predicate(predicate).with_pushdown_filters(true);
         }
-        let groups = self.groups(parts, partitions, self.is_slice(bounds))?;
+        let is_slice = self.is_slice(bounds) || parts.iter().any(|part| part.covering.is_some());
+        let groups = self.groups(parts, partitions, is_slice)?;
         let rows = parts.iter().map(Candidate::rows).sum();
         let time = parts.iter().fold((i64::MAX, i64::MIN), |t, p| {
             (t.0.min(p.part.time.0), t.1.max(p.part.time.1))
@@ -284,7 +289,7 @@ impl StreamTable {
         let first = streams
             .get(&self.name)
             .and_then(|meta| meta.order_by.first());
-        first.is_some_and(|first| bounds.values.iter().any(|(column, _)| column == first))
+        first.is_some_and(|first| bounds.asks_few_of(first))
     }
 
     /// Files for each partition of the scan, about as many bytes in each. A part of one row group is
@@ -300,7 +305,7 @@ impl StreamTable {
             .iter()
             .map(|p| self.file(p))
             .collect::<Result<Vec<_>>>()?;
-        let len = |i: usize| parts[i].part.file.len;
+        let len = |i: usize| parts[i].file().len;
         let bytes: u64 = (0..parts.len()).map(len).sum();
         if bytes < SPLIT_BYTES {
             return Ok(vec![FileGroup::new(files)]);
@@ -365,19 +370,24 @@ impl StreamTable {
         Ok((!terms.is_empty()).then(|| conjunction(terms)))
     }
 
-    fn file(&self, Candidate { part, rows }: &Candidate<'_>) -> Result<PartitionedFile> {
-        let path = self.snapshot.data_dir().join(&part.file.path);
+    fn file(&self, candidate: &Candidate<'_>) -> Result<PartitionedFile> {
+        let (part, file) = (candidate.part, candidate.file());
+        let path = self.snapshot.data_dir().join(&file.path);
         let meta = ObjectMeta {
             location: location(&path)?,
             // A part never changes, and its name is never used again in its store.
             last_modified: chrono::DateTime::UNIX_EPOCH,
-            size: part.file.len,
-            e_tag: Some(format!("{:08x}", part.file.crc)),
+            size: file.len,
+            e_tag: Some(format!("{:08x}", file.crc)),
             version: None,
         };
-        let file = PartitionedFile::new_from_meta(meta).with_extension(part.file.clone());
+        let rows = match &candidate.covering {
+            Some(covering) => Rows::Covering(covering.clone()),
+            None => Rows::Part(file.clone()),
+        };
+        let file = PartitionedFile::new_from_meta(meta).with_extension(rows);
         let statistics = self.statistics_of(part.rows, part.time);
-        Ok(match rows {
+        Ok(match &candidate.rows {
             None => file.with_statistics(Arc::new(statistics)),
             Some(rows) => file
                 .with_extension(indexed::selection(rows, part))

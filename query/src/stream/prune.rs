@@ -56,6 +56,9 @@ impl TimeRange {
     }
 }
 
+/// So many values are few: each has its own place in what is in their order.
+const FEW_VALUES: usize = 16;
+
 /// What the filters of a scan say in terms of the manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bounds {
@@ -85,6 +88,14 @@ impl Bounds {
             }
         }
         bounds
+    }
+
+    /// Whether few values of a column are asked for.
+    pub(crate) fn asks_few_of(&self, column: &str) -> bool {
+        let few = |(name, values): &(String, Vec<IndexValue>)| {
+            name == column && values.len() <= FEW_VALUES
+        };
+        self.values.iter().any(few)
     }
 
     /// Whether a part may hold a row that is asked for.

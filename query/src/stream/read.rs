@@ -24,6 +24,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use storage::{CheckedFile, FileRef, Snapshot};
 
+use super::indexed::Covering;
 use crate::error::Error;
 
 /// Bytes that usually hold a part's footer. The blocks around them are read, which mostly brings the
@@ -33,7 +34,13 @@ const FOOTER_BYTES: usize = 16 * 1024;
 /// one takes longer.
 const AT_ONCE_BYTES: u64 = 4 << 20;
 
-/// Opens the parts of one snapshot. The files of a scan carry their [`FileRef`].
+/// What a file of a scan holds.
+pub(super) enum Rows {
+    Part(FileRef),
+    Covering(Covering),
+}
+
+/// Opens the parts of one snapshot. The files of a scan carry their [`Rows`].
 pub(crate) struct PartReaders {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) footers: Arc<FileMetadataCache>,
@@ -53,12 +60,15 @@ impl ParquetFileReaderFactory for PartReaders {
         _: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
-        let part = file
-            .extension::<FileRef>()
-            .expect("BUG: a part's file carries its reference");
+        let rows = file.extension::<Rows>();
+        let (opened, covering) = match rows.expect("BUG: a file of a scan carries its rows") {
+            Rows::Part(part) => (self.snapshot.open(part), None),
+            Rows::Covering(index) => (index.read(&self.snapshot), Some(index.clone())),
+        };
         let name = file.object_meta.location.as_ref();
         Ok(Box::new(PartReader {
-            file: Arc::new(Mutex::new(self.snapshot.open(part))),
+            file: Arc::new(Mutex::new(opened)),
+            covering,
             metrics: ParquetFileMetrics::new(partition, name, metrics),
             meta: file.object_meta,
             footers: self.footers.clone(),
@@ -69,6 +79,7 @@ impl ParquetFileReaderFactory for PartReaders {
 /// Reads one part.
 struct PartReader {
     file: Arc<Mutex<CheckedFile>>,
+    covering: Option<Covering>,
     meta: ObjectMeta,
     metrics: ParquetFileMetrics,
     footers: Arc<FileMetadataCache>,
@@ -84,13 +95,19 @@ impl AsyncFileReader for PartReader {
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
         let file = self.file.clone();
         let scanned = self.metrics.bytes_scanned.clone();
+        let covering = self.covering.clone();
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         let read = move || {
             let mut file = file.lock();
             let before = file.bytes_read();
             let pieces = file.read_ranges(&ranges);
             scanned.add(usize::try_from(file.bytes_read() - before).unwrap_or(usize::MAX));
-            pieces.map_err(|e| ParquetError::External(Error::from(e).into()))
+            pieces.map_err(|error| {
+                if let Some(covering) = &covering {
+                    covering.is_damaged(&error);
+                }
+                ParquetError::External(Error::from(error).into())
+            })
         };
         async move {
             if bytes <= AT_ONCE_BYTES {

@@ -9,7 +9,7 @@ use crate::stream::indexed::Heads;
 struct Row {
     stream: String,
     field: String,
-    kind: &'static str,
+    kind: String,
     parts: u64,
     parts_indexed: u64,
     parts_waiting: u64,
@@ -29,7 +29,7 @@ pub(super) fn indexes(snapshot: &Snapshot, heads: &Heads) -> Vec<Column> {
         Row {
             stream: stream.to_string(),
             field: meta.order_by.join(", "),
-            kind: "order",
+            kind: "order".to_owned(),
             parts,
             parts_indexed: parts,
             parts_waiting: 0,
@@ -38,12 +38,13 @@ pub(super) fn indexes(snapshot: &Snapshot, heads: &Heads) -> Vec<Column> {
             last_used_us: None,
         }
     });
-    let inverted = index_use(snapshot).into_iter().map(|index| {
+    let indexes = index_use(snapshot).into_iter().map(|index| {
         let (memory_bytes, last_used_us) = heads.usage(snapshot.data_dir(), &index.name);
+        let kind = index.name.kind.to_string();
         Row {
             stream: index.name.stream.to_string(),
             field: index.name.field,
-            kind: "inverted",
+            kind,
             parts: index.parts,
             parts_indexed: index.parts_indexed,
             parts_waiting: index.parts_waiting,
@@ -52,12 +53,12 @@ pub(super) fn indexes(snapshot: &Snapshot, heads: &Heads) -> Vec<Column> {
             last_used_us,
         }
     });
-    let mut rows: Vec<Row> = orders.chain(inverted).collect();
-    rows.sort_by(|a, b| (&a.stream, b.kind, &a.field).cmp(&(&b.stream, a.kind, &b.field)));
+    let mut rows: Vec<Row> = orders.chain(indexes).collect();
+    rows.sort_by(|a, b| (&a.stream, &b.kind, &a.field).cmp(&(&b.stream, &a.kind, &b.field)));
     vec![
         text("stream", of(&rows, |r| Some(r.stream.clone()))),
         text("field", of(&rows, |r| Some(r.field.clone()))),
-        text("kind", of(&rows, |r| Some(r.kind.to_owned()))),
+        text("kind", of(&rows, |r| Some(r.kind.clone()))),
         int("parts", of(&rows, |r| Some(r.parts))),
         int("parts_indexed", of(&rows, |r| Some(r.parts_indexed))),
         int("parts_waiting", of(&rows, |r| Some(r.parts_waiting))),

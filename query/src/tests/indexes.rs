@@ -1,11 +1,13 @@
 //! An index changes what is looked at and no answer.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::Value;
-use storage::{Name, StreamKind};
+use storage::{IndexKind, Name, StreamKind};
 
-use super::support::{Event, Fixture, Random, batch};
+use super::support::{Event, Fixture, Random, batch, mixture};
+use crate::NoSystemInfo;
 
 /// 2000-10-09T00:00:00Z.
 const START: i64 = 971_049_600_000_000;
@@ -58,10 +60,20 @@ fn store(random: &mut Random) -> Fixture {
 }
 
 fn index(fixture: &Fixture) {
+    index_as(fixture, || IndexKind::Inverted);
+}
+
+fn index_as(fixture: &Fixture, mut kind: impl FnMut() -> IndexKind) {
     for field in FIELDS {
-        fixture.store.create_index(&access(), field).expect("suits");
+        let created = fixture.store.create_index(&access(), field, kind());
+        created.expect("suits");
     }
     fixture.store.build_indexes().expect("builds");
+}
+
+/// One of both.
+fn either(random: &mut Random) -> IndexKind {
+    [IndexKind::Inverted, IndexKind::Covering][random.below(2)]
 }
 
 fn condition(random: &mut Random) -> String {
@@ -136,13 +148,13 @@ fn assert_same(queries: &[String], before: &[Vec<Value>], after: &[Vec<Value>]) 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_the_same_with_indexes_and_without() {
-    for seed in 0..2 {
+    for seed in 0..4 {
         let mut random = Random(seed);
         let fixture = store(&mut random);
         let queries = queries(&mut random, 60);
         let (scanned, by_index) = answers(&fixture, &queries).await;
         assert_eq!(by_index, 0);
-        index(&fixture);
+        index_as(&fixture, || either(&mut random));
         let (found, by_index) = answers(&fixture, &queries).await;
         assert!(by_index >= 20, "{by_index} of 60");
         assert_same(&queries, &scanned, &found);
@@ -160,7 +172,7 @@ async fn answers_are_the_same_with_indexes_and_without() {
         assert_same(&queries, &scanned, &found);
         // All are merged, and indexed anew.
         fixture.store.compact_parts(None, true).expect("compacts");
-        index(&fixture);
+        index_as(&fixture, || either(&mut random));
         let (found, by_index) = answers(&fixture, &queries).await;
         assert!(by_index >= 20, "{by_index} of 60");
         assert_same(&queries, &scanned, &found);
@@ -225,6 +237,81 @@ async fn only_the_rows_of_a_value_are_looked_at() {
         assert_eq!(row["memory_bytes"].as_u64() > Some(0), is_used, "{row}");
     }
     assert_eq!(rows[0]["kind"], "order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_covering_index_finds_the_rows_of_a_value_side_by_side() {
+    let fixture = Fixture::without_rollups();
+    // Pages of 8,192 rows, of which each path has some in all.
+    let events = mixture(60_000, START, 1_000_000);
+    fixture.write("access", StreamKind::Access, batch(&events));
+    fixture.store.seal().expect("seals");
+    let one = "SELECT * FROM access WHERE path = '/p7' ORDER BY _id";
+    let (expected, before) = fixture.try_query(one).await.expect("answered");
+    assert_eq!(before.rows_examined, 60_000);
+    index_as(&fixture, || IndexKind::Covering);
+    let (found, after) = fixture.try_query(one).await.expect("answered");
+    assert_eq!(found, expected);
+    let rows = expected.len() as u64;
+    assert!(after.rows_examined <= rows + 2 * 8192, "{after:?}");
+    assert_eq!(
+        after.answered_by,
+        ["parts of access", "index path of access"]
+    );
+    // In the order of the parts those are as good.
+    let sql = "SELECT * FROM access WHERE path = '/p7' AND host = 'alpha'";
+    let by_order = fixture.figures(sql).await;
+    assert!(
+        by_order.rows_examined < 60_000 / 7 + 2 * 8192,
+        "{by_order:?}"
+    );
+    // A query that holds it reads it to its end, whoever drops it.
+    let snapshot = fixture.store.snapshot();
+    let answer = fixture
+        .engine
+        .sql(snapshot, Arc::new(NoSystemInfo), one, None);
+    let answer = answer.await.expect("planned");
+    fixture.store.drop_index(&access(), "path").expect("there");
+    let (_, batches, _) = answer.collect().await.expect("read");
+    let found: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+    assert_eq!(found, expected.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_covering_index_that_is_damaged_says_so_once_and_is_not_asked_again() {
+    let mut random = Random(5);
+    let fixture = store(&mut random);
+    let sql = "SELECT *, _seq FROM access WHERE path = '/p17' ORDER BY _seq";
+    let expected = fixture.rows(sql).await;
+    index_as(&fixture, || IndexKind::Covering);
+    let folder = fixture
+        .store
+        .snapshot()
+        .data_dir()
+        .join("indexes/access/path");
+    for entry in std::fs::read_dir(&folder).expect("a folder") {
+        let path = entry.expect("a file").path();
+        if path.extension().is_some_and(|ending| ending == "rows") {
+            let mut bytes = std::fs::read(&path).expect("there");
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            std::fs::write(&path, bytes).expect("written");
+        }
+    }
+    let parts = fixture.store.snapshot().manifest().parts.len();
+    let mut failed = 0;
+    let found = loop {
+        match fixture.try_query(sql).await {
+            Ok((rows, _)) => break rows,
+            Err(error) => {
+                assert!(error.to_string().contains("indexes/access/path"), "{error}");
+                failed += 1;
+                assert!(failed <= parts, "{error}");
+            }
+        }
+    };
+    assert!(failed > 0);
+    assert_eq!(found, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

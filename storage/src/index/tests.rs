@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
-use arrow::datatypes::Int64Type;
+use arrow::array::{
+    Array, AsArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{Int64Type, UInt64Type};
 use proptest::prelude::*;
 
 use super::*;
@@ -19,6 +21,10 @@ type Row = (i64, Option<String>, Option<i64>);
 
 /// A store with these rows in parts, each indexed by `text` and `number`.
 fn indexed(seals: &[Vec<Row>]) -> (tempfile::TempDir, Store) {
+    indexed_as(seals, IndexKind::Inverted)
+}
+
+fn indexed_as(seals: &[Vec<Row>], kind: IndexKind) -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().expect("a directory");
     let mut of = options(&FaultFs::default());
     of.config.index_rows_min = 1;
@@ -30,7 +36,7 @@ fn indexed(seals: &[Vec<Row>]) -> (tempfile::TempDir, Store) {
         store.seal().expect("seals");
     }
     for field in ["text", "number"] {
-        store.create_index(&name(), field).expect("suits");
+        store.create_index(&name(), field, kind).expect("suits");
     }
     store.build_indexes().expect("builds");
     (dir, store)
@@ -158,6 +164,134 @@ proptest! {
     }
 }
 
+/// Each part's covering indexes have its rows, each once and as it is, in the order of their column.
+fn compare_covering(store: &Store) {
+    let snapshot = store.snapshot();
+    for part in &snapshot.manifest.parts {
+        let mut rows = rows_of(&snapshot, &part.file);
+        rows.sort_unstable_by_key(|(_, _, seq)| *seq);
+        for field in ["text", "number"] {
+            let index = CoveringIndex::open(&snapshot, part, field).expect("sound");
+            let index = index.expect("it is there");
+            let mut covering = rows_of(&snapshot, index.file());
+            let is_ordered = match field {
+                "text" => covering.is_sorted_by(|a, b| a.0 <= b.0),
+                _ => covering.is_sorted_by(|a, b| a.1 <= b.1),
+            };
+            assert!(is_ordered, "by {field}");
+            covering.sort_unstable_by_key(|(_, _, seq)| *seq);
+            assert_eq!(covering, rows);
+            let len = index.file().len;
+            let all = index
+                .read(&snapshot)
+                .read_ranges(&[0..len])
+                .expect("checked");
+            let file = snapshot.data.join(&index.file().path);
+            assert_eq!(all[0], std::fs::read(file).expect("there"));
+        }
+    }
+}
+
+/// (text, number, `_seq`) of a file.
+fn rows_of(
+    snapshot: &Snapshot,
+    file: &crate::file::FileRef,
+) -> Vec<(Option<String>, Option<i64>, u64)> {
+    let bytes = file
+        .read(&*snapshot.fs, &snapshot.data)
+        .expect("as it was written");
+    let mut rows = Vec::new();
+    for batch in read_part(bytes, None).expect("a part") {
+        let texts = batch.column_by_name("text").map(|c| c.as_string::<i32>());
+        let numbers = batch
+            .column_by_name("number")
+            .map(|c| c.as_primitive::<Int64Type>());
+        let seqs = batch
+            .column_by_name(SEQ)
+            .expect("always")
+            .as_primitive::<UInt64Type>();
+        for row in 0..batch.num_rows() {
+            let text = texts
+                .filter(|t| t.is_valid(row))
+                .map(|t| t.value(row).to_owned());
+            let number = numbers.filter(|n| n.is_valid(row)).map(|n| n.value(row));
+            rows.push((text, number, seqs.value(row)));
+        }
+    }
+    rows
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_covering_index_has_the_rows_of_its_part(
+        seals in prop::collection::vec(
+            prop::collection::vec((0..3i64, text(), number()), 1..200),
+            1..4,
+        ),
+    ) {
+        let (_dir, store) = indexed_as(&seals, IndexKind::Covering);
+        prop_assert!(!store.snapshot().manifest.parts.is_empty());
+        compare_covering(&store);
+    }
+}
+
+#[test]
+fn a_covering_index_of_more_rows_than_are_sorted_at_a_time_is_merged_of_pieces() {
+    let row = |n: i64| (0, Some(format!("/{}", n * 7919 % 1009)), Some(n % 13));
+    let (dir, store) = indexed_as(&[(0..300_000).map(row).collect()], IndexKind::Covering);
+    compare_covering(&store);
+    let making = dir.path().join("indexes/.making");
+    assert_eq!(std::fs::read_dir(making).expect("a folder").count(), 0);
+}
+
+#[test]
+fn a_covering_index_that_is_cut_changed_or_gone_is_none() {
+    let rows = (0..40)
+        .map(|n| (0, Some(format!("{n}")), Some(n)))
+        .collect();
+    let (_dir, store) = indexed_as(&[rows], IndexKind::Covering);
+    let snapshot = store.snapshot();
+    let part = &snapshot.manifest.parts[0];
+    let open = || CoveringIndex::open(&snapshot, part, "text");
+    let held = open().expect("sound").expect("there");
+    let path = |ending| snapshot.data.join(at(part, "text", ending));
+    let names = std::fs::read(path("covering")).expect("there");
+    for n in 0..names.len() {
+        let mut changed = names.clone();
+        changed[n] ^= 4;
+        std::fs::write(path("covering"), &changed).expect("written");
+        assert!(open().is_err(), "byte {n}");
+        std::fs::write(path("covering"), &names[..n]).expect("written");
+        assert!(open().is_err(), "{n} bytes");
+    }
+    // That of another column.
+    let other = snapshot.data.join(at(part, "number", "covering"));
+    std::fs::copy(other, path("covering")).expect("copied");
+    assert!(open().is_err());
+    std::fs::write(path("covering"), &names).expect("written");
+    let rows = std::fs::read(path("rows")).expect("there");
+    std::fs::write(path("rows"), &rows[1..]).expect("written");
+    assert!(open().is_err());
+    std::fs::remove_file(path("rows")).expect("removed");
+    assert!(open().expect("none").is_none());
+    drop(held);
+    // Who holds one reads it although it is gone, and is told when it changed under its hands.
+    std::fs::write(path("rows"), &rows).expect("written");
+    let held = open().expect("sound").expect("there");
+    let mut changed = rows.clone();
+    changed[rows.len() / 2] ^= 1;
+    let whole = 0..held.file().len;
+    std::fs::write(path("rows"), &changed).expect("written");
+    held.read(&snapshot)
+        .read_ranges(&[whole.clone()])
+        .expect_err("changed");
+    std::fs::write(path("rows"), &rows).expect("written");
+    std::fs::remove_file(path("rows")).expect("removed");
+    held.read(&snapshot).read_ranges(&[whole]).expect("held");
+}
+
 /// So many rows that an index has several blocks, one of whose lists fills a block alone.
 fn many() -> Vec<Row> {
     let row = |n: i64| {
@@ -187,7 +321,7 @@ fn an_index_of_many_blocks_knows_every_value() {
         );
     }
     // What is kept in memory is little beside the file.
-    let bytes = std::fs::metadata(snapshot.data.join(place(part, "text"))).expect("there");
+    let bytes = std::fs::metadata(snapshot.data.join(at(part, "text", "index"))).expect("there");
     assert!(index.memory_bytes() * 200 < usize::try_from(bytes.len()).expect("small"));
 }
 
@@ -221,7 +355,7 @@ fn a_changed_index_is_no_index() {
         panic!("two parts");
     };
     for (part, all) in [(small, true), (large, false)] {
-        let path = snapshot.data.join(place(part, "text"));
+        let path = snapshot.data.join(at(part, "text", "index"));
         let scanned = scanned(&snapshot, part, "text");
         let whole = std::fs::read(&path).expect("there");
         let mut random = crate::sim::Random::new(7);
@@ -264,7 +398,7 @@ fn the_index_of_another_part_or_column_is_no_index() {
     let [one, two] = &snapshot.manifest.parts[..] else {
         panic!("two parts");
     };
-    let path = |part, field| snapshot.data.join(place(part, field));
+    let path = |part, field| snapshot.data.join(at(part, field, "index"));
     for from in [path(one, "text"), path(two, "number")] {
         std::fs::copy(from, path(two, "text")).expect("copied");
         let error = PartIndex::open(&snapshot, two, "text").expect_err("another");

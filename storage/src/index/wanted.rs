@@ -16,13 +16,42 @@ use crate::model::Name;
 const FILE: &str = "wanted.json";
 const FORMAT: u32 = 1;
 
-/// An index: a column of a stream.
+/// What an index has of each row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexKind {
+    /// Where it lies in its part.
+    #[default]
+    Inverted,
+    /// The row itself: as much again as the part takes, and the rows of a value lie side by side.
+    Covering,
+}
+
+impl IndexKind {
+    fn is_inverted(&self) -> bool {
+        *self == Self::Inverted
+    }
+}
+
+impl fmt::Display for IndexKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inverted => "inverted",
+            Self::Covering => "covering",
+        })
+    }
+}
+
+/// An index: a column of a stream. A column has one at most.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct IndexName {
     /// The stream.
     pub stream: Name,
     /// The column.
     pub field: String,
+    /// What it has; inverted where nothing is said.
+    #[serde(default, skip_serializing_if = "IndexKind::is_inverted")]
+    pub kind: IndexKind,
 }
 
 impl fmt::Display for IndexName {

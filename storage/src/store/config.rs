@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::env::{Clock, Fs, RealFs, SystemClock};
 use crate::error::Error;
-use crate::index::{INDEX_ROWS_MIN, IndexName};
+use crate::index::{INDEX_ROWS_MIN, IndexKind, IndexName};
 use crate::manifest::{PartitionWidth, StreamMeta};
 use crate::model::{Name, StreamKind, TIME, access_fields};
 use crate::record::quarantine_columns;
@@ -75,6 +75,7 @@ impl Config {
             config.indexes.iter().map(|field| IndexName {
                 stream: stream.clone(),
                 field: field.clone(),
+                kind: IndexKind::Inverted,
             })
         })
     }

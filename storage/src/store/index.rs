@@ -16,7 +16,7 @@ use super::compact::{Pace, wait_for_others};
 use crate::env::IoContext;
 use crate::error::{Error, Result};
 use crate::file::{create_dir_durably, write_durably};
-use crate::index::{self, IndexName, PartIndex};
+use crate::index::{self, IndexKind, IndexName};
 use crate::maintenance::{Job, Running, Said};
 use crate::manifest::PartMeta;
 use crate::model::Name;
@@ -24,6 +24,9 @@ use crate::snapshot::Snapshot;
 
 /// Bytes that an index takes for each row at most, nearly: what is left free on the disk is to be more.
 const ROW_BYTES_MAX: u64 = 16;
+
+/// A covering index takes so many times its part while it is made: as sorted pieces, and merged.
+const COVERING_TIMES: u64 = 3;
 
 /// What making indexes did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +67,7 @@ impl Indexes {
     }
 }
 
-pub(super) fn create(shared: &Shared, stream: &Name, field: &str) -> Result<bool> {
+pub(super) fn create(shared: &Shared, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
     let invalid = |why| Error::invalid(format!("{field} of {stream} cannot be indexed: {why}"));
     {
         let state = shared.state.lock();
@@ -72,36 +75,53 @@ pub(super) fn create(shared: &Shared, stream: &Name, field: &str) -> Result<bool
         let meta = meta.ok_or_else(|| Error::invalid(format!("there is no stream {stream}")))?;
         index::suits(meta, field).map_err(invalid)?;
     }
-    let changed = change(shared, |wanted| wanted.insert(name(stream, field)))?;
+    let name = IndexName {
+        stream: stream.clone(),
+        field: field.to_owned(),
+        kind,
+    };
+    let changed = change(shared, |wanted| match of_column(wanted, stream, field) {
+        Some(other) if other.kind != kind => Err(Error::invalid(format!(
+            "there is the index {name} already, which is {}: drop it first",
+            other.kind
+        ))),
+        _ => Ok(wanted.insert(name)),
+    })?;
     shared.ask_to_tend();
     Ok(changed)
 }
 
 pub(super) fn drop(shared: &Shared, stream: &Name, field: &str) -> Result<()> {
-    let name = name(stream, field);
-    if shared.options.config.indexes().any(|known| known == name) {
-        return Err(Error::invalid(format!(
-            "the index {name} is in the configuration, [stream.{stream}] indexes: take it out there first"
-        )));
-    }
-    if !change(shared, |wanted| wanted.remove(&name))? {
-        return Err(Error::invalid(format!("there is no index {name}")));
-    }
+    change(shared, |wanted| {
+        let Some(name) = of_column(wanted, stream, field) else {
+            return Err(Error::invalid(format!(
+                "there is no index {field} of {stream}"
+            )));
+        };
+        if shared.options.config.indexes().any(|known| known == name) {
+            return Err(Error::invalid(format!(
+                "the index {name} is in the configuration, [stream.{stream}] indexes: take it out there first"
+            )));
+        }
+        Ok(wanted.remove(&name))
+    })?;
     let mut indexes = shared.indexes.lock();
     remove_strangers(shared, &mut indexes).map(|_| ())
 }
 
-fn name(stream: &Name, field: &str) -> IndexName {
-    IndexName {
-        stream: stream.clone(),
-        field: field.to_owned(),
-    }
+/// The index of a column, of which there is one at most.
+fn of_column(wanted: &BTreeSet<IndexName>, stream: &Name, field: &str) -> Option<IndexName> {
+    let of_it = |name: &&IndexName| name.stream == *stream && name.field == field;
+    wanted.iter().find(of_it).cloned()
 }
 
-fn change(shared: &Shared, change: impl FnOnce(&mut BTreeSet<IndexName>) -> bool) -> Result<bool> {
+fn change(
+    shared: &Shared,
+    change: impl FnOnce(&mut BTreeSet<IndexName>) -> Result<bool>,
+) -> Result<bool> {
     let mut indexes = shared.indexes.lock();
     let mut wanted = indexes.wanted.clone();
-    let changed = change(&mut wanted);
+    let changed = change(&mut wanted)?;
     if changed {
         index::write_wanted(shared.fs(), &shared.data, &wanted)?;
         indexes.wanted = wanted;
@@ -121,10 +141,9 @@ fn remove_strangers(shared: &Shared, indexes: &mut Indexes) -> Result<(BTreeSet<
     let mut known = BTreeSet::new();
     for name in &indexes.wanted {
         for part in sealed.manifest.parts_of(&name.stream) {
-            let place = index::place(part, &name.field);
-            let is_sound = || PartIndex::open(&sealed, part, &name.field).is_ok();
-            if files.contains(&place) && (indexes.looked || is_sound()) {
-                known.insert(place);
+            let is_there = files.contains(&index::place(part, name));
+            if is_there && (indexes.looked || index::is_sound(&sealed, part, name)) {
+                known.extend(index::places(part, name));
             }
         }
     }
@@ -150,6 +169,7 @@ pub(super) fn build(shared: &Shared, pace: Pace) -> Result<(IndexReport, bool)> 
         files
     };
     let begun = shared.sealed(&shared.state.lock());
+    index::covering::clear(shared.fs(), &shared.data)?;
     let waiting = waiting(shared, &begun, &files);
     if waiting.is_empty() {
         return Ok((report, false));
@@ -178,11 +198,12 @@ fn waiting<'a>(
     shared: &Shared,
     sealed: &'a Snapshot,
     files: &BTreeSet<String>,
-) -> Vec<(&'a PartMeta, String)> {
+) -> Vec<(&'a PartMeta, IndexName)> {
     let rows_min = shared.options.config.index_rows_min;
     let indexes = shared.indexes.lock();
     let mut waiting = Vec::new();
-    for IndexName { stream, field } in &indexes.wanted {
+    for name in &indexes.wanted {
+        let IndexName { stream, field, .. } = name;
         let Some(meta) = sealed.manifest.streams.get(stream) else {
             continue;
         };
@@ -194,8 +215,8 @@ fn waiting<'a>(
         let parts = sealed.manifest.parts.iter();
         for part in parts.filter(|p| p.stream == *stream).filter(fits) {
             let is_left = indexes.left.contains(&(part.id, field.clone()));
-            if !is_left && !files.contains(&index::place(part, field)) {
-                waiting.push((part, field.clone()));
+            if !is_left && !files.contains(&index::place(part, name)) {
+                waiting.push((part, name.clone()));
             }
         }
     }
@@ -213,10 +234,10 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Whether there is more to do.
-    fn all(&mut self, begun: &Snapshot, waiting: &[(&PartMeta, String)]) -> Result<bool> {
+    fn all(&mut self, begun: &Snapshot, waiting: &[(&PartMeta, IndexName)]) -> Result<bool> {
         let shared = self.shared;
         let mut told = None;
-        for (part, field) in waiting {
+        for (part, name) in waiting {
             let sealed = {
                 let state = shared.state.lock();
                 if state.closing {
@@ -227,12 +248,16 @@ impl Work<'_> {
             if self.pace == Pace::Tending && sealed.manifest.version != begun.manifest.version {
                 return Ok(true);
             }
-            match self.one(begun, part, field) {
+            match self.one(begun, part, name) {
                 Ok(()) => {}
                 Err(Error::Closed) => return Ok(false),
                 // It is damaged; the others are not.
                 Err(error @ (Error::Corrupt { .. } | Error::Parquet { .. })) => {
-                    shared.indexes.lock().left.insert((part.id, field.clone()));
+                    shared
+                        .indexes
+                        .lock()
+                        .left
+                        .insert((part.id, name.field.clone()));
                     told.get_or_insert(error);
                 }
                 Err(error) => return Err(error),
@@ -243,32 +268,55 @@ impl Work<'_> {
         told.map_or(Ok(false), Err)
     }
 
-    fn one(&mut self, sealed: &Snapshot, part: &PartMeta, field: &str) -> Result<()> {
+    fn one(&mut self, sealed: &Snapshot, part: &PartMeta, name: &IndexName) -> Result<()> {
         let (shared, data) = (self.shared, &self.shared.data);
         let free = shared.fs().space(data).at("measure", data)?.free;
-        if free / 2 < part.rows * ROW_BYTES_MAX {
+        let needed = match name.kind {
+            IndexKind::Inverted => part.rows * ROW_BYTES_MAX,
+            IndexKind::Covering => part.file.len * COVERING_TIMES,
+        };
+        if free / 2 < needed {
             return Err(Error::DiskFull { path: data.clone() });
         }
         let turn = shared.spare.turn();
         let pause = || turn.pass(|| wait_for_others(shared, self.pace));
-        let Some(bytes) = index::build(sealed, part, field, &pause)? else {
-            shared
-                .indexes
-                .lock()
-                .left
-                .insert((part.id, field.to_owned()));
+        let written = match name.kind {
+            IndexKind::Inverted => self.inverted(sealed, part, &name.field, &pause)?,
+            IndexKind::Covering => {
+                let (fs, field) = (shared.fs(), &name.field);
+                Some(index::covering::build(fs, sealed, part, field, &pause)?)
+            }
+        };
+        let Some(bytes) = written else {
+            let left = (part.id, name.field.clone());
+            shared.indexes.lock().left.insert(left);
             return Ok(());
         };
-        let path = data.join(index::place(part, field));
-        let dir = path.parent().expect("BUG: an index lies in a folder");
-        // Somebody may have removed it.
-        create_dir_durably(shared.fs(), data, dir)?;
-        write_durably(shared.fs(), &path, &bytes)?;
         self.report.parts += 1;
         self.report.rows += part.rows;
         self.report.bytes_read += part.file.len;
-        self.report.bytes_written += bytes.len() as u64;
+        self.report.bytes_written += bytes;
         Ok(())
+    }
+
+    /// The bytes of the one that was made; `None` when values of that kind have none.
+    fn inverted(
+        &self,
+        sealed: &Snapshot,
+        part: &PartMeta,
+        field: &str,
+        pause: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<u64>> {
+        let (fs, data) = (self.shared.fs(), &self.shared.data);
+        let Some(bytes) = index::build(sealed, part, field, pause)? else {
+            return Ok(None);
+        };
+        let path = data.join(index::at(part, field, "index"));
+        let dir = path.parent().expect("BUG: an index lies in a folder");
+        // Somebody may have removed it.
+        create_dir_durably(fs, data, dir)?;
+        write_durably(fs, &path, &bytes)?;
+        Ok(Some(bytes.len() as u64))
     }
 }
 

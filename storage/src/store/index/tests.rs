@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::disk::disk_use;
 use crate::env::RealFs;
-use crate::index::{IndexValue, IndexedRows, PartIndex, index_use};
+use crate::index::{CoveringIndex, IndexKind, IndexValue, IndexedRows, PartIndex, index_use};
 use crate::maintenance::Job;
 use crate::model::{Name, WriteConcern};
 use crate::reader::Reader;
@@ -71,8 +71,16 @@ fn an_index_follows_its_parts_and_outlives_a_start() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
     seal(&store, 0..3);
-    assert!(store.create_index(&events(), "host").expect("suits"));
-    assert!(!store.create_index(&events(), "host").expect("known"));
+    assert!(
+        store
+            .create_index(&events(), "host", IndexKind::Inverted)
+            .expect("suits")
+    );
+    assert!(
+        !store
+            .create_index(&events(), "host", IndexKind::Inverted)
+            .expect("known")
+    );
     assert_eq!(counts(&store), (3, 0));
     let report = store.build_indexes().expect("builds");
     assert_eq!((report.parts, report.rows), (3, 300));
@@ -117,6 +125,48 @@ fn an_index_follows_its_parts_and_outlives_a_start() {
 }
 
 #[test]
+fn a_covering_index_follows_its_parts_and_is_the_only_one_of_its_column() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    seal(&store, 0..2);
+    let create = |store: &Store, kind| store.create_index(&events(), "host", kind);
+    assert!(create(&store, IndexKind::Covering).expect("suits"));
+    assert!(!create(&store, IndexKind::Covering).expect("known"));
+    let refused = create(&store, IndexKind::Inverted).expect_err("there is one");
+    assert!(
+        refused.to_string().contains("is covering: drop it first"),
+        "{refused}"
+    );
+    assert_eq!(store.build_indexes().expect("builds").parts, 2);
+    assert_eq!((counts(&store), index_files(dir.path())), ((2, 2), 4));
+    store.close().expect("closes");
+    // What one that was killed has left.
+    let left = dir.path().join("indexes/.making/7.tmp");
+    std::fs::write(&left, "half").expect("written");
+    let store = open(dir.path());
+    seal(&store, 1..3);
+    let report = store.build_indexes().expect("builds");
+    assert_eq!((report.parts, report.removed), (2, 0));
+    assert!(!left.exists());
+    store.compact_parts(None, true).expect("compacts");
+    let report = store.build_indexes().expect("builds");
+    assert_eq!((report.parts, report.removed), (1, 4));
+    assert_eq!((counts(&store), index_files(dir.path())), ((3, 3), 6));
+    let snapshot = store.snapshot();
+    let open = |part| CoveringIndex::open(&snapshot, part, "host").expect("sound");
+    assert!(
+        snapshot
+            .manifest()
+            .parts
+            .iter()
+            .all(|part| open(part).is_some())
+    );
+    store.drop_index(&events(), "host").expect("there");
+    assert_eq!(index_files(dir.path()), 0);
+    assert!(create(&store, IndexKind::Inverted).expect("suits"));
+}
+
+#[test]
 fn what_cannot_be_indexed_is_refused_with_its_reason() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
@@ -129,7 +179,9 @@ fn what_cannot_be_indexed_is_refused_with_its_reason() {
         ("_quarantine", "raw", "no stream _quarantine"),
     ] {
         let stream = Name::new(stream).expect("a name");
-        let error = store.create_index(&stream, field).expect_err("refused");
+        let error = store
+            .create_index(&stream, field, IndexKind::Inverted)
+            .expect_err("refused");
         assert!(error.to_string().contains(why), "{error}");
     }
     assert!(index_use(&store.snapshot()).is_empty());
@@ -170,7 +222,9 @@ fn small_parts_have_no_index() {
         ack.expect("taken");
         store.seal().expect("seals");
     }
-    store.create_index(&events(), "host").expect("suits");
+    store
+        .create_index(&events(), "host", IndexKind::Inverted)
+        .expect("suits");
     assert_eq!(store.build_indexes().expect("builds").parts, 1);
     assert_eq!(counts(&store), (2, 1));
 }
@@ -180,7 +234,9 @@ fn what_was_damaged_or_lost_is_made_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
     seal(&store, 0..4);
-    store.create_index(&events(), "host").expect("suits");
+    store
+        .create_index(&events(), "host", IndexKind::Inverted)
+        .expect("suits");
     store.build_indexes().expect("builds");
     store.close().expect("closes");
     let files = crate::index::files(&RealFs, dir.path()).expect("listed");
@@ -199,7 +255,11 @@ fn what_was_damaged_or_lost_is_made_again() {
     std::fs::remove_dir_all(dir.path().join("indexes")).expect("removed");
     let store = open(dir.path());
     assert_eq!(store.build_indexes().expect("nothing").parts, 0);
-    assert!(store.create_index(&events(), "host").expect("anew"));
+    assert!(
+        store
+            .create_index(&events(), "host", IndexKind::Inverted)
+            .expect("anew")
+    );
     assert_eq!(store.build_indexes().expect("builds").parts, 4);
     // Removed under the store's feet.
     std::fs::remove_dir_all(dir.path().join("indexes")).expect("removed");
@@ -212,7 +272,9 @@ fn a_disk_that_fails_leaves_no_half_of_an_index() {
     let fs = FaultFs::default();
     let store = Store::open(dir.path(), quiet_options(&fs)).expect("opens");
     seal(&store, 0..3);
-    store.create_index(&events(), "host").expect("suits");
+    store
+        .create_index(&events(), "host", IndexKind::Inverted)
+        .expect("suits");
     fs.fail(Op::Write, ".index", std::io::ErrorKind::StorageFull, 1);
     store.build_indexes().expect_err("the disk is full");
     assert_eq!(index_files(dir.path()), 0);

@@ -1,0 +1,53 @@
+//! Sessions that plan, each for one query at a time. One knows hundreds of functions by their names: to copy
+//! those takes longer than to plan a short query.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::catalog::MemoryCatalogProviderList;
+use datafusion::execution::SessionState;
+use parking_lot::Mutex;
+
+/// Sessions that are kept for later queries.
+const KEPT: usize = 16;
+
+/// Makes sessions like the first, and takes them back.
+pub(crate) struct Sessions {
+    first: SessionState,
+    idle: Mutex<Vec<SessionState>>,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(first: SessionState) -> Self {
+        Self {
+            first,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// The one from which others are made.
+    pub(crate) fn first(&self) -> &SessionState {
+        &self.first
+    }
+
+    /// One that nobody else has, with no catalog.
+    pub(crate) fn take(&self) -> SessionState {
+        let idle = self.idle.lock().pop();
+        idle.unwrap_or_else(|| self.first.clone())
+    }
+
+    /// Takes one back that is as it was but for its catalogs. They hold a snapshot, and go.
+    pub(crate) fn give_back(&self, mut session: SessionState) {
+        session.register_catalog_list(Arc::new(MemoryCatalogProviderList::new()));
+        let mut idle = self.idle.lock();
+        if idle.len() < KEPT {
+            idle.push(session);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A covering index: the rows of a part once more, all columns, in the order of another one. Who asks for a value
+//! of that finds its rows side by side, where they may lie in every page of the part.
+//!
+//! It is two files: `PART-CHECKSUM.rows` is a Parquet file as a part is one; `PART-CHECKSUM.covering` names it as
+//! the manifest names a part, with its length and the checksums of its blocks, and says that it is whole. The
+//! latter is a line of JSON and the crc32c of that line, eight hex digits.
+//!
+//! # Invariants
+//! * It has the rows of its part, no other and each once: their number and the sum of the hashes of their
+//!   sequence numbers are compared before it is named.
+//! * Some ten thousand rows are in memory while it is made, and one row group of what is written; sorted pieces
+//!   lie beside the indexes (`indexes/.making`) meanwhile.
+//! * Who reads it holds it open: it may be removed meanwhile.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{DIR, at};
+use crate::blocks::CheckedFile;
+use crate::env::{Fs, FsFile, IoContext};
+use crate::error::{Error, Result};
+use crate::file::{FileRef, FileWriter, create_dir_durably, write_durably};
+use crate::manifest::{PartMeta, StreamMeta};
+use crate::part::{self, Bounds, Stop};
+use crate::snapshot::Snapshot;
+
+/// Where pieces lie until they are merged.
+const MAKING: &str = ".making";
+const FORMAT: u32 = 1;
+
+/// What names the rows, as it stands in its file.
+#[derive(Serialize, Deserialize)]
+struct Named {
+    format: u32,
+    file: FileRef,
+}
+
+/// The rows of a part in the order of a column, held open.
+#[derive(Debug, Clone)]
+pub struct CoveringIndex {
+    file: FileRef,
+    opened: Arc<dyn FsFile>,
+}
+
+impl CoveringIndex {
+    /// That of a part, when there is one.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when what names it is damaged, or what the file system says.
+    pub fn open(snapshot: &Snapshot, part: &PartMeta, field: &str) -> Result<Option<Self>> {
+        let path = snapshot.data.join(at(part, field, "covering"));
+        let text = match snapshot.fs.read(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.at("read", &path)?,
+        };
+        let corrupt = |what: &str| super::corrupt(&path, 0, what);
+        let named = named(&text).map_err(corrupt)?;
+        if named.file.path != at(part, field, "rows") || !named.file.blocks_fit() {
+            return Err(corrupt("it names another file"));
+        }
+        let rows = snapshot.data.join(&named.file.path);
+        let opened = match snapshot.fs.open_read(&rows) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.at("open", &rows)?,
+        };
+        let len = opened.len().at("measure", &rows)?;
+        named.file.compare_len(&rows, len)?;
+        Ok(Some(Self {
+            file: named.file,
+            opened: opened.into(),
+        }))
+    }
+
+    /// The file, as if the manifest named it.
+    pub fn file(&self) -> &FileRef {
+        &self.file
+    }
+
+    /// Reads it, each block compared with its checksum.
+    pub fn read(&self, snapshot: &Snapshot) -> CheckedFile {
+        snapshot.open(&self.file).held(Arc::clone(&self.opened))
+    }
+}
+
+fn named(text: &[u8]) -> Result<Named, &'static str> {
+    let line = text.iter().position(|byte| *byte == b'\n');
+    let (line, crc) = text.split_at(line.ok_or("it is cut short")?);
+    if crc != checked(line).as_bytes() {
+        return Err("its checksum differs");
+    }
+    let named: Named = serde_json::from_slice(line).map_err(|_| "it is no JSON of ours")?;
+    match named.format {
+        FORMAT => Ok(named),
+        _ => Err("it is of another format"),
+    }
+}
+
+/// What follows a line.
+fn checked(line: &[u8]) -> String {
+    format!("\n{:08x}\n", crc32c::crc32c(line))
+}
+
+/// Removes what one that was not finished has left.
+pub(crate) fn clear(fs: &dyn Fs, data: &Path) -> Result<()> {
+    let dir = data.join(DIR).join(MAKING);
+    if !fs.is_dir(&dir) {
+        return Ok(());
+    }
+    for name in fs.list(&dir).at("list", &dir)? {
+        let path = dir.join(name);
+        fs.remove(&path).at("remove", &path)?;
+    }
+    Ok(())
+}
+
+/// Makes the one of a part, and returns its bytes. `pause` is called every some thousand rows.
+///
+/// # Errors
+/// [`Error::Corrupt`] or [`Error::Parquet`] when the part cannot be read, what `pause` says, or the file system.
+pub(crate) fn build(
+    fs: &dyn Fs,
+    snapshot: &Snapshot,
+    part: &PartMeta,
+    field: &str,
+    pause: &dyn Fn() -> Result<()>,
+) -> Result<u64> {
+    let data = &*snapshot.data;
+    let meta = snapshot.streams().get(&part.stream);
+    let meta = in_order_of(field, meta.expect("BUG: a part is of a stream"));
+    let making = format!("{DIR}/{MAKING}");
+    create_dir_durably(fs, data, &data.join(&making))?;
+    let mut pieces: Vec<PartMeta> = Vec::new();
+    let read = part::rewrite(&meta, part, snapshot.open(&part.file), &mut |rows| {
+        pause()?;
+        let path = format!("{making}/{}", pieces.len());
+        let (file, bounds) = write(fs, data, path, |to| {
+            part::write_sorted(&meta, &rows, to).map_err(Stop::from)
+        })?;
+        pieces.push(bounds.part(part.id, &part.stream, part.partition_us, file));
+        Ok(())
+    });
+    let read = read.map_err(error)?;
+    let inputs = pieces.iter().map(|p| (p, snapshot.open(&p.file))).collect();
+    let mut merged = None;
+    let (file, _) = write(fs, data, format!("{making}/rows"), |to| {
+        let (bounds, census) = part::merge(&meta, inputs, to, pause)?;
+        merged = Some(census);
+        Ok(bounds)
+    })?;
+    let written = part::census(&file.path, snapshot.open(&file))?;
+    if merged != Some(read) || written != read {
+        let path = &part.file.path;
+        return Err(Error::invalid(format!(
+            "{path}: its rows in the order of {field} are not its rows"
+        )));
+    }
+    let bytes = name(fs, data, file, (part, field))?;
+    clear(fs, data)?;
+    Ok(bytes)
+}
+
+/// A stream whose parts begin with another column.
+fn in_order_of(field: &str, meta: &StreamMeta) -> StreamMeta {
+    let rest = meta.order_by.iter().filter(|other| *other != field);
+    StreamMeta {
+        order_by: std::iter::once(field.to_owned())
+            .chain(rest.cloned())
+            .collect(),
+        ..meta.clone()
+    }
+}
+
+fn write(
+    fs: &dyn Fs,
+    data: &Path,
+    path: String,
+    rows: impl FnOnce(&mut FileWriter<'_>) -> Result<Bounds, Stop>,
+) -> Result<(FileRef, Bounds)> {
+    let mut file = FileWriter::create(fs, &data.join(&path))?;
+    match rows(&mut file) {
+        Ok(bounds) => Ok((file.finish_as(path)?, bounds)),
+        Err(stop) => Err(file.failure().unwrap_or_else(|| error(stop))),
+    }
+}
+
+fn error(stop: Stop) -> Error {
+    match stop {
+        Stop::Unread(_, error) | Stop::Failed(error) => error,
+        Stop::Unsorted(_) => panic!("BUG: pieces were sorted"),
+    }
+}
+
+/// Puts the rows in their place, and then what names them.
+fn name(fs: &dyn Fs, data: &Path, file: FileRef, (part, field): (&PartMeta, &str)) -> Result<u64> {
+    let (from, path) = (data.join(&file.path), at(part, field, "rows"));
+    let to = data.join(&path);
+    let dir = to.parent().expect("BUG: an index lies in a folder");
+    create_dir_durably(fs, data, dir)?;
+    fs.rename(&from, &to).at("rename", &from)?;
+    let file = FileRef { path, ..file };
+    let bytes = file.len;
+    let named = Named {
+        format: FORMAT,
+        file,
+    };
+    let line = serde_json::to_string(&named).map_err(|e| Error::invalid(e.to_string()))?;
+    let text = format!("{line}{}", checked(line.as_bytes()));
+    write_durably(fs, &data.join(at(part, field, "covering")), text.as_bytes())?;
+    fs.sync_dir(dir).at("sync", dir)?;
+    Ok(bytes + text.len() as u64)
+}
