@@ -178,6 +178,8 @@ pub(crate) struct Stream {
     pub(crate) order_by: Option<Vec<String>>,
     /// Indexes, each the columns that it is of: one.
     pub(crate) indexes: Vec<Vec<String>>,
+    /// Covering indexes, as those.
+    pub(crate) covering: Vec<Vec<String>>,
     pub(crate) write_concern: Option<Concern>,
     /// `[]`: no default rollups.
     pub(crate) rollups: Option<Vec<String>>,
@@ -267,9 +269,16 @@ impl Config {
             if let Some(problem) = stream.retention.and_then(Retention::problem) {
                 problems.push(format!("[stream.{name}] retention: {problem}"));
             }
-            if let Some(several) = stream.indexes.iter().find(|i| i.len() != 1) {
+            for (key, indexes) in [("indexes", &stream.indexes), ("covering", &stream.covering)] {
+                if let Some(several) = indexes.iter().find(|i| i.len() != 1) {
+                    problems.push(format!(
+                        "[stream.{name}] {key}: {several:?}: an index is of one column, as in [[\"path\"], [\"user\"]]"
+                    ));
+                }
+            }
+            if let Some(both) = stream.covering.iter().find(|i| stream.indexes.contains(i)) {
                 problems.push(format!(
-                    "[stream.{name}] indexes: {several:?}: an index is of one column, as in [[\"path\"], [\"user\"]]"
+                    "[stream.{name}] covering: {both:?} is in indexes too: a column has one index, take it out of one of them"
                 ));
             }
             if let Err(e) = self.check_selection(name, stream) {
@@ -369,6 +378,7 @@ impl Config {
                 order_by: stream.order_by.clone(),
                 retention: stream.retention.map(Retention::limits).unwrap_or_default(),
                 indexes: stream.indexes.concat(),
+                covering: stream.covering.concat(),
             };
             Some((storage::Name::new(name).ok()?, config))
         });

@@ -16,8 +16,6 @@
 
 mod ask;
 #[allow(dead_code, reason = "another bench needs the rest")]
-#[path = "../journal/machine.rs"]
-mod machine;
 mod normal;
 #[allow(dead_code, reason = "another bench needs the rest")]
 #[path = "../journal/program.rs"]
@@ -205,14 +203,15 @@ fn run(s: &Settings, args: &[&str], paths: &[&Path]) {
     assert!(output.status.success(), "{args:?}: {told}");
 }
 
-/// Cores that the server keeps busy when it was given time to stop and nobody asks anything.
+/// Cores that the server computes with when it was given time to stop and nobody asks anything: without what
+/// the kernel does for it, which frees the files and the memory of what was stopped.
 fn busy_after(server: &Server, normal: &Normal) -> f64 {
     let _paused = normal.pause();
     std::thread::sleep(TO_CALM);
     let process = server.process().to_string();
-    let account = machine::Account::open(&process);
+    let before = watch::user_cpu(&process);
     std::thread::sleep(CALM);
-    account.close().cpu() / CALM.as_secs_f64()
+    (watch::user_cpu(&process) - before) / CALM.as_secs_f64()
 }
 
 /// Whether the folder for temporary files is empty, when it was given time.

@@ -64,3 +64,12 @@ pub(crate) fn temp_bytes(folder: &Path) -> u64 {
     };
     entries.flatten().map(of).sum()
 }
+
+/// Seconds of processor time that a process has computed with, as the kernel counts them: in hundredths.
+pub(crate) fn user_cpu(process: &str) -> f64 {
+    let stat =
+        std::fs::read_to_string(format!("/proc/{process}/stat")).expect("the process is there");
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = after_name.split_whitespace().nth(11);
+    ticks.and_then(|t| t.parse::<f64>().ok()).unwrap_or(0.0) / 100.0
+}

@@ -66,17 +66,28 @@ pub struct StreamConfig {
     pub retention: Retention,
     /// Columns that are to have an index.
     pub indexes: Vec<String>,
+    /// Columns that are to have a covering one.
+    pub covering: Vec<String>,
 }
 
 impl Config {
     /// The indexes that are asked for here.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = IndexName> {
         self.streams.iter().flat_map(|(stream, config)| {
-            config.indexes.iter().map(|field| IndexName {
-                stream: stream.clone(),
-                field: field.clone(),
-                kind: IndexKind::Inverted,
-            })
+            let of_kind = move |(fields, kind): (&'_ Vec<String>, IndexKind)| {
+                let name = |field: &String| IndexName {
+                    stream: stream.clone(),
+                    field: field.clone(),
+                    kind,
+                };
+                fields.iter().map(name).collect::<Vec<_>>()
+            };
+            let (indexes, covering) = (&config.indexes, &config.covering);
+            let kinds = [
+                (indexes, IndexKind::Inverted),
+                (covering, IndexKind::Covering),
+            ];
+            kinds.into_iter().flat_map(of_kind)
         })
     }
 

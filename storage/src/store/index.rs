@@ -57,9 +57,13 @@ impl Indexes {
     /// What was wanted before, and what the configuration asks for.
     pub(super) fn open(shared: &Shared) -> Result<()> {
         let mut wanted = index::read_wanted(shared.fs(), &shared.data);
-        let known = wanted.len();
-        wanted.extend(shared.options.config.indexes());
-        if wanted.len() > known {
+        let known = wanted.clone();
+        for name in shared.options.config.indexes() {
+            // What the configuration says comes before what somebody has said.
+            wanted.retain(|other| (&other.stream, &other.field) != (&name.stream, &name.field));
+            wanted.insert(name);
+        }
+        if wanted != known {
             index::write_wanted(shared.fs(), &shared.data, &wanted)?;
         }
         shared.indexes.lock().wanted = wanted;

@@ -214,6 +214,29 @@ fn the_configuration_adds_indexes_and_keeps_them() {
 }
 
 #[test]
+fn the_configuration_says_of_what_kind_an_index_is() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    seal(&store, 0..1);
+    let created = store.create_index(&events(), "host", IndexKind::Inverted);
+    assert!(created.expect("suits"));
+    assert_eq!(store.build_indexes().expect("builds").parts, 1);
+    store.close().expect("closes");
+    let mut options = quiet_options(&FaultFs::default());
+    let stream = StreamConfig {
+        covering: vec!["host".into()],
+        ..StreamConfig::default()
+    };
+    options.config.streams.insert(events(), stream);
+    let store = Store::open(dir.path(), options).expect("opens");
+    let report = store.build_indexes().expect("builds");
+    assert_eq!((report.parts, report.removed), (1, 1));
+    let found = index_use(&store.snapshot());
+    assert_eq!((found.len(), found[0].name.kind), (1, IndexKind::Covering));
+    assert_eq!(index_files(dir.path()), 2);
+}
+
+#[test]
 fn small_parts_have_no_index() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path());
