@@ -133,3 +133,55 @@ fn an_index_is_made_in_a_directory_and_wrong_ones_are_refused() {
     index(&place, &["drop", "access", "user", "path"]).code(0);
     assert!(!uses_index(&place));
 }
+
+#[test]
+fn a_covering_index_is_made_and_read_in_the_place_of_its_part() {
+    let home = Home::new();
+    home.import(&home.file("access.log", log(LINES)), &[]);
+    let place = ["--data", &*home.data];
+    let rows = || run(&[&["sql", EVENTS, "--output", "ndjson"], &place[..]].concat());
+    let sorted = |output: Output| {
+        let mut lines: Vec<String> = output.code(0).stdout.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let expected = sorted(rows());
+    assert_eq!(expected.len(), 22);
+    let create = ["create", "access", "path", "--covering"];
+    let said = index(&place, &create).code(0).stdout;
+    assert!(said.starts_with("indexed 1 parts: 110,000 rows"), "{said}");
+    let figures = explain(&place, EVENTS);
+    let by = figures["answered_by"].as_array().expect("a list");
+    assert!(by.contains(&"index path of access".into()), "{figures}");
+    assert!(
+        figures["rows_examined"].as_u64() < Some(20_000),
+        "{figures}"
+    );
+    assert_eq!(sorted(rows()), expected);
+    run(&["check", &home.data]).code(0);
+    let refused = index(&place, &["create", "access", "path"]).code(1).stderr;
+    assert!(refused.contains("is covering: drop it first"), "{refused}");
+    let server = Server::start(&home.data);
+    let listed = server.sql("SELECT kind, parts_indexed FROM system.indexes WHERE field = 'path'");
+    assert_eq!(listed[0]["kind"], "covering");
+    let path = "/api/v1/indexes/access/user?covering";
+    let refused = server.post(&format!("{path}=perhaps"), &[], b"");
+    assert_eq!(refused.status, 400);
+    assert!(
+        refused.text().contains("covering is true or false"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(server.post(&format!("{path}=true"), &[], b"").status, 202);
+    index(
+        &["--server", &*server.url],
+        &["drop", "access", "user", "path"],
+    )
+    .code(0);
+    assert_eq!(
+        server
+            .sql("SELECT kind FROM system.indexes WHERE kind = 'covering'")
+            .len(),
+        0
+    );
+}

@@ -322,3 +322,33 @@ fn a_disk_that_fails_leaves_no_half_of_an_index() {
     assert_eq!(store.build_indexes().expect("it is left alone").parts, 0);
     assert_eq!(counts(&store), (4, 3));
 }
+
+#[test]
+fn a_disk_that_fails_leaves_no_half_of_a_covering_index() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fs = FaultFs::default();
+    let store = Store::open(dir.path(), quiet_options(&fs)).expect("opens");
+    seal(&store, 0..1);
+    let created = store.create_index(&events(), "host", IndexKind::Covering);
+    created.expect("suits");
+    let open = || {
+        let snapshot = store.snapshot();
+        CoveringIndex::open(&snapshot, &snapshot.manifest().parts[0], "host")
+    };
+    for (op, what) in [
+        (Op::Write, ".making/0"),
+        (Op::Write, ".making/rows"),
+        (Op::Write, ".covering"),
+        (Op::Rename, ".making/rows"),
+        (Op::Rename, "rows"),
+        (Op::Rename, ".covering"),
+    ] {
+        fs.fail(op, what, std::io::ErrorKind::StorageFull, 1);
+        store.build_indexes().expect_err(what);
+        assert!(open().expect("none is none").is_none(), "{what}");
+        fs.mend();
+    }
+    assert_eq!(store.build_indexes().expect("builds").parts, 1);
+    assert!(open().expect("sound").is_some());
+    assert_eq!(index_files(dir.path()), 2);
+}
