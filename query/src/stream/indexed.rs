@@ -33,7 +33,7 @@ pub(super) struct Picked {
     /// These rows of a part, ascending.
     rows: HashMap<u64, Vec<u32>>,
     /// The rows of a part in the order of a column that is asked for.
-    pub(super) covering: HashMap<u64, Covering>,
+    covering: HashMap<u64, Covering>,
     /// The columns whose indexes say so.
     pub(super) fields: BTreeSet<String>,
 }
@@ -93,12 +93,13 @@ impl Picked {
     }
 }
 
-/// Looks up what is asked for in the indexes that there are. They are files, and read where files are.
+/// Looks up what is asked for in the indexes that there are, the covering ones unless parts are read by their
+/// own order. They are files, and read where files are.
 pub(super) async fn pick(
     files: &Files,
     snapshot: &Arc<Snapshot>,
     stream: &Name,
-    bounds: &Bounds,
+    (bounds, by_order): (&Bounds, bool),
 ) -> Result<Picked> {
     let is_indexed = |field: &String| may_be_indexed(snapshot, stream, field);
     if !bounds.values.iter().any(|(field, _)| is_indexed(field)) {
@@ -106,11 +107,17 @@ pub(super) async fn pick(
     }
     let (files, bounds) = (files.clone(), bounds.clone());
     let (snapshot, stream) = (snapshot.clone(), stream.clone());
-    let found = spawn_blocking(move || look_up(&files, &snapshot, &stream, &bounds)).await;
+    let found =
+        spawn_blocking(move || look_up(&files, &snapshot, &stream, (&bounds, by_order))).await;
     found.map_err(|stopped| DataFusionError::ExecutionJoin(Box::new(stopped)))
 }
 
-fn look_up(files: &Files, snapshot: &Snapshot, stream: &Name, bounds: &Bounds) -> Picked {
+fn look_up(
+    files: &Files,
+    snapshot: &Snapshot,
+    stream: &Name,
+    (bounds, by_order): (&Bounds, bool),
+) -> Picked {
     let mut picked = Picked::default();
     let (heads, hinted) = (&files.heads, files.indexes.as_ref());
     for (field, values) in &bounds.values {
@@ -120,7 +127,8 @@ fn look_up(files: &Files, snapshot: &Snapshot, stream: &Name, bounds: &Bounds) -
         }
         let parts = snapshot.manifest().parts_of(stream);
         for part in parts.filter(|part| bounds.may_hold(part)) {
-            if let Some(covering) = heads.covering(snapshot, part, field) {
+            let covering = (!by_order).then(|| heads.covering(snapshot, part, field));
+            if let Some(covering) = covering.flatten() {
                 picked.fields.insert(field.clone());
                 picked.covering.insert(part.id, covering);
                 continue;

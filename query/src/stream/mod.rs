@@ -138,7 +138,10 @@ impl TableProvider for StreamTable {
             table: self.name.to_string(),
             ..Looked::default()
         };
-        let picked = indexed::pick(&self.files, &self.snapshot, &self.name, &bounds).await?;
+        // Parts that are in the order of what is asked for are not read in another one.
+        let by_order = self.is_slice(&bounds);
+        let asked = (&bounds, by_order);
+        let picked = indexed::pick(&self.files, &self.snapshot, &self.name, asked).await?;
         let mut inputs = self.parts(
             &bounds,
             picked,
@@ -198,10 +201,6 @@ impl StreamTable {
         looked: &mut Looked,
     ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
         let mut starts = (BTreeSet::new(), BTreeSet::new());
-        if self.is_slice(bounds) {
-            // The parts are in the order of what is asked for.
-            picked.covering.clear();
-        }
         let (mut covered, mut partial) = (Vec::new(), Vec::new());
         for part in self.snapshot.manifest().parts_of(&self.name) {
             starts.0.insert(part.partition_us);

@@ -261,10 +261,7 @@ async fn a_covering_index_finds_the_rows_of_a_value_side_by_side() {
     // In the order of the parts those are as good.
     let sql = "SELECT * FROM access WHERE path = '/p7' AND host = 'alpha'";
     let by_order = fixture.figures(sql).await;
-    assert!(
-        by_order.rows_examined < 60_000 / 7 + 2 * 8192,
-        "{by_order:?}"
-    );
+    assert_eq!(by_order.answered_by, ["parts of access"]);
     // A query that holds it reads it to its end, whoever drops it.
     let snapshot = fixture.store.snapshot();
     let answer = fixture
