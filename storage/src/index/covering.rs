@@ -193,6 +193,10 @@ fn error(stop: Stop) -> Error {
 }
 
 /// Puts the rows in their place, and then what names them.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is moved was written durably under the name of what is being made"
+)]
 fn name(fs: &dyn Fs, data: &Path, file: FileRef, (part, field): (&PartMeta, &str)) -> Result<u64> {
     let (from, path) = (data.join(&file.path), at(part, field, "rows"));
     let to = data.join(&path);

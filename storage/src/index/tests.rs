@@ -184,7 +184,7 @@ fn compare_covering(store: &Store) {
             let len = index.file().len;
             let all = index
                 .read(&snapshot)
-                .read_ranges(&[0..len])
+                .read_ranges(std::slice::from_ref(&(0..len)))
                 .expect("checked");
             let file = snapshot.data.join(&index.file().path);
             assert_eq!(all[0], std::fs::read(file).expect("there"));
@@ -285,7 +285,7 @@ fn a_covering_index_that_is_cut_changed_or_gone_is_none() {
     let whole = 0..held.file().len;
     std::fs::write(path("rows"), &changed).expect("written");
     held.read(&snapshot)
-        .read_ranges(&[whole.clone()])
+        .read_ranges(std::slice::from_ref(&whole))
         .expect_err("changed");
     std::fs::write(path("rows"), &rows).expect("written");
     std::fs::remove_file(path("rows")).expect("removed");
