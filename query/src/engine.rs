@@ -368,7 +368,7 @@ impl Engine {
         if let Some(known) = manifest_count::known(&logical)? {
             let schema = known.schema();
             let plan = MemorySourceConfig::try_new_exec(&[vec![known]], schema, None)?;
-            let stream = execute_stream(plan.clone(), state.task_ctx())?;
+            let stream = execute_stream(plan.clone(), context(&state, share))?;
             self.sessions.give_back(state);
             return Ok((plan, stream, true));
         }
@@ -390,21 +390,7 @@ impl Engine {
             *config = config.clone().with_batch_size(rows);
             is_changed = true;
         }
-        let runtime = RuntimeEnv {
-            memory_pool: share,
-            ..RuntimeEnv::clone(state.runtime_env())
-        };
-        // Plans have their functions; these are for those that come from elsewhere.
-        let context = Arc::new(TaskContext::new(
-            None,
-            state.session_id().to_owned(),
-            state.config().clone(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            Arc::new(runtime),
-        ));
+        let context = context(&state, share);
         let Narrowed {
             plan: logical,
             before,
@@ -433,6 +419,25 @@ pub(crate) fn with_ours(
         .build();
     functions::register(&mut state, longest_constant)?;
     Ok(state)
+}
+
+/// What a plan runs in: the memory of its query. Plans have their functions; those of a context are for plans that
+/// come from elsewhere.
+fn context(state: &SessionState, share: Arc<Share>) -> Arc<TaskContext> {
+    let runtime = RuntimeEnv {
+        memory_pool: share,
+        ..RuntimeEnv::clone(state.runtime_env())
+    };
+    Arc::new(TaskContext::new(
+        None,
+        state.session_id().to_owned(),
+        state.config().clone(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        Arc::new(runtime),
+    ))
 }
 
 struct Started {

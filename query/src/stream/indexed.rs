@@ -244,12 +244,15 @@ impl Heads {
         field: &str,
     ) -> Option<Covering> {
         let key = (snapshot.data_dir().to_owned(), part.id, field.to_owned());
-        if self.inner.lock().told.contains(&key) {
-            return None;
-        }
         match CoveringIndex::open(snapshot, part, field) {
-            Ok(index) => Some(Covering {
-                index: index?,
+            Ok(None) => {
+                // What comes in its place is another one.
+                self.inner.lock().told.remove(&key);
+                None
+            }
+            Ok(Some(_)) if self.inner.lock().told.contains(&key) => None,
+            Ok(Some(index)) => Some(Covering {
+                index,
                 key,
                 heads: Arc::clone(self),
             }),
