@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::level;
 use crate::stream::exec::{ROWS_EXAMINED, is_chunks, looked};
+use crate::stream::read::BYTES_READ;
+use crate::stream::slices::{self, SliceExec};
 use crate::top_k::NarrowedExec;
 
 /// How many of a kind there are and how many were looked at.
@@ -151,6 +153,8 @@ impl Figures {
         } else if let Some(metrics) = plan.metrics() {
             if is_chunks(plan) {
                 self.rows_examined += sum(&metrics, ROWS_EXAMINED);
+            } else if plan.is::<SliceExec>() {
+                self.add_slices(&metrics);
             } else if plan.name() == "DataSourceExec" {
                 self.add_parquet(&metrics);
             }
@@ -176,6 +180,17 @@ impl Figures {
         self.bytes_read += before.bytes_read;
     }
 
+    fn add_slices(&mut self, metrics: &MetricsSet) {
+        let count = |[total, examined]: [&str; 2]| Count {
+            total: sum(metrics, total),
+            examined: sum(metrics, examined),
+        };
+        self.row_groups += count(slices::ROW_GROUPS);
+        self.pages += count(slices::PAGES);
+        self.rows_examined += sum(metrics, ROWS_EXAMINED);
+        self.bytes_read += sum(metrics, BYTES_READ);
+    }
+
     fn add_parquet(&mut self, metrics: &MetricsSet) {
         let groups = pruning(metrics, "row_groups_pruned_statistics");
         let blooms = pruning(metrics, "row_groups_pruned_bloom_filter");
@@ -191,7 +206,7 @@ impl Figures {
         let filtered = sum(metrics, "pushdown_rows_pruned") + sum(metrics, "pushdown_rows_matched");
         let out = metrics.output_rows().unwrap_or(0) as u64;
         self.rows_examined += filtered.max(out);
-        self.bytes_read += sum(metrics, "bytes_scanned");
+        self.bytes_read += sum(metrics, BYTES_READ);
     }
 }
 
@@ -219,7 +234,7 @@ impl Done {
         walk(&**plan, &mut |node| {
             rows += looked(node).map_or(0, |looked| looked.rows);
             let metrics = node.metrics();
-            files += metrics.map_or(0, |metrics| sum(&metrics, "files_processed"));
+            files += metrics.map_or(0, |metrics| sum(&metrics, slices::FILES));
         });
         let examined = figures.rows_examined;
         let share = examined as f64 / rows as f64;

@@ -72,6 +72,11 @@ impl Covering {
         self.index.read(snapshot)
     }
 
+    /// The column in whose order it is.
+    pub(super) fn column(&self) -> &str {
+        &self.key.2
+    }
+
     /// It was read and is damaged: the part is scanned from now on.
     pub(super) fn is_damaged(&self, error: &storage::Error) {
         self.heads.tell(self.key.clone(), error);

@@ -90,12 +90,13 @@ impl Bounds {
         bounds
     }
 
-    /// Whether few values of a column are asked for.
-    pub(crate) fn asks_few_of(&self, column: &str) -> bool {
-        let few = |(name, values): &(String, Vec<IndexValue>)| {
+    /// The values that are asked for of a column, when these are few.
+    pub(crate) fn few_of(&self, column: &str) -> Option<(&str, &[IndexValue])> {
+        let few = |(name, values): &&(String, Vec<IndexValue>)| {
             name == column && values.len() <= FEW_VALUES
         };
-        self.values.iter().any(few)
+        let (column, values) = self.values.iter().find(few)?;
+        Some((column, values))
     }
 
     /// Whether a part may hold a row that is asked for.

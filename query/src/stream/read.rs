@@ -11,9 +11,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
-use datafusion::datasource::physical_plan::parquet::{CachedParquetMetaData, ParquetFileMetrics};
+use datafusion::datasource::physical_plan::parquet::CachedParquetMetaData;
 use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadataCache};
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use object_store::ObjectMeta;
@@ -34,6 +34,9 @@ const FOOTER_BYTES: usize = 16 * 1024;
 /// one takes longer.
 const AT_ONCE_BYTES: u64 = 4 << 20;
 
+/// The name of the counter of bytes that were read.
+pub(crate) const BYTES_READ: &str = "bytes_scanned";
+
 /// What a file of a scan holds.
 pub(super) enum Rows {
     Part(FileRef),
@@ -52,6 +55,29 @@ impl fmt::Debug for PartReaders {
     }
 }
 
+impl PartReaders {
+    /// A reader of a file that carries its [`Rows`].
+    pub(super) fn open(
+        &self,
+        partition: usize,
+        file: &PartitionedFile,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> PartReader {
+        let rows = file.extension::<Rows>();
+        let (opened, covering) = match rows.expect("BUG: a file of a scan carries its rows") {
+            Rows::Part(part) => (self.snapshot.open(part), None),
+            Rows::Covering(index) => (index.read(&self.snapshot), Some(index.clone())),
+        };
+        PartReader {
+            file: Arc::new(Mutex::new(opened)),
+            covering,
+            bytes_read: MetricBuilder::new(metrics).counter(BYTES_READ, partition),
+            meta: file.object_meta.clone(),
+            footers: self.footers.clone(),
+        }
+    }
+}
+
 impl ParquetFileReaderFactory for PartReaders {
     fn create_reader(
         &self,
@@ -60,28 +86,16 @@ impl ParquetFileReaderFactory for PartReaders {
         _: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
-        let rows = file.extension::<Rows>();
-        let (opened, covering) = match rows.expect("BUG: a file of a scan carries its rows") {
-            Rows::Part(part) => (self.snapshot.open(part), None),
-            Rows::Covering(index) => (index.read(&self.snapshot), Some(index.clone())),
-        };
-        let name = file.object_meta.location.as_ref();
-        Ok(Box::new(PartReader {
-            file: Arc::new(Mutex::new(opened)),
-            covering,
-            metrics: ParquetFileMetrics::new(partition, name, metrics),
-            meta: file.object_meta,
-            footers: self.footers.clone(),
-        }))
+        Ok(Box::new(self.open(partition, &file, metrics)))
     }
 }
 
 /// Reads one part.
-struct PartReader {
+pub(super) struct PartReader {
     file: Arc<Mutex<CheckedFile>>,
     covering: Option<Covering>,
     meta: ObjectMeta,
-    metrics: ParquetFileMetrics,
+    bytes_read: Count,
     footers: Arc<FileMetadataCache>,
 }
 
@@ -94,14 +108,14 @@ impl AsyncFileReader for PartReader {
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
         let file = self.file.clone();
-        let scanned = self.metrics.bytes_scanned.clone();
+        let bytes_read = self.bytes_read.clone();
         let covering = self.covering.clone();
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         let read = move || {
             let mut file = file.lock();
             let before = file.bytes_read();
             let pieces = file.read_ranges(&ranges);
-            scanned.add(usize::try_from(file.bytes_read() - before).unwrap_or(usize::MAX));
+            bytes_read.add(usize::try_from(file.bytes_read() - before).unwrap_or(usize::MAX));
             pieces.map_err(|error| {
                 if let Some(covering) = &covering {
                     covering.is_damaged(&error);
@@ -157,6 +171,12 @@ impl AsyncFileReader for PartReader {
 }
 
 impl PartReader {
+    /// The footer, with what it says of pages.
+    pub(super) async fn footer(&mut self) -> Result<Arc<ParquetMetaData>> {
+        let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+        self.get_metadata(Some(&options)).await
+    }
+
     /// The footer of this very file, when it is kept. Its page index may be missing.
     fn known_footer(&self) -> Option<Arc<ParquetMetaData>> {
         let kept = self.footers.get(&self.meta.location)?;
