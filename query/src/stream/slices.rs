@@ -12,6 +12,8 @@
 mod dictionaries;
 mod places;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,10 +21,14 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::config::ConfigOptions;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
@@ -220,6 +226,27 @@ impl ExecutionPlan for SliceExec {
             .try_flatten()
             .map(move |batch| batch.record_output(&baseline));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        asked: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let ensured = asked.parent_filters.iter().map(|asked| {
+            match self
+                .files
+                .iter()
+                .all(|file| file.wanted.ensures(&asked.filter))
+            {
+                true => PushedDown::Yes,
+                false => PushedDown::No,
+            }
+        });
+        let ensured = ensured.collect();
+        Ok(FilterPushdownPropagation::with_parent_pushdown_result(
+            ensured,
+        ))
     }
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())

@@ -2,7 +2,12 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
@@ -36,6 +41,26 @@ pub(super) struct Place {
     pub(super) rows: RowSelection,
     /// Pages of the column.
     pub(super) pages: Count,
+}
+
+impl Wanted {
+    /// Whether a filter says no more than which value is wanted.
+    pub(super) fn ensures(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
+        let Some(equal) = filter.downcast_ref::<BinaryExpr>() else {
+            return false;
+        };
+        let column = equal.left().downcast_ref::<Column>();
+        let value = equal.right().downcast_ref::<Literal>();
+        let (Some(column), Some(value), [wanted]) = (column, value, &*self.values) else {
+            return false;
+        };
+        let is_wanted = match (wanted, value.value()) {
+            (IndexValue::Text(wanted), value) => value.try_as_str() == Some(Some(wanted)),
+            (IndexValue::Integer(wanted), ScalarValue::Int64(value)) => *value == Some(*wanted),
+            _ => false,
+        };
+        is_wanted && *equal.op() == Operator::Eq && column.name() == self.column
+    }
 }
 
 impl Place {

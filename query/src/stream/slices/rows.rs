@@ -27,7 +27,6 @@ use super::dictionaries::{Dictionary, Pages};
 use super::places::{Place, Wanted, has_long_runs, position};
 use crate::stream::exec::conform;
 use crate::stream::prune::TimeRange;
-use crate::stream::read::PartReader;
 
 /// A row group, and what is wanted of it.
 pub(super) struct Slice<'a> {
@@ -42,7 +41,7 @@ impl Slice<'_> {
     /// The wanted rows, as `schema`, whose types are those of `stored`; `batch_rows` at a time.
     pub(super) async fn read(
         self,
-        reader: &mut PartReader,
+        reader: &mut impl AsyncFileReader,
         (stored, schema): (&SchemaRef, &SchemaRef),
         batch_rows: usize,
     ) -> Result<Batches> {
@@ -127,7 +126,7 @@ impl Slice<'_> {
     }
 
     /// The pages of these columns in which wanted rows may be, and their dictionaries unless they are known.
-    async fn fetch(&self, reader: &mut PartReader, columns: &[usize]) -> Result<Fetched> {
+    async fn fetch(&self, reader: &mut impl AsyncFileReader, columns: &[usize]) -> Result<Fetched> {
         let group = self.footer.row_group(self.place.group);
         let mut ranges = Vec::new();
         let mut chunks: Vec<Option<Chunk>> = vec![None; group.num_columns()];
