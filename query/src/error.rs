@@ -169,10 +169,13 @@ impl Error {
                 message: plain(root),
                 hint: None,
             },
-            other => match of_filter(&other.strip_backtrace()) {
-                Some(message) => Self::invalid(message),
-                None => Self::Execution(error),
-            },
+            other => {
+                let text = other.strip_backtrace();
+                match of_filter(&text).or_else(|| of_pattern(&error.strip_backtrace())) {
+                    Some(message) => Self::invalid(message),
+                    None => Self::Execution(error),
+                }
+            }
         }
     }
 }
@@ -188,6 +191,30 @@ fn of_filter(text: &str) -> Option<String> {
         None => why,
     };
     Some(format!("a filter could not be evaluated: {why}"))
+}
+
+/// Why a regular expression is none. DataFusion says so as a fault of a rule, or of its own.
+fn of_pattern(text: &str) -> Option<String> {
+    let told = ["regex parse error:", "Regular expression did not compile: "];
+    let why = told
+        .iter()
+        .find_map(|told| Some(text.split_once(told)?.1))?;
+    let why = why.split("\nThis issue was likely").next().unwrap_or(why);
+    let why = match why.split_once("error: ") {
+        // Before it are the pattern and a mark below the place, which are nothing without their line.
+        Some((_, error)) => error.to_owned(),
+        None => match why.split_once("CompiledTooBig(") {
+            Some((_, bytes)) => format!(
+                "compiled it would take more than {} bytes; make its repetitions smaller",
+                bytes.trim_end_matches(['.', ')'])
+            ),
+            None => why.to_owned(),
+        },
+    };
+    Some(format!(
+        "the regular expression cannot be used: {}",
+        why.trim()
+    ))
 }
 
 /// An error of ours that went through DataFusion, Arrow or Parquet and back. It may be shared by

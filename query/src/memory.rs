@@ -69,6 +69,8 @@ struct Looked {
     is_watched: bool,
     /// Resident without queries.
     base: u64,
+    /// Resident when what was freed had been given back last, or less since.
+    clean: u64,
     stopped: Option<Instant>,
     /// What the one that was stopped had is still kept for the next.
     is_kept: bool,
@@ -147,10 +149,13 @@ impl Memory {
     /// What is held without queries.
     fn settle(&self, looked: &mut Looked) {
         let mut resident = storage::resident_bytes();
-        if resident > looked.base + GROWTH.max(self.limit / GROWTH_SHARE) {
+        // Not since the last query: each of many small ones leaves less than is worth a look.
+        if resident > looked.clean + GROWTH.max(self.limit / GROWTH_SHARE) {
             storage::give_back_memory();
             resident = storage::resident_bytes();
+            looked.clean = resident;
         }
+        looked.clean = looked.clean.min(resident);
         looked.base = resident;
     }
 

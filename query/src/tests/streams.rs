@@ -326,6 +326,34 @@ async fn errors_name_what_is_near() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pattern_that_is_none_is_the_fault_of_the_query() {
+    let fixture = four_days().await;
+    let large = "'((((a{1,100}){1,100}){1,100}){1,100})'";
+    for (filter, why) in [
+        ("path ~ '(('".to_owned(), "unclosed group"),
+        (
+            "regexp_like(path, '[z-a]')".to_owned(),
+            "invalid character class range",
+        ),
+        (
+            "regexp_like(path, host || '((')".to_owned(),
+            "unclosed group",
+        ),
+        (
+            format!("regexp_like(path, {large})"),
+            "make its repetitions smaller",
+        ),
+        (format!("path ~* {large}"), "make its repetitions smaller"),
+    ] {
+        let sql = format!("SELECT count(*) FROM access WHERE {filter}");
+        let error = fixture.try_query(&sql).await.expect_err("no pattern");
+        assert_eq!(error.kind(), Kind::Invalid, "{sql}: {error}");
+        let told = error.to_string();
+        assert!(told.contains(why) && !told.contains("bug"), "{sql}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn parameters_are_values_never_text() {
     let fixture = four_days().await;
     let sql = "SELECT count(*) FROM access WHERE host = $1 AND status = $2 AND time >= $3";
