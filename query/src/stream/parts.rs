@@ -44,8 +44,8 @@ pub(super) struct PartScans<'a> {
 }
 
 impl PartScans<'_> {
-    /// Scans of the parts that may hold what is asked for: those wholly inside the range of time
-    /// without a predicate, the others with one.
+    /// What reads the parts that may hold what is asked for: slices of those that are in the order of it, scans
+    /// of the others. Parts wholly inside the range of time are scanned without a predicate, the rest with one.
     pub(super) async fn plan(&self, looked: &mut Looked) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
         let StreamTable {
             snapshot,
@@ -56,19 +56,18 @@ impl PartScans<'_> {
         // Parts that are in the order of what is asked for are not read in another one.
         let asked = (self.bounds, self.leading().is_some());
         let picked = indexed::pick(files, snapshot, name, asked).await?;
-        let (sliced, scanned): (Vec<_>, Vec<_>) = self
+        let (mut sliced, mut scanned): (Vec<_>, Vec<_>) = self
             .candidates(picked, looked)
             .into_iter()
             .partition(|part| self.wanted(part).is_some());
-        let mut inputs = Vec::new();
-        let scanned = match self.slices(&sliced).await? {
-            Some((rows, slices)) => {
-                looked.rows += rows;
-                inputs.extend(slices);
-                scanned
+        let mut inputs: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
+        match self.slices(&sliced).await? {
+            Some(slices) => {
+                looked.rows += slices.rows();
+                inputs.push(Arc::new(slices));
             }
-            None => sliced.into_iter().chain(scanned).collect(),
-        };
+            None => scanned.append(&mut sliced),
+        }
         looked.rows += scanned.iter().map(Candidate::rows).sum::<u64>();
         let is_covered = |part: &Candidate<'_>| self.bounds.time.covers(part.part.time);
         let (covered, partial): (Vec<_>, Vec<_>) = scanned.into_iter().partition(is_covered);
@@ -145,13 +144,10 @@ impl PartScans<'_> {
             .then(|| Wanted::new(column, values, range))
     }
 
-    /// The slices of these parts and how many rows they look at; `None` when these are too many.
-    async fn slices(
-        &self,
-        parts: &[Candidate<'_>],
-    ) -> Result<Option<(u64, Option<Arc<dyn ExecutionPlan>>)>> {
+    /// The slices of these parts; `None` when there are none, or they look at too many rows.
+    async fn slices(&self, parts: &[Candidate<'_>]) -> Result<Option<SliceExec>> {
         if parts.is_empty() {
-            return Ok(Some((0, None)));
+            return Ok(None);
         }
         let wanted = parts.iter().map(|part| {
             let wanted = self.wanted(part).expect("BUG: it was told before");
@@ -161,17 +157,14 @@ impl PartScans<'_> {
         let Some(slices) = Slices::find(&readers, wanted.collect::<Result<_>>()?).await? else {
             return Ok(None);
         };
-        let rows = slices.rows;
-        let statistics = self
-            .statistics(parts, rows)
-            .to_inexact()
-            .project(self.projection);
+        let statistics = self.statistics(parts, slices.rows).to_inexact();
+        let statistics = statistics.project(self.projection);
         let schemas = (
             Arc::clone(&self.table.schema),
             self.table.projected(self.projection)?,
         );
-        let slices = SliceExec::new(slices, readers, schemas, statistics, self.partitions);
-        Ok(Some((rows, Some(Arc::new(slices)))))
+        let asked = (statistics, self.partitions);
+        Ok(Some(SliceExec::new(slices, readers, schemas, asked)))
     }
 
     /// A scan of parts: of all of which rows were picked, or of none. Filters are looked at before the other

@@ -128,8 +128,7 @@ impl SliceExec {
         slices: Slices,
         readers: PartReaders,
         (stored, schema): (SchemaRef, SchemaRef),
-        statistics: Statistics,
-        partitions: usize,
+        (statistics, partitions): (Statistics, usize),
     ) -> Self {
         let partitions = partitions.min(slices.files.len()).max(1);
         let mut shares = vec![Vec::new(); partitions];
@@ -154,15 +153,18 @@ impl SliceExec {
     }
 }
 
+impl SliceExec {
+    /// The most rows that it looks at.
+    pub(super) fn rows(&self) -> u64 {
+        let places = self.files.iter().flat_map(|file| &file.places);
+        places.map(Place::row_count).sum()
+    }
+}
+
 impl DisplayAs for SliceExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: u64 = self
-            .files
-            .iter()
-            .flat_map(|file| &file.places)
-            .map(Place::row_count)
-            .sum();
-        write!(f, "SliceExec: files={}, rows={rows}", self.files.len())?;
+        let (files, rows) = (self.files.len(), self.rows());
+        write!(f, "SliceExec: files={files}, rows={rows}")?;
         match self.files.first() {
             Some(file) => write!(f, ", {}", file.wanted),
             None => Ok(()),
@@ -278,10 +280,11 @@ struct Reading {
 }
 
 impl Reading {
-    async fn read(self: Arc<Self>, (file, place): (usize, usize)) -> Result<rows::Batches> {
+    async fn read(self: Arc<Self>, (file, nth): (usize, usize)) -> Result<rows::Batches> {
         let file = &self.files[file];
-        let place = &file.places[place];
+        let place = &file.places[nth];
         let mut reader = self.readers.open(self.partition, &file.file, &self.metrics);
+        self.counters.examined(place, nth == 0);
         let slice = Slice {
             file: &file.file.object_meta,
             footer: &file.footer,
@@ -289,7 +292,6 @@ impl Reading {
             place,
             dictionaries: &self.readers.footers,
         };
-        self.counters.examined(place);
         slice
             .read(&mut reader, (&self.stored, &self.schema), self.batch_rows)
             .await
@@ -314,12 +316,14 @@ impl Counters {
         }
     }
 
+    /// A file is to be read; of one without places nothing is.
     fn opened(&self, file: &File) {
-        self.files.add(1);
+        self.files.add(usize::from(file.places.is_empty()));
         self.row_groups[0].add(file.footer.num_row_groups());
     }
 
-    fn examined(&self, place: &Place) {
+    fn examined(&self, place: &Place, is_first: bool) {
+        self.files.add(usize::from(is_first));
         let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         self.row_groups[1].add(1);
         self.pages[0].add(number(place.pages.total));

@@ -326,6 +326,24 @@ async fn errors_name_what_is_near() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_slice_asked_again_reads_no_footer() {
+    let fixture = four_days().await;
+    let sql = "SELECT path, host FROM access WHERE host = 'alpha' AND time >= '2000-10-10' AND time < '2000-10-11'";
+    let first = fixture.figures(sql).await;
+    let again = fixture.figures(sql).await;
+    // The file is one block: once for its footer, once for the pages.
+    assert!(again.bytes_read > 0, "{again:?}");
+    assert_eq!(first.bytes_read, 2 * again.bytes_read);
+    assert_eq!(first.rows_examined, again.rows_examined);
+    assert!(
+        again.row_groups.examined == 1 && again.pages.examined >= 1,
+        "{again:?}"
+    );
+    let other = fixture.figures(&sql.replace("alpha", "beta")).await;
+    assert_eq!(other.bytes_read, again.bytes_read);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pattern_that_is_none_is_the_fault_of_the_query() {
     let fixture = four_days().await;
     let large = "'((((a{1,100}){1,100}){1,100}){1,100})'";

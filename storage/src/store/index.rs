@@ -103,8 +103,12 @@ pub(super) fn drop(shared: &Shared, stream: &Name, field: &str) -> Result<()> {
             )));
         };
         if shared.options.config.indexes().any(|known| known == name) {
+            let key = match name.kind {
+                IndexKind::Inverted => "indexes",
+                IndexKind::Covering => "covering",
+            };
             return Err(Error::invalid(format!(
-                "the index {name} is in the configuration, [stream.{stream}] indexes: take it out there first"
+                "the index {name} is in the configuration, [stream.{stream}] {key}: take it out there first"
             )));
         }
         Ok(wanted.remove(&name))
