@@ -51,3 +51,27 @@ impl Sessions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::catalog::{CatalogProviderList, MemoryCatalogProvider};
+    use datafusion::execution::SessionStateBuilder;
+
+    use super::*;
+
+    #[test]
+    fn a_session_that_is_kept_holds_no_catalog_of_its_query() {
+        let sessions = Sessions::new(SessionStateBuilder::new().build());
+        let mut state = sessions.take();
+        let catalogs = Arc::new(MemoryCatalogProviderList::new());
+        let catalog = Arc::new(MemoryCatalogProvider::new());
+        catalogs.register_catalog("logmill".to_owned(), Arc::clone(&catalog) as _);
+        state.register_catalog_list(catalogs);
+        let id = state.session_id().to_owned();
+        sessions.give_back(state);
+        assert_eq!(Arc::strong_count(&catalog), 1, "it would hold a snapshot");
+        let again = sessions.take();
+        assert_eq!(again.session_id(), id, "the one that was given back");
+        assert!(again.catalog_list().catalog_names().is_empty());
+    }
+}
