@@ -203,7 +203,7 @@ impl Calendar {
     }
 
     /// Seconds that local time is ahead of UTC at `t_s`.
-    fn offset_s(&self, t_s: i64) -> i64 {
+    pub fn offset_s(&self, t_s: i64) -> i64 {
         if self.zone == Tz::UTC {
             return 0;
         }

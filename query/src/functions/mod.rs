@@ -9,6 +9,7 @@ mod string_agg;
 mod time_bucket;
 
 pub(crate) use capped::grows;
+pub(crate) use time_bucket::Width;
 
 use std::sync::Arc;
 

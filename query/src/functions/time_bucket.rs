@@ -16,7 +16,7 @@ use arrow::datatypes::{
     DataType, IntervalMonthDayNanoType, IntervalUnit as ArrowUnit, TimeUnit,
     TimestampMicrosecondType,
 };
-use chrono::{DateTime, Datelike, NaiveDate, Offset, TimeZone};
+use chrono::{DateTime, Datelike, NaiveDate, TimeZone};
 use chrono_tz::Tz;
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
@@ -167,7 +167,7 @@ impl Width {
         }
     }
 
-    fn of(months: i32, days: i32, nanos: i64) -> Result<Self> {
+    pub(crate) fn of(months: i32, days: i32, nanos: i64) -> Result<Self> {
         let width = match (months, days, nanos) {
             (m, 0, 0) => Self::Months(i64::from(m)),
             (0, d, 0) => Self::Days(i64::from(d)),
@@ -235,14 +235,7 @@ impl Bucketer {
     }
 
     fn offset_us(&self, t: i64) -> i64 {
-        DateTime::from_timestamp_micros(t).map_or(0, |at| {
-            i64::from(
-                self.zone
-                    .offset_from_utc_datetime(&at.naive_utc())
-                    .fix()
-                    .local_minus_utc(),
-            ) * 1_000_000
-        })
+        self.calendar.offset_s(t.div_euclid(1_000_000)) * 1_000_000
     }
 
     /// A bucket of local time, cut where the offset changes.
@@ -268,9 +261,11 @@ impl Bucketer {
         after
     }
 
-    /// The local date of an instant.
+    /// The local date of the calendar's day that holds an instant: unlike the date that clocks show, it never
+    /// goes back where these do.
     fn date(&self, t: i64) -> Option<NaiveDate> {
-        DateTime::from_timestamp_micros(t.checked_add(self.offset_us(t))?)
+        let start = self.calendar.bucket(Level::Day, t).start_us;
+        DateTime::from_timestamp_micros(start.checked_add(self.offset_us(start))?)
             .map(|local| local.date_naive())
     }
 

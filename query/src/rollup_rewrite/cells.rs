@@ -1,31 +1,23 @@
-//! Expressions that have one value for all events of a cell: made of a rollup's keys, and of `time`
-//! where a whole bucket gives one value.
+//! The columns of a rollup's cells that expressions over a stream become: its keys, and the bucket for `time`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use aggregator::{Definition, Level};
-use arrow::array::{
-    ArrayRef, DynComparator, RecordBatch, TimestampMicrosecondArray, make_comparator,
-};
+use aggregator::{Calendar, Definition, Level};
+use arrow::array::{ArrayRef, make_comparator};
 use arrow::compute::SortOptions;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{BinaryExpr, Expr, cast};
-use datafusion::physical_expr::create_physical_expr;
 use storage::TIME;
 
+use super::constant::values_at;
 use crate::stream::prune::TimeRange;
 use crate::stream::source::{is_comparison, plain};
 
-/// Buckets of a level that are tried before it is given up for a question.
-const BUCKETS_TRIED: usize = 50_000;
-/// Instants of a bucket that are tried, but for its last one.
-const INSTANTS: i64 = 8;
+/// The groups of more buckets than this are added up, whether they differ or not.
+const BUCKETS_MAX: usize = 50_000;
 
 /// The keys of a rollup that are columns of its stream.
 pub(super) struct Keys {
@@ -143,51 +135,8 @@ impl Keys {
     }
 }
 
-/// The largest parts of an expression that depend on `time` alone.
-pub(super) fn parts_of_time(expr: &Expr, parts: &mut Vec<Expr>) {
-    let columns = expr.column_refs();
-    if columns.iter().any(|c| c.name == TIME) && columns.iter().all(|c| c.name == TIME) {
-        if !parts.contains(expr) {
-            parts.push(expr.clone());
-        }
-        return;
-    }
-    let walked = expr.apply_children(|child| {
-        parts_of_time(child, parts);
-        Ok(TreeNodeRecursion::Continue)
-    });
-    walked.expect("BUG: walking does not fail");
-}
-
-/// Whether each of these expressions over `time` has one value in every bucket of a level that meets the
-/// range.
-pub(super) fn are_constant(
-    parts: &[Expr],
-    definition: &Definition,
-    level: Level,
-    range: TimeRange,
-) -> bool {
-    let unknown: Vec<&Expr> = {
-        let mut unknown = Vec::new();
-        for part in parts {
-            match truncates(part, definition, level) {
-                Some(true) => {}
-                Some(false) => return false,
-                None => unknown.push(part),
-            }
-        }
-        unknown
-    };
-    unknown.is_empty()
-        || probes(definition, level, range, INSTANTS).is_some_and(|probes| {
-            unknown
-                .iter()
-                .all(|part| probes.agree(part).unwrap_or(false))
-        })
-}
-
 /// Whether an expression over `time` has another value in each bucket of a level that meets the range; it is
-/// known to have one in each.
+/// known to have one in each, so its values at the starts of all these buckets are all that it has.
 pub(super) fn tells_apart(
     expr: &Expr,
     definition: &Definition,
@@ -200,38 +149,14 @@ pub(super) fn tells_apart(
     }
     match truncated_to(expr, definition) {
         Some(to) => to == level,
-        None => probes(definition, level, range, 0)
-            .is_some_and(|probes| probes.rise(expr).unwrap_or(false)),
+        None => starts(definition.calendar(), level, range)
+            .and_then(|starts| values_at(expr, starts).ok())
+            .is_some_and(|values| rise(&values)),
     }
 }
 
 /// The level to which `date_trunc` in UTC cuts, for a rollup in UTC.
 fn truncated_to(expr: &Expr, definition: &Definition) -> Option<Level> {
-    match unit_of(expr, definition)?.as_str() {
-        "minute" => Some(Level::Minute),
-        "hour" => Some(Level::Hour),
-        "day" => Some(Level::Day),
-        "month" => Some(Level::Month),
-        "year" => Some(Level::Year),
-        _ => None,
-    }
-}
-
-/// What is known without trying: `date_trunc` in UTC against the levels of a rollup in UTC.
-fn truncates(part: &Expr, definition: &Definition, level: Level) -> Option<bool> {
-    Some(match unit_of(part, definition)?.as_str() {
-        "minute" => level == Level::Minute,
-        "hour" => level <= Level::Hour,
-        "day" => level <= Level::Day,
-        "month" | "quarter" | "year" if level <= Level::Day => true,
-        "month" | "quarter" => level == Level::Month,
-        "year" => matches!(level, Level::Month | Level::Year),
-        _ => return None,
-    })
-}
-
-/// The unit of `date_trunc` in UTC, for a rollup in UTC.
-fn unit_of(expr: &Expr, definition: &Definition) -> Option<String> {
     let Expr::ScalarFunction(call) = expr else {
         return None;
     };
@@ -241,80 +166,38 @@ fn unit_of(expr: &Expr, definition: &Definition) -> Option<String> {
     if call.func.name() != "date_trunc" || definition.timezone() != chrono_tz::UTC {
         return None;
     }
-    Some(unit.try_as_str().flatten()?.to_ascii_lowercase())
-}
-
-/// Instants of the buckets of a level in a range: of each the first, and maybe the last and some between.
-struct Probes {
-    schema: SchemaRef,
-    times: RecordBatch,
-    /// How many instants belong to one bucket.
-    each: usize,
-}
-
-/// Of each bucket the first instant, and unless `more` is 0 so many, and the last.
-fn probes(definition: &Definition, level: Level, range: TimeRange, more: i64) -> Option<Probes> {
-    if range.first == i64::MIN || range.last == i64::MAX {
-        return None;
+    match unit.try_as_str().flatten()?.to_ascii_lowercase().as_str() {
+        "minute" => Some(Level::Minute),
+        "hour" => Some(Level::Hour),
+        "day" => Some(Level::Day),
+        "month" => Some(Level::Month),
+        "year" => Some(Level::Year),
+        _ => None,
     }
-    let calendar = definition.calendar();
-    let mut times = Vec::new();
+}
+
+/// The starts of all buckets of a level that meet a range, in order; `None` when they are too many.
+fn starts(calendar: Calendar, level: Level, range: TimeRange) -> Option<Vec<i64>> {
+    let mut starts = Vec::new();
     let mut at_us = range.first;
-    let mut buckets = 0;
     while at_us <= range.last {
         let bucket = calendar.bucket(level, at_us);
-        if bucket.end_us <= at_us || buckets == BUCKETS_TRIED {
+        if bucket.end_us <= at_us || starts.len() == BUCKETS_MAX {
             return None;
         }
-        let width = bucket.end_us - bucket.start_us;
-        times.push(bucket.start_us);
-        if more > 0 {
-            times.extend((1..more).map(|nth| bucket.start_us + width / more * nth));
-            times.push(bucket.end_us - 1);
-        }
+        starts.push(bucket.start_us);
         at_us = bucket.end_us;
-        buckets += 1;
     }
-    let times: ArrayRef = Arc::new(TimestampMicrosecondArray::from(times).with_timezone("UTC"));
-    let schema = Arc::new(Schema::new(vec![Field::new(
-        TIME,
-        times.data_type().clone(),
-        false,
-    )]));
-    Some(Probes {
-        times: RecordBatch::try_new(Arc::clone(&schema), vec![times]).ok()?,
-        schema,
-        each: if more > 0 { more as usize + 1 } else { 1 },
-    })
+    Some(starts)
 }
 
-impl Probes {
-    /// Whether an expression has one value for all instants of each bucket.
-    fn agree(&self, expr: &Expr) -> datafusion::common::Result<bool> {
-        let compare = self.compare(expr)?;
-        let firsts = (0..self.times.num_rows()).step_by(self.each);
-        Ok(firsts
-            .flat_map(|first| (first + 1..first + self.each).map(move |other| (first, other)))
-            .all(|(first, other)| compare(first, other).is_eq()))
-    }
-
-    /// Whether it grows from each instant to the next.
-    fn rise(&self, expr: &Expr) -> datafusion::common::Result<bool> {
-        let compare = self.compare(expr)?;
-        Ok((1..self.times.num_rows()).all(|nth| compare(nth - 1, nth).is_lt()))
-    }
-
-    /// Compares the values of an expression at two instants.
-    fn compare(&self, expr: &Expr) -> datafusion::common::Result<DynComparator> {
-        let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
-        let compiled = create_physical_expr(
-            expr,
-            &schema,
-            &ExecutionProps::new(),
-            &PhysicalPlanningContext::default(),
-        )?;
-        let rows = self.times.num_rows();
-        let values = compiled.evaluate(&self.times)?.into_array(rows)?;
-        Ok(make_comparator(&values, &values, SortOptions::default())?)
-    }
+/// Whether each value is greater than the one before it, so that all differ. A null comes before every value.
+/// Numbers with fractions are not asked: those that compare as different may be one group, as 0 and -0.
+fn rise(values: &ArrayRef) -> bool {
+    let is_exact = values.data_type().is_integer()
+        || values.data_type().is_temporal()
+        || values.data_type().is_string();
+    let compare = make_comparator(values, values, SortOptions::default());
+    is_exact
+        && compare.is_ok_and(|compare| (1..values.len()).all(|nth| compare(nth - 1, nth).is_lt()))
 }

@@ -11,6 +11,7 @@
 
 mod answer;
 mod cells;
+mod constant;
 mod cost;
 mod cover;
 mod measures;
@@ -30,7 +31,8 @@ use crate::level::{LevelTable, Rollup, TileCache};
 use crate::stream::prune::TimeRange;
 use crate::stream::source::Source;
 use answer::Answer;
-use cells::{Keys, are_constant, parts_of_time};
+use cells::Keys;
+use constant::Proof;
 use cover::{Piece, Usable, cover};
 use measures::{Measures, Merged};
 
@@ -188,13 +190,12 @@ impl<'a> Question<'a> {
         let Some(mut raw) = incomplete(snapshot, name, rollup) else {
             return Ok(None);
         };
-        let mut parts = Vec::new();
-        of_cells().for_each(|expr| parts_of_time(expr, &mut parts));
+        let proof = Proof::new(definition.calendar(), self.events);
         let from = merged.iter().map(|m| m.from).fold(hits_from, Level::max);
         let coarsest_first = definition.levels().iter().rev().copied();
-        let usable: Vec<Usable> = coarsest_first
-            .filter(|level| from <= *level)
-            .filter(|level| are_constant(&parts, definition, *level, self.events))
+        let usable = proof.levels(coarsest_first.filter(|level| from <= *level), of_cells);
+        let usable: Vec<Usable> = usable
+            .into_iter()
             .map(|level| Usable {
                 level,
                 floor_us: rollup.meta.floor_us(level.as_str()),

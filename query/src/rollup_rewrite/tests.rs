@@ -13,6 +13,8 @@ use super::Answers;
 use crate::tests::support::{DAY_US, Event, Fixture, Random, batch};
 use crate::{Engine, EngineOptions, Figures, NoSystemInfo};
 
+mod forms;
+
 /// 2026-10-22T00:00:00Z, a Thursday; on the 25th Berlin leaves summer time.
 const START: i64 = 1_792_627_200_000_000;
 const HOUR_US: i64 = 3_600_000_000;

@@ -229,12 +229,12 @@ fn values(filter: &Expr) -> Option<(&str, Vec<IndexValue>)> {
     }
 }
 
-fn is_column(expr: &Expr, name: &str) -> bool {
+pub(crate) fn is_column(expr: &Expr, name: &str) -> bool {
     matches!(expr, Expr::Column(c) if c.name == name)
 }
 
 /// A constant timestamp in microseconds, when it is a whole number of them.
-fn micros(expr: &Expr) -> Option<i64> {
+pub(crate) fn micros(expr: &Expr) -> Option<i64> {
     let Expr::Literal(value, _) = expr else {
         return None;
     };

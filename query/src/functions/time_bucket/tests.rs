@@ -162,3 +162,20 @@ fn widths_that_make_no_sense_are_refused() {
     assert_eq!(Width::parse("1 week").expect("a width"), Width::Days(7));
     assert_eq!(Width::parse("1 year").expect("a width"), Width::Months(12));
 }
+
+#[test]
+fn a_bucket_of_days_does_not_depend_on_the_order_of_rows() {
+    // In 2006 clocks of St. John's went back at one minute past midnight, so the date did too.
+    let zone: Tz = "America/St_Johns".parse().expect("a zone");
+    let change = micros("2006-10-29T02:31:00Z");
+    let times: Vec<i64> = (-200..200).map(|n| change + n * 60_000_000).collect();
+    let alone = |t: &i64| Bucketer::new(Width::Days(2), zone).start(*t);
+    let expected: Vec<i64> = times.iter().map(alone).collect();
+    let mut bucketer = Bucketer::new(Width::Days(2), zone);
+    let forwards: Vec<i64> = times.iter().map(|t| bucketer.start(*t)).collect();
+    let mut backwards: Vec<i64> = times.iter().rev().map(|t| bucketer.start(*t)).collect();
+    backwards.reverse();
+    assert_eq!(forwards, expected);
+    assert_eq!(backwards, expected);
+    assert!(expected.is_sorted());
+}
