@@ -46,6 +46,9 @@ pub(crate) struct Server {
     pub(crate) batch_bytes_max: Bytes,
     /// Connections at once.
     pub(crate) connections_max: usize,
+    /// Names under which the server may be asked beside those of its listeners, as a proxy in front
+    /// has: `logs.example.org`, or `logs.example.org:8443`.
+    pub(crate) hosts: Vec<String>,
 }
 
 impl Default for Server {
@@ -54,6 +57,24 @@ impl Default for Server {
             http: "127.0.0.1:7070".into(),
             batch_bytes_max: Bytes(32 << 20),
             connections_max: 1000,
+            hosts: Vec::new(),
+        }
+    }
+}
+
+impl Server {
+    fn problems(&self, problems: &mut Vec<String>) {
+        let hosts = self
+            .hosts
+            .iter()
+            .map(|host| crate::server::check_host(host));
+        problems.extend(
+            hosts
+                .filter_map(Result::err)
+                .map(|e| format!("[server] hosts: {e}")),
+        );
+        if self.connections_max == 0 {
+            problems.push("[server] connections_max = 0: nobody could connect".into());
         }
     }
 }
@@ -288,6 +309,7 @@ impl Config {
                 problems.push(format!("[stream.{name}] write_concern: {e}"));
             }
         }
+        self.server.problems(&mut problems);
         let share = self.storage.scrub_share;
         if !(0.0..=1.0).contains(&share) {
             problems.push(format!(

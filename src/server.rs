@@ -1,6 +1,8 @@
 //! The HTTP listener: accept loop, routes, start and stop.
 //!
 //! # Invariants
+//! * Nothing is done, and nothing told, for a request of a foreign origin or under a foreign name
+//!   ([`origin`]).
 //! * An answer to an ingest request is sent only after the store has answered; a connection that
 //!   breaks before leaves the outcome unknown, never wrong.
 //! * The first signal stops accepting, finishes what is under way, seals and exits 0; the second
@@ -10,9 +12,11 @@ mod answer;
 mod backup;
 mod body;
 mod bulk;
+mod front;
 mod indexes;
 mod ingest;
 mod metrics;
+mod origin;
 mod partitions;
 mod quarantine;
 mod rollups;
@@ -21,6 +25,7 @@ mod sql;
 mod status;
 mod tail;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,12 +34,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderName, HeaderValue, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Request, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use parking_lot::{Condvar, Mutex};
 use query::Engine;
 use storage::Store;
@@ -44,6 +51,9 @@ use tokio::sync::Semaphore;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::wiring;
+use front::Front;
+
+pub(crate) use origin::check_host;
 
 /// A client that sends its headers more slowly than this is cut off.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
@@ -166,7 +176,8 @@ pub(crate) fn run_with(
         if let Err(error) = scrub {
             tracing::error!(%error, "there will be no scrub");
         }
-        runtime.block_on(accept(&listener, app));
+        let front = Arc::new(Front::new(Arc::clone(&app), address));
+        runtime.block_on(accept(&listener, app, front));
         stop.set();
         side.join()
             .unwrap_or_else(|_| Err(Failure::new(crate::failure::FAILED, "a thread panicked")))
@@ -220,9 +231,8 @@ fn listen_for_signals(stop: &Stop) -> Result<()> {
 ///
 /// Our own loop, since `axum::serve` installs no timer: a client that never finishes its headers
 /// would hold its connection for ever.
-async fn accept(listener: &TcpListener, app: Arc<App>) {
+async fn accept(listener: &TcpListener, app: Arc<App>, front: Arc<Front>) {
     let connections = Arc::new(Semaphore::new(app.config.server.connections_max));
-    let router = router(Arc::clone(&app));
     loop {
         let accepted = tokio::select! {
             () = app.stop.heard() => break,
@@ -244,7 +254,11 @@ async fn accept(listener: &TcpListener, app: Arc<App>) {
         if let Err(error) = socket.set_nodelay(true) {
             tracing::debug!(%error, "no TCP_NODELAY");
         }
-        let service = TowerToHyperService::new(router.clone());
+        let front = Arc::clone(&front);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let front = Arc::clone(&front);
+            async move { Ok::<_, Infallible>(front.answer(request.map(Body::new)).await) }
+        });
         let stop = app.stop.clone();
         tokio::spawn(async move {
             let _place = place;

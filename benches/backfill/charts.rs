@@ -81,7 +81,7 @@ fn draw(address: &str, stop: &AtomicBool, times: &Mutex<Vec<f64>>) {
 fn ask(address: &str, sql: &str) -> String {
     let mut socket = TcpStream::connect(address).expect("connected");
     let request = format!(
-        "POST /api/v1/sql HTTP/1.1\r\nhost: bench\r\nconnection: close\r\naccept: text/csv\r\ncontent-length: {}\r\n\r\n{sql}",
+        "POST /api/v1/sql HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\naccept: text/csv\r\ncontent-length: {}\r\n\r\n{sql}",
         sql.len()
     );
     socket.write_all(request.as_bytes()).expect("sent");

@@ -69,7 +69,7 @@ fn send(
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let body = lines(sent);
         let request = format!(
-            "POST /api/v1/ingest/{STREAM}?format=combined&j=true HTTP/1.1\r\nhost: bench\r\ncontent-length: {}\r\n\r\n{body}",
+            "POST /api/v1/ingest/{STREAM}?format=combined&j=true HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
         socket.write_all(request.as_bytes()).expect("sent");

@@ -19,7 +19,7 @@ fn answer(address: &str, sql: &str) -> std::io::Result<Vec<u8>> {
     let mut socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let head = format!(
-        "POST /api/v1/sql HTTP/1.1\r\nhost: bench\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        "POST /api/v1/sql HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         sql.len()
     );
     socket.write_all(head.as_bytes())?;

@@ -78,7 +78,7 @@ impl Drop for Normal {
 fn ask(address: &str, sql: &str) {
     let mut socket = TcpStream::connect(address).expect("connected");
     let request = format!(
-        "POST /api/v1/sql HTTP/1.1\r\nhost: bench\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{sql}",
+        "POST /api/v1/sql HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{sql}",
         sql.len()
     );
     socket.write_all(request.as_bytes()).expect("sent");

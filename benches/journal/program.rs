@@ -26,6 +26,8 @@ impl Server {
             .args(["serve", "--http", "127.0.0.1:0"])
             .arg(data)
             .envs(environment.iter().copied())
+            // Requests are written before the server has its port.
+            .env("LOGMILL_SERVER__HOSTS", "[\"bench\"]")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -53,7 +55,10 @@ impl Server {
     /// The body of an answer with status 200.
     fn get(&self, path: &str) -> Option<String> {
         let mut socket = TcpStream::connect(&self.address).ok()?;
-        let head = format!("GET {path} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n");
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n",
+            self.address
+        );
         socket.write_all(head.as_bytes()).ok()?;
         let mut answer = String::new();
         socket.read_to_string(&mut answer).ok()?;

@@ -101,3 +101,12 @@ fn the_environment_goes_over_the_file() {
     assert_eq!(config.storage.lag.micros(), 7_000_000);
     assert_eq!(config.server.connections_max, 3);
 }
+
+#[test]
+fn a_server_that_nobody_could_reach_is_refused() {
+    let wrong = "[server]\nconnections_max = 0\nhosts = [\"https://logs.example.org\"]";
+    let error = parse(wrong).expect_err("refused").to_string();
+    for part in ["[server] connections_max = 0", "[server] hosts: \"https://"] {
+        assert!(error.contains(part), "{error}");
+    }
+}

@@ -54,9 +54,10 @@ fn await_one(server: &Server) -> u64 {
 
 fn post(server: &Server, sql: &str) -> TcpStream {
     let mut socket = TcpStream::connect(&server.address).expect("the server listens");
-    let length = sql.len();
-    let request =
-        format!("POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{sql}");
+    let (host, length) = (&server.address, sql.len());
+    let request = format!(
+        "POST /api/v1/sql HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{sql}"
+    );
     socket.write_all(request.as_bytes()).expect("sent");
     socket
 }
@@ -216,9 +217,9 @@ fn an_error_after_the_first_rows_is_the_last_line_of_ndjson_and_no_whole_answer(
     let sql = "SELECT value FROM generate_series(1, 90000)";
     for (form, says) in [("application/x-ndjson", true), ("text/csv", false)] {
         let mut socket = TcpStream::connect(&server.address).expect("the server listens");
-        let length = sql.len();
+        let (host, length) = (&server.address, sql.len());
         let request = format!(
-            "POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAccept: {form}\r\nContent-Length: {length}\r\n\r\n{sql}"
+            "POST /api/v1/sql HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAccept: {form}\r\nContent-Length: {length}\r\n\r\n{sql}"
         );
         socket.write_all(request.as_bytes()).expect("sent");
         let mut text = Vec::new();

@@ -153,7 +153,8 @@ fn follow(server: &Server, query: &str) -> impl Iterator<Item = Value> + use<> {
         .expect("a socket that can wait");
     write!(
         socket,
-        "GET /api/v1/tail?{query} HTTP/1.1\r\nHost: x\r\n\r\n"
+        "GET /api/v1/tail?{query} HTTP/1.1\r\nHost: {}\r\n\r\n",
+        server.address
     )
     .expect("the server reads");
     let mut lines = BufReader::new(socket)

@@ -208,7 +208,8 @@ fn closing_the_connection_cancels_the_query() {
     let mut socket = TcpStream::connect(&server.address).expect("the server listens");
     write!(
         socket,
-        "POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{ENDLESS}",
+        "POST /api/v1/sql HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n{ENDLESS}",
+        server.address,
         ENDLESS.len()
     )
     .expect("the server reads");

@@ -38,6 +38,7 @@ mod kill;
 mod levels;
 mod operations;
 mod oracle;
+mod origin;
 mod other;
 mod page;
 mod partition;

@@ -48,7 +48,7 @@ fn the_page_holds_nothing_of_the_log() {
     assert!(before == after);
 }
 
-fn chromium() -> Option<&'static str> {
+pub(crate) fn chromium() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
     let found = names.into_iter().find(|name| {
         let able = Command::new(name).arg("--version").output();
@@ -110,6 +110,16 @@ fn hostile_text_on_the_page_is_text_and_runs_nothing() {
 
 /// The page's document after its scripts have run, and what the browser logged.
 fn dump(browser: &str, home: &Home, url: &str) -> (String, String) {
+    dump_with(browser, home, url, &[])
+}
+
+/// The same, with more switches of the browser.
+pub(crate) fn dump_with(
+    browser: &str,
+    home: &Home,
+    url: &str,
+    switches: &[&str],
+) -> (String, String) {
     let mut child = Command::new(browser)
         .args([
             "--headless",
@@ -123,6 +133,7 @@ fn dump(browser: &str, home: &Home, url: &str) -> (String, String) {
             "--dump-dom",
         ])
         .arg(format!("--user-data-dir={}", home.path("browser")))
+        .args(switches)
         .arg(url)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -90,7 +90,8 @@ impl Half {
         let body = line("203.0.113.1", PAST_S, "/half/0", 200, 1).into_bytes();
         let mut socket = TcpStream::connect(&server.address).expect("the server listens");
         let head = format!(
-            "POST /api/v1/ingest/access?j=true HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+            "POST /api/v1/ingest/access?j=true HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n",
+            server.address,
             body.len()
         );
         let (first, rest) = body.split_at(body.len() / 2);

@@ -55,8 +55,13 @@ fn pass(socket: TcpStream, address: &str, tail: &str, told: &AtomicBool) -> std:
         if let Some(value) = lower.strip_prefix("content-length:") {
             length = value.trim().parse().unwrap_or(0);
         }
-        // One request a connection, so that the end of an answer is the end of the connection.
-        if !lower.starts_with("connection:") {
+        // One request a connection, so that the end of an answer is the end of the connection. The
+        // server is asked under its own name, as a proxy may do it.
+        if lower.starts_with("host:") {
+            head += &format!("Host: {address}\r\n");
+        } else if lower.starts_with("origin:") {
+            head += &format!("Origin: http://{address}\r\n");
+        } else if !lower.starts_with("connection:") {
             head += &line;
         }
     }

@@ -1,6 +1,7 @@
 //! A server as a child process, and what it answers.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
@@ -177,6 +178,26 @@ impl Server {
     pub(crate) fn delete(&self, path: &str) -> Answer {
         let response = self.agent.delete(format!("{}{path}", self.url)).call();
         answer(response.expect("an answer")).expect("a body")
+    }
+
+    /// Sends a request byte by byte as it is written here, and reads until the server closes the
+    /// connection; the status and the body as it came.
+    #[track_caller]
+    pub(crate) fn raw(&self, request: &str) -> (u16, String) {
+        let mut socket = TcpStream::connect(&self.address).expect("the server listens");
+        socket
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a socket that can wait");
+        // A request that is refused need not be read to its end.
+        let _ignored = socket.write_all(request.as_bytes());
+        let mut answer = Vec::new();
+        let read = socket.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        let (head, body) = answer
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("no answer ({read:?}) to {request:?}: {answer}"));
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+        (status.expect("a status"), body.to_owned())
     }
 
     /// Sends lines; `to` is a stream with perhaps parameters: `access?format=json`.
