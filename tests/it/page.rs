@@ -1,5 +1,6 @@
 //! The page: what is served with which headers, and that hostile log text stays text in a browser.
 
+mod behaviour;
 mod proxy;
 
 use std::collections::BTreeSet;
@@ -110,15 +111,30 @@ fn hostile_text_on_the_page_is_text_and_runs_nothing() {
 
 /// The page's document after its scripts have run, and what the browser logged.
 fn dump(browser: &str, home: &Home, url: &str) -> (String, String) {
-    dump_with(browser, home, url, &[])
+    dump_in(browser, home, url, &[], 8000)
 }
 
-/// The same, with more switches of the browser.
+/// The same after so many milliseconds of the browser's virtual time.
+fn dump_after(browser: &str, home: &Home, url: &str, budget_ms: u32) -> (String, String) {
+    dump_in(browser, home, url, &[], budget_ms)
+}
+
+/// The same with more switches of the browser.
 pub(crate) fn dump_with(
     browser: &str,
     home: &Home,
     url: &str,
     switches: &[&str],
+) -> (String, String) {
+    dump_in(browser, home, url, switches, 8000)
+}
+
+fn dump_in(
+    browser: &str,
+    home: &Home,
+    url: &str,
+    switches: &[&str],
+    budget_ms: u32,
 ) -> (String, String) {
     let mut child = Command::new(browser)
         .args([
@@ -129,9 +145,9 @@ pub(crate) fn dump_with(
             "--no-first-run",
             "--enable-logging=stderr",
             "--window-size=1440,2400",
-            "--virtual-time-budget=8000",
             "--dump-dom",
         ])
+        .arg(format!("--virtual-time-budget={budget_ms}"))
         .arg(format!("--user-data-dir={}", home.path("browser")))
         .args(switches)
         .arg(url)

@@ -1,11 +1,12 @@
-// What each panel asks and how it is drawn. A context is `{scope, view, range, windows, data, now}`.
+// What each panel asks and how it is drawn. A context is `{scope, view, range, steps, data, now, main}`:
+// one range for all panels. `main(signal)` gives the answer that several of them share (`queries.board`).
 
 import { Chart, align } from "./chart.js";
 import { byId, bytes, compact, count, h, logButton, percent, span } from "./dom.js";
 import { Panel } from "./panel.js";
 import * as ask from "./queries.js";
 import { run, when } from "./sql.js";
-import { ceil, floor, label, offsetName, rangeName, starts, stepFor } from "./zone.js";
+import { lengthOf, offsetName, label, rangeName, starts } from "./zone.js";
 
 const TOP_PATHS = 20;
 
@@ -18,9 +19,7 @@ const sum = (values) => values.reduce((total, value) => total + (value ?? 0), 0)
 export function boards(on) {
   return [
     totals(on),
-    hits("minute", { period: 2000, height: 170, wide: true }, on),
-    hits("hour", { period: 4000 }, on),
-    hits("day", { period: 8000 }, on),
+    ...["minute", "hour", "day"].map((kind) => hits(kind, on)),
     statusClasses(on),
     sizes(on),
     topPaths(on),
@@ -28,39 +27,54 @@ export function boards(on) {
   ];
 }
 
+/// The statement behind the totals, the hits and the classes of status, asked once a round.
+export function mainOf(scope, range, steps) {
+  let asked = null;
+  return (signal) => {
+    asked ??= run(ask.board(scope, range, steps), signal).then(({ rows }) => Object.groupBy(rows, (row) => row.k));
+    return asked;
+  };
+}
+
+/// What every chart over the range has in common.
+function frame({ scope, range }, step) {
+  return { starts: starts(range.from, range.to, step, scope.zone), step, zone: scope.zone, from: range.from, to: range.to, open: range.open };
+}
+
 function totals(on) {
   return new Panel("panel-totals", {
-    period: 2000,
-    async load({ scope, range, data }, signal) {
-      const one = async (sql) => (sql ? (await run(sql, signal)).rows[0] ?? {} : {});
-      const [main, errors, newest] = await Promise.all([
-        one(ask.totals(scope, range)),
-        one(ask.pageErrors(scope, range)),
+    async load(context, signal) {
+      const { scope, range, data } = context;
+      const one = async (sql) => (await run(sql, signal)).rows[0] ?? {};
+      const [main, newest] = await Promise.all([
+        context.main(signal),
         data.newest === null ? {} : one(ask.newestEvent(scope.stream, data.newest)),
       ]);
       // Visitors cost the most and change the least: every fifth time is enough.
-      const key = JSON.stringify([scope, range.from]);
+      const key = JSON.stringify([scope, range.from, range.open || range.to]);
       if (scope.stream.access && (this.visitorsOf !== key || this.turn % 5 === 0)) {
         this.visitors = (await one(ask.visitors(scope, range))).n ?? 0;
         this.visitorsOf = key;
       }
       this.turn = ((this.turn ?? 0) + 1) % 5;
-      return { ...main, ...errors, newest: when(newest.newest) };
+      const classes = main.status ?? [];
+      const [all = {}] = main.all ?? [];
+      return { hits: all.hits ?? 0, bytes: all.bytes ?? 0, server: sum(classes.map((row) => row.s5)), client: sum(classes.map((row) => row.s4)), newest: when(newest.newest) };
     },
     draw(answer, { scope, range, now }) {
       if (answer.newest !== null) on.newest(answer.newest);
-      const total = answer.hits ?? 0;
+      const total = answer.hits;
       const seconds = Math.max(1, (Math.min(range.to, now) - range.from) / 1000);
       byId("tile-hits").textContent = count(total);
       byId("tile-rate").textContent = rate(total / seconds);
       this.sub(`${range.title}, ${rangeName(range.from, range.to, scope.zone)}`);
       if (!scope.stream.access) return;
       const tile = byId("tile-errors");
-      tile.textContent = total ? percent(answer.server ?? 0, total) : "–";
-      tile.title = `${count(answer.server ?? 0)} answers with a status of 500 or more`;
-      byId("tile-client").textContent = `4xx: ${percent(answer.client ?? 0, total)}`;
-      byId("tile-bytes").textContent = bytes(answer.bytes ?? 0);
-      byId("tile-mean").textContent = total ? `${bytes((answer.bytes ?? 0) / total)} a hit` : "";
+      tile.textContent = total ? percent(answer.server, total) : "–";
+      tile.title = `${count(answer.server)} answers with a status of 500 to 599`;
+      byId("tile-client").textContent = `4xx: ${percent(answer.client, total)}`;
+      byId("tile-bytes").textContent = bytes(answer.bytes);
+      byId("tile-mean").textContent = total ? `${bytes(answer.bytes / total)} a hit` : "";
       byId("tile-visitors").textContent = count(this.visitors);
     },
   });
@@ -80,35 +94,37 @@ export function showFreshness(newest, now, zone) {
   byId("tile-newest").textContent = newest === null ? "" : label.full(newest, zone);
 }
 
-const WINDOW_NAMES = { minute: "Hits per minute", hour: "Hits per hour", day: "Hits per day" };
-
-function hits(kind, { period, height = 150, wide = false }, on) {
-  const chart = new Chart(byId(`chart-${kind}`), { title: WINDOW_NAMES[kind], height, onPick: kind === "minute" ? null : on.zoom });
+function hits(kind, on) {
+  const chart = new Chart(byId(`chart-${kind}`), { title: "Hits", height: kind === "minute" ? 170 : 150, onPick: on.zoom });
   return new Panel(`panel-${kind}`, {
-    period,
-    async load({ scope, windows }, signal) {
-      const window = windows[kind];
-      return { window, rows: (await run(ask.hits(scope, window.step, window), signal)).rows };
+    async load(context, signal) {
+      return (await context.main(signal))[kind] ?? [];
     },
-    draw({ window, rows }, { scope }) {
-      const list = starts(window.from, window.to, window.step, scope.zone);
-      const values = align(list, rows, "hits", 0);
-      chart.set({ starts: list, step: window.step, zone: scope.zone, open: window.open, kind: "bars", series: [{ name: "hits", tone: "a", values }] });
+    draw(rows, context) {
+      const { scope, range } = context;
+      const shape = frame(context, context.steps[kind]);
+      const values = align(shape.starts, rows, "hits", 0);
+      const name = `Hits per ${shape.step.name}`;
+      chart.title = name;
+      chart.set({ ...shape, kind: "bars", series: [{ name: "hits", tone: "a", values }] });
+      byId(`h-${kind}`).textContent = name;
       const of = scope.path === null ? "" : `, ${scope.path === "" ? "(no path)" : clip(scope.path)}`;
-      if (kind === "day") byId("h-day").textContent = window.step.unit === "month" ? "Hits per month" : WINDOW_NAMES.day;
-      this.sub((wide ? rangeName(window.from, window.to, scope.zone) : rangeName(list[0], window.to, scope.zone)) + of);
+      this.sub(rangeName(range.from, range.to, scope.zone) + of);
       this.figure(compact(sum(values)));
     },
   });
 }
 
-function clip(text) {
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+/// Shows the charts of hits that the range has; one without a neighbour takes the whole width.
+export function arrange(steps) {
+  const kinds = ["minute", "hour", "day"];
+  for (const kind of kinds) byId(`panel-${kind}`).hidden = !steps[kind];
+  const pair = steps.minute !== null && steps.hour !== null && steps.day !== null;
+  for (const kind of kinds) byId(`panel-${kind}`).classList.toggle("wide", kind === "minute" || !pair);
 }
 
-/// The range widened to whole buckets of a chart.
-function wholeBuckets(range, step, zone) {
-  return { ...range, from: floor(range.from, step, zone), to: ceil(range.to, step, zone) };
+function clip(text) {
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
 function legend(id, entries) {
@@ -119,20 +135,17 @@ function statusClasses(on) {
   const chart = new Chart(byId("chart-status"), { title: "Events by class of status", height: 150, onPick: on.zoom });
   const classes = [["s2", "2xx"], ["s3", "3xx"], ["s4", "4xx"], ["s5", "5xx"], ["other", "other"]];
   return new Panel("panel-status", {
-    period: 4000,
-    async load({ scope, range }, signal) {
-      const step = stepFor(range.to - range.from);
-      const window = wholeBuckets(range, step, scope.zone);
-      return { step, range: window, rows: (await run(ask.statuses(scope, step, window), signal)).rows };
+    async load(context, signal) {
+      return (await context.main(signal)).status ?? [];
     },
-    draw({ step, range, rows }, { scope }) {
-      const list = starts(range.from, range.to, step, scope.zone);
+    draw(rows, context) {
+      const shape = frame(context, context.steps.fit);
       const series = classes
-        .map(([tone, name]) => ({ tone, name, values: align(list, rows, tone, 0) }))
+        .map(([tone, name]) => ({ tone, name, values: align(shape.starts, rows, tone, 0) }))
         .filter((one) => one.tone !== "other" || sum(one.values) > 0);
-      chart.set({ starts: list, step, zone: scope.zone, open: range.open, kind: "bars", series });
+      chart.set({ ...shape, kind: "bars", series });
       legend("legend-status", series.map((one) => [one.tone, one.name, compact(sum(one.values))]));
-      this.sub(`by ${step.name}, ${range.title}`);
+      this.sub(`by ${shape.step.name}, ${context.range.title}`);
     },
   });
 }
@@ -140,37 +153,28 @@ function statusClasses(on) {
 function sizes(on) {
   const chart = new Chart(byId("chart-size"), { title: "Response size", height: 150, onPick: on.zoom });
   return new Panel("panel-size", {
-    period: 8000,
-    async load({ scope, range }, signal) {
-      const step = ask.sizeStep(scope, stepFor(range.to - range.from));
-      const window = wholeBuckets(range, step, scope.zone);
-      const sql = ask.sizes(scope, step, window);
-      return { step, range: window, rows: sql ? (await run(sql, signal)).rows : [] };
+    async load({ scope, range, steps }, signal) {
+      return (await run(ask.sizes(scope, steps.fit, range), signal)).rows;
     },
-    draw({ step, range, rows }, { scope }) {
-      const list = starts(range.from, range.to, step, scope.zone);
+    draw(rows, context) {
+      const shape = frame(context, context.steps.fit);
       const series = [
-        { name: "p50", tone: "b", values: align(list, rows, "p50", null) },
-        { name: "p99", tone: "a", values: align(list, rows, "p99", null) },
+        { name: "p50", tone: "b", values: align(shape.starts, rows, "p50", null) },
+        { name: "p99", tone: "a", values: align(shape.starts, rows, "p99", null) },
       ];
-      chart.set({ starts: list, step, zone: scope.zone, open: range.open, kind: "lines", log: true, format: SIZE_FORMAT, series });
+      chart.set({ ...shape, kind: "lines", log: true, format: SIZE_FORMAT, series });
       legend("legend-size", [["a", "p99: all but one in a hundred are no larger"], ["b", "p50: half are no larger"]]);
-      this.sub(`by ${step.name}, ${range.title}, logarithmic`);
+      this.sub(`by ${shape.step.name}, ${context.range.title}, logarithmic`);
     },
   });
 }
 
 function topPaths(on) {
   return new Panel("panel-top", {
-    period: 5000,
     async load({ scope, range }, signal) {
-      const [top, all] = await Promise.all([
-        run(ask.topPaths(scope, range, TOP_PATHS), signal),
-        run(ask.totals({ ...scope, path: null }, range), signal),
-      ]);
-      return { rows: top.rows, total: all.rows[0]?.hits ?? 0 };
+      return (await run(ask.topPaths(scope, range, TOP_PATHS), signal)).rows;
     },
-    draw({ rows, total }, { scope, range }) {
+    draw(rows, { scope, range }) {
       const most = Math.max(1, ...rows.map((row) => row.n));
       const shown = rows.map((row) => {
         const picked = scope.path !== null && scope.path === (row.path ?? "");
@@ -182,7 +186,7 @@ function topPaths(on) {
         const line = h("tr", { class: picked ? "picked" : null },
           h("td", { class: "mono path" }, button),
           h("td", { class: "n", text: count(row.n) }),
-          h("td", { class: "n", text: percent(row.n, total) }),
+          h("td", { class: "n", text: percent(row.n, row.total) }),
           h("td", { class: "n roomy", text: bytes(row.b ?? 0) }));
         line.style.setProperty("--part", `${(100 * row.n) / most}%`);
         return line;
@@ -203,29 +207,23 @@ function keepFocus(body, rows) {
 }
 
 function visitors(on) {
-  const height = 132;
-  const charts = {
-    hour: new Chart(byId("chart-visitors-hour"), { title: "Visitors per hour", height, onPick: on.zoom }),
-    day: new Chart(byId("chart-visitors-day"), { title: "Visitors per day", height, onPick: on.zoom }),
-  };
+  const chart = new Chart(byId("chart-visitors"), { title: "Visitors", height: 300, onPick: on.zoom });
   return new Panel("panel-visitors", {
-    period: 10_000,
-    async load({ scope, windows }, signal) {
-      const one = async (window) => ({ window, rows: (await run(ask.visitorSeries(scope, window.step, window), signal)).rows });
-      const [hour, day] = await Promise.all([one(windows.hour), one(windows.day)]);
-      return { hour, day };
+    async load({ scope, range, steps }, signal) {
+      const step = visitorStep(steps);
+      return (await run(ask.visitorSeries(scope, step, range), signal)).rows;
     },
-    draw(answer, { scope }) {
-      for (const kind of ["hour", "day"]) {
-        const { window, rows } = answer[kind];
-        const list = starts(window.from, window.to, window.step, scope.zone);
-        charts[kind].set({ starts: list, step: window.step, zone: scope.zone, open: window.open, kind: "bars", series: [{ name: "visitors", tone: "b", values: align(list, rows, "n", 0) }] });
-        byId(`visitors-${kind}-name`).textContent = `per ${window.step.name}, ${rangeName(list[0], window.to, scope.zone)}`;
-      }
-      const half = answer.day.window.step.unit !== "hour" && !scope.exactDays ? ", days cut at whole UTC hours" : "";
-      this.sub(`distinct hosts${half}`);
+    draw(rows, context) {
+      const shape = frame(context, visitorStep(context.steps));
+      chart.set({ ...shape, kind: "bars", series: [{ name: "visitors", tone: "b", values: align(shape.starts, rows, "n", 0) }] });
+      this.sub(`distinct hosts by ${shape.step.name}, ${context.range.title}`);
     },
   });
+}
+
+/// Rollups hold visitors from the hour: where there are hours enough to draw, hours they are.
+function visitorStep({ fit, hour }) {
+  return hour && lengthOf(hour) > lengthOf(fit) && fit.id === "15m" ? hour : fit;
 }
 
 /// The zone as the page's foot names it.

@@ -1,12 +1,12 @@
 // Bars and lines as SVG, drawn at the width they get.
 //
-// A model is `{starts, end, step, zone, open, series, format, kind, log}`: bucket starts in ms, the
-// end of the last one, series of `{name, tone, values}` (null is "no value": a gap in a line,
+// A model is `{starts, step, zone, from, to, open, series, format, kind, log}`: bucket starts in ms, the
+// range, which may cut off the first and the last bucket, series of `{name, tone, values}` (null is "no value": a gap in a line,
 // nothing in a bar). Bars stack in the order of the series. `open` marks the last bucket as still
 // filling; it is drawn lighter. The read-out follows the pointer and the arrow keys.
 
 import { byId, compact, count, h, s } from "./dom.js";
-import { bucketName, next, ticks } from "./zone.js";
+import { bucketName, next, rangeName, ticks } from "./zone.js";
 
 const LEFT_MIN = 36;
 const DIGIT_WIDTH = 6.4; // of the labels' 11 px type, generously
@@ -14,6 +14,7 @@ const RIGHT = 4;
 const TOP = 8;
 const BOTTOM = 22;
 const LABEL_WIDTH = 58;
+const HIDDEN = -9999; // left of any chart, however wide a bar is
 
 /// The ends and steps of a linear axis: 3 to 5 round numbers from 0 to at least `max`.
 export function scale(max, whole = true) {
@@ -97,7 +98,7 @@ export class Chart {
       const day = /^\d+ [A-Z]/.test(text) && model.step.fixed;
       parts.push(s("text", { class: day ? "mark day" : "mark", x, y: this.height - 6, "text-anchor": "middle", text }));
     }
-    this.band = s("rect", { class: "band", y: TOP, height: g.bottom - TOP, width: Math.max(1, g.slot), x: -99 });
+    this.band = s("rect", { class: "band", y: TOP, height: g.bottom - TOP, width: Math.max(1, g.slot), x: HIDDEN });
     parts.push(this.band);
     parts.push(...(model.kind === "lines" ? lines(model, g, y) : bars(model, g, y)));
     if (max === 0 && values.every((v) => v === 0)) {
@@ -144,8 +145,13 @@ export class Chart {
 
   pick() {
     if (!this.onPick || this.at === null || !this.model) return;
-    const { starts, step, zone } = this.model;
-    this.onPick(starts[this.at], next(starts[this.at], step, zone));
+    this.onPick(...this.bucket(this.at));
+  }
+
+  /// What bucket `i` holds: all of it, or what of it lies within the range.
+  bucket(i) {
+    const { starts, step, zone, from, to } = this.model;
+    return [Math.max(from, starts[i]), Math.min(to, next(starts[i], step, zone))];
   }
 
   /// Shows the read-out of bucket `i`, or hides it.
@@ -153,21 +159,22 @@ export class Chart {
     this.at = i;
     if (i === null || !this.model || i < 0) {
       this.readout.hidden = true;
-      this.band?.setAttribute("x", -99);
+      this.band?.setAttribute("x", HIDDEN);
       return;
     }
     const { model } = this;
     const g = this.geometry();
     const left = g.left + i * g.slot;
     this.band.setAttribute("x", left);
-    const end = next(model.starts[i], model.step, model.zone);
+    const [from, to] = this.bucket(i);
+    const whole = from === model.starts[i] && to === next(from, model.step, model.zone);
     const format = model.format?.value ?? count;
     const rows = [...model.series].reverse().map((one) => h("div", { class: "readout-row" },
       h("span", { class: `swatch ${one.tone}` }),
       h("span", { class: "readout-name", text: one.name }),
       h("b", { text: format(one.values[i]) })));
     const filling = model.open && i === g.n - 1 ? " · so far" : "";
-    this.readout.replaceChildren(h("div", { class: "readout-when", text: bucketName(model.starts[i], end, model.step, model.zone) + filling }), ...rows);
+    this.readout.replaceChildren(h("div", { class: "readout-when", text: (whole ? bucketName(from, to, model.step, model.zone) : rangeName(from, to, model.zone)) + filling }), ...rows);
     this.readout.hidden = false;
     const wide = this.readout.offsetWidth;
     const beside = left + g.slot + 8;

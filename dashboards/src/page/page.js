@@ -1,19 +1,22 @@
 // The page: boots from the address and the store's streams, keeps the controls and the address in
 // step with the view, and lets the panels ask at their pace.
 //
-// Invariants: the address always reproduces the view; a hidden page asks nothing; every failure is
-// shown, in the panel it concerns or above them all.
+// Invariants: the address always reproduces the view, and each change by the user is one step of the
+// browser's history; all panels show one range; a hidden page asks nothing; every failure is shown, in the
+// panel it concerns or above them all, and mends itself.
 
-import { boards, showFreshness, zoneTitle } from "./boards.js";
+import { arrange, boards, mainOf, showFreshness, zoneTitle } from "./boards.js";
 import { byId, h } from "./dom.js";
+import { Rounds } from "./panel.js";
 import * as ask from "./queries.js";
 import { Slice } from "./slice.js";
 import { now, run, streams, when } from "./sql.js";
-import { RANGES, browserZone, firstRange, fromAddress, isLive, newestDays, resolve, toAddress, windows } from "./state.js";
+import { RANGES, browserZone, firstRange, fromAddress, isLive, isOutside, newestDays, resolve, steps, toAddress } from "./state.js";
 import { Tail } from "./tail.js";
-import { DAY, HOUR, known, label, offset, parseWall, wallInput } from "./zone.js";
+import { DAY, MINUTE, known, label, parseWall, wallInput } from "./zone.js";
 
 const TICK_MS = 500;
+const ROUND_MS = 2000;
 const RETRY_MS = 3000;
 const BOUNDS_EVERY_MS = 60_000;
 /// An idle archive is asked more rarely than a stream with traffic.
@@ -27,24 +30,35 @@ let ready = false;
 let boundsAt = 0;
 let tailState = "connecting";
 let starting = 0; // counts the starts, so that an older one gives way
+let moved = false; // another stream was picked: a range without its data gives way
 let lastTrouble = null; // what the line above the panels says
 
 const panels = boards({
-  zoom: (from, to) => change({ range: "custom", from, to }),
+  zoom,
   path: (path) => change({ path }),
   newest: (at) => noteNewest(at),
   paths: (paths) => byId("paths").replaceChildren(...paths.map((value) => h("option", { value }))),
 });
-const slice = new Slice({ ask: (asked) => change(asked, "slice"), path: (path) => change({ path }) });
+const rounds = new Rounds(panels, ROUND_MS);
+const slice = new Slice({ ask: (asked) => change(asked, "slice"), path: (path) => change({ path }), host: showHost });
 const tail = new Tail({
   event: (at) => noteNewest(at),
   state: (state) => { tailState = state; showConnection(); },
-  host: (host, at) => {
-    change({ host, date: label.date(at ?? now(), view.zone), slicePath: null, sliceClass: null }, "slice");
-    byId("panel-slice").scrollIntoView({ block: "nearest" });
-  },
+  host: showHost,
   path: (path) => change({ path }),
 });
+
+/// A bar narrows the range to what it counts; one of a single minute lists its events.
+function zoom(from, to) {
+  if (to - from > MINUTE || !stream.access) return change({ range: "custom", from, to });
+  change({ minute: from, host: null, date: null, slicePath: view.path, sliceClass: null }, "slice");
+  return byId("panel-slice").scrollIntoView({ block: "nearest" });
+}
+
+function showHost(host, at) {
+  change({ host, date: label.date(at ?? now(), view.zone), minute: null, slicePath: null, sliceClass: null }, "slice");
+  byId("panel-slice").scrollIntoView({ block: "nearest" });
+}
 
 function noteNewest(at) {
   if (at !== null && (data.newest === null || at > data.newest)) data.newest = at;
@@ -52,14 +66,14 @@ function noteNewest(at) {
 
 function scope() {
   const { zone, site, path } = view;
-  const exactDays = zone === "UTC" || (offset(now(), zone) % HOUR === 0);
-  return { stream, zone, site, path, utcDays: data.utcDays, exactDays };
+  return { stream, zone, site, path, utcDays: data.utcDays };
 }
 
 function context() {
   const at = now();
   const range = resolve(view, data, at);
-  return { scope: scope(), view, range, windows: windows(range, data, view.zone, at), data, now: at };
+  const made = { scope: scope(), view, range, steps: steps(range), data, now: at };
+  return { ...made, main: mainOf(made.scope, range, made.steps) };
 }
 
 // ---- start ----
@@ -88,9 +102,12 @@ async function start() {
   byId("empty").hidden = true;
   byId("board").hidden = false;
   view.stream = stream.name;
-  if (view.range === null) Object.assign(view, firstRange(data, now(), view.zone));
+  const elsewhere = moved && view.range !== null && isOutside(resolve(view, data, now()), data);
+  if (view.range === null || elsewhere) Object.assign(view, firstRange(data, now(), view.zone));
+  moved = false;
   ready = true;
   fillControls();
+  writeAddress("replaceState");
   restart();
 }
 
@@ -137,40 +154,55 @@ function showEmpty() {
 
 // ---- the view changes ----
 
-/// Takes the change into the view and asks again what it concerns: everything, or the slice alone.
+/// Takes the user's change into the view, as a step to come back from, and asks again what it concerns:
+/// everything, or the slice alone.
 function change(what, only = null) {
   Object.assign(view, what);
+  writeAddress("pushState");
   if (lastTrouble?.code !== "unreachable") trouble(null);
-  if (only === "slice") {
-    writeAddress();
-    return slice.show(scope(), view, data.newest);
-  }
+  if (only === "slice") return slice.show(scope(), view, data.newest);
   return restart();
 }
 
 function restart() {
-  writeAddress();
-  showControls();
+  const { steps: charts } = showControls();
   const shape = stream.access;
   for (const node of document.querySelectorAll("[data-access]")) node.hidden = !shape;
-  for (const panel of panels) panel.reset();
+  arrange(charts);
+  rounds.reset();
   tick();
   if (shape) slice.show(scope(), view, data.newest);
   tail.open(scope(), data.newest);
 }
 
-function writeAddress() {
-  history.replaceState(null, "", location.pathname + toAddress(view));
+function writeAddress(how) {
+  const address = location.pathname + toAddress(view);
+  if (address !== location.pathname + location.search) history[how](null, "", address);
 }
 
-async function pickStream(name) {
+/// Back and forward: the view that the address names, in place.
+function goBack() {
+  const was = view.stream;
+  Object.assign(view, fromAddress(location.search));
+  view.stream ??= was;
+  if (ready && view.stream === was && view.range !== null) return restart();
+  return openStream(view.stream);
+}
+
+function openStream(name) {
   stream = list.find((one) => one.name === name) ?? stream;
   ready = false;
-  Object.assign(view, { stream: stream.name, site: null, path: null, host: null, date: null, slicePath: null, sliceClass: null });
   data = { oldest: null, first: null, newest: null, utcDays: true, sites: [] };
-  for (const panel of panels) panel.reset();
+  rounds.reset();
   tail.close();
-  await start();
+  return start();
+}
+
+function pickStream(name) {
+  Object.assign(view, { stream: name, site: null, path: null, host: null, date: null, slicePath: null, sliceClass: null, minute: null });
+  writeAddress("pushState");
+  moved = true;
+  return openStream(name);
 }
 
 // ---- controls ----
@@ -200,8 +232,10 @@ function fillZones() {
     h("optgroup", { label: "All" }, ...zones.filter((zone) => zone !== own && zone !== "UTC").map((zone) => option(zone))));
 }
 
+/// Brings the controls in step with the view, and gives back what it means now.
 function showControls() {
-  const range = resolve(view, data, now());
+  const current = context();
+  const { range } = current;
   byId("stream").value = stream.name;
   for (const button of byId("ranges").children) button.setAttribute("aria-pressed", String(button.dataset.range === view.range));
   byId("custom").hidden = view.range !== "custom";
@@ -214,6 +248,7 @@ function showControls() {
   byId("zone").value = view.zone;
   byId("zone-name").textContent = zoneTitle(view.zone, data.newest ?? now());
   document.title = `${view.path || stream.name} · logmill`;
+  return current;
 }
 
 /// Sites are values of a log: the option's value is an index, so that "" can mean "without one".
@@ -278,7 +313,8 @@ function tick() {
   if (!ready || document.visibilityState !== "visible") return;
   const current = context();
   const pace = current.range.open || view.range === "all" ? (isLive(data, current.now) ? 1 : IDLE_PACE) : Infinity;
-  for (const panel of panels) panel.tick(current, pace);
+  arrange(current.steps);
+  rounds.tick(context, pace);
   if (performance.now() - boundsAt > BOUNDS_EVERY_MS) {
     boundsAt = performance.now();
     readBounds().then(showSites, () => {});
@@ -290,10 +326,10 @@ function tick() {
 
 /// An archive says how old it is, and leads back to its data from a range that holds none of it.
 function showNote({ range, now: at }) {
-  const old = data.newest !== null && at - data.newest > DAY;
+  const old = data.newest !== null && (at - data.newest > DAY || isOutside(range, data));
   byId("note").hidden = !old;
   if (!old) return;
-  const outside = data.newest < range.from || (data.first ?? data.oldest) >= range.to;
+  const outside = isOutside(range, data);
   byId("note-go").hidden = !outside;
   const text = `Newest events: ${label.full(data.newest, view.zone)}${outside ? ". The chosen range holds none." : "."}`;
   if (byId("note-text").textContent !== text) byId("note-text").textContent = text;
@@ -328,8 +364,8 @@ document.addEventListener("visibilitychange", () => {
     return;
   }
   tail.suspend();
-  for (const panel of panels) panel.rest();
+  rounds.rest();
 });
-window.addEventListener("popstate", () => location.reload());
+window.addEventListener("popstate", goBack);
 setInterval(tick, TICK_MS);
 start();

@@ -6,8 +6,8 @@
 // Every range is covered exactly: whole months, days and hours by the coarse levels, the ends by
 // the finer ones. Column names in answers: `t` is a bucket's start.
 
-import { is, instant, name, text } from "./sql.js";
-import { DAY, HOUR, STEPS, ceil, floor, offset } from "./zone.js";
+import { exact, is, instant, name, text } from "./sql.js";
+import { DAY, HOUR, STEPS, ceil, floor, offset, starts } from "./zone.js";
 
 /// What the page needs to know of a stream of `/api/v1/streams`.
 export function describe(entry) {
@@ -17,6 +17,7 @@ export function describe(entry) {
 }
 
 const LEVELS = [
+  { table: "yearly", step: STEPS["1y"] },
   { table: "monthly", step: STEPS["1mo"] },
   { table: "daily", step: STEPS["1d"] },
   { table: "hourly", step: STEPS["1h"] },
@@ -60,121 +61,121 @@ function counted(scope) {
   return scope.path !== null ? scope.stream.stats : scope.stream.traffic;
 }
 
-/// `columns` of a rollup over a range, from as few rows as the levels allow.
-function covered(scope, rollup, range, columns, finest = "minutely") {
-  const last = LEVELS.findIndex((level) => level.table === finest);
-  const first = scope.utcDays ? 0 : 2;
-  const to = range.open ? ceil(range.to, scope.utcDays ? STEPS["1d"] : STEPS["1h"], "UTC") : range.to;
-  const pieces = cover(range.from, to, LEVELS.slice(first, last + 1));
-  return pieces
+/// `columns` of a rollup over a range, from as few rows as the levels from `coarsest` to `finest` allow.
+function covered(scope, rollup, range, columns, { coarsest = scope.utcDays ? "yearly" : "hourly", finest = "minutely" } = {}) {
+  const at = (table) => LEVELS.findIndex((level) => level.table === table);
+  return cover(range.from, range.to, LEVELS.slice(at(coarsest), at(finest) + 1))
     .map(([table, a, b]) => `SELECT ${columns} FROM ${name(`${rollup}.${table}`)} WHERE ${within("bucket", a, b)}${rollupKeys(scope, rollup)}`)
     .join(" UNION ALL ");
 }
 
-/// Which level answers buckets of this step, and the expression for a bucket's start.
-function bucketed(scope, step, range, finest = "minutely") {
-  if (step.unit === "hour") return { level: "hourly", t: "bucket" };
-  if (step.unit === "minute") {
-    return { level: "minutely", t: step.id === "1m" ? "bucket" : `time_bucket(${text(step.width)}, bucket)` };
-  }
-  if (scope.zone === "UTC" && scope.utcDays) return { level: step.unit === "day" ? "daily" : "monthly", t: "bucket" };
-  const whole = offset(range.from, scope.zone) % HOUR === 0 && offset(range.to, scope.zone) % HOUR === 0;
-  return {
-    level: whole || finest === "hourly" ? "hourly" : "minutely",
-    t: `time_bucket(${text(step.width)}, bucket, ${text(scope.zone)})`,
-  };
+/// The coarsest level whose buckets each lie within one bucket of the step.
+function coarsestWithin(scope, step, range) {
+  if (step.unit === "minute") return "minutely";
+  if (step.unit === "hour") return "hourly";
+  if (scope.zone === "UTC" && scope.utcDays) return { day: "daily", month: "monthly", year: "yearly" }[step.unit];
+  const whole = [...starts(range.from, range.to, step, scope.zone), range.to].every((at) => offset(at, scope.zone) % HOUR === 0);
+  return whole ? "hourly" : "minutely";
 }
 
-function rawBucket(scope, step) {
-  const zone = step.fixed ? "" : `, ${text(scope.zone)}`;
-  return `time_bucket(${text(step.width)}, time${zone})`;
+function bucketOf(scope, step, column) {
+  const zone = step.fixed || scope.zone === "UTC" ? "" : `, ${text(scope.zone)}`;
+  return `time_bucket(${text(step.width)}, ${column}${zone})`;
 }
 
-function grouped(scope, rollup, step, range, columns, finest) {
-  const { level, t } = bucketed(scope, step, range, finest);
-  return `SELECT ${t} AS t, ${columns} FROM ${name(`${rollup}.${level}`)} WHERE ${within("bucket", range.from, range.to)}${rollupKeys(scope, rollup)} GROUP BY 1`;
+/// Measures of a rollup by bucket of the step, over exactly the range.
+function grouped(scope, rollup, step, range, columns, measures, finest = "minutely") {
+  const coarsest = finest === "hourly" && step.unit !== "minute" ? "hourly" : coarsestWithin(scope, step, range);
+  return `SELECT ${bucketOf(scope, step, "bucket")} AS t, ${measures} FROM (${covered(scope, rollup, range, `bucket, ${columns}`, { coarsest, finest })}) AS c GROUP BY 1`;
 }
 
-function rawGrouped(scope, step, range, columns) {
-  return `SELECT ${rawBucket(scope, step)} AS t, ${columns} FROM ${name(scope.stream.name)} WHERE ${within("time", range.from, range.to)}${rawKeys(scope)} GROUP BY 1`;
+function rawWhere(scope, range) {
+  return `${within("time", range.from, range.to)}${rawKeys(scope)}`;
 }
 
-/// → t, hits
-export function hits(scope, step, range) {
+function rawGrouped(scope, step, range, measures) {
+  return `SELECT ${bucketOf(scope, step, "time")} AS t, ${measures} FROM ${name(scope.stream.name)} WHERE ${rawWhere(scope, range)} GROUP BY 1`;
+}
+
+const CLASSES = [2, 3, 4, 5];
+const NO_CLASSES = "0 AS s2, 0 AS s3, 0 AS s4, 0 AS s5, 0 AS other";
+
+function classes(measure) {
+  const columns = CLASSES.map((c) => `${measure} FILTER (WHERE status >= ${c}00 AND status < ${c + 1}00) AS s${c}`);
+  columns.push(`${measure} FILTER (WHERE status IS NULL OR status < 200 OR status >= 600) AS other`);
+  return columns.join(", ");
+}
+
+/// → k, t, hits, bytes, s2, s3, s4, s5, other: what the totals, the charts of hits and the classes of
+/// status show, in one statement and so of one snapshot, since numbers side by side must agree. `k` says
+/// what a row belongs to: a chart of hits by its name, "status" for the classes, "all" for the totals.
+/// `steps` are those of `state.js`; a page's own classes come from raw events, as no rollup holds them.
+export function board(scope, range, steps) {
   const rollup = counted(scope);
-  const body = rollup ? grouped(scope, rollup, step, range, "sum(hits) AS hits") : rawGrouped(scope, step, range, "count(*) AS hits");
-  return `${body} ORDER BY t`;
-}
-
-const ERRORS_RAW = "count(*) FILTER (WHERE status >= 500) AS server, count(*) FILTER (WHERE status >= 400 AND status < 500) AS client";
-
-/// → hits, and for access logs bytes; with `server` and `client` errors where a rollup has them.
-export function totals(scope, range) {
-  const rollup = counted(scope);
-  if (!rollup) {
-    const more = scope.stream.access ? `, sum(response_size) AS bytes, ${ERRORS_RAW}` : "";
-    return `SELECT count(*) AS hits${more} FROM ${name(scope.stream.name)} WHERE ${within("time", range.from, range.to)}${rawKeys(scope)}`;
+  const { access } = scope.stream;
+  const arms = ["minute", "hour", "day"].filter((kind) => steps[kind]).map((kind) => {
+    const body = rollup
+      ? grouped(scope, rollup, steps[kind], range, "hits", "sum(hits) AS hits")
+      : rawGrouped(scope, steps[kind], range, "count(*) AS hits");
+    return `SELECT ${text(kind)} AS k, t, hits, 0 AS bytes, ${NO_CLASSES} FROM (${body}) AS ${kind}s`;
+  });
+  const measures = access ? "sum(hits) AS hits, sum(bytes) AS bytes" : "sum(hits) AS hits, 0 AS bytes";
+  const all = rollup
+    ? `SELECT 'all' AS k, max(bucket) AS t, ${measures}, ${NO_CLASSES} FROM (${covered(scope, rollup, range, access ? "bucket, hits, bytes" : "bucket, hits")}) AS c`
+    : `SELECT 'all' AS k, max(time) AS t, count(*) AS hits, ${access ? "sum(response_size)" : "0"} AS bytes, ${NO_CLASSES} FROM ${name(scope.stream.name)} WHERE ${rawWhere(scope, range)}`;
+  arms.push(all);
+  if (access) {
+    const body = rollup && scope.path === null
+      ? grouped(scope, rollup, steps.fit, range, "status, hits", classes("sum(hits)"))
+      : rawGrouped(scope, steps.fit, range, classes("count(*)"));
+    arms.push(`SELECT 'status' AS k, t, 0 AS hits, 0 AS bytes, s2, s3, s4, s5, other FROM (${body}) AS statuses`);
   }
-  if (!scope.stream.access) return `SELECT sum(hits) AS hits FROM (${covered(scope, rollup, range, "hits")}) AS c`;
-  if (scope.path !== null) return `SELECT sum(hits) AS hits, sum(bytes) AS bytes FROM (${covered(scope, rollup, range, "hits, bytes")}) AS c`;
-  return `SELECT sum(hits) AS hits, sum(bytes) AS bytes, sum(hits) FILTER (WHERE status >= 500) AS server, sum(hits) FILTER (WHERE status >= 400 AND status < 500) AS client FROM (${covered(scope, rollup, range, "status, hits, bytes")}) AS c`;
+  return arms.join(" UNION ALL ");
 }
 
-/// → server, client: the errors of one page, which no rollup holds; null where `totals` has them.
-export function pageErrors(scope, range) {
-  if (scope.path === null || !counted(scope)) return null;
-  return `SELECT ${ERRORS_RAW} FROM ${name(scope.stream.name)} WHERE ${within("time", range.from, range.to)}${rawKeys(scope)}`;
+/// Whether a level of hours holds exactly this range in buckets of this step.
+function inHours(range, step) {
+  return step.unit !== "minute" && range.from % HOUR === 0 && (range.open || range.to % HOUR === 0);
 }
 
 /// → n: distinct hosts. From merged states where the range is made of hours, else from raw events.
 export function visitors(scope, range) {
   const rollup = counted(scope);
-  const hours = range.from % HOUR === 0 && (range.open || range.to % HOUR === 0) && range.to - range.from > 2 * HOUR;
-  if (rollup && hours) {
-    return `SELECT distinct_count(v) AS n FROM (SELECT distinct_merge(visitors_state) AS v FROM (${covered(scope, rollup, range, "visitors_state", "hourly")}) AS c) AS m`;
+  if (rollup && inHours(range, STEPS["1h"]) && range.to - range.from > 2 * HOUR) {
+    return `SELECT distinct_count(v) AS n FROM (SELECT distinct_merge(visitors_state) AS v FROM (${covered(scope, rollup, range, "visitors_state", { finest: "hourly" })}) AS c) AS m`;
   }
-  return `SELECT count(DISTINCT host) AS n FROM ${name(scope.stream.name)} WHERE ${within("time", range.from, range.to)}${rawKeys(scope)}`;
+  return `SELECT count(DISTINCT host) AS n FROM ${name(scope.stream.name)} WHERE ${rawWhere(scope, range)}`;
 }
 
-/// → t, n: distinct hosts per hour or day.
+/// → t, n: distinct hosts by bucket.
 export function visitorSeries(scope, step, range) {
   const rollup = counted(scope);
-  if (!rollup) return `${rawGrouped(scope, step, range, "count(DISTINCT host) AS n")} ORDER BY t`;
-  const merged = grouped(scope, rollup, step, range, "distinct_merge(visitors_state) AS v", "hourly");
+  if (!rollup || !inHours(range, step) || coarsestWithin(scope, step, range) === "minutely") {
+    return `${rawGrouped(scope, step, range, "count(DISTINCT host) AS n")} ORDER BY t`;
+  }
+  const merged = grouped(scope, rollup, step, range, "visitors_state", "distinct_merge(visitors_state) AS v", "hourly");
   return `SELECT t, distinct_count(v) AS n FROM (${merged}) AS m ORDER BY t`;
 }
 
-/// → path, n, b: the pages with the most hits, of the scope's site (whatever its path).
+/// → path, n, b, total: the pages with the most hits, of the scope's site (whatever its path), beside the
+/// hits of all pages.
 export function topPaths(scope, range, limit) {
   const all = { ...scope, path: null };
   const source = scope.stream.stats
     ? `SELECT path, sum(hits) AS n, sum(bytes) AS b FROM (${covered(all, scope.stream.stats, range, "path, hits, bytes")}) AS c`
-    : `SELECT path, count(*) AS n, sum(response_size) AS b FROM ${name(scope.stream.name)} WHERE ${within("time", range.from, range.to)}${rawKeys(all)}`;
-  return `${source} GROUP BY path ORDER BY n DESC, path LIMIT ${limit}`;
+    : `SELECT path, count(*) AS n, sum(response_size) AS b FROM ${name(scope.stream.name)} WHERE ${rawWhere(all, range)}`;
+  return `SELECT path, n, b, sum(n) OVER () AS total FROM (${source} GROUP BY path) AS p ORDER BY n DESC, path LIMIT ${limit}`;
 }
 
-const CLASSES = [2, 3, 4, 5];
-
-/// → t, s2, s3, s4, s5, other: events by class of status.
-export function statuses(scope, step, range) {
-  const rollup = scope.path === null ? scope.stream.traffic : null;
-  const measure = rollup ? "sum(hits)" : "count(*)";
-  const columns = CLASSES.map((c) => `${measure} FILTER (WHERE status >= ${c}00 AND status < ${c + 1}00) AS s${c}`);
-  columns.push(`${measure} FILTER (WHERE status IS NULL OR status < 200 OR status >= 600) AS other`);
-  const list = columns.join(", ");
-  return `${rollup ? grouped(scope, rollup, step, range, list) : rawGrouped(scope, step, range, list)} ORDER BY t`;
-}
-
-/// The finest step whose response sizes a rollup holds: `stats` keeps them from the hour.
-export function sizeStep(scope, step) {
-  return scope.path !== null && step.unit === "minute" ? STEPS["1h"] : step;
-}
-
-/// → t, p50, p99 of response sizes: histograms merged over all keys, then read.
+/// → t, p50, p99 of response sizes: histograms merged over all keys, then read. `stats` keeps them from
+/// the hour, so a page's minutes, and ranges that are not made of hours, come from its raw events.
 export function sizes(scope, step, range) {
   const rollup = counted(scope);
-  if (!rollup) return null;
-  const merged = grouped(scope, rollup, step, range, "hist_merge(size) AS s", scope.path !== null ? "hourly" : "minutely");
+  if (!rollup || (scope.path !== null && !inHours(range, step))) {
+    const measures = "approx_percentile_cont(response_size, 0.5) AS p50, approx_percentile_cont(response_size, 0.99) AS p99";
+    return `${rawGrouped(scope, step, range, measures)} ORDER BY t`;
+  }
+  const merged = grouped(scope, rollup, step, range, "size", "hist_merge(size) AS s", scope.path !== null ? "hourly" : "minutely");
   return `SELECT t, hist_quantile(s, 0.5) AS p50, hist_quantile(s, 0.99) AS p99 FROM (${merged}) AS m ORDER BY t`;
 }
 
@@ -207,23 +208,35 @@ export function sites(stream) {
 
 /// → host, time of the newest event at or after `since`: what the slice shows before one asks.
 export function newestHost(scope, since) {
-  return `SELECT host, time FROM ${name(scope.stream.name)} WHERE time >= ${instant(since)} AND host IS NOT NULL${rawKeys(scope)} ORDER BY time DESC LIMIT 1`;
+  return `SELECT host, time FROM ${name(scope.stream.name)} WHERE time >= ${instant(since)} AND host IS NOT NULL${rawKeys(scope)} ORDER BY time DESC, _seq DESC LIMIT 1`;
 }
 
-/// The most rows that the slice fetches.
-export const SLICE_MAX = 1000;
+/// The rows that one page of the slice has.
+export const SLICE_PAGE = 1000;
 
-/// The events of one host in `[from, to)`, oldest first, perhaps of one page or class of status.
-export function slice(stream, { host, from, to, path, statusClass }) {
-  const more = [];
-  if (path !== null) more.push(` AND ${is("path", path)}`);
-  if (statusClass !== null) more.push(` AND status >= ${Number(statusClass)}00 AND status < ${Number(statusClass) + 1}00`);
-  return `SELECT time, method, path, query, status, response_size, referrer, user_agent FROM ${name(stream.name)} WHERE host = ${text(host)} AND ${within("time", from, to)}${more.join("")} ORDER BY time LIMIT ${SLICE_MAX}`;
+function sliceWhere({ host, from, to, path, statusClass }) {
+  const more = [within("time", from, to)];
+  if (host !== null) more.push(`host = ${text(host)}`);
+  if (path !== null) more.push(is("path", path));
+  if (statusClass !== null) more.push(`status >= ${Number(statusClass)}00 AND status < ${Number(statusClass) + 1}00`);
+  return more.join(" AND ");
+}
+
+/// → n, first, last, bytes, s2, s3, s4, s5, other, cut: a slice in one row. `cut` is the sequence of its
+/// last event to arrive: pages up to it are pages of one snapshot.
+export function sliceSummary(stream, slice) {
+  return `SELECT count(*) AS n, min(time) AS first, max(time) AS last, sum(response_size) AS bytes, ${classes("count(*)")}, max(_seq) AS cut FROM ${name(stream.name)} WHERE ${sliceWhere(slice)}`;
+}
+
+/// The events of a slice up to `cut`, a page after the row `after`, by time and then as they arrived: within
+/// one second a redirect stands before its answer.
+export function slicePage(stream, slice, cut, after = null) {
+  const later = after === null ? "" : ` AND time >= ${exact(after.time)} AND (time > ${exact(after.time)} OR _seq > ${Number(after._seq)})`;
+  return `SELECT _seq, time, host, method, path, query, request, status, response_size, referrer, user_agent FROM ${name(stream.name)} WHERE ${sliceWhere(slice)} AND _seq <= ${Number(cut)}${later} ORDER BY time, _seq LIMIT ${SLICE_PAGE}`;
 }
 
 /// The last stored events not older than `since`, newest first: what the tail begins with.
 export function lastEvents(scope, since, limit) {
   const columns = scope.stream.access ? "_id, time, host, site, method, path, status, response_size, user_agent, request" : "*";
-  return `SELECT ${columns} FROM ${name(scope.stream.name)} WHERE time >= ${instant(since)}${rawKeys(scope)} ORDER BY time DESC LIMIT ${limit}`;
+  return `SELECT ${columns} FROM ${name(scope.stream.name)} WHERE time >= ${instant(since)}${rawKeys(scope)} ORDER BY time DESC, _seq DESC LIMIT ${limit}`;
 }
-

@@ -21,7 +21,12 @@ export function name(value) {
 
 /// An instant in milliseconds as a timestamp literal.
 export function instant(ms) {
-  return `TIMESTAMP ${text(new Date(ms).toISOString())}`;
+  return exact(new Date(ms).toISOString());
+}
+
+/// A timestamp as the server wrote it, to the microsecond, as a literal.
+export function exact(stamp) {
+  return `TIMESTAMP ${text(stamp)}`;
 }
 
 /// `column` equals `value`, where the empty string stands for null.

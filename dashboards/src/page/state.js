@@ -3,7 +3,7 @@
 // The address alone reproduces the view. A key that is absent has its default; `site` and `path`
 // present but empty mean "null", as the empty path is null in the store.
 
-import { DAY, HOUR, MINUTE, STEPS, back, ceil, floor, known } from "./zone.js";
+import { BARS_MAX, DAY, HOUR, MINUTE, STEPS, back, ceil, floor, known, lengthOf, stepFor } from "./zone.js";
 
 /// The ranges one can pick, in milliseconds back from now; "all" and "custom" are not among them.
 export const RANGES = {
@@ -39,8 +39,16 @@ export function fromAddress(search) {
     date: /^\d{4}-\d\d-\d\d$/.test(query.get("date") ?? "") ? query.get("date") : null,
     slicePath: query.get("slice_path"),
     sliceClass: /^[1-5]$/.test(query.get("slice_class") ?? "") ? query.get("slice_class") : null,
+    minute: minuteOf(query.get("minute")),
   };
 }
+
+function minuteOf(text) {
+  const at = Date.parse(text ?? "");
+  return Number.isNaN(at) ? null : floor(at, STEPS["1m"], "UTC");
+}
+
+const iso = (at) => new Date(at).toISOString().replace(".000Z", "Z");
 
 /// The query string of a view, its keys always in the same order.
 export function toAddress(view) {
@@ -50,8 +58,8 @@ export function toAddress(view) {
   };
   put("stream", view.stream);
   if (view.range === "custom") {
-    put("from", new Date(view.from).toISOString().replace(".000Z", "Z"));
-    put("to", new Date(view.to).toISOString().replace(".000Z", "Z"));
+    put("from", iso(view.from));
+    put("to", iso(view.to));
   } else put("range", view.range);
   put("site", view.site);
   put("path", view.path);
@@ -60,6 +68,7 @@ export function toAddress(view) {
   put("date", view.date);
   put("slice_path", view.slicePath);
   put("slice_class", view.sliceClass);
+  put("minute", view.minute === null || view.minute === undefined ? null : iso(view.minute));
   return `?${query}`;
 }
 
@@ -71,13 +80,15 @@ export function isLive(data, now) {
   return data.newest !== null && now - data.newest < LIVE_MS;
 }
 
-/// The instants that the view's range means at `now`: `{from, to, open, title}`. They are cut where
-/// a bucket ends, so that totals equal the sums of the charts; `open` says that the end is now.
+/// The instants that the view's range means at `now`: `{from, to, open, title}`, whole minutes, since
+/// that is the finest level of a rollup. Every panel covers exactly this range, so totals equal the
+/// sums of the charts; `open` says that the end is now.
 export function resolve(view, data, now) {
   const end = ceil(now + 1, STEPS["1m"], "UTC");
   const day = STEPS["1d"];
   if (view.range === "custom") {
-    return { from: view.from, to: view.to, open: view.to > now, title: "chosen range" };
+    const minute = STEPS["1m"];
+    return { from: floor(view.from, minute, "UTC"), to: ceil(view.to, minute, "UTC"), open: view.to > now, title: "chosen range" };
   }
   if (view.range === "all") {
     const from = floor(data.first ?? data.oldest ?? now, day, view.zone);
@@ -109,24 +120,28 @@ export function newestDays(data, zone) {
   return { range: "custom", from, to };
 }
 
-/// The windows of the three hit charts. They end with the range, or with its newest event where
-/// the range goes on after it, and are at least an hour, a day and a week long.
-export function windows(range, data, zone, now) {
-  let end = range.to;
-  if (!range.open && data.newest !== null && data.newest >= range.from && data.newest < range.to) end = data.newest + 1;
-  if (range.open) end = now + 1;
+/// Whether a range holds nothing of a stream whose events lie between `first` and `newest`.
+export function isOutside(range, data) {
+  return data.newest !== null && (data.newest < range.from || (data.first ?? data.oldest) >= range.to);
+}
+
+const LADDERS = {
+  minute: ["1m", "5m", "15m", "30m"],
+  hour: ["1h", "3h", "6h", "12h"],
+  day: ["1d", "1mo", "1y"],
+};
+
+/// The steps of the charts over a range: `minute`, `hour` and `day` for the hits, each the finest of its
+/// unit with few enough bars, null where even the widest has too many or none would be whole; `fit` for
+/// all other charts. One of the three is always there.
+export function steps(range) {
   const length = range.to - range.from;
-  const minuteEnd = ceil(end, STEPS["1m"], "UTC");
-  const hourEnd = ceil(end, STEPS["1h"], "UTC");
-  const hourFrom = Math.max(hourEnd - 7 * DAY - HOUR, Math.min(floor(range.from, STEPS["1h"], "UTC"), hourEnd - DAY));
-  const dayStep = length > 400 * DAY ? STEPS["1mo"] : STEPS["1d"];
-  const dayEnd = ceil(end, dayStep, zone);
-  let dayFrom = length > 30 * DAY ? floor(range.from, dayStep, zone) : back(dayEnd, 30, dayStep, zone);
-  const oldest = data.first ?? data.oldest;
-  if (oldest !== null) dayFrom = Math.max(dayFrom, Math.min(floor(oldest, dayStep, zone), back(dayEnd, 7, dayStep, zone)));
-  return {
-    minute: { from: minuteEnd - HOUR, to: minuteEnd, step: STEPS["1m"], open: minuteEnd > now },
-    hour: { from: hourFrom, to: hourEnd, step: STEPS["1h"], open: hourEnd > now },
-    day: { from: dayFrom, to: dayEnd, step: dayStep, open: dayEnd > now },
-  };
+  const found = { fit: stepFor(length) };
+  for (const [kind, ladder] of Object.entries(LADDERS)) {
+    // The first and the last bar may be cut off by the range: two more than fit into it.
+    const few = ladder.map((id) => STEPS[id]).find((step) => length / lengthOf(step) + 2 <= BARS_MAX);
+    const step = few ?? (kind === "day" ? STEPS["1y"] : null);
+    found[kind] = step && (kind === "minute" || length >= 2 * lengthOf(step)) ? step : null;
+  }
+  return found;
 }

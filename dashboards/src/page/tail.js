@@ -4,6 +4,7 @@
 // paused, events are counted but not kept, so a pause of a day costs nothing.
 
 import { byId, bytes, count, h, logButton, logText, statusMark } from "./dom.js";
+import { RETRY_MS, fail } from "./panel.js";
 import { lastEvents } from "./queries.js";
 import { run, when } from "./sql.js";
 import { MINUTE, label } from "./zone.js";
@@ -48,13 +49,16 @@ export class Tail {
     this.rows = byId("tail-rows");
     this.head = byId("tail-head");
     this.sub = byId("tail-sub");
-    this.problem = byId("panel-tail").querySelector(".problem");
+    this.node = byId("panel-tail");
     this.button = byId("tail-pause");
     this.paused = false;
     this.fresh = [];
     this.seen = new Set();
     this.recent = [];
     this.missed = 0;
+    this.newest = null;
+    this.lost = false; // the connection was, and has not come back
+    this.meanwhile = null; // what arrives while the stored events are read
     this.button.addEventListener("click", () => this.pause(!this.paused));
     setInterval(() => this.draw(), DRAW_EVERY_MS);
   }
@@ -68,29 +72,45 @@ export class Tail {
   }
 
   /// Begins anew for a scope: the last stored events first, then what arrives.
-  async open(scope, newest) {
+  open(scope, newest) {
     this.close();
     this.scope = scope;
+    this.newest = newest;
     this.columns = scope.stream.access ? ACCESS : OTHER;
     this.fresh = [];
     this.seen = new Set();
     this.rows.replaceChildren();
     this.head.replaceChildren(...this.columns.map(([title]) => h("th", { scope: "col", class: title === "Size" ? "n" : null, text: title })));
     this.listen();
-    if (newest === null) return;
+    this.fill();
+  }
+
+  /// Reads the last stored events, in the order of time and arrival, and tries again until it has them. What
+  /// the stream brings meanwhile stays above them.
+  async fill() {
+    this.abort?.abort();
+    clearTimeout(this.again);
+    if (this.newest === null) return this.say();
+    this.node.classList.add("stale");
     const abort = new AbortController();
     this.abort = abort;
+    this.meanwhile = [];
     try {
       // An hour before the newest event is nearly always enough, and never a scan of the store.
-      const { rows } = await run(lastEvents(scope, newest - 60 * MINUTE, ROWS_MAX), abort.signal);
+      const { rows } = await run(lastEvents(this.scope, this.newest - 60 * MINUTE, ROWS_MAX), abort.signal);
       if (abort.signal.aborted) return;
-      const known = rows.filter((event) => !this.seen.has(event._id));
-      for (const event of known) if (event._id) this.seen.add(event._id);
-      this.rows.append(...known.slice(0, ROWS_MAX - this.rows.childElementCount).map((event) => this.row(event)));
-      this.fail(null);
+      const stored = new Set(rows.map((event) => event._id));
+      const above = this.meanwhile.filter((event) => !stored.has(event._id)).reverse();
+      this.fresh = [];
+      this.seen = new Set([...above, ...rows].map((event) => event._id).filter(Boolean));
+      this.rows.replaceChildren(...[...above, ...rows].slice(0, ROWS_MAX).map((event) => this.row(event)));
+      fail(this.node, null);
     } catch (error) {
-      if (!abort.signal.aborted) this.fail(error);
+      if (abort.signal.aborted) return;
+      fail(this.node, error);
+      this.again = setTimeout(() => this.fill(), RETRY_MS);
     }
+    this.meanwhile = null;
     this.say();
   }
 
@@ -99,18 +119,24 @@ export class Tail {
     const source = new EventSource(`/api/v1/tail?stream=${encodeURIComponent(scope.stream.name)}`);
     this.source = source;
     this.on.state("connecting");
-    source.onopen = () => this.on.state("open");
+    source.onopen = () => {
+      this.on.state("open");
+      // What came while the connection was lost is stored, and read from there.
+      if (this.lost) this.fill();
+      this.lost = false;
+    };
     source.onerror = () => {
       this.on.state("lost");
+      this.lost = true;
       // A browser gives up for good after an answer that is no event stream; ask again later.
-      if (source.readyState === EventSource.CLOSED && this.source === source) this.later = setTimeout(() => this.listen(), 5000);
+      if (source.readyState === EventSource.CLOSED && this.source === source) this.later = setTimeout(() => this.listen(), RETRY_MS);
     };
     source.onmessage = ({ data }) => {
       let event;
       try {
         event = JSON.parse(data);
       } catch {
-        return this.fail(new Error("the tail sent something that is not JSON"));
+        return fail(this.node, new Error("the tail sent something that is not JSON"));
       }
       return this.take(event);
     };
@@ -124,18 +150,24 @@ export class Tail {
   }
 
   resume() {
-    if (!this.source && this.scope) this.listen();
+    if (this.source || !this.scope) return;
+    this.lost = true;
+    this.listen();
   }
 
   close() {
     this.suspend();
     this.abort?.abort();
+    clearTimeout(this.again);
+    this.lost = false;
     this.recent = [];
     this.missed = 0;
   }
 
   take(event) {
-    this.on.event(when(event.time));
+    const at = when(event.time);
+    this.on.event(at);
+    if (at !== null && (this.newest === null || at > this.newest)) this.newest = at;
     this.recent.push(performance.now());
     const { scope } = this;
     if (scope.stream.access && scope.site !== null && (event.site ?? "") !== scope.site) return;
@@ -149,6 +181,7 @@ export class Tail {
       this.seen.add(event._id);
       if (this.seen.size > 5000) this.seen = new Set([...this.seen].slice(-500));
     }
+    this.meanwhile?.push(event);
     this.fresh.push(event);
     if (this.fresh.length > ROWS_MAX) this.fresh.shift();
   }
@@ -176,10 +209,5 @@ export class Tail {
       ? `paused, ${count(this.missed)} passed by`
       : rate > 0 ? `${rate < 10 ? rate.toFixed(1) : count(rate)} events a second` : "the last stored events; new ones appear here";
     if (this.sub.textContent !== text) this.sub.textContent = text;
-  }
-
-  fail(error) {
-    this.problem.hidden = !error;
-    this.problem.textContent = error ? `${error.message}${error.hint ? ` — ${error.hint}` : ""}` : "";
   }
 }

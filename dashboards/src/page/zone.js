@@ -74,10 +74,23 @@ export const STEPS = {
   "1m": { id: "1m", unit: "minute", name: "minute", width: "1 minute", fixed: MINUTE },
   "5m": { id: "5m", unit: "minute", name: "5 minutes", width: "5 minutes", fixed: 5 * MINUTE },
   "15m": { id: "15m", unit: "minute", name: "15 minutes", width: "15 minutes", fixed: 15 * MINUTE },
+  "30m": { id: "30m", unit: "minute", name: "30 minutes", width: "30 minutes", fixed: 30 * MINUTE },
   "1h": { id: "1h", unit: "hour", name: "hour", width: "1 hour", fixed: HOUR },
-  "1d": { id: "1d", unit: "day", name: "day", width: "1 day" },
-  "1mo": { id: "1mo", unit: "month", name: "month", width: "1 month" },
+  "3h": { id: "3h", unit: "hour", name: "3 hours", width: "3 hours", fixed: 3 * HOUR },
+  "6h": { id: "6h", unit: "hour", name: "6 hours", width: "6 hours", fixed: 6 * HOUR },
+  "12h": { id: "12h", unit: "hour", name: "12 hours", width: "12 hours", fixed: 12 * HOUR },
+  "1d": { id: "1d", unit: "day", name: "day", width: "1 day", about: DAY },
+  "1mo": { id: "1mo", unit: "month", name: "month", width: "1 month", about: 30 * DAY },
+  "1y": { id: "1y", unit: "year", name: "year", width: "1 year", about: 365 * DAY },
 };
+
+/// About how long a bucket of this step is, in milliseconds.
+export function lengthOf(step) {
+  return step.fixed ?? step.about;
+}
+
+/// No chart has more bars than this; years, the widest step, reach back further than any log.
+export const BARS_MAX = 400;
 
 /// The step that gives a range of this length about a hundred buckets.
 export function stepFor(length) {
@@ -85,23 +98,24 @@ export function stepFor(length) {
   if (length <= 8 * HOUR) return STEPS["5m"];
   if (length <= 36 * HOUR) return STEPS["15m"];
   if (length <= 8 * DAY) return STEPS["1h"];
-  if (length <= 400 * DAY) return STEPS["1d"];
-  return STEPS["1mo"];
+  if (length <= 24 * DAY) return STEPS["3h"];
+  if (length <= (BARS_MAX - 2) * DAY) return STEPS["1d"];
+  return length <= (BARS_MAX - 4) * 30 * DAY ? STEPS["1mo"] : STEPS["1y"];
 }
 
 /// The start of the bucket that holds `at`.
 export function floor(at, step, zone) {
   if (step.fixed) return Math.floor(at / step.fixed) * step.fixed;
   const { year, month, day } = parts(at, zone);
-  return fromWall(Date.UTC(year, month, step.unit === "day" ? day : 1), zone);
+  return fromWall(Date.UTC(year, step.unit === "year" ? 0 : month, step.unit === "day" ? day : 1), zone);
 }
 
 /// The end of the bucket that starts at `start`.
 export function next(start, step, zone) {
   if (step.fixed) return start + step.fixed;
   const { year, month, day } = parts(start, zone);
-  const wall = step.unit === "day" ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1);
-  return fromWall(wall, zone);
+  if (step.unit === "year") return fromWall(Date.UTC(year + 1, 0, 1), zone);
+  return fromWall(step.unit === "day" ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1), zone);
 }
 
 /// The end of the bucket that holds `at`, or `at` itself where it is a boundary.
@@ -150,6 +164,7 @@ export const label = {
 
 /// The name of one bucket, for read-outs.
 export function bucketName(start, end, step, zone) {
+  if (step.unit === "year") return String(parts(start, zone).year);
   if (step.unit === "month") return label.month(start, zone);
   if (step.unit === "day") return label.longDay(start, zone);
   return `${label.longDay(start, zone)}, ${label.clock(start, zone)}–${label.clock(end, zone)}`;
@@ -195,13 +210,17 @@ export function wallInput(at, zone) {
 export function ticks(list, step, zone, gap) {
   if (list.length === 0) return [];
   const at = (i) => parts(list[i], zone);
+  if (step.unit === "year") {
+    const every = [1, 2, 5, 10, 20, 50].find((y) => y >= gap) ?? 100;
+    return list.flatMap((start, i) => (at(i).year % every === 0 ? [[i, String(at(i).year)]] : []));
+  }
   if (step.unit === "minute" || step.unit === "hour") {
     const perBucket = step.fixed / MINUTE;
     const every = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440].find((m) => m / perBucket >= gap);
     const found = [];
     if (every) {
-      // A zone that is half an hour off has its hour buckets begin at :30; they count as on the hour.
-      const slack = step.unit === "hour" ? 59 : 0;
+      // Buckets are cut in UTC: where that is no round clock time in the zone, the first after one counts.
+      const slack = step.unit === "hour" ? perBucket - 1 : 0;
       list.forEach((start, i) => {
         const p = at(i);
         const minute = p.hour * 60 + p.minute;
@@ -224,6 +243,6 @@ export function ticks(list, step, zone, gap) {
     const p = at(i);
     const number = Math.floor(Date.UTC(p.year, p.month, p.day) / DAY);
     const first = i === 0 || label.date(list[i - 1], zone) !== label.date(start, zone);
-    return first && (p.hour === 0 || step.unit === "day") && number % days === 0 ? [[i, label.day(start, zone)]] : [];
+    return first && (p.hour === 0 || !step.fixed || step.fixed > HOUR) && number % days === 0 ? [[i, label.day(start, zone)]] : [];
   });
 }

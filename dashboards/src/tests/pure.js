@@ -5,17 +5,18 @@ import { align, logScale, scale } from "./chart.js";
 import { bytes, compact, percent } from "./dom.js";
 import * as ask from "./queries.js";
 import { instant, is, text } from "./sql.js";
-import { firstRange, fromAddress, resolve, toAddress, windows } from "./state.js";
+import { sliceOf, summaryText } from "./slice.js";
+import { firstRange, fromAddress, isOutside, resolve, steps, toAddress } from "./state.js";
 import * as zone from "./zone.js";
 
-const { DAY, HOUR, MINUTE, STEPS } = zone;
+const { BARS_MAX, DAY, HOUR, MINUTE, STEPS } = zone;
 const tests = [];
 const test = (name, run) => tests.push([name, run]);
 const at = (iso) => Date.parse(iso);
 
 const HOSTILE = ["'", "''", "'; DROP TABLE access; --", "\\'", "</script><script>alert(1)</script>", "\u202e\u0000", "a'||'b", "\u2019"];
 
-const LEVELS = ["1mo", "1d", "1h", "1m"].map((id) => ({ table: id, step: STEPS[id] }));
+const LEVELS = ["1y", "1mo", "1d", "1h", "1m"].map((id) => ({ table: id, step: STEPS[id] }));
 
 // A small generator: the same numbers on every run.
 let seed = 20001010;
@@ -36,11 +37,12 @@ test("no statement lets hostile values out of their literals", () => {
   const make = (site, path, host) => {
     const scope = { stream, zone: "Europe/Berlin", site, path, utcDays: true };
     const day = STEPS["1d"];
+    const asked = { host, from: range.from, to: range.to, path, statusClass: "5" };
     return [
-      ask.hits(scope, day, range), ask.totals(scope, range), ask.pageErrors(scope, range), ask.visitors(scope, range),
-      ask.visitorSeries(scope, day, range), ask.topPaths(scope, range, 20), ask.statuses(scope, STEPS["1h"], range),
+      ask.board(scope, range, steps(range)), ask.visitors(scope, range),
+      ask.visitorSeries(scope, day, range), ask.topPaths(scope, range, 20),
       ask.sizes(scope, day, range), ask.lastEvents(scope, range.from, 50), ask.newestHost(scope, range.from),
-      ask.slice(stream, { host, from: range.from, to: range.to, path, statusClass: "5" }),
+      ask.sliceSummary(stream, asked), ask.slicePage(stream, asked, 7), ask.slicePage(stream, asked, 7, { time: host, _seq: 3 }),
     ].map((sql) => sql.replaceAll(/'(?:[^']|'')*'/g, "?"));
   };
   const calm = make("site", "/path", "host");
@@ -51,8 +53,8 @@ test("an empty path asks for null, an absent one for all pages", () => {
   const stream = ask.describe({ name: "web", kind: "access", rollups: ["web_stats", "web_traffic"] });
   const range = { from: 0, to: DAY, open: false };
   const scope = { stream, zone: "UTC", site: null, path: "", utcDays: true };
-  assert.match(ask.hits(scope, STEPS["1h"], range), /FROM "web_stats"\."hourly" .* AND path IS NULL /);
-  assert.match(ask.hits({ ...scope, path: null }, STEPS["1h"], range), /FROM "web_traffic"\."hourly" (?!.*path)/);
+  assert.match(ask.board(scope, range, steps(range)), /FROM "web_stats"\."hourly" .* AND path IS NULL/);
+  assert.match(ask.board({ ...scope, path: null }, range, steps(range)), /FROM "web_traffic"\."hourly" (?!.*path)/);
 });
 
 test("the levels cover a range without gap or overlap, coarse inside and fine at the ends", () => {
@@ -68,7 +70,7 @@ test("the levels cover a range without gap or overlap, coarse inside and fine at
       assert.equal(zone.floor(a, STEPS[table], "UTC"), a);
       assert.equal(zone.floor(b, STEPS[table], "UTC"), b);
     });
-    assert.ok(pieces.length <= 7);
+    assert.ok(pieces.length <= 9);
   }
 });
 
@@ -114,7 +116,7 @@ test("a date and a clock in a zone are read back as written", () => {
 });
 
 test("labels of an axis keep their distance", () => {
-  for (const [step, length] of [["1m", HOUR], ["5m", 6 * HOUR], ["15m", DAY], ["1h", 7 * DAY], ["1d", 90 * DAY], ["1mo", 4000 * DAY]]) {
+  for (const [step, length] of [["1m", HOUR], ["5m", 6 * HOUR], ["15m", DAY], ["1h", 7 * DAY], ["3h", 20 * DAY], ["12h", 100 * DAY], ["1d", 90 * DAY], ["1mo", 4000 * DAY], ["1y", 36_000 * DAY]]) {
     for (const name of ["UTC", "Asia/Kolkata", "America/New_York"]) {
       for (const gap of [1, 3, 8, 20]) {
         const to = at("2026-11-20T10:00:00Z");
@@ -140,10 +142,10 @@ test("absent buckets read as nothing counted", () => {
 test("the address reproduces the view", () => {
   const view = {
     stream: "access", range: "custom", from: at("2015-05-17T00:00:00Z"), to: at("2015-05-21T12:30:00Z"), site: "", path: "/a b?c&d=é#'\"<script>",
-    zone: "Europe/Berlin", host: "2001:db8::1", date: "2015-05-18", slicePath: "/x", sliceClass: "5",
+    zone: "Europe/Berlin", host: "2001:db8::1", date: "2015-05-18", slicePath: "/x", sliceClass: "5", minute: at("2015-05-18T12:03:00Z"),
   };
   assert.deepEqual(fromAddress(toAddress(view)), view);
-  const live = { ...view, range: "24h", from: null, to: null, site: null, path: "", host: null, date: null, slicePath: null, sliceClass: null };
+  const live = { ...view, range: "24h", from: null, to: null, site: null, path: "", host: null, date: null, slicePath: null, sliceClass: null, minute: null };
   assert.deepEqual(fromAddress(toAddress(live)), live);
 });
 
@@ -162,18 +164,87 @@ test("an archive begins with its newest days, a live store with its last day or 
   assert.equal(firstRange({ ...old, first: now - HOUR, newest: now - 5000 }, now, "UTC").range, "1h");
 });
 
-test("the charts of an archive end with its newest event, those of a live range now", () => {
+test("a range is what was chosen, in whole minutes, and goes on while it is live", () => {
   const now = at("2026-11-20T10:30:20Z");
   const data = { oldest: at("2015-05-17T00:00:00Z"), first: at("2015-05-17T10:00:00Z"), newest: at("2015-05-20T21:05:59Z") };
-  const view = { range: "all", from: null, to: null, zone: "UTC" };
-  const range = resolve(view, data, now);
+  const range = resolve({ range: "all", from: null, to: null, zone: "UTC" }, data, now);
   assert.deepEqual([range.from, range.to, range.open], [at("2015-05-17T00:00:00Z"), at("2015-05-21T00:00:00Z"), false]);
-  const made = windows(range, data, "UTC", now);
-  assert.deepEqual([made.minute.from, made.minute.to], [at("2015-05-20T20:06:00Z"), at("2015-05-20T21:06:00Z")]);
-  assert.deepEqual([made.hour.from, made.hour.to], [at("2015-05-17T00:00:00Z"), at("2015-05-20T22:00:00Z")]);
-  assert.equal(made.day.to, at("2015-05-21T00:00:00Z"));
+  const chosen = resolve({ range: "custom", from: at("2015-05-20T10:00:30Z"), to: at("2015-05-20T14:00:30Z"), zone: "UTC" }, data, now);
+  assert.deepEqual([chosen.from, chosen.to, chosen.open], [at("2015-05-20T10:00:00Z"), at("2015-05-20T14:01:00Z"), false]);
   const live = resolve({ range: "1h", zone: "UTC" }, { ...data, newest: now - 1000 }, now);
   assert.deepEqual([live.from, live.to, live.open], [at("2026-11-20T09:31:00Z"), at("2026-11-20T10:31:00Z"), true]);
+});
+
+test("charts cover all of any range with a bounded number of bars", () => {
+  const of = (length) => {
+    const { minute, hour, day } = steps({ from: 0, to: length });
+    return [minute, hour, day].map((step) => step?.id ?? null);
+  };
+  assert.deepEqual(of(4 * HOUR), ["1m", "1h", null]);
+  assert.deepEqual(of(DAY), ["5m", "1h", null]);
+  assert.deepEqual(of(7 * DAY), ["30m", "1h", "1d"]);
+  assert.deepEqual(of(30 * DAY), [null, "3h", "1d"]);
+  assert.deepEqual(of(3 * 365 * DAY), [null, null, "1mo"]);
+  for (let i = 0; i < 400; i += 1) {
+    const length = Math.ceil(10 ** (random() * 7.8)) * MINUTE; // a minute to 120 years
+    const from = Math.floor((random() * 30 * 365 * DAY) / MINUTE) * MINUTE;
+    const range = { from, to: from + length };
+    const found = steps(range);
+    assert.ok(found.minute || found.hour || found.day, `${length}`);
+    for (const step of Object.values(found).filter(Boolean)) {
+      for (const name of ["UTC", "America/New_York", "Asia/Kolkata"]) {
+        const list = zone.starts(range.from, range.to, step, name, 5000);
+        assert.ok(list.length >= 1 && list.length <= BARS_MAX + 1, `${length / HOUR} hours by ${step.name}: ${list.length} bars`);
+        assert.ok(list[0] <= range.from && zone.next(list.at(-1), step, name) >= range.to);
+      }
+    }
+  }
+});
+
+test("every statement of the board covers exactly the range", () => {
+  const stream = ask.describe({ name: "access", kind: "access", rollups: ["stats", "traffic"] });
+  for (let i = 0; i < 300; i += 1) {
+    const from = at("2024-01-01T00:00:00Z") + Math.floor(random() * 1e6) * MINUTE;
+    const range = { from, to: from + MINUTE * Math.ceil(10 ** (random() * 6.2)), open: random() < 0.5 };
+    const scope = { stream, zone: ["UTC", "Europe/Berlin", "Asia/Kolkata"][i % 3], site: null, path: random() < 0.5 ? null : "/a", utcDays: random() < 0.8 };
+    for (const arm of ask.board(scope, range, steps(range)).split(/(?=SELECT '\w+' AS k)/)) {
+      const pieces = [...arm.matchAll(/(?:bucket|time) >= TIMESTAMP '([^']+)' AND (?:bucket|time) < TIMESTAMP '([^']+)'/g)].map(([, a, b]) => [at(a), at(b)]);
+      assert.equal(pieces[0][0], range.from, arm);
+      assert.equal(pieces.at(-1)[1], range.to, arm);
+      pieces.forEach(([a, b], n) => assert.ok(a < b && (n === 0 || a === pieces[n - 1][1]), arm));
+    }
+  }
+});
+
+test("rows of one time are paged by the order in which they came", () => {
+  const stream = ask.describe({ name: "access", kind: "access" });
+  const asked = { host: "h", from: 0, to: DAY, path: null, statusClass: null };
+  const first = ask.slicePage(stream, asked, 90);
+  assert.match(first, / AND _seq <= 90 ORDER BY time, _seq LIMIT 1000$/);
+  const second = ask.slicePage(stream, asked, 90, { time: "1970-01-01T00:00:01.000002Z", _seq: 41 });
+  assert.match(second, /AND time >= TIMESTAMP '1970-01-01T00:00:01.000002Z' AND \(time > TIMESTAMP '1970-01-01T00:00:01.000002Z' OR _seq > 41\) ORDER BY time, _seq LIMIT/);
+  const scope = { stream, zone: "UTC", site: null, path: null, utcDays: true };
+  assert.match(ask.lastEvents(scope, 0, 50), /ORDER BY time DESC, _seq DESC LIMIT 50$/);
+});
+
+test("a slice is one host on one date, or one minute of all", () => {
+  const view = fromAddress("?zone=UTC");
+  const usual = { host: "h", date: "2015-05-20" };
+  const day = { from: at("2015-05-20T00:00:00Z"), to: at("2015-05-21T00:00:00Z"), path: null, statusClass: null };
+  assert.deepEqual(sliceOf(view, "UTC", usual), { host: "h", ...day });
+  assert.deepEqual(sliceOf({ ...view, host: "x", date: "2015-05-20" }, "UTC", { host: null, date: null }), { host: "x", ...day });
+  assert.equal(sliceOf(view, "UTC", { host: null, date: "2015-05-20" }), null);
+  const minute = at("2015-05-20T12:03:00Z");
+  assert.deepEqual(sliceOf({ ...view, minute }, "UTC", usual), { host: null, from: minute, to: minute + MINUTE, path: null, statusClass: null });
+  const summary = { n: 3, first: "2015-05-20T10:00:00Z", last: "2015-05-20T11:00:00Z", bytes: 2048, s2: 2, s3: 0, s4: 0, s5: 1, other: 0 };
+  assert.equal(summaryText(summary, "UTC"), "3 events: first 10:00:00, last 11:00:00 · 2xx 2, 5xx 1 · 2 KiB");
+});
+
+test("a range without any data of a stream is known", () => {
+  const data = { oldest: 0, first: HOUR, newest: 2 * HOUR };
+  assert.ok(isOutside({ from: 3 * HOUR, to: DAY }, data));
+  assert.ok(isOutside({ from: 0, to: HOUR }, data));
+  assert.ok(!isOutside({ from: 2 * HOUR, to: DAY }, data));
 });
 
 test("axes end on round numbers that hold every value", () => {

@@ -1,7 +1,8 @@
 //! Stands between the browser and the server so that the browser's virtual time can pass: a
 //! stream of events that never ends would hold it. `/api/v1/tail` is answered with some events and
 //! an end, and from then on with 204, at which a browser does not connect again; all else is passed
-//! on as it is.
+//! on as it is. A driver is a script of the test that runs in the page, as a part of its own: it clicks
+//! and looks. It asks for `/test/down` and `/test/up` where the server is to be out of reach.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,20 +15,39 @@ pub(super) struct Proxy {
     tail_told: Arc<AtomicBool>,
 }
 
+/// What one connection needs to know.
+#[derive(Clone)]
+struct Way {
+    address: String,
+    tail: String,
+    driver: String,
+    told: Arc<AtomicBool>,
+    down: Arc<AtomicBool>,
+}
+
 impl Proxy {
     /// Passes on to the server at `address`; `tail` is what the stream of events holds.
     pub(super) fn start(address: String, tail: String) -> Self {
+        Self::with_driver(address, tail, String::new())
+    }
+
+    /// The same, with a script that is appended to the page's own.
+    pub(super) fn with_driver(address: String, tail: String, driver: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let tail_told = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&tail_told);
+        let way = Way {
+            address,
+            tail,
+            driver,
+            told: Arc::clone(&tail_told),
+            down: Arc::new(AtomicBool::new(false)),
+        };
         std::thread::spawn(move || {
             for socket in listener.incoming().map_while(Result::ok) {
-                let (address, tail, told) = (address.clone(), tail.clone(), Arc::clone(&told));
+                let way = way.clone();
                 // A connection that the browser gives up is no failure of the test.
-                std::thread::spawn(move || {
-                    pass(socket, &address, &tail, &told).unwrap_or_default()
-                });
+                std::thread::spawn(move || pass(socket, &way).unwrap_or_default());
             }
         });
         Self { url, tail_told }
@@ -39,7 +59,7 @@ impl Proxy {
     }
 }
 
-fn pass(socket: TcpStream, address: &str, tail: &str, told: &AtomicBool) -> std::io::Result<()> {
+fn pass(socket: TcpStream, way: &Way) -> std::io::Result<()> {
     let mut from = BufReader::new(socket.try_clone()?);
     let mut to = socket;
     let (mut head, mut length) = (String::new(), 0);
@@ -65,18 +85,33 @@ fn pass(socket: TcpStream, address: &str, tail: &str, told: &AtomicBool) -> std:
             head += &line;
         }
     }
+    if let Some(state) = head.strip_prefix("GET /test/") {
+        way.down.store(state.starts_with("down"), Ordering::SeqCst);
+        return to.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+    }
+    if way.down.load(Ordering::SeqCst) {
+        // The browser sees a connection that ends without an answer.
+        return Ok(());
+    }
+    if head.starts_with("GET /page.js") && !way.driver.is_empty() {
+        let page = dashboards::asset("/page.js").expect("BUG: the page has its script");
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/javascript\r\nConnection: close\r\n\r\n";
+        to.write_all(head.as_bytes())?;
+        to.write_all(page.body)?;
+        return to.write_all(way.driver.as_bytes());
+    }
     if head.starts_with("GET /api/v1/tail") {
-        return if told.swap(true, Ordering::SeqCst) {
+        return if way.told.swap(true, Ordering::SeqCst) {
             to.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         } else {
             let head =
                 "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
-            to.write_all(format!("{head}{tail}").as_bytes())
+            to.write_all(format!("{head}{}", way.tail).as_bytes())
         };
     }
     let mut body = vec![0; length];
     from.read_exact(&mut body)?;
-    let mut server = TcpStream::connect(address)?;
+    let mut server = TcpStream::connect(&way.address)?;
     server.write_all(head.as_bytes())?;
     server.write_all(b"Connection: close\r\n\r\n")?;
     server.write_all(&body)?;
