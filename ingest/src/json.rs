@@ -200,6 +200,9 @@ impl Documents {
         if time.us > latest_us {
             return Err(Bad::future(0, time.us, options));
         }
+        if !stamp::is_held(time.us) {
+            return Err(Bad::time_range(0, time.us));
+        }
 
         let mut rest = Document::new();
         self.taken.clear();

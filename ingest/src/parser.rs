@@ -148,6 +148,19 @@ impl Bad {
         )
     }
 
+    /// An event stamped where functions of time do not reach, such as the year 1 of an unset time.
+    #[cold]
+    pub(crate) fn time_range(at: usize, time_us: i64) -> Self {
+        Self::because(
+            "time_range",
+            at,
+            format!(
+                "stamped {}, outside the years 1678 to 2261 that functions of time can hold",
+                stamp::write(time_us)
+            ),
+        )
+    }
+
     /// The message, with the column from 1 and an excerpt of what stands there.
     fn detail(&self, line: &[u8]) -> String {
         const EXCERPT_BYTES: usize = 32;
@@ -491,6 +504,9 @@ impl Engine {
                 let record = access::read(line.bytes(), *accept, stamps)?;
                 if record.time_us > latest_us {
                     return Err(Bad::future(record.time_at, record.time_us, options));
+                }
+                if !stamp::is_held(record.time_us) {
+                    return Err(Bad::time_range(record.time_at, record.time_us));
                 }
                 columns.append(line, &record, options.site.as_deref());
                 Ok(())

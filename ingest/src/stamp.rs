@@ -3,7 +3,8 @@
 //! Three spellings: the access log's `10/Oct/2000:13:55:36 -0700`, RFC 3339 (also with a space for
 //! the `T`, a comma for the point, and without zone), and epoch numbers whose unit follows from
 //! their magnitude. Digits beyond the microsecond are cut off (floored), never rounded, so that an
-//! event never moves into the next bucket. Points outside the years 1 to 9999 do not parse.
+//! event never moves into the next bucket. Points outside the years 1 to 9999 do not parse; of those
+//! that do, an event can have the ones that every function of time can hold ([`is_held`]).
 
 use chrono::{DateTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
@@ -12,6 +13,11 @@ use chrono_tz::Tz;
 const YEAR_1_US: i64 = -62_135_596_800_000_000;
 /// 10000-01-01T00:00:00Z in microseconds, the first point that is out of range.
 const YEAR_10000_US: i64 = 253_402_300_800_000_000;
+
+/// 1678-01-01T00:00:00Z and 2262-01-01T00:00:00Z in microseconds. Functions of time count nanoseconds in
+/// 64 bits, from 1677-09-21 to 2262-04-11: in these whole years the start of a bucket of any width and
+/// the local time of any zone lie within that too.
+const HELD_US: std::ops::Range<i64> = -9_214_560_000_000_000..9_214_646_400_000_000;
 
 /// Below this magnitude an epoch number counts seconds (to the year 5138) …
 const SECONDS_BELOW: i128 = 100_000_000_000;
@@ -46,6 +52,11 @@ fn days_in_month(year: i64, month: i64) -> i64 {
 fn date(year: i64, month: i64, day: i64) -> Option<i64> {
     let exists = (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year, month);
     exists.then(|| days_from_civil(year, month, day))
+}
+
+/// Whether every function of time can hold a point.
+pub(crate) fn is_held(us: i64) -> bool {
+    HELD_US.contains(&us)
 }
 
 fn in_range(us: i64) -> Option<i64> {

@@ -389,6 +389,38 @@ fn an_event_from_the_future_is_quarantined() {
     }
 }
 
+/// Go's zero time is the year 1: one such event made `to_char(time)` and `AT TIME ZONE` fail for its stream.
+#[test]
+fn a_time_that_functions_cannot_hold_is_quarantined_in_every_format() {
+    let access = |stamp: &str| COMMON.replace("10/Oct/2000:13:55:36 -0700", stamp);
+    let json = |stamp: &str| format!("{{\"time\":\"{stamp}\",\"ts\":1}}");
+    for (format, line, accepted) in [
+        (Format::Json, json("0001-01-01T00:00:00Z"), 0),
+        (Format::Json, json("1677-12-31T23:59:59.999999Z"), 0),
+        (Format::Json, json("1678-01-01T00:00:00Z"), 1),
+        (Format::Json, json("2261-12-31T23:59:59.999999Z"), 1),
+        (Format::Json, json("2262-01-01T00:00:00Z"), 0),
+        (Format::Json, "{\"@timestamp\":-9999999999}".into(), 0),
+        (Format::Common, access("01/Jan/0001:00:00:00 +0000"), 0),
+        (Format::Common, access("31/Dec/1677:23:59:59 +0000"), 0),
+        (Format::Common, access("01/Jan/1678:00:00:00 +0000"), 1),
+        (Format::Auto, access("01/Jan/1600:00:00:00 +0000"), 0),
+    ] {
+        let mut parser = Parser::new(ParseOptions {
+            format,
+            max_future_us: i64::MAX,
+            ..ParseOptions::default()
+        });
+        let parsed = parser.parse(line.as_bytes()).unwrap();
+        assert_eq!(parsed.events.num_rows(), accepted, "{format} {line}");
+        if accepted == 0 {
+            assert_eq!(reasons(&parsed), ["time_range"], "{format} {line}");
+            let detail = &parsed.quarantine[0].detail;
+            assert!(detail.contains("1678 to 2261"), "{detail}");
+        }
+    }
+}
+
 #[test]
 fn plain_takes_every_line_at_its_receipt() {
     let parsed = parse(Format::Plain, b"one\r\n\n two \xff\n{}");
