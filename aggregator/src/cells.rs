@@ -88,6 +88,7 @@ impl Projection {
     pub fn of_columns(definition: &Definition, level: Level, names: &[&str]) -> Result<Self> {
         let mut components = vec![false; definition.components().len()];
         for name in names {
+            let name = &crate::read::sum_of_exact(definition, name).unwrap_or(name);
             if matches!(*name, "bucket" | "bucket_end")
                 || definition.by().iter().any(|k| k.name == **name)
             {

@@ -44,8 +44,8 @@ pub use error::{Error, Result};
 pub use expression::{Condition, Expression};
 pub use names::OTHER;
 pub use read::{
-    Comparison, Difference, column_entry_level, columns, compare, finalise, finalise_by_bucket,
-    merge, merge_to,
+    Comparison, Difference, EXACT_TYPE, TooLarge, column_entry_level, columns, compare,
+    exact_column, exact_columns, finalise, finalise_by_bucket, merge, merge_to,
 };
 pub use roller::{Cascade, Config};
 pub use table::RollupTable;

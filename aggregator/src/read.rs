@@ -6,11 +6,11 @@ mod merge;
 
 pub use compare::{Comparison, Difference, compare};
 pub(crate) use finalise::is_scaled;
-pub use finalise::{finalise, finalise_by_bucket};
+pub use finalise::{TooLarge, finalise, finalise_by_bucket};
 pub(crate) use merge::{coarsen, key_ranks, merge_all, ranks_of_buckets, select};
 pub use merge::{merge, merge_to};
 
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, TimeUnit};
 
 use crate::calendar::Level;
 use crate::definition::{Definition, Measure, MeasureKind};
@@ -41,6 +41,48 @@ pub fn columns(definition: &Definition, level: Level) -> Vec<Field> {
             .flat_map(columns_of),
     );
     fields
+}
+
+/// What the name of a sum's exact column ends in.
+const EXACT: &str = "_exact";
+
+/// The type of an exact column: it holds the sum of as many 64-bit integers as a store can have.
+pub const EXACT_TYPE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
+
+/// The name of the column that has the sums of `column` whatever their size; `None` when `column` is
+/// no sum of integers, or when the definition gives that name to something else.
+pub fn exact_column(definition: &Definition, column: &str) -> Option<String> {
+    let is_sum = |measure: &Measure| match &measure.kind {
+        MeasureKind::Sum(f) => !f.scaled && *measure.name == *column,
+        MeasureKind::Histogram { field, .. } => {
+            !field.scaled && column.strip_suffix("_sum") == Some(&*measure.name)
+        }
+        _ => false,
+    };
+    let exact = format!("{column}{EXACT}");
+    let coarsest = *definition.levels().last()?;
+    let taken = || {
+        columns(definition, coarsest)
+            .iter()
+            .any(|f| *f.name() == exact)
+    };
+    (definition.measures().iter().any(is_sum) && !taken()).then_some(exact)
+}
+
+/// The exact columns of a level. `SELECT *` does not show them: a sum beyond 64 bits is null in its own
+/// column, and stands here.
+pub fn exact_columns(definition: &Definition, level: Level) -> Vec<Field> {
+    let all = columns(definition, level).into_iter();
+    let exact = all.filter_map(|f| exact_column(definition, f.name()));
+    exact
+        .map(|name| Field::new(name, EXACT_TYPE, true))
+        .collect()
+}
+
+/// The sum of which `name` is the exact column.
+pub(crate) fn sum_of_exact<'a>(definition: &Definition, name: &'a str) -> Option<&'a str> {
+    let sum = name.strip_suffix(EXACT)?;
+    (exact_column(definition, sum).as_deref() == Some(name)).then_some(sum)
 }
 
 /// The finest level that has a column; `None` when no level has it.

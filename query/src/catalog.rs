@@ -26,6 +26,15 @@ pub(crate) const CATALOG: &str = "logmill";
 pub(crate) const PUBLIC: &str = "public";
 const SYSTEM: &str = "system";
 
+/// Columns that only queries see that mention them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hidden {
+    /// `_seq` of streams.
+    pub(crate) seq: bool,
+    /// The exact columns of sums of levels.
+    pub(crate) exact: bool,
+}
+
 /// What one query can name.
 pub(crate) struct Catalog {
     inner: Arc<Inner>,
@@ -38,8 +47,7 @@ struct Inner {
     queries: Vec<QueryInfo>,
     files: Files,
     tiles: Arc<TileCache>,
-    /// Whether the query mentions `_seq`, which no `*` shows.
-    with_seq: bool,
+    hidden: Hidden,
     answers: Answers,
     /// Levels that the planner has asked for, for the hint about measures that enter later.
     asked: Mutex<Vec<(Arc<Definition>, Level)>>,
@@ -59,7 +67,7 @@ impl Catalog {
         queries: Vec<QueryInfo>,
         files: Files,
         tiles: Arc<TileCache>,
-        with_seq: bool,
+        hidden: Hidden,
         answers: Answers,
     ) -> Self {
         let asked = Mutex::default();
@@ -71,7 +79,7 @@ impl Catalog {
                 queries,
                 files,
                 tiles,
-                with_seq,
+                hidden,
                 answers,
                 asked,
             }),
@@ -166,7 +174,13 @@ impl TablesOf {
                 always: inner.answers == Answers::Always,
             })
         });
-        stream::table(&inner.snapshot, name, &inner.files, levels, inner.with_seq)
+        stream::table(
+            &inner.snapshot,
+            name,
+            &inner.files,
+            levels,
+            inner.hidden.seq,
+        )
     }
 
     fn system(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -197,12 +211,11 @@ impl TablesOf {
             .lock()
             .push((rollup.definition.clone(), level));
         let (snapshot, tiles) = (self.inner.snapshot.clone(), self.inner.tiles.clone());
-        Ok(Some(Arc::new(LevelTable::new(
-            snapshot,
-            rollup.clone(),
-            level,
-            tiles,
-        ))))
+        let table = LevelTable::new(snapshot, rollup.clone(), level, tiles);
+        Ok(Some(Arc::new(match self.inner.hidden.exact {
+            true => table.with_exact(),
+            false => table,
+        })))
     }
 
     /// Documents that the rollup lacks something for are an error that says what.

@@ -29,7 +29,7 @@ use storage::Snapshot;
 use tokio::sync::watch;
 
 use crate::answer::{Answer, AnswerStream, FiguresHandle};
-use crate::catalog::{CATALOG, Catalog, PUBLIC};
+use crate::catalog::{CATALOG, Catalog, Hidden, PUBLIC};
 use crate::error::{Error, Result};
 use crate::figures::Stage;
 use crate::hints::Hints;
@@ -301,7 +301,10 @@ impl Engine {
                 ..self.files.clone()
             },
             self.tiles.clone(),
-            with_seq,
+            Hidden {
+                seq: with_seq,
+                exact: rewrite::mentions_exact(sql),
+            },
             hints.answers.unwrap_or(self.rollup_answers),
         ));
         let asked = (statement, params, hints.top_k);

@@ -11,6 +11,7 @@
 
 mod answer;
 mod catalog;
+mod checked_sums;
 mod document;
 mod each_value;
 mod engine;

@@ -16,6 +16,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use storage::{SEQ, Snapshot};
 
+/// Whether a query's text may mention an exact column of a level.
+pub(crate) fn mentions_exact(sql: &str) -> bool {
+    sql.to_ascii_lowercase().contains("_exact")
+}
+
 /// Whether a query's text may mention `_seq`.
 pub(crate) fn mentions_seq(sql: &str) -> bool {
     sql.to_ascii_lowercase().contains(SEQ)

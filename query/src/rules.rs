@@ -11,6 +11,7 @@ use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::checked_sums::CheckedSums;
 use crate::each_value::EachValueOnce;
 use crate::manifest_count::ManifestCount;
 use crate::rollup_rewrite::RollupRewrite;
@@ -44,7 +45,7 @@ const OF_MANY_TABLES: [&str; 12] = [
 ];
 
 /// Rules of groups, orders and limits, which rows as they lie have none of.
-const OF_GROUPS_AND_ORDERS: [&str; 8] = [
+const OF_GROUPS_AND_ORDERS: [&str; 9] = [
     "eliminate_duplicated_expr",
     "eliminate_limit",
     "push_down_limit",
@@ -52,6 +53,7 @@ const OF_GROUPS_AND_ORDERS: [&str; 8] = [
     "eliminate_group_by_constant",
     "manifest_count",
     "rollup_rewrite",
+    "checked_sums",
     "each_value_once",
 ];
 
@@ -78,6 +80,7 @@ pub(crate) fn all() -> Vec<Rule> {
         .position(|rule| rule.name() == "simplify_expressions");
     rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(ManifestCount));
     rules.push(Arc::new(RollupRewrite));
+    rules.push(Arc::new(CheckedSums));
     rules.push(Arc::new(EachValueOnce::of_streams()));
     rules
 }

@@ -4,14 +4,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
-    TimestampMicrosecondArray, UInt32Array,
+    ArrayRef, BinaryBuilder, Decimal128Array, Float64Array, Int64Array, RecordBatch,
+    RecordBatchOptions, TimestampMicrosecondArray, UInt32Array,
 };
 use arrow::compute::take;
 use arrow::datatypes::Schema;
 
 use super::merge::{key_ranks, ranks_of_buckets};
-use super::{QUANTILES, columns, columns_of};
+use super::{
+    EXACT_TYPE, QUANTILES, columns, columns_of, exact_column, exact_columns, sum_of_exact,
+};
 use crate::calendar::{Cursor, Level};
 use crate::cells::Cells;
 use crate::column::{Buckets, Numeric, Sets, Squares, or_zero};
@@ -22,12 +24,20 @@ use crate::state::{
     Distinct, HistogramParts, REGISTERS, SCALE, decode_registers, estimate, quantile,
 };
 
+/// What becomes of an integer sum that does not fit 64 bits. Its exact column has it in either case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooLarge {
+    /// It is null: one cell says nothing, and all others can be read.
+    Null,
+    /// It is an error, for readers that add cells up: they would leave a null out without a word.
+    Refused,
+}
+
 /// Turns merged cells into the columns `names` of the level table, in that order, sorted by
 /// (bucket, keys), null before any value.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a column that the level does not have or whose state was not read, and
-/// when an integer sum does not fit 64 bits.
+/// [`Error::Invalid`] for a column that the level does not have or whose state was not read.
 pub fn finalise(
     definition: &Definition,
     level: Level,
@@ -36,21 +46,24 @@ pub fn finalise(
 ) -> Result<RecordBatch> {
     let ranks = key_ranks(&cells.keys, &cells.key);
     let minor: Vec<u32> = cells.key.iter().map(|k| ranks[*k as usize]).collect();
-    table(definition, level, &sorted(cells, &minor), names)
+    let sorted = sorted(cells, &minor);
+    table(definition, level, &sorted, names, TooLarge::Null)
 }
 
 /// As [`finalise`], sorted by bucket alone: to sort fifty thousand paths takes half the time of a
 /// question for twenty of them.
 ///
 /// # Errors
-/// As [`finalise`].
+/// As [`finalise`], and for a sum that is [`TooLarge::Refused`].
 pub fn finalise_by_bucket(
     definition: &Definition,
     level: Level,
     cells: &Cells,
     names: &[&str],
+    too_large: TooLarge,
 ) -> Result<RecordBatch> {
-    table(definition, level, &sorted(cells, &cells.key), names)
+    let sorted = sorted(cells, &cells.key);
+    table(definition, level, &sorted, names, too_large)
 }
 
 fn table(
@@ -58,8 +71,10 @@ fn table(
     level: Level,
     sorted: &Cells,
     names: &[&str],
+    too_large: TooLarge,
 ) -> Result<RecordBatch> {
-    let schema = columns(definition, level);
+    let mut schema = columns(definition, level);
+    schema.extend(exact_columns(definition, level));
     let mut fields = Vec::with_capacity(names.len());
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(names.len());
     for name in names {
@@ -71,7 +86,10 @@ fn table(
                 level.table()
             )));
         };
-        let array = column(definition, level, sorted, name)?;
+        let array = match sum_of_exact(definition, name) {
+            Some(sum) => exact_sums(definition, sorted, sum)?,
+            None => column(definition, level, sorted, name, too_large)?,
+        };
         fields.push(field.clone());
         arrays.push(array);
     }
@@ -104,7 +122,13 @@ fn sorted<'a>(cells: &'a Cells, minor: &[u32]) -> Cow<'a, Cells> {
     })
 }
 
-fn column(definition: &Definition, level: Level, cells: &Cells, name: &str) -> Result<ArrayRef> {
+fn column(
+    definition: &Definition,
+    level: Level,
+    cells: &Cells,
+    name: &str,
+    too_large: TooLarge,
+) -> Result<ArrayRef> {
     if name == "bucket" {
         return Ok(Arc::new(
             TimestampMicrosecondArray::from(cells.bucket.clone()).with_timezone("UTC"),
@@ -121,20 +145,33 @@ fn column(definition: &Definition, level: Level, cells: &Cells, name: &str) -> R
         let indices = UInt32Array::from(cells.key.clone());
         return Ok(take(&cells.keys.columns[nth], &indices, None)?);
     }
-    let owner = definition
-        .measures()
-        .iter()
-        .find(|m| columns_of(m).iter().any(|f| f.name() == name));
-    let measure = owner.expect("BUG: a column of the level is a key's or a measure's");
-    measure_column(definition, cells, measure, name)
+    measure_column(definition, cells, name, too_large)
+}
+
+fn owner<'a>(definition: &'a Definition, name: &str) -> &'a Measure {
+    let measures = definition.measures().iter();
+    let mut owners = measures.filter(|m| columns_of(m).iter().any(|f| f.name() == name));
+    let owner = owners.next();
+    owner.expect("BUG: a column of the level is a key's or a measure's")
+}
+
+/// The sums of a column of any size.
+fn exact_sums(definition: &Definition, cells: &Cells, name: &str) -> Result<ArrayRef> {
+    let component = definition.components_for(owner(definition, name))[0];
+    let numeric = cells.columns[component]
+        .as_ref()
+        .ok_or_else(|| Error::invalid(format!("the state of {name} was not read")))?;
+    let sums: Decimal128Array = sums(numeric.numeric()).collect();
+    Ok(Arc::new(sums.with_data_type(EXACT_TYPE)))
 }
 
 fn measure_column(
     definition: &Definition,
     cells: &Cells,
-    measure: &Measure,
     name: &str,
+    too_large: TooLarge,
 ) -> Result<ArrayRef> {
+    let measure = owner(definition, name);
     let components = definition.components_for(measure);
     let state = |nth: usize| {
         cells.columns[components[nth]]
@@ -149,7 +186,10 @@ fn measure_column(
             };
             integers(name, counts.iter().map(|c| Some(i128::from(*c))))
         }
-        MeasureKind::Sum(f) => numbers(name, f.scaled, sums(state(0)?.numeric())),
+        MeasureKind::Sum(f) if !f.scaled => {
+            whole_sums(definition, cells, name, state(0)?.numeric(), too_large)
+        }
+        MeasureKind::Sum(_) => numbers(name, true, sums(state(0)?.numeric())),
         MeasureKind::Min(f) => numbers(name, f.scaled, extremes(state(0)?.numeric(), false)),
         MeasureKind::Max(f) => numbers(name, f.scaled, extremes(state(0)?.numeric(), true)),
         MeasureKind::Mean(f) => Ok(means(state(0)?.numeric(), f.scaled)),
@@ -163,6 +203,7 @@ fn measure_column(
             let suffix = name.strip_prefix(&*measure.name).unwrap_or(name);
             match suffix {
                 "_count" => integers(name, numeric.n.iter().map(|n| Some(i128::from(*n)))),
+                "_sum" if !scaled => whole_sums(definition, cells, name, numeric, too_large),
                 "_sum" => numbers(name, scaled, sums(numeric)),
                 "_mean" => Ok(means(numeric, scaled)),
                 "_min" => numbers(name, scaled, extremes(numeric, false)),
@@ -281,6 +322,33 @@ fn sums(numeric: &Numeric) -> impl Iterator<Item = Option<i128>> + '_ {
         .iter()
         .zip(&numeric.sum)
         .map(|(n, sum)| (*n > 0).then_some(*sum))
+}
+
+/// Sums as 64-bit integers; what becomes of one that does not fit is said.
+fn whole_sums(
+    definition: &Definition,
+    cells: &Cells,
+    name: &str,
+    numeric: &Numeric,
+    too_large: TooLarge,
+) -> Result<ArrayRef> {
+    let whole = sums(numeric).enumerate().map(|(cell, sum)| {
+        let Some(sum) = sum else { return Ok(None) };
+        match (i64::try_from(sum), too_large) {
+            (Ok(sum), _) => Ok(Some(sum)),
+            (Err(_), TooLarge::Null) => Ok(None),
+            (Err(_), TooLarge::Refused) => {
+                let at = chrono::DateTime::from_timestamp_micros(cells.bucket[cell]);
+                let at = at.map_or_else(String::new, |t| format!(" of the bucket at {t}"));
+                let ask = exact_column(definition, name);
+                let ask = ask.map_or_else(String::new, |c| format!("; ask for {c}, a decimal"));
+                Err(Error::invalid(format!(
+                    "{name}{at} is {sum}, which exceeds 64 bits{ask}"
+                )))
+            }
+        }
+    });
+    Ok(Arc::new(whole.collect::<Result<Int64Array>>()?))
 }
 
 fn extremes(numeric: &Numeric, largest: bool) -> impl Iterator<Item = Option<i128>> + '_ {

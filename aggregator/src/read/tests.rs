@@ -5,7 +5,7 @@ use crate::testing::{
 };
 use crate::{Error, Filter, TileFile, cascade, encode};
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::Float64Type;
+use arrow::datatypes::{Decimal128Type, Float64Type, Int64Type};
 use chrono_tz::Tz;
 use proptest::prelude::*;
 use serde_json::json;
@@ -163,10 +163,46 @@ fn what_was_not_read_or_does_not_fit_is_an_error() {
     all.iter_mut().for_each(|e| e.size = Some(i64::MAX));
     let days = cells(&definition, Level::Day, &all);
     assert!(finalise(&definition, Level::Day, &days, &["size_max"]).is_ok());
-    let error = finalise(&definition, Level::Day, &days, &["bytes"])
+}
+
+#[test]
+fn a_sum_beyond_64_bits_is_null_in_its_cell_alone_and_stands_in_its_exact_column() {
+    let definition = definition(json!({ "stream": "events", "by": ["path"], "measures": {
+        "hits": "count", "bytes": "sum(response_size)", "size": { "histogram": "response_size" },
+    }}));
+    let mut all = events(&mut Random(34), 30, 1, 2, 1);
+    for (nth, event) in all.iter_mut().enumerate() {
+        event.path = Some(if nth % 2 == 0 { "/large" } else { "/small" }.into());
+        event.size = Some(if nth % 2 == 0 { i64::MAX } else { 7 });
+    }
+    let years = cells(&definition, Level::Year, &all);
+    let years = merge(&definition, Level::Year, &[&years]);
+    let names = ["path", "bytes", "size_sum", "bytes_exact", "size_sum_exact"];
+    let rows = finalise(&definition, Level::Year, &years, &names).expect("reads");
+    let large = i128::from(i64::MAX) * 15;
+    for (whole, exact) in [(1, 3), (2, 4)] {
+        let whole = rows.column(whole).as_primitive::<Int64Type>();
+        let exact = rows.column(exact).as_primitive::<Decimal128Type>();
+        assert!(whole.is_null(0) && whole.value(1) == 7 * 15);
+        assert_eq!((exact.value(0), exact.value(1)), (large, 7 * 15));
+    }
+    let refused = TooLarge::Refused;
+    let error = finalise_by_bucket(&definition, Level::Year, &years, &["bytes"], refused)
         .expect_err("too large")
         .to_string();
-    assert!(error.contains("64 bits"), "{error}");
+    let wanted = ["64 bits", "bytes_exact", &large.to_string(), "2024"];
+    assert!(wanted.iter().all(|w| error.contains(w)), "{error}");
+    let exact = finalise_by_bucket(&definition, Level::Year, &years, &names[3..], refused);
+    assert!(exact.is_ok(), "{exact:?}");
+}
+
+#[test]
+fn a_measure_with_the_name_of_an_exact_column_keeps_it() {
+    let definition = definition(json!({ "stream": "events", "measures": {
+        "hits": "count", "bytes": "sum(response_size)", "bytes_exact": "max(response_size)",
+    }}));
+    assert_eq!(exact_column(&definition, "bytes"), None);
+    assert!(exact_columns(&definition, Level::Day).is_empty());
 }
 
 #[test]

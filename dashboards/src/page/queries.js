@@ -97,6 +97,9 @@ function rawGrouped(scope, step, range, measures) {
   return `SELECT ${bucketOf(scope, step, "time")} AS t, ${measures} FROM ${name(scope.stream.name)} WHERE ${rawWhere(scope, range)} GROUP BY 1`;
 }
 
+/// Bytes of raw events; the sum of 64-bit sizes may need more than 64 bits.
+const EXACT_BYTES = "sum(CAST(response_size AS DECIMAL(38, 0)))";
+
 const CLASSES = [2, 3, 4, 5];
 const NO_CLASSES = "0 AS s2, 0 AS s3, 0 AS s4, 0 AS s5, 0 AS other";
 
@@ -119,10 +122,10 @@ export function board(scope, range, steps) {
       : rawGrouped(scope, steps[kind], range, "count(*) AS hits");
     return `SELECT ${text(kind)} AS k, t, hits, 0 AS bytes, ${NO_CLASSES} FROM (${body}) AS ${kind}s`;
   });
-  const measures = access ? "sum(hits) AS hits, sum(bytes) AS bytes" : "sum(hits) AS hits, 0 AS bytes";
+  const measures = access ? "sum(hits) AS hits, sum(bytes_exact) AS bytes" : "sum(hits) AS hits, 0 AS bytes";
   const all = rollup
-    ? `SELECT 'all' AS k, max(bucket) AS t, ${measures}, ${NO_CLASSES} FROM (${covered(scope, rollup, range, access ? "bucket, hits, bytes" : "bucket, hits")}) AS c`
-    : `SELECT 'all' AS k, max(time) AS t, count(*) AS hits, ${access ? "sum(response_size)" : "0"} AS bytes, ${NO_CLASSES} FROM ${name(scope.stream.name)} WHERE ${rawWhere(scope, range)}`;
+    ? `SELECT 'all' AS k, max(bucket) AS t, ${measures}, ${NO_CLASSES} FROM (${covered(scope, rollup, range, access ? "bucket, hits, bytes_exact" : "bucket, hits")}) AS c`
+    : `SELECT 'all' AS k, max(time) AS t, count(*) AS hits, ${access ? EXACT_BYTES : "0"} AS bytes, ${NO_CLASSES} FROM ${name(scope.stream.name)} WHERE ${rawWhere(scope, range)}`;
   arms.push(all);
   if (access) {
     const body = rollup && scope.path === null
@@ -162,8 +165,8 @@ export function visitorSeries(scope, step, range) {
 export function topPaths(scope, range, limit) {
   const all = { ...scope, path: null };
   const source = scope.stream.stats
-    ? `SELECT path, sum(hits) AS n, sum(bytes) AS b FROM (${covered(all, scope.stream.stats, range, "path, hits, bytes")}) AS c`
-    : `SELECT path, count(*) AS n, sum(response_size) AS b FROM ${name(scope.stream.name)} WHERE ${rawWhere(all, range)}`;
+    ? `SELECT path, sum(hits) AS n, sum(bytes_exact) AS b FROM (${covered(all, scope.stream.stats, range, "path, hits, bytes_exact")}) AS c`
+    : `SELECT path, count(*) AS n, ${EXACT_BYTES} AS b FROM ${name(scope.stream.name)} WHERE ${rawWhere(all, range)}`;
   return `SELECT path, n, b, sum(n) OVER () AS total FROM (${source} GROUP BY path) AS p ORDER BY n DESC, path LIMIT ${limit}`;
 }
 

@@ -17,7 +17,9 @@ mod stretches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use aggregator::{Definition, Filter, Grain, KeyType, KeyValue, Level, Projection, chunk_cells};
+use aggregator::{
+    Definition, Filter, Grain, KeyType, KeyValue, Level, Projection, TooLarge, chunk_cells,
+};
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -103,7 +105,7 @@ pub fn make_cells(snapshot: &Snapshot, stream: &Name) -> Result<(), Error> {
 }
 
 /// One level of one rollup.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LevelTable {
     snapshot: Arc<Snapshot>,
     rollup: Rollup,
@@ -111,6 +113,7 @@ pub(crate) struct LevelTable {
     schema: SchemaRef,
     cache: Arc<TileCache>,
     grain: Grain,
+    too_large: TooLarge,
 }
 
 impl LevelTable {
@@ -128,7 +131,25 @@ impl LevelTable {
             level,
             schema,
             cache,
+            too_large: TooLarge::Null,
         }
+    }
+
+    /// The same with the exact columns of its sums, which `*` shows only to queries that name one.
+    pub(crate) fn with_exact(self) -> Self {
+        let exact = aggregator::exact_columns(&self.rollup.definition, self.level);
+        let shown = self.schema.fields().iter().map(|f| f.as_ref().clone());
+        let schema = Arc::new(Schema::new(shown.chain(exact).collect::<Vec<_>>()));
+        Self { schema, ..self }
+    }
+
+    /// The same for readers that add cells up: a sum beyond 64 bits is an error, since they would
+    /// leave a null out. `None` when it is that already.
+    pub(crate) fn refusing(&self) -> Option<Self> {
+        (self.too_large == TooLarge::Null).then(|| Self {
+            too_large: TooLarge::Refused,
+            ..self.clone()
+        })
     }
 
     /// The same with one row for all cells that the grain does not tell apart: whoever reads it adds them up
@@ -216,6 +237,7 @@ impl LevelTable {
             projection,
             filter,
             grain: self.grain.clone(),
+            too_large: self.too_large,
             files: Vec::new(),
             cache: self.cache.clone(),
         };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aggregator::{
-    Bucket, Cells, Definition, Filter, Grain, Level, Projection, chunk_cells, finalise_by_bucket,
-    merge_to,
+    Bucket, Cells, Definition, Filter, Grain, Level, Projection, TooLarge, chunk_cells,
+    finalise_by_bucket, merge_to,
 };
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -38,6 +38,8 @@ pub(crate) struct Work {
     pub(crate) filter: Filter,
     /// What tells rows apart.
     pub(crate) grain: Grain,
+    /// What becomes of a sum beyond 64 bits.
+    pub(crate) too_large: TooLarge,
     /// Tile files with the sections to read.
     pub(crate) files: Vec<(FileRef, Vec<Section>)>,
     pub(crate) cache: Arc<TileCache>,
@@ -242,8 +244,8 @@ impl Reader {
             let options = RecordBatchOptions::new().with_row_count(Some(merged.len()));
             RecordBatch::try_new_with_options(self.schema.clone(), Vec::new(), &options)?
         } else {
-            let batch =
-                finalise_by_bucket(definition, *level, &merged, &names).map_err(external)?;
+            let batch = finalise_by_bucket(definition, *level, &merged, &names, work.too_large)
+                .map_err(external)?;
             RecordBatch::try_new(self.schema.clone(), batch.columns().to_vec())?
         };
         drop(merged);

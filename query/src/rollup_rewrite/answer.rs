@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aggregator::{Grain, Level};
+use aggregator::{EXACT_TYPE, Grain, Level};
 use datafusion::catalog::TableProvider;
 use datafusion::common::{DFSchema, Result, TableReference};
 use datafusion::datasource::provider_as_source;
@@ -194,7 +194,9 @@ impl Answer<'_> {
             self.rollup.clone(),
             level,
             Arc::clone(&self.levels.tiles),
-        );
+        )
+        .with_exact();
+        let level_schema = DFSchema::try_from(TableProvider::schema(&table))?;
         let predicates = question.source.predicates.iter();
         let predicates = predicates.map(|predicate| self.keys.over_level(predicate));
         let predicates = predicates.collect::<Result<Vec<_>>>()?;
@@ -213,7 +215,12 @@ impl Answer<'_> {
                     CellValue::Measure(column) => source::plain(column),
                     CellValue::Keys(expr) => self.keys.over_level(expr)?,
                     CellValue::Times(expr, hits) => {
-                        self.keys.over_level(expr)? * source::plain(hits)
+                        let expr = self.keys.over_level(expr)?;
+                        let factor = match expr.get_type(&level_schema)? {
+                            EXACT_TYPE => cast(source::plain(hits), EXACT_TYPE),
+                            _ => source::plain(hits),
+                        };
+                        expr * factor
                     }
                 };
                 exprs.push(match &filter {
@@ -267,6 +274,9 @@ impl Answer<'_> {
     }
 }
 
+/// What the names of columns that are merged begin with.
+pub(crate) const PARTIAL: &str = "__partial_";
+
 fn key_name(nth: usize) -> String {
     format!("__key_{nth}")
 }
@@ -276,7 +286,7 @@ fn key(nth: usize) -> Expr {
 }
 
 fn partial_name(nth: usize) -> String {
-    format!("__partial_{nth}")
+    format!("{PARTIAL}{nth}")
 }
 
 /// The columns that an expression refers to.

@@ -4,7 +4,7 @@
 //! pieces, and what the merged ones make. From a level such a column is computed cell by cell; from raw
 //! events by an aggregate of DataFusion's own.
 
-use aggregator::{Definition, Level, Measure, MeasureKind};
+use aggregator::{Definition, EXACT_TYPE, Level, Measure, MeasureKind, exact_column};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::FunctionRegistry;
@@ -14,6 +14,7 @@ use datafusion::logical_expr::{Cast, Expr, ExprFunctionExt, cast, lit, when};
 use storage::TIME;
 
 use super::cells::Keys;
+use crate::checked_sums::{fits, label_of, mean, undecimal};
 
 /// How a column of the pieces is merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,8 @@ pub(super) struct Merged {
 pub(super) enum Finish {
     /// The first as it is.
     Same,
+    /// The first, a sum of integers, when it fits 64 bits; an error that names it otherwise.
+    Fits(String),
     /// The first, 0 when there was nothing.
     Count,
     /// The first by the second.
@@ -102,13 +105,13 @@ pub(super) enum Finish {
 
 impl Finish {
     pub(super) fn of(&self, merged: &[Expr], functions: &dyn FunctionRegistry) -> Result<Expr> {
-        let double = |nth: usize| cast(merged[nth].clone(), DataType::Float64);
         Ok(match self {
             Self::Same => merged[0].clone(),
+            Self::Fits(label) => fits(merged[0].clone(), label),
             Self::Count => {
                 when(merged[0].clone().is_null(), lit(0_i64)).otherwise(merged[0].clone())?
             }
-            Self::Mean => when(merged[1].clone().gt(lit(0_i64)), double(0) / double(1)).end()?,
+            Self::Mean => mean(merged[0].clone(), merged[1].clone())?,
             Self::Quantile(at) => {
                 let args = vec![merged[0].clone(), at.clone()];
                 functions.udf("hist_quantile")?.call(args)
@@ -194,11 +197,17 @@ impl Measures<'_> {
     }
 
     fn sum(&self, arg: &Expr, raw: &Raw<'_>) -> Option<Merged> {
-        let (from, partial) = self.total(arg, raw.arg(), raw)?;
-        Some(made(from, vec![partial], Finish::Same))
+        let (whole, raw_arg) = (undecimal(arg), raw.arg());
+        let (from, partial) = self.total(whole, undecimal(&raw_arg).clone(), raw)?;
+        let finish = match whole == arg {
+            true => Finish::Fits(label_of(&raw_arg)),
+            // As decimals were asked for, it is one.
+            false => Finish::Same,
+        };
+        Some(made(from, vec![partial], finish))
     }
 
-    /// The sum of integers, as 64 bits.
+    /// The sum of integers, as a decimal.
     fn total(&self, arg: &Expr, raw_arg: Expr, raw: &Raw<'_>) -> Option<(Level, Partial)> {
         let mut raw_arg = raw_arg;
         let (from, of_cell) = if self.keys.are_enough_for(arg) {
@@ -215,16 +224,17 @@ impl Measures<'_> {
                 other if is_whole_choice(other) => arg.clone(),
                 _ => return None,
             };
-            (from, CellValue::Times(whole, hits))
+            (from, CellValue::Times(cast(whole, EXACT_TYPE), hits))
         } else {
             let (from, column) = self.numbers(arg, "_sum")?;
-            (from, CellValue::Measure(column))
+            let exact = exact_column(self.definition, &column)?;
+            (from, CellValue::Measure(exact))
         };
         let partial = Partial {
             of_cell,
-            of_raw: Some(raw.with(sum(raw_arg))?),
+            of_raw: Some(raw.with(sum(cast(raw_arg, EXACT_TYPE)))?),
             merge: Merge::Sum,
-            data_type: Some(DataType::Int64),
+            data_type: Some(EXACT_TYPE),
         };
         Some((from, partial))
     }
@@ -247,7 +257,7 @@ impl Measures<'_> {
         Some(made(from, vec![partial], Finish::Same))
     }
 
-    /// DataFusion takes the mean of integers as doubles, which is exact as long as their sum is.
+    /// The mean of integers, which DataFusion takes as doubles, is that of their exact sum.
     fn mean(&self, arg: &Expr, raw: &Raw<'_>) -> Option<Merged> {
         let (whole, raw_whole) = (uncast(arg), uncast(&raw.arg()).clone());
         let (from, total) = self.total(whole, raw_whole.clone(), raw)?;

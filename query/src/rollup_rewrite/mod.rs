@@ -3,9 +3,8 @@
 //!
 //! # Invariants
 //! * Result with the rule = result without it, from the same snapshot. Only approximate functions, where
-//!   the query asks for one, give another approximation: that of the rollup's states. (Sums beyond 64
-//!   bits, which overflow without the rule, are an error with it; means of sums beyond 2^53 may differ in
-//!   their last digit.)
+//!   the query asks for one, give another approximation: that of the rollup's states. (Sums of integers
+//!   are added up as decimals either way and checked in the end: `checked_sums.rs`.)
 //! * Where raw events are not complete they answer alone, as without the rule. So do days in which keys
 //!   were folded into `(other)`, when the query tells keys apart.
 
@@ -31,6 +30,7 @@ use crate::level::{LevelTable, Rollup, TileCache};
 use crate::stream::prune::TimeRange;
 use crate::stream::source::Source;
 use answer::Answer;
+pub(crate) use answer::PARTIAL;
 use cells::Keys;
 use constant::Proof;
 use cover::{Piece, Usable, cover};
