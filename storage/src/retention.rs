@@ -12,6 +12,8 @@
 //!   at least two; of each no more than that is counted, so that a day of a flood is a day). Fewer
 //!   events than that, stamped however far ahead, do not count as the newest. What is to go goes
 //!   later for it, by one partition as a rule.
+//! * The floors of levels count back from the same: `newest_of`, and where raw events are gone
+//!   `usual_newest` of what the finest level holds.
 //! * Bytes: the parts of a stream are at most that many, but for its newest partition, which stays
 //!   whatever its size.
 //! * A partition that is detached is in the operator's hands: neither it nor what came for it since is
@@ -134,18 +136,29 @@ fn held(manifest: &Manifest, stream: &Name) -> BTreeMap<i64, Held> {
     held
 }
 
-/// The time of the newest events that are as many as a usual partition holds.
+/// The time of the newest events of a stream that are as many as a usual partition holds.
+pub(crate) fn newest_of(manifest: &Manifest, stream: &Name) -> Option<i64> {
+    newest(&held(manifest, stream))
+}
+
 fn newest(held: &BTreeMap<i64, Held>) -> Option<i64> {
-    let mut sizes: Vec<u64> = held.values().map(|h| h.events).collect();
+    let partitions = held.iter().map(|(at, h)| (*at, (h.events, h.newest_us)));
+    usual_newest(&partitions.collect())
+}
+
+/// Of partitions with their events and the time of the newest: the time of the newest events that are as
+/// many as a usual partition holds.
+pub(crate) fn usual_newest(partitions: &BTreeMap<i64, (u64, i64)>) -> Option<i64> {
+    let mut sizes: Vec<u64> = partitions.values().map(|(events, _)| *events).collect();
     sizes.sort_unstable();
     let usual = sizes.get(sizes.len() / 2).copied()?.max(2);
     let mut seen = 0;
-    let mut newer = held.values().rev();
-    let enough = newer.find(|h| {
-        seen += h.events.min(usual);
+    let mut newer = partitions.values().rev();
+    let enough = newer.find(|(events, _)| {
+        seen += (*events).min(usual);
         seen >= usual
     });
-    enough.map(|h| h.newest_us)
+    enough.map(|(_, newest_us)| *newest_us)
 }
 
 #[cfg(test)]

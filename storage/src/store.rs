@@ -418,7 +418,7 @@ impl Store {
     /// # Errors
     /// Why it could not; the levels stay as they are.
     pub fn retain_levels(&self) -> Result<u64> {
-        self.shared.tell_retain_levels()
+        self.shared.tell_retain_levels(self.shared.now_us())
     }
 
     /// Makes every (level, time partition) of a rollup that reaches into `[from_us, to_us)`,

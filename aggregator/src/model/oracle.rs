@@ -24,6 +24,8 @@ pub(super) enum Doing {
     Nothing,
     /// Floors are raised to these.
     Retain(Floors),
+    /// Floors are lowered to these, each one time partition after the other.
+    Lower(Floors),
     /// Partitions that begin in this range are dropped.
     Drop((i64, i64)),
     /// They are detached.
@@ -196,15 +198,57 @@ impl Oracle {
         self.rollups.iter().map(floors).collect()
     }
 
-    /// The newest event in parts, or where the newest bucket begins when its raw events are gone.
+    /// The newest events in parts, or where the newest buckets begin when their raw events are gone: as
+    /// many of them as a usual partition has.
     fn newest(&self, counted: &Counted) -> Option<i64> {
         let sealed = || self.events.range(..self.sealed_seq);
         let raw = sealed().filter(|(seq, event)| self.raw_is_there(**seq, event));
-        let raw = raw.map(|(_, event)| event.time).max();
-        let finest = counted.levels[0].level;
-        let newest = sealed().map(|(_, event)| event.time).max();
-        let bucket = newest.map(|t| counted.rollup.calendar.bucket(finest, t).start_us);
-        raw.max(bucket)
+        let raw = raw.map(|(_, event)| (self.partition(event.time), event.time));
+        let (finest, calendar) = (&counted.levels[0], counted.rollup.calendar);
+        let buckets = sealed().map(|(_, event)| {
+            let start_us = calendar.bucket(finest.level, event.time).start_us;
+            (calendar.place(finest.level, start_us), start_us)
+        });
+        let buckets = buckets.filter(|(place, _)| *place >= finest.floor_us);
+        usual_newest(raw).max(usual_newest(buckets))
+    }
+
+    /// The floors once what reaches beyond `from_us` of one rollup is made again: they come down over what
+    /// raw events give. `window` says what a time partition of its levels covers.
+    pub(super) fn lowered(
+        &self,
+        nth: usize,
+        from_us: i64,
+        window: impl Fn(Level, i64) -> (i64, i64),
+    ) -> Floors {
+        let mut floors = self.floors_before();
+        let gone = self.dropped.keys().chain(self.detached.keys());
+        let gone: Vec<_> = gone
+            .map(|at| Calendar::UTC.bucket(self.width, *at))
+            .collect();
+        for (counts, floor) in self.rollups[nth].levels.iter().zip(&mut floors[nth]) {
+            let before = *floor;
+            let all = counts.places_of(..).filter(|(_, place)| *place < before);
+            let all: Vec<(u64, i64)> = all.collect();
+            let there = all
+                .iter()
+                .filter(|(seq, _)| self.raw_is_there(*seq, &self.events[seq]));
+            let places: BTreeSet<i64> = there.map(|(_, place)| *place).collect();
+            for place in places.into_iter().rev() {
+                let (start_us, end_us) = window(counts.level, place);
+                let lacks = |b: &super::calendar::Bucket| {
+                    b.start_us < before.max(end_us) && b.end_us > start_us
+                };
+                if end_us <= from_us || gone.iter().any(lacks) {
+                    break;
+                }
+                *floor = place;
+            }
+            if *floor < before && !all.iter().any(|(_, place)| *place < *floor) {
+                *floor = i64::MIN;
+            }
+        }
+        floors
     }
 
     /// How many events the levels lose between their floors and these.
@@ -232,12 +276,17 @@ impl Oracle {
         let (before, wanted) = (
             self.floors_before(),
             match &doing {
-                Doing::Retain(floors) => floors.clone(),
+                Doing::Retain(floors) | Doing::Lower(floors) => floors.clone(),
                 _ => self.floors_before(),
             },
         );
+        let on_the_way = || {
+            let all = raw.floors.iter().flatten();
+            let mut all = all.zip(wanted.iter().flatten().zip(before.iter().flatten()));
+            matches!(doing, Doing::Lower(_)) && all.all(|(f, (to, from))| to <= f && f <= from)
+        };
         assert!(
-            raw.floors == wanted || crashed && raw.floors == before,
+            raw.floors == wanted || crashed && (raw.floors == before || on_the_way()),
             "floors {:?}, expected {wanted:?}",
             raw.floors
         );
@@ -245,6 +294,9 @@ impl Oracle {
             let levels = counted.levels.iter_mut().zip(floors);
             for (counts, floor) in levels.filter(|(c, f)| c.floor_us != **f) {
                 counts.cut(*floor);
+                if *floor == i64::MIN {
+                    counts.late = 0;
+                }
             }
         }
         let wanted = self.moved(&doing);
@@ -405,4 +457,24 @@ impl Oracle {
             }
         }
     }
+}
+
+/// Of partitions and times: the newest time of the partition that, with all later ones, has as many as the
+/// middle one has; two at least, and of each no more than that count.
+fn usual_newest(all: impl Iterator<Item = (i64, i64)>) -> Option<i64> {
+    let mut partitions: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for (partition, time) in all {
+        partitions.entry(partition).or_default().push(time);
+    }
+    let mut sizes: Vec<usize> = partitions.values().map(Vec::len).collect();
+    sizes.sort_unstable();
+    let usual = 2.max(*sizes.get(sizes.len() / 2)?);
+    let mut counted = 0;
+    for times in partitions.values().rev() {
+        counted += times.len().min(usual);
+        if counted >= usual {
+            return times.iter().max().copied();
+        }
+    }
+    None
 }

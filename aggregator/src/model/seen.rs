@@ -113,7 +113,7 @@ type At = (String, u32, u64);
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) rollup: Rollup,
-    definition: Arc<Definition>,
+    pub(super) definition: Arc<Definition>,
     /// By level.
     columns: Vec<Vec<String>>,
     sections: BTreeMap<At, Rc<Cells>>,

@@ -76,7 +76,7 @@ fn weeks_are_rebuilt_with_the_year_in_which_they_begin() {
 
 #[test]
 fn verify_does_not_miss_a_week_that_began_below_the_floor() {
-    let store = store(&[YEAR_US, YEAR_US + 200 * DAY_US]);
+    let store = store(&[YEAR_US, YEAR_US + 200 * DAY_US, YEAR_US + 200 * DAY_US]);
     assert_eq!(store.retain_levels().expect("retains"), 1);
     let snapshot = store.snapshot();
     let meta = &snapshot.manifest().rollups[0];

@@ -104,17 +104,38 @@ impl Manifest {
             return Err("a sequence, epoch or journal floor would fall".into());
         }
         for rollup in &self.rollups {
-            let after = next.rollups.iter().find(|r| r.id == rollup.id);
-            let fell =
-                |level: &String| after.is_some_and(|a| a.floor_us(level) < rollup.floor_us(level));
-            if let Some(level) = rollup.floors.keys().find(|level| fell(level)) {
+            if let Some(after) = next.rollups.iter().find(|r| r.id == rollup.id) {
+                self.check_floors(rollup, next, after)?;
+            }
+        }
+        next.check()
+    }
+
+    /// A floor falls only where the level gets back all that it is to show again: it counts as many events
+    /// below the old floor as fewer are said to lie below the new one.
+    fn check_floors(
+        &self,
+        rollup: &RollupMeta,
+        next: &Self,
+        after: &RollupMeta,
+    ) -> Result<(), String> {
+        for (level, floor) in &rollup.floors {
+            if after.floor_us(level) >= floor.from_us {
+                continue;
+            }
+            let lost = |manifest: &Self| manifest.given_up(rollup.id, level);
+            let files = next.tiles_of(rollup.id).flat_map(|t| &t.files);
+            let sections = files.flat_map(|f| &f.sections);
+            let back = sections.filter(|s| s.level == *level && s.partition_us < floor.from_us);
+            let back: u64 = back.map(|s| s.events).sum();
+            if lost(next).checked_add(back) != Some(lost(self)) {
                 return Err(format!(
-                    "rollup {}: the floor of level {level} would fall",
+                    "rollup {}: the floor of level {level} would fall without the events above it",
                     rollup.name
                 ));
             }
         }
-        next.check()
+        Ok(())
     }
 }
 

@@ -150,20 +150,7 @@ impl Manifest {
             return;
         };
         let last = self.tiles.iter().rposition(holds).unwrap_or(first);
-        let mut joined: Option<TileMeta> = None;
-        for tile in self.tiles.drain(first..=last) {
-            let Some(all) = &mut joined else {
-                joined = Some(tile);
-                continue;
-            };
-            all.cutoff = tile.cutoff;
-            all.events += tile.events;
-            all.files.extend(tile.files);
-            for (level, events) in tile.dropped {
-                *all.dropped.entry(level).or_default() += events;
-            }
-        }
-        let mut joined = joined.expect("BUG: first..=last is not empty");
+        let mut joined = self.join(first, last);
         if !seeded::is(Bug::CompactedTwice) {
             let (paths, _) = joined.give_up(is_gone);
             self.forget(paths);
@@ -192,5 +179,60 @@ impl Manifest {
         }
         self.forget(paths);
         events
+    }
+
+    /// Events that lay below a level's floor.
+    pub(crate) fn given_up(&self, rollup: u32, level: &str) -> u64 {
+        let tiles = self.tiles_of(rollup);
+        tiles.filter_map(|t| t.dropped.get(level)).sum()
+    }
+
+    /// Lowers the floor of a rollup's level to `from_us`, now that `files` count all `events` that the
+    /// level did not from there on. Its tiles become one: which of them had the events is not known.
+    /// Where nothing lies below any more there is no floor.
+    pub(crate) fn lower_floor(
+        &mut self,
+        rollup: u32,
+        (level, from_us): (&str, i64),
+        (files, events): (Vec<TileFile>, u64),
+    ) {
+        let of_rollup = |t: &TileMeta| t.rollup == rollup;
+        let Some(first) = self.tiles.iter().position(of_rollup) else {
+            return;
+        };
+        let last = self.tiles.iter().rposition(of_rollup).unwrap_or(first);
+        let left = self.given_up(rollup, level).saturating_sub(events);
+        let Some(meta) = self.rollups.iter_mut().find(|r| r.id == rollup) else {
+            return;
+        };
+        match meta.floors.get_mut(level) {
+            Some(floor) if left > 0 => floor.from_us = from_us,
+            _ => drop(meta.floors.remove(level)),
+        }
+        let mut joined = self.join(first, last);
+        joined.dropped.remove(level);
+        if left > 0 {
+            joined.dropped.insert(level.to_owned(), left);
+        }
+        joined.files.extend(files);
+        self.tiles.insert(first, joined);
+    }
+
+    /// Takes some tiles of one rollup, which follow one another, as one.
+    fn join(&mut self, first: usize, last: usize) -> TileMeta {
+        let mut joined: Option<TileMeta> = None;
+        for tile in self.tiles.drain(first..=last) {
+            let Some(all) = &mut joined else {
+                joined = Some(tile);
+                continue;
+            };
+            all.cutoff = tile.cutoff;
+            all.events += tile.events;
+            all.files.extend(tile.files);
+            for (level, events) in tile.dropped {
+                *all.dropped.entry(level).or_default() += events;
+            }
+        }
+        joined.expect("BUG: first..=last is not empty")
     }
 }

@@ -1,5 +1,12 @@
 //! A rollup's (level, time partition) made again from the raw events: where all of them are there.
+//!
+//! # Invariants
+//! * What is made again replaces sections that count as many events, or lies below a floor.
+//! * A floor comes down one time partition after the other, the newest first, each with an edit that
+//!   puts its events back; not past raw events that were dropped or are detached. So a level is never
+//!   without events that it seems to have. No seal comes between the last look and the edit.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +16,8 @@ use super::{Shared, seal};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, SectionKey};
 use crate::model::Name;
-use crate::rolling::{Roller, RollupMeta, TileImage};
+use crate::part::partition_end;
+use crate::rolling::{Partition, Roller, RollupMeta, TileImage};
 use crate::snapshot::Snapshot;
 
 /// What became of one (level, time partition).
@@ -42,6 +50,9 @@ pub(super) fn rebuild(
         source,
     };
     let mut report = Vec::new();
+    for level in rollup.floors.keys() {
+        report.extend(lower(shared, rollup, level, from_us)?);
+    }
     for ((level, partition_us), sections) in by_place(&manifest, rollup) {
         let roller = &*shared.options.roller;
         // Not at the partition's start: the week around the start of a year may be one of the last.
@@ -70,6 +81,129 @@ pub(super) fn rebuild(
         });
     }
     Ok(report)
+}
+
+/// Lowers the floor of a level as far as `from_us`, or as raw events are complete.
+fn lower(shared: &Shared, rollup: &RollupMeta, level: &str, from_us: i64) -> Result<Vec<Rebuilt>> {
+    let mut report = Vec::new();
+    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+    let gone = gone(&manifest, rollup);
+    for partition in below(shared, &manifest, rollup, level)?.into_iter().rev() {
+        if partition.end_us <= from_us {
+            break;
+        }
+        // The first week of a year may have begun in the one before.
+        let earlier_us = if level == "week" { WEEK_US } else { 0 };
+        let start_us = partition.start_us.saturating_sub(earlier_us);
+        let lacks = gone
+            .iter()
+            .find(|(s, e)| *s < partition.end_us && *e > start_us);
+        let newer = gone
+            .iter()
+            .any(|(s, _)| *s >= partition.end_us && *s < rollup.floor_us(level));
+        let mut rebuilt = Rebuilt {
+            level: level.to_owned(),
+            partition_us: partition.start_us,
+            events: 0,
+            left: None,
+        };
+        if lacks.is_some() || newer {
+            let what = "some of its raw events, or of those after it, were dropped or are detached";
+            rebuilt.left = Some(format!("{what}: the level's floor stays above it"));
+            report.push(rebuilt);
+            break;
+        }
+        rebuilt.events = put_back(shared, rollup, level, partition)?;
+        report.push(rebuilt);
+    }
+    Ok(report)
+}
+
+const WEEK_US: i64 = 7 * 86_400_000_000;
+
+/// Where raw events of the rollup's stream are not complete.
+fn gone(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
+    let width = manifest.streams.get(&rollup.stream).map(|s| s.partition);
+    let end_us = |start_us| partition_end(width.unwrap_or_default(), start_us);
+    let starts = manifest.incomplete(&rollup.stream);
+    starts
+        .map(|start_us| (start_us, end_us(start_us)))
+        .collect()
+}
+
+/// The time partitions below a level's floor that have raw events, in order.
+fn below(
+    shared: &Shared,
+    manifest: &Manifest,
+    rollup: &RollupMeta,
+    level: &str,
+) -> Result<Vec<Partition>> {
+    let mut found: BTreeMap<i64, Partition> = BTreeMap::new();
+    for part in manifest.parts_of(&rollup.stream) {
+        let mut at_us = part.time.0;
+        while at_us <= part.time.1 {
+            let partition = shared.options.roller.partition(rollup, level, at_us);
+            let partition = partition.map_err(|source| Error::Rollup {
+                rollup: rollup.name.to_string(),
+                source,
+            })?;
+            if partition.start_us >= rollup.floor_us(level) {
+                break;
+            }
+            found.insert(partition.start_us, partition);
+            at_us = partition.end_us;
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// Counts the raw events of a time partition below a level's floor and lowers the floor to its start.
+/// Returns how many they are.
+fn put_back(
+    shared: &Shared,
+    rollup: &RollupMeta,
+    level: &str,
+    partition: Partition,
+) -> Result<u64> {
+    let late = |manifest: &Manifest| {
+        let rollup = manifest.rollups.iter().find(|r| r.id == rollup.id);
+        rollup
+            .and_then(|r| r.floors.get(level))
+            .map(|floor| floor.late)
+    };
+    let made = |sealed: &Snapshot| {
+        Remade::of(
+            &*shared.options.roller,
+            sealed,
+            rollup,
+            level,
+            partition.start_us,
+        )
+    };
+    let sealed = shared.sealed(&shared.state.lock());
+    let mut remade = made(&sealed)?;
+    let _no_seal = shared.sealer.lock();
+    let now = shared.sealed(&shared.state.lock());
+    if late(&now.manifest) != late(&sealed.manifest) {
+        // Late events came meanwhile; now none can.
+        remade = made(&now)?;
+    }
+    let events = remade.images.iter().map(|i| i.events).sum();
+    seal::write_images(shared, rollup, remade.images, |files| {
+        let gave_up: u64 = now.manifest.given_up(rollup.id, level);
+        if gave_up < events {
+            return Err(Error::Rollup {
+                rollup: rollup.name.to_string(),
+                source: format!(
+                    "level {level} gave up {gave_up} events and raw events give {events}"
+                )
+                .into(),
+            });
+        }
+        let to = (level, partition.start_us);
+        shared.edit(|manifest| manifest.lower_floor(rollup.id, to, (files, events)))
+    })?;
+    Ok(events)
 }
 
 /// A (level, time partition) made again, and what it is to replace.

@@ -105,13 +105,13 @@ impl Shared {
         });
     }
 
-    pub(super) fn tell_retain_levels(&self) -> Result<u64> {
+    pub(super) fn tell_retain_levels(&self, now_us: i64) -> Result<u64> {
         let why = "the retention of the levels";
         self.tell(
             Job::RetainLevels,
             None,
             why,
-            || tend::retain(self),
+            || tend::retain(self, now_us),
             |events| {
                 (*events > 0).then(|| Said {
                     what: format!(

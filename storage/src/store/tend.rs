@@ -16,6 +16,7 @@ use crate::env::step_back;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::model::Name;
+use crate::retention;
 use crate::rolling::RollupMeta;
 
 /// Nobody waits for what is tended.
@@ -63,7 +64,9 @@ fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     // Nobody may have read it any more for a while, with no edit since.
     shared.remove_unreferenced();
     shared.tell_retain(|| super::retain::tend(shared, trust))?;
-    shared.tell_retain_levels()?;
+    if let Some(now_us) = trusted_for_levels(shared, trust) {
+        shared.tell_retain_levels(now_us)?;
+    }
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     quiet.look(&manifest, shared.now_us());
     let now_us = shared.now_us();
@@ -125,9 +128,26 @@ impl Quiet {
     }
 }
 
+/// The time from which floors may count back, once the wall clock can be trusted and some level has an age.
+fn trusted_for_levels(shared: &Shared, trust: &mut Trust) -> Option<i64> {
+    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+    let ages = |rollup| shared.options.roller.retention(rollup);
+    if manifest
+        .rollups
+        .iter()
+        .all(|rollup| ages(rollup).is_empty())
+    {
+        return None;
+    }
+    let now_us = shared.now_us();
+    let is_trusted = trust.look(now_us, shared.options.clock.elapsed_us());
+    is_trusted.then_some(now_us)
+}
+
 /// Raises the floors of levels whose retention says so and gives up what lies below. It counts back
-/// from the newest event of the stream or from now, whichever is earlier.
-pub(super) fn retain(shared: &Shared) -> Result<u64> {
+/// from the newest events of the stream or from `now_us`, whichever is earlier; a few events with wrong
+/// stamps are not the newest.
+pub(super) fn retain(shared: &Shared, now_us: i64) -> Result<u64> {
     let _one_at_a_time = shared.tiles.lock();
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let mut cuts = Vec::new();
@@ -136,7 +156,7 @@ pub(super) fn retain(shared: &Shared) -> Result<u64> {
             continue;
         };
         for (level, age_us) in shared.options.roller.retention(rollup) {
-            let limit_us = newest_us.min(shared.now_us()).saturating_sub(age_us);
+            let limit_us = newest_us.min(now_us).saturating_sub(age_us);
             let partition = shared.options.roller.partition(rollup, &level, limit_us);
             let floor_us = partition.map_err(|source| Error::Rollup {
                 rollup: rollup.name.to_string(),
@@ -169,13 +189,21 @@ fn has_below(manifest: &Manifest, rollup: &RollupMeta, level: &str, floor_us: i6
         .any(|s| s.level == level && s.partition_us < floor_us)
 }
 
-/// The time of the newest sealed event of a rollup's stream, or the start of its newest bucket when
-/// the raw events are gone.
+/// The time of the newest sealed events of a rollup's stream, or the start of the newest bucket of its
+/// finest level when the raw events are gone: of as many events as a usual partition of either holds.
 fn newest(manifest: &Manifest, rollup: &RollupMeta) -> Option<i64> {
-    let parts = manifest.parts_of(&rollup.stream).map(|p| p.time.1);
+    let raw = retention::newest_of(manifest, &rollup.stream);
+    let mut partitions: BTreeMap<i64, (u64, i64)> = BTreeMap::new();
     let files = manifest.tiles_of(rollup.id).flat_map(|t| &t.files);
-    let buckets = files.flat_map(|f| &f.sections).map(|s| s.bucket_max_us);
-    parts.chain(buckets).max()
+    let sections = files.flat_map(|f| &f.sections);
+    for section in sections.filter(|s| Some(&s.level) == rollup.levels.first()) {
+        let (events, newest) = partitions
+            .entry(section.partition_us)
+            .or_insert((0, i64::MIN));
+        *events += section.events;
+        *newest = section.bucket_max_us.max(*newest);
+    }
+    raw.max(retention::usual_newest(&partitions))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use storage::{Name, WriteConcern};
 
 use super::{Fate, Held, STREAM, Step, World, compare, instants};
+use crate::calendar::Level;
 use crate::model::counted::Counted;
 use crate::model::events::event;
 use crate::model::oracle::Doing;
@@ -198,6 +199,18 @@ impl World {
         if self.readers[nth].meta(snapshot.manifest()).is_none() {
             return;
         }
+        let calendar = self.readers[nth].definition.calendar();
+        let floors = self.oracle.lowered(nth, range.0, |level, place| {
+            let window = calendar.partition_window(level, place);
+            // The first week of a year may have begun in the one before.
+            let earlier = if level == Level::Week {
+                7 * 24 * HOUR_US
+            } else {
+                0
+            };
+            (place - earlier, window.end_us)
+        });
+        self.oracle.doing = Doing::Lower(floors);
         match self.store().rebuild(&name, range) {
             Ok(report) => {
                 self.oracle.all_durable();
