@@ -266,6 +266,20 @@ pub(crate) enum RollupCommand {
     },
     /// Merge tiles until nothing is left to merge; a running store does so little by little.
     Compact,
+    /// Give up a rollup that the configuration does not have any more, with all that it has counted.
+    Drop {
+        /// The rollup.
+        name: String,
+    },
+    /// Count a rollup anew by the definition that the configuration has now.
+    Redefine {
+        /// The rollup.
+        name: String,
+        /// Also where raw events were dropped or are detached: what only the present definition has
+        /// counted of them is forgotten.
+        #[arg(long)]
+        accept_loss: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

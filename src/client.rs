@@ -243,6 +243,13 @@ impl Client {
         self.json(answer)
     }
 
+    /// Gives up a rollup that the server's configuration does not want.
+    pub(crate) fn drop_rollup(&self, name: &str) -> Result<serde_json::Value> {
+        let path = format!("{}/api/v1/rollups/{name}", self.base);
+        let answer = self.checked(self.agent.delete(path).call())?;
+        self.json(answer)
+    }
+
     /// `detach`, `attach` or `retain`.
     pub(crate) fn partitions<T: serde::de::DeserializeOwned>(
         &self,

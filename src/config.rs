@@ -415,6 +415,7 @@ impl Config {
             columns_max: self.ingest.columns_max,
             index_rows_min: storage::INDEX_ROWS_MIN,
             streams: streams.collect(),
+            ..storage::Config::default()
         }
     }
 }

@@ -318,6 +318,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/rollups", get(rollups::list))
         .route("/api/v1/rollups/run", post(rollups::run))
         .route("/api/v1/rollups/compact", post(rollups::compact))
+        .route("/api/v1/rollups/{name}", delete(rollups::drop))
         .route("/api/v1/rollups/{name}/verify", post(rollups::verify))
         .route("/api/v1/rollups/{name}/rebuild", post(rollups::rebuild))
         .route(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use query::{Answers, Engine, EngineOptions, SourceInfo, SystemInfo};
-use storage::{JobEntry, Maintenance, Options, RealFs, Store, SystemClock};
+use storage::{JobEntry, Maintenance, Name, Options, RealFs, Replaces, Roller, Store, SystemClock};
 
 use crate::config::Config;
 use crate::failure::{DISK, Failure, Result, tell};
@@ -14,10 +14,26 @@ pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
     Ok(Store::open(data, store_options(config)?)?)
 }
 
+/// The same, with the definition of one rollup taken although the store has another.
+pub(crate) fn redefine(
+    data: &Path,
+    config: &Config,
+    name: Name,
+    replaces: Replaces,
+) -> Result<Store> {
+    let cascade = config.cascade().map_err(Failure::config)?;
+    let options = options_of(config, cascade.redefining(name, replaces));
+    Ok(Store::open(data, options)?)
+}
+
 /// The world of a store that this configuration describes.
 pub(crate) fn store_options(config: &Config) -> Result<Options> {
     let cascade = config.cascade().map_err(Failure::config)?;
-    Ok(Options {
+    Ok(options_of(config, cascade))
+}
+
+fn options_of(config: &Config, cascade: aggregator::Cascade) -> Options {
+    Options {
         roller: Arc::new(cascade),
         config: config.store(),
         on_poison: Some(Arc::new(|error| {
@@ -28,7 +44,7 @@ pub(crate) fn store_options(config: &Config) -> Result<Options> {
             std::process::exit(i32::from(DISK));
         })),
         ..Options::default()
-    })
+    }
 }
 
 /// The real disk.
@@ -81,6 +97,7 @@ fn engine_within(
 pub(crate) struct StoreInfo {
     pub(crate) sources: Vec<SourceInfo>,
     pub(crate) last_error: Option<String>,
+    unwanted: Vec<Name>,
     maintenance: Option<Maintenance>,
 }
 
@@ -92,14 +109,32 @@ impl StoreInfo {
         Self {
             sources: sources(store.positions()),
             last_error: error.or(found),
+            unwanted: store.unwanted_rollups(),
             maintenance: Some(store.maintenance().clone()),
         }
+    }
+
+    /// `config` says which rollups are wanted.
+    pub(crate) fn of_reader_with(reader: &storage::Reader, config: &Config) -> Self {
+        let mut info = Self::of_reader(reader);
+        // What is wrong with a configuration is said where it is used.
+        if let Ok(cascade) = config.cascade() {
+            let snapshot = reader.snapshot();
+            let manifest = snapshot.manifest();
+            let unwanted = manifest.rollups.iter().filter(|r| {
+                let kind = manifest.streams.get(&r.stream).map(|s| s.kind);
+                kind.is_some_and(|kind| !cascade.wants(r, kind, &manifest.rollups))
+            });
+            info.unwanted = unwanted.map(|r| r.name.clone()).collect();
+        }
+        info
     }
 
     pub(crate) fn of_reader(reader: &storage::Reader) -> Self {
         Self {
             sources: sources(reader.positions()),
             last_error: None,
+            unwanted: Vec::new(),
             maintenance: Some(maintenance(reader.snapshot().data_dir())),
         }
     }
@@ -126,6 +161,9 @@ impl SystemInfo for StoreInfo {
     }
     fn last_error(&self) -> Option<String> {
         self.last_error.clone()
+    }
+    fn unwanted_rollups(&self) -> Vec<Name> {
+        self.unwanted.clone()
     }
     fn maintenance(&self) -> Vec<JobEntry> {
         let log = self.maintenance.as_ref();

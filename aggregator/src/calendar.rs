@@ -12,7 +12,6 @@
 //! a day that a zone skipped is empty, and a quarter of an hour that clocks set back across
 //! midnight stays with the day that had begun. Weeks, months and years begin with their first day.
 
-use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
@@ -20,10 +19,6 @@ use crate::seeded::{self, Bug};
 
 const SECOND_US: i64 = 1_000_000;
 const DAY_S: i64 = 86_400;
-/// Offsets beyond these instants are taken as those at them (years 1 and 9999), where every zone
-/// is long constant; chrono's own range is narrower than that of 64-bit microseconds.
-const ZONE_MIN_S: i64 = -62_135_596_800;
-const ZONE_MAX_S: i64 = 253_402_300_799;
 /// No local time is further from UTC (the widest of the time zone database is 15 h 14 min).
 const OFFSET_MAX_S: i64 = 16 * 3_600;
 /// Two changes of offset of one zone are further apart than this.
@@ -207,16 +202,12 @@ impl Calendar {
         if self.zone == Tz::UTC {
             return 0;
         }
-        let within = t_s.clamp(ZONE_MIN_S, ZONE_MAX_S);
-        let utc = DateTime::from_timestamp(within, 0)
-            .expect("BUG: clamped to years that chrono knows")
-            .naive_utc();
-        i64::from(
-            self.zone
-                .offset_from_utc_datetime(&utc)
-                .fix()
-                .local_minus_utc(),
-        )
+        zone::offset_s(self.zone, t_s)
+    }
+
+    /// Microseconds that local time is ahead of UTC at `t_us`.
+    pub fn offset_us(&self, t_us: i64) -> i64 {
+        self.offset_s(t_us.div_euclid(SECOND_US)) * SECOND_US
     }
 
     /// The interval of `len_s` seconds of local time around `t_s`, cut at changes of offset.
@@ -385,3 +376,4 @@ mod places;
 mod sweep;
 #[cfg(test)]
 mod tests;
+pub mod zone;

@@ -14,8 +14,8 @@ pub enum Error {
     },
     /// The configuration and the store disagree about a rollup of one name.
     #[error(
-        "rollup {rollup} differs from the one in the store: {what}; give the new definition \
-         another name, or restore the old one"
+        "rollup {rollup} differs from the one in the store: {what}; restore the old definition, give \
+         the new one another name, or have it counted anew with `logmill rollup redefine {rollup}`"
     )]
     Differs {
         /// The rollup's name.

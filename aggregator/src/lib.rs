@@ -25,6 +25,7 @@ mod intern;
 #[cfg(test)]
 mod model;
 mod names;
+mod outdated;
 mod raw;
 mod read;
 mod roller;
@@ -36,13 +37,14 @@ mod testing;
 mod tile;
 mod verify;
 
-pub use calendar::{Bucket, Calendar, Cursor, Level, WeekStart};
+pub use calendar::{Bucket, Calendar, Cursor, Level, WeekStart, zone};
 pub use cascade::{cascade, chunk_cells};
 pub use cells::{CellSet, Cells, Filter, Grain, KeyValue, Projection};
 pub use definition::{Definition, Key, KeyType, Measure, MeasureKind, Number, defaults};
 pub use error::{Error, Result};
 pub use expression::{Condition, Expression};
 pub use names::OTHER;
+pub use outdated::outdated_levels;
 pub use read::{
     Comparison, Difference, EXACT_TYPE, TooLarge, column_entry_level, columns, compare,
     exact_column, exact_columns, finalise, finalise_by_bucket, merge, merge_to,

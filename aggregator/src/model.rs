@@ -8,9 +8,11 @@
 //! tells its steps. `LOGMILL_SIM_SECONDS` and `LOGMILL_SIM_HISTORIES` say for how long and how many
 //! at least. `LOGMILL_BUG` puts a fault into the cascade, which must then be found.
 
+mod added;
 mod calendar;
 mod counted;
 mod events;
+mod floors;
 mod instants;
 mod naive;
 mod oracle;

@@ -155,6 +155,15 @@ impl<'a> Raw<'a> {
     }
 }
 
+/// The events that a rollup counts whose history reaches to `from_us`.
+pub(crate) fn counted_from(events: &[RecordBatch], from_us: i64) -> Result<Vec<RecordBatch>> {
+    let window = Bucket {
+        start_us: from_us,
+        end_us: i64::MAX,
+    };
+    inside(events, window, 0)
+}
+
 fn inside(events: &[RecordBatch], window: Bucket, first_seq: u64) -> Result<Vec<RecordBatch>> {
     let inside = |batch: &RecordBatch| {
         let times: &TimestampMicrosecondArray = column(batch, TIME)?;

@@ -7,17 +7,17 @@ use arrow::array::RecordBatch;
 use serde::Deserialize;
 use serde_json::Value;
 use storage::{
-    BoxError, Merge, Name, NewRollup, Partition, Roller, RollupMeta, Snapshot, StreamKind,
-    TileImage,
+    BoxError, Merge, Name, NewRollup, Partition, Replaces, Roller, RollupMeta, Snapshot,
+    StreamKind, TileImage,
 };
 
-use crate::calendar::{Bucket, Level};
+use crate::calendar::{Bucket, Level, zone};
 use crate::cascade::cascade_after;
 use crate::cells::{Filter, Projection};
 use crate::definition::{Definition, defaults};
 use crate::error::{Error, Result};
 use crate::names::Before;
-use crate::raw::Raw;
+use crate::raw::{Raw, counted_from};
 use crate::seeded::{self, Bug};
 use crate::table::RollupTable;
 use crate::tile::{TileFile, encode, merge_sections};
@@ -37,6 +37,8 @@ pub struct Config {
 pub struct Cascade {
     rollups: BTreeMap<Name, RollupTable>,
     without_defaults: Vec<String>,
+    /// Definitions that are taken although the store has others of their names.
+    redefined: BTreeMap<Name, Replaces>,
 }
 
 impl Cascade {
@@ -68,7 +70,15 @@ impl Cascade {
         Ok(Self {
             rollups,
             without_defaults,
+            redefined: BTreeMap::new(),
         })
+    }
+
+    /// The same, but a definition of that name that differs from the store's becomes a new generation.
+    #[must_use]
+    pub fn redefining(mut self, name: Name, replaces: Replaces) -> Self {
+        self.redefined.insert(name, replaces);
+        self
     }
 
     /// The definitions that `stream` is to have and `existing` (every rollup of the store) lacks.
@@ -99,7 +109,13 @@ impl Cascade {
             {
                 Some(current) => {
                     let definition = table.resolve_as(name, kind, &current.definition)?;
-                    require_equal(&definition, current)?;
+                    let same = require_equal(&definition, current);
+                    let has_changed = current.zone_data != zone::stamp(definition.timezone());
+                    if self.redefined.contains_key(name) && (same.is_err() || has_changed) {
+                        missing.push(table.resolve(name, kind)?);
+                    } else {
+                        same?;
+                    }
                 }
                 None => missing.push(table.resolve(name, kind)?),
             }
@@ -122,6 +138,8 @@ impl Cascade {
                 first_seq: 0,
                 created_us: 0,
                 floors: BTreeMap::new(),
+                history: None,
+                zone_data: None,
             });
         }
         defaults(stream, kind, &taken)
@@ -172,6 +190,8 @@ impl Roller for Cascade {
         Ok(missing
             .into_iter()
             .map(|d| NewRollup {
+                zone_data: zone::stamp(d.timezone()),
+                replaces: self.redefined.get(d.name()).copied(),
                 name: d.name().clone(),
                 definition: d.to_value(),
                 levels: d.levels().iter().map(Level::to_string).collect(),
@@ -185,6 +205,9 @@ impl Roller for Cascade {
         events: &[RecordBatch],
         sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError> {
+        if rollups.iter().any(|r| r.counts_from_us().is_some()) {
+            return tiles_apart(rollups, events, sealed);
+        }
         let definitions = rollups
             .iter()
             .map(|r| Definition::from_meta(r).map(Arc::new))
@@ -210,13 +233,36 @@ impl Roller for Cascade {
         &self,
         rollup: &RollupMeta,
         sealed: &Snapshot,
+        window: Partition,
         write: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
     ) -> Result<(), BoxError> {
         let definition = Definition::from_meta(rollup)?;
-        for set in Raw::sealed(sealed, rollup, &definition, ALWAYS).cells() {
+        let window = Bucket {
+            start_us: window.start_us,
+            end_us: window.end_us,
+        };
+        for set in Raw::sealed(sealed, rollup, &definition, window).cells() {
             write(encode(&definition, &set?))?;
         }
         Ok(())
+    }
+
+    fn day(&self, rollup: &RollupMeta, at_us: i64) -> Result<Partition, BoxError> {
+        let day = Definition::from_meta(rollup)?
+            .calendar()
+            .bucket(Level::Day, at_us);
+        Ok(Partition {
+            start_us: day.start_us,
+            end_us: day.end_us,
+        })
+    }
+
+    fn wants(&self, rollup: &RollupMeta, kind: StreamKind, existing: &[RollupMeta]) -> bool {
+        let others = existing.iter().filter(|r| r.name != rollup.name);
+        let others: Vec<RollupMeta> = others.cloned().collect();
+        let wanted = self.missing(&rollup.stream, kind, &others);
+        // What the configuration says wrong is not said here.
+        wanted.map_or(true, |all| all.iter().any(|d| *d.name() == rollup.name))
     }
 
     fn recompute(
@@ -228,7 +274,9 @@ impl Roller for Cascade {
     ) -> Result<Vec<TileImage>, BoxError> {
         let definition = Definition::from_meta(rollup)?;
         let level = level_of(&definition, level)?;
-        let window = definition.calendar().partition_window(level, partition_us);
+        let mut window = definition.calendar().partition_window(level, partition_us);
+        let from_us = rollup.counts_from_us().unwrap_or(i64::MIN);
+        window.start_us = window.start_us.max(from_us);
         let mut images = Vec::new();
         for set in Raw::sealed(sealed, rollup, &definition, window).cells() {
             let mut set = set?;
@@ -285,11 +333,29 @@ impl Roller for Cascade {
     }
 }
 
-/// All time.
-const ALWAYS: Bucket = Bucket {
-    start_us: i64::MIN,
-    end_us: i64::MAX,
-};
+/// The tiles of each rollup from the events that its history does not hold back.
+fn tiles_apart(
+    rollups: &[&RollupMeta],
+    events: &[RecordBatch],
+    sealed: &Snapshot,
+) -> Result<Vec<TileImage>, BoxError> {
+    let tile = |rollup: &&RollupMeta| -> Result<TileImage, BoxError> {
+        let definition = Arc::new(Definition::from_meta(rollup)?);
+        let from_us = rollup.counts_from_us().unwrap_or(i64::MIN);
+        let events = counted_from(events, from_us)?;
+        if events.is_empty() {
+            return Ok(TileImage {
+                bytes: Vec::new(),
+                sections: Vec::new(),
+                events: 0,
+            });
+        }
+        let mut names = [Before::new(&definition, rollup.id, sealed)];
+        let sets = cascade_after(&[&*definition], &mut names, &events)?;
+        Ok(encode(&definition, &sets[0]))
+    };
+    rollups.iter().map(tile).collect()
+}
 
 fn level_of(definition: &Definition, name: &str) -> Result<Level> {
     let level = Level::from_name(name).filter(|l| definition.levels().contains(l));

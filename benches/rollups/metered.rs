@@ -103,9 +103,18 @@ impl Roller for Metered {
         &self,
         rollup: &RollupMeta,
         sealed: &Snapshot,
+        window: Partition,
         write: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
     ) -> Result<(), BoxError> {
-        self.cascade.backfill(rollup, sealed, write)
+        self.cascade.backfill(rollup, sealed, window, write)
+    }
+
+    fn day(&self, rollup: &RollupMeta, at_us: i64) -> Result<Partition, BoxError> {
+        self.cascade.day(rollup, at_us)
+    }
+
+    fn wants(&self, rollup: &RollupMeta, kind: StreamKind, existing: &[RollupMeta]) -> bool {
+        self.cascade.wants(rollup, kind, existing)
     }
 
     fn recompute(

@@ -9,6 +9,7 @@
 //! * Sums beyond 64 bits that a level holds are null when its cells are read as they are, and an error
 //!   where cells are added up: they would be left out without a word.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use aggregator::EXACT_TYPE;
@@ -65,18 +66,8 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     for expr in &aggregate.aggr_expr {
         checked.add_aggregate(expr, &schema)?;
     }
-    if !checked.is_any {
-        let changed = input.transformed;
-        let Aggregate {
-            group_expr,
-            aggr_expr,
-            ..
-        } = aggregate;
-        let plan = Aggregate::try_new(input.data, group_expr, aggr_expr)?;
-        return Ok(Transformed::new_transformed(
-            LogicalPlan::Aggregate(plan),
-            changed,
-        ));
+    if !checked.is_any && !input.transformed {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
     let was = Arc::clone(&aggregate.schema);
     let plan = Aggregate::try_new(input.data, aggregate.group_expr, checked.inner)?;
@@ -91,13 +82,8 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     for expr in &window.window_expr {
         checked.add_window(expr, &schema)?;
     }
-    if !checked.is_any {
-        let changed = input.transformed;
-        let plan = Window::try_new(window.window_expr, input.data)?;
-        return Ok(Transformed::new_transformed(
-            LogicalPlan::Window(plan),
-            changed,
-        ));
+    if !checked.is_any && !input.transformed {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
     }
     let was = Arc::clone(&window.schema);
     let plan = Window::try_new(checked.inner, input.data)?;
@@ -294,7 +280,9 @@ fn level_of(node: &LogicalPlan) -> Option<LevelTable> {
         return None;
     };
     let provider = source_as_provider(&scan.source).ok()?;
-    provider.downcast_ref::<LevelTable>().cloned()
+    (&*provider as &dyn Any)
+        .downcast_ref::<LevelTable>()
+        .cloned()
 }
 
 /// `fits(sum, 'response_size')`

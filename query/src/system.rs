@@ -20,7 +20,7 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::common::Result;
 use datafusion::datasource::{MemTable, TableProvider};
 use serde::Serialize;
-use storage::{Floor, JobEntry, Name, QUARANTINE, Snapshot};
+use storage::{Floor, JobEntry, Manifest, Name, QUARANTINE, Snapshot};
 
 use crate::level::Rollup;
 use crate::registry::QueryInfo;
@@ -44,6 +44,11 @@ pub trait SystemInfo: Send + Sync + Debug {
 
     /// What maintenance did, oldest first, and does.
     fn maintenance(&self) -> Vec<JobEntry> {
+        Vec::new()
+    }
+
+    /// The rollups that the configuration does not want any more.
+    fn unwanted_rollups(&self) -> Vec<Name> {
         Vec::new()
     }
 
@@ -310,11 +315,43 @@ fn floor(row: &LevelRow<'_>) -> Option<Floor> {
     row.0.meta.floors.get(row.1.as_str()).copied()
 }
 
+/// What somebody may have to do about a rollup, or wait for.
+fn note(rollup: &Rollup, manifest: &Manifest, unwanted: &[Name]) -> Option<String> {
+    let meta = &rollup.meta;
+    let mut notes = Vec::new();
+    let outdated = aggregator::outdated_levels(manifest, meta, &rollup.definition);
+    if !outdated.is_empty() {
+        let levels: Vec<&str> = outdated.iter().map(|level| level.as_str()).collect();
+        notes.push(format!(
+            "{} has other rules since its levels {} were made; `logmill rollup redefine {}` counts them anew \
+             by those of {}",
+            rollup.definition.timezone().name(),
+            levels.join(", "),
+            meta.name,
+            aggregator::zone::release()
+        ));
+    }
+    if meta.counts_from_us().is_some() {
+        let missing = meta.missing();
+        notes.push(format!(
+            "its history is being counted: {missing} events wait"
+        ));
+    }
+    if unwanted.contains(&meta.name) {
+        notes.push(format!(
+            "the configuration does not have it; it is fed until `logmill rollup drop {}`",
+            meta.name
+        ));
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
 /// One row for each rollup and level. `complete_from` is null when the rollup counts every event of
 /// its stream; else no bucket before it is complete.
 fn rollups(view: &View<'_>) -> Vec<Column> {
     let manifest = view.snapshot.manifest();
     let last_error = view.system.last_error();
+    let unwanted = view.system.unwanted_rollups();
     let mut rows: Vec<LevelRow<'_>> = Vec::new();
     for rollup in view.rollups.values() {
         let waiting = memtable_sums(view.snapshot, &rollup.meta.stream).rows;
@@ -324,6 +361,7 @@ fn rollups(view: &View<'_>) -> Vec<Column> {
             .chain(detached.flat_map(|d| &d.parts))
             .filter(|p| p.seq.0 < rollup.meta.first_seq);
         let complete_from = older.map(|p| p.time.1.saturating_add(1)).max();
+        let complete_from = complete_from.max(rollup.meta.complete_from_us());
         for level in rollup.definition.levels() {
             let tiles = manifest.tiles_of(rollup.meta.id);
             let sections = tiles.flat_map(|t| &t.files).flat_map(|f| &f.sections);
@@ -370,6 +408,8 @@ fn rollups(view: &View<'_>) -> Vec<Column> {
         int("generation", of(&rows, |r| Some(u64::from(r.0.meta.id)))),
         stamp("floor", of(&rows, |r| floor(r).map(|f| f.from_us))),
         int("late", of(&rows, |r| floor(r).map(|f| f.late))),
+        int("uncounted", of(&rows, |r| Some(r.0.meta.missing()))),
+        text("note", of(&rows, |r| note(r.0, manifest, &unwanted))),
     ]
 }
 

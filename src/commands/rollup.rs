@@ -1,10 +1,10 @@
-//! `logmill rollup status | run | verify | rebuild | compact`.
+//! `logmill rollup status | run | verify | rebuild | compact | drop | redefine`.
 
 use std::process::ExitCode;
 
 use aggregator::{Against, Sample, Verification};
 use serde::Serialize;
-use storage::{CompactReport, Name, Rebuilt, Snapshot};
+use storage::{CompactReport, Name, Rebuilt, Replaces, Snapshot, Store};
 
 use super::{Context, Place, partition, sql};
 use crate::cli::{Output, RollupCommand};
@@ -19,7 +19,77 @@ pub(super) fn run(context: &Context, command: &RollupCommand) -> Result<ExitCode
         RollupCommand::Verify { name, sample } => verify(context, name.as_deref(), *sample),
         RollupCommand::Rebuild { name, from, to } => rebuild(context, name, from, to),
         RollupCommand::Compact => compact(context),
+        RollupCommand::Drop { name } => drop_rollup(context, name),
+        RollupCommand::Redefine { name, accept_loss } => redefine(context, name, *accept_loss),
     }
+}
+
+fn drop_rollup(context: &Context, name: &str) -> Result<ExitCode> {
+    let events = match &context.place {
+        Place::Server(client) => {
+            let answer = client.drop_rollup(name)?;
+            answer["events"].as_u64().unwrap_or(0)
+        }
+        Place::Data(data) => {
+            let store = wiring::open_store(data, &context.config)?;
+            let events = store.drop_rollup(&Name::new(name)?)?;
+            store.close()?;
+            events
+        }
+    };
+    if wants_json(context) {
+        print_json(&serde_json::json!({ "dropped": name, "events": events }))?;
+    } else {
+        println!(
+            "dropped {name}, which had counted {} events",
+            grouped(events)
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A server takes definitions as it starts, so this is done while none has the store.
+fn redefine(context: &Context, name: &str, accept_loss: bool) -> Result<ExitCode> {
+    let Place::Data(data) = &context.place else {
+        return Err(Failure::usage(
+            "a server takes definitions from its configuration as it starts: stop it, run this with \
+             --data DIR, and start it again",
+        ));
+    };
+    let replaces = match accept_loss {
+        true => Replaces::Anything,
+        false => Replaces::Counted,
+    };
+    let name = Name::new(name)?;
+    let generation = |store: &Store| {
+        let snapshot = store.snapshot();
+        let rollups = &snapshot.manifest().rollups;
+        let rollup = rollups.iter().rfind(|r| r.name == name);
+        rollup.map(|r| (r.id, r.missing()))
+    };
+    let before = {
+        let reader = context.reader()?;
+        let snapshot = reader.snapshot();
+        let mut rollups = snapshot.manifest().rollups.iter();
+        rollups.rfind(|r| r.name == name).map(|r| r.id)
+    };
+    let store = wiring::redefine(data, &context.config, name.clone(), replaces)?;
+    let now = generation(&store);
+    store.close()?;
+    match (before, now) {
+        (None, None) => return Err(Failure::usage(format!("there is no rollup {name}"))),
+        (Some(before), Some((id, _))) if before == id => {
+            println!("{name} is as the configuration says; nothing was changed");
+        }
+        (_, Some((_, 0))) => println!("{name} counts by its new definition"),
+        (_, Some((_, missing))) => println!(
+            "{name} counts by its new definition; {} events are not counted yet, or cannot be: \
+             see `logmill rollup status`",
+            grouped(missing)
+        ),
+        (Some(_), None) => println!("the configuration has no {name} any more; it was dropped"),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn compact(context: &Context) -> Result<ExitCode> {
@@ -114,6 +184,7 @@ fn seal(context: &Context) -> Result<ExitCode> {
             let store = wiring::open_store(data, &context.config)?;
             let report = store.seal()?;
             store.retain_levels()?;
+            while store.backfill() {}
             store.close()?;
             (report.cutoff, report.events)
         }

@@ -59,7 +59,7 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
             let reader = context.reader()?;
             let temp = tempfile::tempdir()?;
             let engine = wiring::engine_of_one(&context.config, Some(temp.path()))?;
-            let system = Arc::new(StoreInfo::of_reader(&reader));
+            let system = Arc::new(StoreInfo::of_reader_with(&reader, &context.config));
             let out = std::io::stdout().lock();
             let looked = engine.clone();
             let mut shown = Some(Shown::start(move || looked.queries().pop()));

@@ -129,6 +129,20 @@ pub(super) async fn rebuild(
     work(move || store.rebuild(&name, range_us)).await
 }
 
+/// `DELETE /api/v1/rollups/{name}`: gives up one that the configuration does not want.
+pub(super) async fn drop(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
+    let name = match Name::new(&name) {
+        Ok(name) => name,
+        Err(error) => return answer::of_storage(&error),
+    };
+    let store = Arc::clone(&app.store);
+    work(move || {
+        let events = store.drop_rollup(&name)?;
+        Ok(json!({ "dropped": name.as_str(), "events": events }))
+    })
+    .await
+}
+
 /// Long work on the store, and its report as JSON.
 pub(super) async fn work<T: Serialize + Send + 'static>(
     what: impl FnOnce() -> storage::Result<T> + Send + 'static,

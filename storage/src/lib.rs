@@ -87,7 +87,8 @@ pub use reader::Reader;
 pub use repair::{RepairReport, repair};
 pub use retention::{Leaving, Retention, Why};
 pub use rolling::{
-    BoxError, Floor, Merge, NewRollup, NoRollups, Partition, Roller, RollupMeta, Section, TileImage,
+    BoxError, Floor, History, Merge, NewRollup, NoRollups, Partition, Replaces, Roller, RollupMeta,
+    Section, TileImage,
 };
 pub use settled::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;

@@ -11,7 +11,8 @@
 //! 3. In a tile the sections of each of the rollup's levels hold as many events as the tile says,
 //!    less those of sections that lay below the level's floor. No section lies below. A floor falls only
 //!    by an edit that puts back sections of as many events as fewer lie below it.
-//! 4. The tiles of a rollup hold as many events as were ever sealed into its stream; and its live
+//! 4. The tiles of a rollup, and what its history says that it has not counted, are as many events as
+//!    were ever sealed into its stream; and its live
 //!    parts, those that were dropped and those that are detached hold that number together.
 //! 5. No file is named twice, and none that is named is also pending deletion.
 //! 6. A file has a checksum for each of its blocks, or none of blocks.

@@ -39,6 +39,38 @@ pub struct RollupMeta {
     /// Where levels end that retention has cut, by level.
     #[serde(default)]
     pub floors: BTreeMap<String, Floor>,
+    /// What it has not counted of the events that its stream had when it was added; `None` when it has
+    /// counted them all, or when there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
+    /// The rules of its time zone by which its buckets are made, opaque to storage. Rollups of before
+    /// this was kept have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone_data: Option<String>,
+}
+
+/// What a rollup that was added to a stream with events has not counted of them.
+///
+/// # Invariants
+/// * No event from before `until_us` is counted, and every live one from then on: by a seal or, when it
+///   was sealed before, by the step that lowered `until_us` past it. Which of them counts an event
+///   follows from its time alone.
+/// * Steps begin and end with a day of the rollup, so that the names of a day are given all at once, in
+///   the order of the sequence.
+/// * Tiles and `missing` are together the events that were sealed into the stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// Events before this wait to be counted, microseconds since 1970; `None` once that is done.
+    pub until_us: Option<i64>,
+    /// Sealed events that are not counted: those that wait, and those that raw events could not give.
+    pub missing: u64,
+    /// No bucket before this is complete, since raw events were gone when their days were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_to_us: Option<i64>,
+    /// Partitions that were detached when their days were counted: their events are not counted even
+    /// once they are attached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub detached: Vec<i64>,
 }
 
 /// Where a level ends: its retention has given up what lies below.
@@ -56,6 +88,22 @@ impl RollupMeta {
     pub fn floor_us(&self, level: &str) -> i64 {
         self.floors.get(level).map_or(i64::MIN, |f| f.from_us)
     }
+
+    /// Events from before this are not counted yet, microseconds since 1970.
+    pub fn counts_from_us(&self) -> Option<i64> {
+        self.history.as_ref().and_then(|h| h.until_us)
+    }
+
+    /// Sealed events that it has not counted.
+    pub fn missing(&self) -> u64 {
+        self.history.as_ref().map_or(0, |h| h.missing)
+    }
+
+    /// No bucket that starts before this is complete, microseconds since 1970; `None` when all are.
+    pub fn complete_from_us(&self) -> Option<i64> {
+        let history = self.history.as_ref()?;
+        history.until_us.max(history.lost_to_us)
+    }
 }
 
 /// A rollup that a stream is to get.
@@ -67,6 +115,19 @@ pub struct NewRollup {
     pub definition: serde_json::Value,
     /// Its levels, finest first.
     pub levels: Vec<String>,
+    /// The rules of its time zone.
+    pub zone_data: Option<String>,
+    /// It takes the place of the generation before, which goes.
+    pub replaces: Option<Replaces>,
+}
+
+/// What may be forgotten with a generation that another one replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replaces {
+    /// Nothing: all that it has counted can be counted again.
+    Counted,
+    /// What raw events can no longer give.
+    Anything,
 }
 
 /// Where the cells of one (level, time partition) lie in a tile file.
@@ -140,7 +201,8 @@ pub trait Roller: Send + Sync + Debug {
     ) -> Result<Vec<NewRollup>, BoxError>;
 
     /// Cascades events of one stream, in the order of their sequence numbers, through each of its
-    /// `rollups`, in their order. `events` hold `time`, `_seq` and any other columns; a column that
+    /// `rollups`, in their order; each image counts those that the rollup's history does not hold back.
+    /// `events` hold `time`, `_seq` and any other columns; a column that
     /// is missing reads as null. `sealed` is what was sealed before them.
     ///
     /// # Errors
@@ -152,7 +214,8 @@ pub trait Roller: Send + Sync + Debug {
         sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError>;
 
-    /// Cascades the sealed events of a rollup that has no tiles yet; each image goes to `write`.
+    /// Cascades the sealed events of a window, which begins and ends with days of the rollup, that it has
+    /// not counted yet; each image goes to `write`.
     ///
     /// # Errors
     /// When a part or a definition cannot be read, or what `write` says.
@@ -160,8 +223,18 @@ pub trait Roller: Send + Sync + Debug {
         &self,
         rollup: &RollupMeta,
         sealed: &Snapshot,
+        window: Partition,
         write: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
     ) -> Result<(), BoxError>;
+
+    /// The day of the rollup around an instant.
+    ///
+    /// # Errors
+    /// When the definition cannot be read.
+    fn day(&self, rollup: &RollupMeta, at_us: i64) -> Result<Partition, BoxError>;
+
+    /// Whether the configuration, or the defaults of a stream of this kind, want the rollup.
+    fn wants(&self, rollup: &RollupMeta, kind: StreamKind, existing: &[RollupMeta]) -> bool;
 
     /// One (level, time partition) made again from the sealed raw events that are left; `events` of
     /// the images say how many they were. Each image has sections of that one alone.
@@ -228,9 +301,16 @@ impl Roller for NoRollups {
         &self,
         rollup: &RollupMeta,
         _: &Snapshot,
+        _: Partition,
         _: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
     ) -> Result<(), BoxError> {
         no_rollups(Some(rollup)).map(|_| ())
+    }
+    fn day(&self, rollup: &RollupMeta, _: i64) -> Result<Partition, BoxError> {
+        Err(unknown(rollup))
+    }
+    fn wants(&self, _: &RollupMeta, _: StreamKind, _: &[RollupMeta]) -> bool {
+        true
     }
     fn recompute(
         &self,

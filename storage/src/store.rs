@@ -67,6 +67,7 @@ use crate::readers::Hold;
 use crate::record::Record;
 use crate::recover::Streams;
 use crate::retention::Leaving;
+use crate::rolling::RollupMeta;
 use crate::snapshot::Snapshot;
 use crate::spare::{Spare, Turn};
 use compact::Pace;
@@ -186,6 +187,8 @@ struct Shared {
     told: AtomicBool,
     torn_bytes: u64,
     replayed: u64,
+    /// Which rollups the configuration does not want, and of which generations that was said.
+    unwanted: Mutex<(Vec<u32>, Vec<Name>)>,
     /// What maintenance did.
     log: Maintenance,
     /// Turns on the processor for what nobody waits for.
@@ -419,6 +422,43 @@ impl Store {
     /// Why it could not; the levels stay as they are.
     pub fn retain_levels(&self) -> Result<u64> {
         self.shared.tell_retain_levels(self.shared.now_us())
+    }
+
+    /// Counts some of the history of rollups that were added to streams with events, as the store does by
+    /// itself. Whether there is more.
+    pub fn backfill(&self) -> bool {
+        backfill::step(&self.shared)
+    }
+
+    /// Gives up a rollup that the configuration does not want any more, with everything that it has
+    /// counted. Returns how many events that were.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is no such rollup or the configuration wants it, or what the file
+    /// system says.
+    pub fn drop_rollup(&self, rollup: &Name) -> Result<u64> {
+        backfill::drop_rollup(&self.shared, rollup)
+    }
+
+    /// The rollups of the store that its configuration does not want: they are fed until they are dropped.
+    pub fn unwanted_rollups(&self) -> Vec<Name> {
+        let manifest = Arc::clone(&self.shared.state.lock().committed.manifest);
+        let ids: Vec<u32> = manifest.rollups.iter().map(|r| r.id).collect();
+        let mut known = self.shared.unwanted.lock();
+        if known.0 != ids {
+            *known = (ids, self.look_for_unwanted(&manifest));
+        }
+        known.1.clone()
+    }
+
+    fn look_for_unwanted(&self, manifest: &Manifest) -> Vec<Name> {
+        let is_unwanted = |r: &&RollupMeta| {
+            let kind = manifest.streams.get(&r.stream).map(|s| s.kind);
+            let roller = &self.shared.options.roller;
+            kind.is_some_and(|kind| !roller.wants(r, kind, &manifest.rollups))
+        };
+        let unwanted = manifest.rollups.iter().filter(is_unwanted);
+        unwanted.map(|r| r.name.clone()).collect()
     }
 
     /// Makes every (level, time partition) of a rollup that reaches into `[from_us, to_us)`,

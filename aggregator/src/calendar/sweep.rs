@@ -6,6 +6,7 @@
 use super::oracle::{self, Oracle};
 use super::tests::check_laws_of_level;
 use super::*;
+use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::TZ_VARIANTS;
 use jiff::civil::{Date, date};
 use jiff::{SignedDuration, Timestamp};
@@ -15,7 +16,8 @@ const FIRST_YEAR: i16 = 1970;
 const LAST_YEAR: i16 = 2099;
 /// Instants drawn at random in each zone.
 const RANDOM: u64 = 2_000;
-/// The releases of the time zone database that `CHANGED` compares: chrono-tz's and the oracle's.
+/// The releases of the time zone database that `CHANGED` compares: chrono-tz's, by which SQL's
+/// `AT TIME ZONE` goes, and that of buckets and the oracle.
 const RELEASES: (&str, &str) = ("2025b", "2026e");
 /// Zones whose rules are not the same in both, with the first and last year in which they differ.
 const CHANGED: [(Tz, i16, i16); 20] = [
@@ -64,9 +66,10 @@ fn around() -> [SignedDuration; 9] {
     ]
 }
 
-/// The first and last year in which our zone and the oracle's differ, judged by offsets alone.
+/// The first and last year in which chrono-tz and the oracle differ, judged by offsets alone: the rules of
+/// our buckets against rules that come from somewhere else.
 fn years_that_differ(zone: Tz, oracle: &Oracle) -> Option<(i16, i16)> {
-    let ours = |t: Timestamp| {
+    let theirs = |t: Timestamp| {
         let utc = DateTime::from_timestamp(t.as_second(), 0).expect("a year that chrono knows");
         zone.offset_from_utc_datetime(&utc.naive_utc())
             .fix()
@@ -79,7 +82,7 @@ fn years_that_differ(zone: Tz, oracle: &Oracle) -> Option<(i16, i16)> {
     let differing = days
         .take_while(|t| *t < year_start(LAST_YEAR + 1))
         .chain(changes.flat_map(|t| [t - SignedDuration::from_secs(1), t]))
-        .filter(|t| within(FIRST_YEAR, LAST_YEAR, *t) && ours(*t) != oracle.offset_s(*t));
+        .filter(|t| within(FIRST_YEAR, LAST_YEAR, *t) && theirs(*t) != oracle.offset_s(*t));
     let years: Vec<i16> = differing.map(|t| oracle.date(t).year()).collect();
     Some((*years.iter().min()?, *years.iter().max()?))
 }
@@ -114,18 +117,10 @@ fn instants(zone: Tz, oracle: &Oracle) -> Vec<Timestamp> {
     }
     let first = oracle.day_start(date(FIRST_YEAR, 1, 1));
     let end = oracle.day_start(date(LAST_YEAR + 1, 1, 1));
-    all.retain(|t| first <= *t && *t < end && !has_changed(zone, *t));
+    all.retain(|t| first <= *t && *t < end);
     all.sort_unstable();
     all.dedup();
     all
-}
-
-/// Whether the releases disagree about a bucket that may hold `t`. A week reaches over a year's end.
-fn has_changed(zone: Tz, t: Timestamp) -> bool {
-    let week = SignedDuration::from_hours(8 * 24);
-    CHANGED.iter().any(|(changed, first, last)| {
-        *changed == zone && year_start(*first) - week <= t && t < year_start(*last + 1) + week
-    })
 }
 
 /// The firsts of a year's months and its leap day.

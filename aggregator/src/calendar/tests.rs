@@ -1,4 +1,5 @@
 use super::*;
+use chrono::DateTime;
 use proptest::prelude::*;
 
 const ZONES: [Tz; 10] = [

@@ -236,7 +236,7 @@ impl Oracle {
             let places: BTreeSet<i64> = there.map(|(_, place)| *place).collect();
             for place in places.into_iter().rev() {
                 let (start_us, end_us) = window(counts.level, place);
-                let lacks = |b: &super::calendar::Bucket| {
+                let lacks = |b: &crate::calendar::Bucket| {
                     b.start_us < before.max(end_us) && b.end_us > start_us
                 };
                 if end_us <= from_us || gone.iter().any(lacks) {

@@ -30,6 +30,7 @@ fn create(
             name,
             definition,
             levels,
+            ..
         } = new;
         let id = existing.len() as u32 + 1;
         let stream = Name::new(stream).expect("a name");
@@ -42,6 +43,8 @@ fn create(
             first_seq: 1,
             created_us: 0,
             floors: BTreeMap::new(),
+            history: None,
+            zone_data: None,
         });
     }
     names

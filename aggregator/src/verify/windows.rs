@@ -27,7 +27,7 @@ pub(super) fn entry_level(definition: &Definition) -> Level {
 pub(super) struct Windows {
     calendar: Calendar,
     days: Vec<Bucket>,
-    /// Partitions of which raw events were dropped or are detached.
+    /// Partitions of which raw events were dropped or are detached, and what is not counted yet.
     incomplete: Vec<(i64, i64)>,
 }
 
@@ -58,11 +58,15 @@ impl Windows {
         }
         let width = manifest.streams.get(&meta.stream).map(|s| s.partition);
         let end_us = |start_us| partition_end(width.unwrap_or_default(), start_us);
-        let incomplete = manifest.incomplete(&meta.stream);
+        let passed = meta.history.iter().flat_map(|h| h.detached.iter().copied());
+        let incomplete = manifest.incomplete(&meta.stream).chain(passed);
+        let incomplete = incomplete.map(|start| (start, end_us(start)));
+        // And what waits to be counted.
+        let waiting = meta.counts_from_us().map(|until_us| (i64::MIN, until_us));
         Self {
             calendar,
             days: buckets.into_iter().collect(),
-            incomplete: incomplete.map(|start| (start, end_us(start))).collect(),
+            incomplete: incomplete.chain(waiting).collect(),
         }
     }
 

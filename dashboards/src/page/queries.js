@@ -228,7 +228,7 @@ function sliceWhere({ host, from, to, path, statusClass }) {
 /// → n, first, last, bytes, s2, s3, s4, s5, other, cut: a slice in one row. `cut` is the sequence of its
 /// last event to arrive: pages up to it are pages of one snapshot.
 export function sliceSummary(stream, slice) {
-  return `SELECT count(*) AS n, min(time) AS first, max(time) AS last, sum(response_size) AS bytes, ${classes("count(*)")}, max(_seq) AS cut FROM ${name(stream.name)} WHERE ${sliceWhere(slice)}`;
+  return `SELECT count(*) AS n, min(time) AS first, max(time) AS last, ${EXACT_BYTES} AS bytes, ${classes("count(*)")}, max(_seq) AS cut FROM ${name(stream.name)} WHERE ${sliceWhere(slice)}`;
 }
 
 /// The events of a slice up to `cut`, a page after the row `after`, by time and then as they arrived: within

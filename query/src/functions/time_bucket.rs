@@ -235,7 +235,8 @@ impl Bucketer {
     }
 
     fn offset_us(&self, t: i64) -> i64 {
-        self.calendar.offset_s(t.div_euclid(1_000_000)) * 1_000_000
+        // As buckets of levels do, also where SQL's own functions follow an older release.
+        self.calendar.offset_us(t)
     }
 
     /// A bucket of local time, cut where the offset changes.

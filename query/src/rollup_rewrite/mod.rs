@@ -190,6 +190,11 @@ impl<'a> Question<'a> {
         let Some(mut raw) = incomplete(snapshot, name, rollup) else {
             return Ok(None);
         };
+        // Its buckets do not lie where the calendar has them now.
+        let manifest = snapshot.manifest();
+        if !aggregator::outdated_levels(manifest, &rollup.meta, definition).is_empty() {
+            return Ok(None);
+        }
         let proof = Proof::new(definition.calendar(), self.events);
         let from = merged.iter().map(|m| m.from).fold(hits_from, Level::max);
         let coarsest_first = definition.levels().iter().rev().copied();
@@ -260,15 +265,25 @@ fn incomplete(snapshot: &Snapshot, stream: &Name, rollup: &Rollup) -> Option<Vec
     let detached = manifest.detached_of(stream).map(|d| d.partition_us);
     // Those that came before the rollup and were not counted since.
     let older = manifest.parts_of(stream).filter(|p| p.seq.0 < since);
+    // Those that were detached when the history of a rollup that was added was counted.
+    let history = rollup.meta.history.iter();
+    let passed = history.flat_map(|h| h.detached.iter().copied());
     let partitions: BTreeSet<i64> = dropped
         .chain(detached)
+        .chain(passed)
         .chain(older.map(|p| p.partition_us))
         .collect();
     let range = |start_us: i64| TimeRange {
         first: start_us,
         last: partition_end(meta.partition, start_us).saturating_sub(1),
     };
-    Some(partitions.into_iter().map(range).collect())
+    let mut ranges: Vec<TimeRange> = partitions.into_iter().map(range).collect();
+    // What waits to be counted.
+    ranges.extend(rollup.meta.counts_from_us().map(|until_us| TimeRange {
+        first: i64::MIN,
+        last: until_us.saturating_sub(1),
+    }));
+    Some(ranges)
 }
 
 /// The days in which keys were folded into `(other)`. Manifest and memtable tell when none can have been.

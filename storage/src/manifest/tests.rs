@@ -102,6 +102,8 @@ pub(super) fn good() -> Manifest {
             first_seq,
             created_us: 5,
             floors: BTreeMap::new(),
+            history: None,
+            zone_data: None,
         });
     }
     manifest.tiles = vec![

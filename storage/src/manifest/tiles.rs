@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{Manifest, Pending, TileFile, TileMeta};
-use crate::rolling::{Floor, RollupMeta, Section};
+use crate::model::Name;
+use crate::rolling::{Floor, History, RollupMeta, Section};
 use crate::seeded::{self, Bug};
 
 /// A section by its file, level and time partition.
@@ -66,7 +67,13 @@ impl Manifest {
     /// Adds one tile to every rollup: of the new events, or of none where its stream had none. A tile
     /// without events widens the one before when that has none either, so idle streams stay small.
     /// What lies below a level's floor is left out there, and counted as late.
-    pub(crate) fn add_tiles(&mut self, new: &BTreeMap<u32, (u64, Vec<TileFile>)>, cutoff: u64) {
+    /// Of the rows of its stream, what a rollup's history holds back is missing.
+    pub(crate) fn add_tiles(
+        &mut self,
+        new: &BTreeMap<u32, (u64, Vec<TileFile>)>,
+        rows: &BTreeMap<Name, u64>,
+        cutoff: u64,
+    ) {
         for nth in 0..self.rollups.len() {
             let rollup = &self.rollups[nth];
             let (id, first_seq) = (rollup.id, rollup.first_seq);
@@ -76,6 +83,8 @@ impl Manifest {
             if cutoff <= first_seq {
                 continue;
             }
+            let rows = rows.get(&rollup.stream).copied().unwrap_or(0);
+            let held_back = rows.saturating_sub(events);
             match last {
                 Some(last) if events == 0 && last.events == 0 => last.cutoff = cutoff,
                 _ => {
@@ -96,7 +105,53 @@ impl Manifest {
                     self.count_late(nth, late);
                 }
             }
+            if let Some(history) = &mut self.rollups[nth].history {
+                history.missing += held_back;
+            }
         }
+    }
+
+    /// Adds what a step has counted of a rollup's history, of which `left` is left. What lies below
+    /// a floor is left out, as it was never shown.
+    pub(crate) fn add_history(
+        &mut self,
+        rollup: u32,
+        (files, events): (Vec<TileFile>, u64),
+        left: Option<History>,
+    ) {
+        let Some(nth) = self.rollups.iter().position(|r| r.id == rollup) else {
+            return;
+        };
+        let Some(at) = self.tiles.iter().position(|t| t.rollup == rollup) else {
+            return;
+        };
+        self.rollups[nth].history = left;
+        let mut tile = TileMeta {
+            files,
+            events,
+            dropped: BTreeMap::new(),
+            ..self.tiles[at].clone()
+        };
+        let (paths, _) = tile.cut(&self.rollups[nth]);
+        self.forget(paths);
+        let first = &mut self.tiles[at];
+        first.events += events;
+        first.files.extend(tile.files);
+        for (level, events) in tile.dropped {
+            *first.dropped.entry(level).or_default() += events;
+        }
+    }
+
+    /// Gives up a rollup and its files.
+    pub(crate) fn drop_rollup(&mut self, rollup: u32) {
+        self.rollups.retain(|r| r.id != rollup);
+        let (gone, kept) = std::mem::take(&mut self.tiles)
+            .into_iter()
+            .partition(|t: &TileMeta| t.rollup == rollup);
+        self.tiles = kept;
+        let gone: Vec<TileMeta> = gone;
+        let files = gone.into_iter().flat_map(|t| t.files);
+        self.forget(files.map(|f| f.file.path).collect());
     }
 
     fn count_late(&mut self, nth: usize, (paths, events): (Vec<String>, BTreeMap<String, u64>)) {

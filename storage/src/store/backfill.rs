@@ -1,22 +1,36 @@
-//! Rollups that the configuration has gained since the store was last opened: their history is
-//! built from the parts and committed in one edit.
+//! Rollups that a stream with events gains: an edit adds them without a count, and their history is
+//! counted step by step in the background, from the newest day to the oldest.
+//!
+//! # Invariants
+//! * What [`History`] says. Each step is one edit; what a crash breaks off is begun anew.
+//! * A step holds the cells of one part at a time, and writes what it makes of each before the next. It
+//!   takes whole days of the rollup: one at least, and no more than hold so many rows.
+//! * No seal comes between the last look and the edit of a step. Events that were sealed into its days
+//!   meanwhile are counted with them.
+//! * A generation that replaces another takes its name in the edit that gives the other up.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Shared, seal};
+use super::written::Written;
+use super::{Shared, rebuild};
 use crate::error::{Error, Result};
 use crate::maintenance::{Job, Said};
-use crate::manifest::{TileFile, TileMeta};
-use crate::model::StreamKind;
-use crate::rolling::RollupMeta;
+use crate::manifest::{Manifest, TileFile, TileMeta};
+use crate::model::{Name, StreamKind};
+use crate::part::partition_end;
+use crate::rolling::{BoxError, History, NewRollup, Partition, Replaces, RollupMeta};
+use crate::snapshot::Snapshot;
 
-/// Adds the rollups that streams of the store are to have and do not have yet.
+/// Days that one step looks for at most.
+const DAYS_MAX: usize = 400;
+
+/// Adds the rollups that streams of the store are to have and do not have yet. A short history is counted
+/// at once.
 pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let mut next_id = manifest.next_rollup;
     let mut rollups = manifest.rollups.clone();
-    let mut added = Vec::new();
+    let mut added: Vec<RollupMeta> = Vec::new();
     for (stream, meta) in &manifest.streams {
         if meta.kind == StreamKind::Quarantine {
             continue;
@@ -25,114 +39,373 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
             rollup: stream.to_string(),
             source,
         };
-        let new = shared
-            .options
-            .roller
-            .rollups_for(stream, meta.kind, &rollups)
-            .map_err(failed)?;
-        for rollup in new {
-            if meta.dropped_events() > 0 {
-                return Err(Error::invalid(format!(
-                    "rollup {}: {} events of {stream} were dropped and cannot be counted any more",
-                    rollup.name,
-                    meta.dropped_events()
-                )));
-            }
-            if let Some(detached) = manifest.detached_of(stream).next() {
-                return Err(Error::invalid(format!(
-                    "rollup {}: {} is detached and cannot be counted; attach it first, with a configuration without this rollup",
-                    rollup.name, detached.folder
-                )));
-            }
-            let rollup = RollupMeta {
-                id: next_id,
-                name: rollup.name,
-                stream: stream.clone(),
-                definition: rollup.definition,
-                levels: rollup.levels,
-                first_seq: 0,
-                created_us: shared.now_us(),
-                floors: BTreeMap::new(),
-            };
+        let roller = &shared.options.roller;
+        let new = roller.rollups_for(stream, meta.kind, &rollups);
+        for new in new.map_err(failed)? {
+            let rollup = begin(shared, &manifest, stream, new, next_id)?;
             next_id += 1;
-            let tile = told(shared, &rollup, manifest.sealed_seq)?;
+            rollups.retain(|known| known.name != rollup.name);
             rollups.push(rollup.clone());
-            added.push((rollup, tile));
+            added.push(rollup);
         }
     }
     if added.is_empty() {
         return Ok(());
     }
+    let ids: Vec<u32> = added.iter().map(|r| r.id).collect();
     shared.edit(|manifest| {
         manifest.next_rollup = next_id;
-        for (rollup, tile) in added {
+        for rollup in added {
+            let same = |r: &&RollupMeta| r.name == rollup.name;
+            let before: Vec<u32> = manifest.rollups.iter().filter(same).map(|r| r.id).collect();
+            before.into_iter().for_each(|id| manifest.drop_rollup(id));
+            if manifest.sealed_seq > 0 {
+                manifest.tiles.push(TileMeta {
+                    rollup: rollup.id,
+                    first_seq: 0,
+                    cutoff: manifest.sealed_seq,
+                    events: 0,
+                    files: Vec::new(),
+                    dropped: Default::default(),
+                });
+            }
             manifest.rollups.push(rollup);
-            manifest.tiles.extend(tile);
         }
-    })
+    })?;
+    count_short(shared, &ids);
+    Ok(())
 }
 
-/// Counts the history, and tells of it: what a crash breaks off is begun anew at the next start, since
-/// nothing knows of the rollup before the edit.
-fn told(shared: &Shared, rollup: &RollupMeta, cutoff: u64) -> Result<Option<TileMeta>> {
-    let why = format!("the configuration has gained it for {}", rollup.stream);
+/// A rollup of which nothing is counted yet.
+fn begin(
+    shared: &Shared,
+    manifest: &Manifest,
+    stream: &Name,
+    new: NewRollup,
+    id: u32,
+) -> Result<RollupMeta> {
+    let NewRollup {
+        name,
+        definition,
+        levels,
+        zone_data,
+        replaces,
+    } = new;
+    if replaces == Some(Replaces::Counted) && manifest.incomplete(stream).next().is_some() {
+        return Err(Error::invalid(format!(
+            "rollup {name}: raw events of {stream} were dropped or are detached, and what the present \
+             definition has counted of them would be forgotten; attach what is detached, or accept the loss \
+             with --accept-loss"
+        )));
+    }
+    let mut rollup = RollupMeta {
+        id,
+        name,
+        stream: stream.clone(),
+        definition,
+        levels,
+        first_seq: 0,
+        created_us: shared.now_us(),
+        floors: Default::default(),
+        history: None,
+        zone_data,
+    };
+    let sealed = manifest.streams.get(stream).map_or(0, |s| s.sealed_events);
+    if sealed > 0 {
+        let newest = manifest.parts_of(stream).map(|p| p.time.1).max();
+        // Without raw events there is nothing to count, and the first step says so.
+        let until_us = match newest {
+            Some(at_us) => day(shared, &rollup, at_us)?.end_us,
+            None => i64::MIN,
+        };
+        rollup.history = Some(History {
+            until_us: Some(until_us),
+            missing: sealed,
+            ..History::default()
+        });
+    }
+    Ok(rollup)
+}
+
+/// Counts the histories that are short; what fails is tried again in the background.
+fn count_short(shared: &Shared, ids: &[u32]) {
+    for id in ids {
+        let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+        let Some(rollup) = manifest.rollups.iter().find(|r| r.id == *id) else {
+            continue;
+        };
+        let rows: u64 = manifest.parts_of(&rollup.stream).map(|p| p.rows).sum();
+        while rows <= shared.options.config.backfill_at_once && step_of(shared, *id) == Some(true) {
+        }
+    }
+}
+
+/// Counts some of the history of a rollup that has one. Whether there is more to do.
+pub(super) fn step(shared: &Shared) -> bool {
+    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+    let mut waiting = manifest.rollups.iter();
+    // One that cannot go on does not hold up the others.
+    waiting.any(|r| r.counts_from_us().is_some() && step_of(shared, r.id).is_some())
+}
+
+/// A step of one rollup: whether it has a next one, or `None` when it failed or had nothing to do.
+fn step_of(shared: &Shared, id: u32) -> Option<bool> {
+    let _one_at_a_time = shared.tiles.lock();
+    let sealed = shared.sealed(&shared.state.lock());
+    let rollup = sealed.manifest.rollups.iter().find(|r| r.id == id)?;
+    rollup.counts_from_us()?;
+    let waiting = rollup.missing();
+    let why = format!(
+        "it was added to {} when that had events, of which {waiting} are not counted",
+        rollup.stream
+    );
     let run = shared
         .log
         .begin(Job::Backfill, Some(rollup.name.as_str()), why);
-    let tile = backfill(shared, rollup, cutoff);
-    match &tile {
-        Ok(Some(tile)) => run.done(Said {
-            what: format!(
-                "counted {} events into {} files",
-                tile.events,
-                tile.files.len()
-            ),
-            done: Some(tile.events),
-            total: Some(tile.events),
-            bytes_written: Some(tile.files.iter().map(|f| f.file.len).sum()),
-            bytes_read: None,
-        }),
-        Ok(None) => {}
-        Err(error) => run.failed(error),
+    match count(shared, &sealed, rollup) {
+        Ok(done) => {
+            run.done(done.said(waiting));
+            Some(!done.is_last)
+        }
+        Err(Error::Closed) => None,
+        Err(error) => {
+            tracing::error!(rollup = %rollup.name, %error, "its history cannot be counted");
+            run.failed(&error);
+            None
+        }
     }
-    tile
 }
 
-fn backfill(shared: &Shared, rollup: &RollupMeta, cutoff: u64) -> Result<Option<TileMeta>> {
-    if cutoff == 0 {
-        return Ok(None);
+/// What a step did.
+struct Done {
+    events: u64,
+    files: usize,
+    bytes: u64,
+    from_us: Option<i64>,
+    is_last: bool,
+}
+
+impl Done {
+    fn said(&self, waiting: u64) -> Said {
+        let from = self
+            .from_us
+            .and_then(chrono::DateTime::from_timestamp_micros);
+        let from = from.map_or_else(
+            || "the history is counted as far as raw events give it".to_owned(),
+            |at| format!("complete from {}", at.to_rfc3339()),
+        );
+        Said {
+            what: format!(
+                "counted {} events into {} files; {from}",
+                self.events, self.files
+            ),
+            done: Some(self.events),
+            total: Some(waiting),
+            bytes_written: Some(self.bytes),
+            bytes_read: None,
+        }
     }
-    let mut tile = TileMeta {
-        rollup: rollup.id,
-        first_seq: 0,
-        cutoff,
-        events: 0,
-        files: Vec::new(),
-        dropped: BTreeMap::new(),
+}
+
+fn count(shared: &Shared, sealed: &Snapshot, rollup: &RollupMeta) -> Result<Done> {
+    let window = window(shared, &sealed.manifest, rollup)?;
+    let mut made = Made::default();
+    if let Some(window) = window {
+        made.count(shared, sealed, rollup, window)?;
+    }
+    let _no_seal = shared.sealer.lock();
+    let now = shared.sealed(&shared.state.lock());
+    let now_rollup = now.manifest.rollups.iter().find(|r| r.id == rollup.id);
+    let Some(now_rollup) = now_rollup else {
+        made.written.remove(shared);
+        return Err(Error::Closed);
     };
-    let sealed = shared.sealed(&shared.state.lock());
-    let mut failed = None;
-    let done = shared
-        .options
-        .roller
-        .backfill(rollup, &sealed, &mut |image| {
-            tile.events += image.events;
-            let take = |files: Vec<TileFile>| {
-                tile.files.extend(files);
-                Ok(())
-            };
-            seal::write_images(shared, rollup, vec![image], take).map_err(|error| {
-                let what = error.to_string();
-                failed = Some(error);
-                what.into()
-            })
-        });
-    match (failed, done) {
-        (Some(error), _) => Err(error),
-        (None, Err(source)) => Err(Error::Rollup {
-            rollup: rollup.name.to_string(),
-            source,
-        }),
-        (None, Ok(())) => Ok(Some(tile)),
+    if now_rollup.missing() != rollup.missing() {
+        // Events of uncounted days were sealed meanwhile, maybe of these; now none can be.
+        made.written.remove(shared);
+        made = Made::default();
+        match window {
+            Some(window) => made.count(shared, &now, rollup, window)?,
+            // The next step finds them.
+            None => return Ok(made.done(rollup.counts_from_us(), false)),
+        }
     }
+    let left = left(&now.manifest, now_rollup, window, made.events);
+    let from_us = left.as_ref().and_then(|l| l.until_us);
+    let tile = (std::mem::take(&mut made.files), made.events);
+    let done = made.done(from_us, from_us.is_none());
+    let edit = shared.edit(|manifest| manifest.add_history(rollup.id, tile, left));
+    if let Err(error) = &edit {
+        made.written.take_away(shared, error);
+    }
+    edit.map(|()| done)
+}
+
+/// Files of a step.
+#[derive(Default)]
+struct Made {
+    written: Written,
+    files: Vec<TileFile>,
+    events: u64,
+}
+
+impl Made {
+    fn count(
+        &mut self,
+        shared: &Shared,
+        sealed: &Snapshot,
+        rollup: &RollupMeta,
+        window: Partition,
+    ) -> Result<()> {
+        let mut failed = None;
+        let turn = shared.spare.turn();
+        let mut write = |image: crate::rolling::TileImage| -> Result<(), BoxError> {
+            self.events += image.events;
+            if image.events == 0 {
+                return Ok(());
+            }
+            match self.written.write_tile(shared, rollup, image) {
+                Ok(file) => self.files.push(file),
+                Err(error) => {
+                    let what = error.to_string();
+                    failed = Some(error);
+                    return Err(what.into());
+                }
+            }
+            if shared.state.lock().closing {
+                failed = Some(Error::Closed);
+                return Err("the store is closing".into());
+            }
+            Ok(())
+        };
+        let roller = &shared.options.roller;
+        let counted = roller.backfill(rollup, sealed, window, &mut write);
+        drop(turn);
+        let outcome = match (failed, counted) {
+            (Some(error), _) => Err(error),
+            (None, Err(source)) => Err(Error::Rollup {
+                rollup: rollup.name.to_string(),
+                source,
+            }),
+            (None, Ok(())) => self.written.sync_directories(shared),
+        };
+        if let Err(error) = &outcome {
+            self.written.take_away(shared, error);
+        }
+        outcome
+    }
+
+    fn done(&self, from_us: Option<i64>, is_last: bool) -> Done {
+        Done {
+            events: self.events,
+            files: self.written.paths.len(),
+            bytes: self.files.iter().map(|f| f.file.len).sum(),
+            from_us,
+            is_last,
+        }
+    }
+}
+
+/// The next days to count: one at least that has raw events, and as many more as have few together.
+fn window(shared: &Shared, manifest: &Manifest, rollup: &RollupMeta) -> Result<Option<Partition>> {
+    let until_us = rollup.counts_from_us().unwrap_or(i64::MIN);
+    let parts = manifest.parts_of(&rollup.stream);
+    let mut older: Vec<(i64, i64, u64)> = parts
+        .filter(|p| p.time.0 < until_us)
+        .map(|p| (p.time.1.min(until_us - 1), p.time.0, p.rows))
+        .collect();
+    // The newest last.
+    older.sort_unstable();
+    let (mut rows, mut oldest_us, mut start_us) = (0, i64::MAX, until_us);
+    for _ in 0..DAYS_MAX {
+        let spans = oldest_us < start_us;
+        let newest = older.last().map(|(last, ..)| *last);
+        let Some(at_us) = spans.then(|| start_us - 1).max(newest) else {
+            break;
+        };
+        let day = day(shared, rollup, at_us)?;
+        let mut more = 0;
+        let reaches = older.iter().rev();
+        for (_, _, rows) in reaches.take_while(|(last, ..)| *last >= day.start_us) {
+            more += rows;
+        }
+        if start_us < until_us && rows + more > shared.options.config.backfill_step_rows {
+            break;
+        }
+        rows += more;
+        while let Some((_, first, _)) = older.pop_if(|(last, ..)| *last >= day.start_us) {
+            oldest_us = oldest_us.min(first);
+        }
+        start_us = day.start_us;
+    }
+    Ok((start_us < until_us).then_some(Partition {
+        start_us,
+        end_us: until_us,
+    }))
+}
+
+/// What is left of a history once a window was counted; with no window it is over, and `None` when
+/// nothing is missing either.
+fn left(
+    manifest: &Manifest,
+    rollup: &RollupMeta,
+    window: Option<Partition>,
+    events: u64,
+) -> Option<History> {
+    let mut left = rollup.history.clone()?;
+    // Without raw events from the beginning nothing was passed before.
+    let end_us = left.until_us.filter(|us| *us > i64::MIN);
+    let end_us = end_us.unwrap_or(i64::MAX);
+    let start_us = window.map_or(i64::MIN, |w| w.start_us);
+    left.missing = left.missing.saturating_sub(events);
+    left.until_us = window.map(|w| w.start_us);
+    for (from_us, to_us) in rebuild::gone(manifest, rollup) {
+        if to_us > start_us && from_us < end_us {
+            left.lost_to_us = left.lost_to_us.max(Some(to_us));
+        }
+    }
+    let width = manifest.streams.get(&rollup.stream).map(|s| s.partition);
+    for detached in manifest.detached_of(&rollup.stream) {
+        let at_us = detached.partition_us;
+        let to_us = partition_end(width.unwrap_or_default(), at_us);
+        if to_us > start_us && at_us < end_us && !left.detached.contains(&at_us) {
+            left.detached.push(at_us);
+        }
+    }
+    (left.until_us.is_some() || left.missing > 0).then_some(left)
+}
+
+fn day(shared: &Shared, rollup: &RollupMeta, at_us: i64) -> Result<Partition> {
+    let day = shared.options.roller.day(rollup, at_us);
+    day.map_err(|source| Error::Rollup {
+        rollup: rollup.name.to_string(),
+        source,
+    })
+}
+
+/// Gives up every generation of a rollup that the configuration does not want any more.
+pub(super) fn drop_rollup(shared: &Shared, name: &Name) -> Result<u64> {
+    let _one_at_a_time = shared.tiles.lock();
+    let _no_seal = shared.sealer.lock();
+    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+    let same = manifest.rollups.iter().filter(|r| &r.name == name);
+    let gone: Vec<&RollupMeta> = same.collect();
+    let Some(last) = gone.last() else {
+        return Err(Error::invalid(format!("there is no rollup {name}")));
+    };
+    let kind = manifest.streams.get(&last.stream).map(|s| s.kind);
+    let roller = &shared.options.roller;
+    if kind.is_some_and(|kind| roller.wants(last, kind, &manifest.rollups)) {
+        let stream = &last.stream;
+        return Err(Error::invalid(format!(
+            "rollup {name} is wanted by the configuration: take [rollup.{name}] out of it, or for one of \
+             the defaults write rollups = [] under [stream.{stream}], and drop it then"
+        )));
+    }
+    let ids: Vec<u32> = gone.iter().map(|r| r.id).collect();
+    let events = ids.iter().flat_map(|id| manifest.tiles_of(*id));
+    let events = events.map(|t| t.events).sum();
+    shared.edit(|manifest| ids.iter().for_each(|id| manifest.drop_rollup(*id)))?;
+    shared.remove_unreferenced();
+    Ok(events)
 }

@@ -27,6 +27,11 @@ pub struct Config {
     pub sync_interval_ms: u64,
     /// Whether tiles and parts are compacted, and the retention of levels applied, without being asked.
     pub tends: bool,
+    /// The history of a rollup that is added is counted when the store opens if it has at most so many
+    /// events, and in the background otherwise.
+    pub backfill_at_once: u64,
+    /// Rows of the days that one step of it counts, but for a single day of more.
+    pub backfill_step_rows: u64,
     /// Whether the log of maintenance is written.
     pub keeps_log: bool,
     /// The most columns of a stream, besides those that the store gives it by itself; the values of
@@ -47,6 +52,8 @@ impl Default for Config {
             memtable_bytes_max: 128 << 20,
             sync_interval_ms: 100,
             tends: true,
+            backfill_at_once: 1 << 16,
+            backfill_step_rows: 1 << 20,
             keeps_log: true,
             columns_max: COLUMNS_MAX,
             index_rows_min: INDEX_ROWS_MIN,

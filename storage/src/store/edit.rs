@@ -153,6 +153,8 @@ impl Shared {
                         first_seq: next_seq,
                         created_us: now_us,
                         floors: BTreeMap::new(),
+                        history: None,
+                        zone_data: rollup.zone_data,
                     });
                     manifest.next_rollup += 1;
                 }

@@ -419,9 +419,19 @@ impl Roller for Panicking {
         &self,
         _: &RollupMeta,
         _: &Snapshot,
+        _: Partition,
         _: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
     ) -> Result<(), BoxError> {
         Ok(())
+    }
+    fn day(&self, _: &RollupMeta, at_us: i64) -> Result<Partition, BoxError> {
+        Ok(Partition {
+            start_us: at_us,
+            end_us: at_us + 1,
+        })
+    }
+    fn wants(&self, _: &RollupMeta, _: StreamKind, _: &[RollupMeta]) -> bool {
+        true
     }
     fn recompute(
         &self,

@@ -129,6 +129,7 @@ impl Store {
             told: AtomicBool::new(false),
             torn_bytes: replay.torn_bytes,
             replayed: items,
+            unwanted: Mutex::default(),
             log,
             spare,
         });

@@ -87,7 +87,8 @@ pub(super) fn rebuild(
 fn lower(shared: &Shared, rollup: &RollupMeta, level: &str, from_us: i64) -> Result<Vec<Rebuilt>> {
     let mut report = Vec::new();
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
-    let gone = gone(&manifest, rollup);
+    let mut gone = gone(&manifest, rollup);
+    gone.extend(uncounted(&manifest, rollup));
     for partition in below(shared, &manifest, rollup, level)?.into_iter().rev() {
         if partition.end_us <= from_us {
             break;
@@ -122,13 +123,23 @@ fn lower(shared: &Shared, rollup: &RollupMeta, level: &str, from_us: i64) -> Res
 const WEEK_US: i64 = 7 * 86_400_000_000;
 
 /// Where raw events of the rollup's stream are not complete.
-fn gone(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
+pub(super) fn gone(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
     let width = manifest.streams.get(&rollup.stream).map(|s| s.partition);
     let end_us = |start_us| partition_end(width.unwrap_or_default(), start_us);
     let starts = manifest.incomplete(&rollup.stream);
     starts
         .map(|start_us| (start_us, end_us(start_us)))
         .collect()
+}
+
+/// Where a rollup does not count raw events that are there.
+fn uncounted(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
+    let width = manifest.streams.get(&rollup.stream).map(|s| s.partition);
+    let end_us = |start_us| partition_end(width.unwrap_or_default(), start_us);
+    let waiting = rollup.counts_from_us().map(|until_us| (i64::MIN, until_us));
+    let passed = rollup.history.iter().flat_map(|h| &h.detached);
+    let passed = passed.map(|start_us| (*start_us, end_us(*start_us)));
+    waiting.into_iter().chain(passed).collect()
 }
 
 /// The time partitions below a level's floor that have raw events, in order.

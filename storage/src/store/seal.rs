@@ -291,6 +291,10 @@ fn commit(
     let now_us = shared.now_us();
     let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let parts = std::mem::take(&mut written.parts);
+    let mut rows: BTreeMap<Name, u64> = BTreeMap::new();
+    for part in &parts {
+        *rows.entry(part.stream.clone()).or_default() += part.rows;
+    }
     let tiles = std::mem::take(&mut written.tiles);
     if seeded::is(Bug::TilesApart) {
         let parts = parts.clone();
@@ -307,7 +311,7 @@ fn commit(
             if !seeded::is(Bug::TilesApart) {
                 add_parts(manifest, view, parts);
             }
-            manifest.add_tiles(&tiles, frozen.cutoff);
+            manifest.add_tiles(&tiles, &rows, frozen.cutoff);
             add_identities(manifest, identities);
             manifest.sealed_seq = frozen.cutoff;
             manifest.sealed_at_us = now_us;

@@ -67,6 +67,7 @@ fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     if let Some(now_us) = trusted_for_levels(shared, trust) {
         shared.tell_retain_levels(now_us)?;
     }
+    let has_history = super::backfill::step(shared);
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     quiet.look(&manifest, shared.now_us());
     let now_us = shared.now_us();
@@ -75,7 +76,7 @@ fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     let is_quiet = |partition: Partition<'_>| quiet.parts_since(partition, now_us);
     compact_parts(shared, None, &is_quiet, Pace::Tending)?;
     let (_, has_more) = index::build(shared, Pace::Tending)?;
-    shared.state.lock().tend_asked |= has_more;
+    shared.state.lock().tend_asked |= has_more || has_history;
     Ok(())
 }
 

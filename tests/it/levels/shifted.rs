@@ -41,9 +41,18 @@ impl Roller for Shifted {
         &self,
         rollup: &RollupMeta,
         sealed: &Snapshot,
+        window: Partition,
         write: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
     ) -> Result<(), BoxError> {
-        self.0.backfill(rollup, sealed, write)
+        self.0.backfill(rollup, sealed, window, write)
+    }
+
+    fn day(&self, rollup: &RollupMeta, at_us: i64) -> Result<Partition, BoxError> {
+        self.0.day(rollup, at_us)
+    }
+
+    fn wants(&self, rollup: &RollupMeta, kind: StreamKind, existing: &[RollupMeta]) -> bool {
+        self.0.wants(rollup, kind, existing)
     }
     fn recompute(
         &self,

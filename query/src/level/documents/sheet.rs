@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aggregator::{Bucket, Level};
+use aggregator::{Bucket, Calendar, Level, WeekStart};
 use arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
     StructArray, TimestampMicrosecondArray, UInt32Array,
@@ -12,7 +12,7 @@ use arrow::array::{
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, Fields};
 use arrow::row::{Row, Rows};
-use chrono::{DateTime, Datelike, NaiveDateTime, Offset, TimeZone, Timelike};
+use chrono::{DateTime, Datelike, NaiveDateTime, TimeDelta, Timelike};
 use chrono_tz::Tz;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -283,8 +283,9 @@ fn local(zone: Tz, at_us: i64) -> Result<NaiveDateTime, Error> {
     let beyond = || Error::invalid(format!("an event at {at_us} µs lies beyond the calendar"));
     let at = DateTime::from_timestamp_micros(at_us).ok_or_else(beyond)?;
     let utc = at.naive_utc();
-    let offset = zone.offset_from_utc_datetime(&utc).fix();
-    utc.checked_add_offset(offset).ok_or_else(beyond)
+    let offset_us = Calendar::new(zone, WeekStart::Sunday).offset_us(at_us);
+    let offset = TimeDelta::microseconds(offset_us);
+    utc.checked_add_signed(offset).ok_or_else(beyond)
 }
 
 fn fields(of: &DataType) -> &Fields {

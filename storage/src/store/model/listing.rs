@@ -43,6 +43,8 @@ impl Roller for Listing {
             name: Name::new("stats")?,
             definition: serde_json::Value::Null,
             levels: LEVELS.map(str::to_owned).into(),
+            zone_data: None,
+            replaces: None,
         }])
     }
 
@@ -60,9 +62,24 @@ impl Roller for Listing {
         &self,
         _: &RollupMeta,
         sealed: &Snapshot,
+        window: Partition,
         write: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
     ) -> Result<(), BoxError> {
-        write(image(&raw(sealed)?, &LEVELS))
+        let mut rows = raw(sealed)?;
+        rows.retain(|row| (window.start_us..window.end_us).contains(&row.1));
+        write(image(&rows, &LEVELS))
+    }
+
+    fn day(&self, _: &RollupMeta, at_us: i64) -> Result<Partition, BoxError> {
+        let start_us = day(at_us) * DAY_US;
+        Ok(Partition {
+            start_us,
+            end_us: start_us + DAY_US,
+        })
+    }
+
+    fn wants(&self, _: &RollupMeta, _: StreamKind, _: &[RollupMeta]) -> bool {
+        true
     }
 
     fn recompute(

@@ -53,6 +53,7 @@ fn options(fs: &SimFs) -> Options {
             streams: BTreeMap::from([(name, stream)]),
             index_rows_min: crate::index::INDEX_ROWS_MIN,
             columns_max: motley::COLUMNS_MAX,
+            ..Config::default()
         },
         on_poison: None,
     }

@@ -119,6 +119,8 @@ fn manifest(files: &[&[(u64, bool)]]) -> Manifest {
         first_seq: 0,
         created_us: 0,
         floors: BTreeMap::new(),
+        history: None,
+        zone_data: None,
     });
     let files = (1..).zip(files).map(|(id, sections)| {
         let (mut end, mut kept) = (50, Vec::new());
