@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod compacted;
+mod conclusions;
 mod documents;
 mod indexes;
 mod levels;

@@ -2,15 +2,18 @@
 //!
 //! # Invariant
 //! [`Proof::holds`] is true only if the expression has one value for all instants of each bucket of the level
-//! that meets the events' times. It never concludes that from values of the expression at some instants of a
-//! bucket: it knows all instants at which the expression may change, and checks each of them.
+//! that meets the events' times and has none of the expression's [`cuts`] within. It never concludes that from
+//! values of the expression at some instants of a bucket: it knows all instants at which the expression may
+//! change, and checks each of them.
 //!
 //! # The closed list
 //! An expression is constant in buckets if it is
 //! 1. a key or a literal: a cell has one value of each key;
-//! 2. a function of `time` of which [`changes`] knows all instants where it may change, and each of these is
+//! 2. `time` compared with constants: it changes at the [`cuts`] alone, and no bucket that is used has one of
+//!    them within (`cover.rs`);
+//! 3. a function of `time` of which [`changes`] knows all instants where it may change, and each of these is
 //!    the first instant of a bucket, or the function has the same value just before it and at it;
-//! 3. an operator, a `CASE`, a cast or an immutable function of expressions that are constant.
+//! 4. an operator, a `CASE`, a cast or an immutable function of expressions that are constant.
 //!
 //! Everything else is not known to be constant, and raw events answer it: `time` itself, volatile and stable
 //! functions, subqueries, outer references, aggregates, windows, placeholders, lambdas, and each function of
@@ -68,13 +71,9 @@ impl Proof {
     }
 
     /// Whether an expression over the stream's columns has one value in each bucket of a level that meets the
-    /// events' times. `false` when that is not known.
+    /// events' times and has no cut within. `false` when that is not known.
     pub(super) fn holds(&self, expr: &Expr, level: Level) -> bool {
-        match self.whole_buckets(level) {
-            Some(buckets) => self.is_constant(expr, level, buckets),
-            // Without `time` there is nothing to prove about buckets.
-            None => expr.column_refs().iter().all(|c| c.name != TIME) && is_function(expr),
-        }
+        self.is_constant(expr, level, self.whole_buckets(level))
     }
 
     /// Those levels, the coarsest first, in whose buckets all the expressions are constant.
@@ -94,7 +93,8 @@ impl Proof {
         proved
     }
 
-    /// From the first instant of the first bucket to the last instant of the last one.
+    /// From the first instant of the first bucket to the last instant of the last one; `None` when they reach
+    /// beyond the known years.
     fn whole_buckets(&self, level: Level) -> Option<TimeRange> {
         let known = |at_us: i64| KNOWN_YEARS.contains(at_us);
         if !known(self.events.first) || !known(self.events.last) {
@@ -107,9 +107,13 @@ impl Proof {
         })
     }
 
-    fn is_constant(&self, expr: &Expr, level: Level, buckets: TimeRange) -> bool {
+    fn is_constant(&self, expr: &Expr, level: Level, buckets: Option<TimeRange>) -> bool {
         if let Some(changes) = changes::of(expr) {
-            return self.are_edges(&changes, expr, level, buckets);
+            return match (&changes, buckets) {
+                (Changes::At(_), _) => true,
+                (_, Some(buckets)) => self.are_edges(&changes, expr, level, buckets),
+                (_, None) => false,
+            };
         }
         if matches!(expr, Expr::Column(column) if column.name == TIME) || !is_listed(expr) {
             return false;
@@ -130,9 +134,7 @@ impl Proof {
         let is_edge = |at_us: i64| self.calendar.bucket(level, at_us).start_us == at_us;
         let is_within = |at_us: i64| buckets.first < at_us && at_us <= buckets.last;
         let zone = match changes {
-            Changes::At(instants) => {
-                return instants.iter().all(|at| !is_within(*at) || is_edge(*at));
-            }
+            Changes::At(_) => return true,
             Changes::Every { zone, .. } | Changes::Days { zone, .. } => zone,
         };
         let spans = self.spans(zone);
@@ -273,9 +275,22 @@ impl Days {
     }
 }
 
-/// Whether an expression and all that it is made of give the same for the same columns.
-fn is_function(expr: &Expr) -> bool {
-    expr.exists(|e| Ok(!is_listed(e))).is_ok_and(|found| !found)
+/// The instants at which comparisons of `time` with constants change, in order: where none of them lies within a
+/// bucket, each comparison has one value in it.
+pub(super) fn cuts<'e>(exprs: impl Iterator<Item = &'e Expr>) -> Vec<i64> {
+    let mut cuts = Vec::new();
+    for expr in exprs {
+        let walked = expr.apply(|e| {
+            if let Some(Changes::At(instants)) = changes::of(e) {
+                cuts.extend(instants);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        walked.expect("BUG: walking does not fail");
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
 }
 
 /// Whether the value of an expression depends on nothing but the values of its children.

@@ -4,6 +4,7 @@
 //! * The pieces are the range, in order: no gap, no overlap.
 //! * A piece of a level begins and ends with buckets of it, not below the level's floor.
 //! * No piece of a level meets a range that only raw events may answer.
+//! * No bucket of a piece of a level holds both sides of a cut.
 
 use aggregator::{Calendar, Level};
 
@@ -24,12 +25,13 @@ pub(super) struct Usable {
 }
 
 /// Covers a range, with `levels` from the coarsest to the finest: each takes the whole buckets that the
-/// ones before it left. What lies in `raw`, in order and apart from each other, is for raw events.
+/// ones before it left. What lies in `raw`, in order and apart from each other, is for raw events. `cuts` are
+/// instants in order, each the first of what comes after the cut.
 pub(super) fn cover(
     calendar: Calendar,
     range: TimeRange,
     levels: &[Usable],
-    raw: &[TimeRange],
+    (raw, cuts): (&[TimeRange], &[i64]),
 ) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut first = Some(range.first);
@@ -40,7 +42,7 @@ pub(super) fn cover(
                 first: from,
                 last: barred.first - 1,
             };
-            fill(calendar, before, levels, &mut pieces);
+            fill_between(calendar, before, levels, cuts, &mut pieces);
         }
         let barred = TimeRange {
             first: from.max(barred.first),
@@ -54,9 +56,35 @@ pub(super) fn cover(
             first,
             last: range.last,
         };
-        fill(calendar, rest, levels, &mut pieces);
+        fill_between(calendar, rest, levels, cuts, &mut pieces);
     }
     pieces
+}
+
+/// Fills what lies between cuts, each by itself: a bucket with a cut in it is in none of that.
+fn fill_between(
+    calendar: Calendar,
+    range: TimeRange,
+    levels: &[Usable],
+    cuts: &[i64],
+    pieces: &mut Vec<Piece>,
+) {
+    let mut first = range.first;
+    for cut in cuts.iter().filter(|cut| range.contains(**cut)) {
+        if first < *cut {
+            let before = TimeRange {
+                first,
+                last: *cut - 1,
+            };
+            fill(calendar, before, levels, pieces);
+            first = *cut;
+        }
+    }
+    let rest = TimeRange {
+        first,
+        last: range.last,
+    };
+    fill(calendar, rest, levels, pieces);
 }
 
 fn fill(calendar: Calendar, range: TimeRange, levels: &[Usable], pieces: &mut Vec<Piece>) {

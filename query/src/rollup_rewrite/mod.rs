@@ -38,6 +38,8 @@ use measures::{Measures, Merged};
 
 /// More pieces than this are a question for raw events.
 const PIECES_MAX: usize = 32;
+/// And so are comparisons of `time` with constants at more instants: most of them make a piece.
+const CUTS_MAX: usize = 2 * PIECES_MAX;
 
 /// When rollups answer aggregates over raw events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -196,6 +198,10 @@ impl<'a> Question<'a> {
             return Ok(None);
         }
         let proof = Proof::new(definition.calendar(), self.events);
+        let cuts = constant::cuts(of_cells());
+        if cuts.len() > CUTS_MAX {
+            return Ok(None);
+        }
         let from = merged.iter().map(|m| m.from).fold(hits_from, Level::max);
         let coarsest_first = definition.levels().iter().rev().copied();
         let usable = proof.levels(coarsest_first.filter(|level| from <= *level), of_cells);
@@ -212,7 +218,8 @@ impl<'a> Question<'a> {
         if of_cells().any(|expr| keys.are_needed_for(expr)) {
             raw.extend(folded(snapshot, name, rollup, levels, self.events)?);
         }
-        let pieces = cover(definition.calendar(), self.range, &usable, &joined(raw));
+        let calendar = definition.calendar();
+        let pieces = cover(calendar, self.range, &usable, (&joined(raw), &cuts));
         // Beyond the first and the last event there is nothing at any level.
         let events = (self.events.first, self.events.last);
         let pieces = pieces.into_iter().filter(|p| p.range.meets(events));

@@ -68,8 +68,16 @@ fn pieces_are_the_range_in_whole_buckets() {
             at += 24 * HOUR_US;
         }
         let asked = asked(&mut random);
-        let pieces = cover(calendar, asked, &levels, &raw);
-        let told = format!("round {round}: {asked:?} {levels:?} {raw:?} {pieces:?}");
+        let mut cuts: Vec<i64> = (0..random.below(4))
+            .map(|_| {
+                let minutes = random.below(60 * 24 * 60) as i64;
+                let minutes = minutes - [0, minutes % 60, minutes % 1440][random.below(3)];
+                START + minutes * HOUR_US / 60 + [0, 0, 1][random.below(3)]
+            })
+            .collect();
+        cuts.sort_unstable();
+        let pieces = cover(calendar, asked, &levels, (&raw, &cuts));
+        let told = format!("round {round}: {asked:?} {levels:?} {raw:?} {cuts:?} {pieces:?}");
         let ends = (pieces[0].range.first, pieces[pieces.len() - 1].range.last);
         assert_eq!(ends, (asked.first, asked.last), "{told}");
         for pair in pieces.windows(2) {
@@ -84,6 +92,9 @@ fn pieces_are_the_range_in_whole_buckets() {
             let usable = levels.iter().find(|u| u.level == level).expect("usable");
             assert!(usable.floor_us <= first, "{told}");
             let bucket = |at| calendar.bucket(level, at);
+            for cut in cuts.iter().filter(|cut| first < **cut && **cut <= last) {
+                assert_eq!(bucket(*cut).start_us, *cut, "{told}");
+            }
             assert!(
                 first == i64::MIN || bucket(first).start_us == first,
                 "{told}"
@@ -108,7 +119,7 @@ fn the_coarsest_level_takes_what_it_can() {
         START + 22 * HOUR_US + HOUR_US / 2,
         START + 49 * HOUR_US + HOUR_US / 4 - 1,
     );
-    let pieces = cover(calendar, asked, &levels, &[]);
+    let pieces = cover(calendar, asked, &levels, (&[], &[]));
     let found: Vec<_> = pieces
         .iter()
         .map(|p| (p.level, (p.range.last - p.range.first + 1) / (HOUR_US / 4)))
@@ -119,6 +130,30 @@ fn the_coarsest_level_takes_what_it_can() {
         (Some(Level::Day), 96),
         (Some(Level::Hour), 4),
         (None, 1),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_cut_within_a_bucket_leaves_that_bucket_to_finer_levels() {
+    let calendar = Calendar::new(Tz::UTC, WeekStart::Monday);
+    let levels = [Level::Day, Level::Hour].map(|level| Usable {
+        level,
+        floor_us: i64::MIN,
+    });
+    let asked = range(START, START + 72 * HOUR_US - 1);
+    // At 06:00 of the second day, and a quarter past six of the third.
+    let cuts = [START + 30 * HOUR_US, START + 54 * HOUR_US + HOUR_US / 4];
+    let pieces = cover(calendar, asked, &levels, (&[], &cuts));
+    let found: Vec<_> = pieces
+        .iter()
+        .map(|p| (p.level, (p.range.last - p.range.first + 1) / HOUR_US))
+        .collect();
+    let expected = [
+        (Some(Level::Day), 24),
+        (Some(Level::Hour), 30),
+        (None, 1),
+        (Some(Level::Hour), 17),
     ];
     assert_eq!(found, expected);
 }

