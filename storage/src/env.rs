@@ -5,6 +5,7 @@
 //! system gives: what was not synced may be lost, torn or reordered, and a name may be lost whose
 //! directory was not synced.
 
+mod descriptors;
 mod freeing;
 
 use std::fmt::Debug;
@@ -19,6 +20,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
+pub(crate) use descriptors::is_out_of_descriptors;
+
+/// How often a file is opened again when no descriptor is left: for a second, before anything changed.
+const OPEN_TRIES: usize = 100;
+/// The same of a directory that is to be synced: for a minute, since the files in it are there by then,
+/// and a sync that cannot be made ends the writer.
+const SYNC_TRIES: usize = 6000;
 
 /// Wall-clock time.
 pub trait Clock: Send + Sync + Debug {
@@ -285,11 +293,9 @@ impl Fs for RealFs {
         std::fs::create_dir_all(path)
     }
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        let file = descriptors::open(OPEN_TRIES, || options.open(path))?;
         Ok(Box::new(RealFile(file)))
     }
     fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
@@ -313,7 +319,7 @@ impl Fs for RealFs {
         std::fs::remove_dir(path)
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        descriptors::open(SYNC_TRIES, || File::open(path))?.sync_all()
     }
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
@@ -336,6 +342,7 @@ impl Fs for RealFs {
         })
     }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
+        descriptors::keep_some_back();
         let file = OpenOptions::new()
             .read(true)
             .write(true)

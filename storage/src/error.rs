@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::env::is_out_of_descriptors;
+
 /// What went wrong while writing, reading or opening a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -161,6 +163,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Io { source, .. } if is_full(source) => Kind::DiskFull,
+            Self::Io { source, .. } if is_out_of_descriptors(source) => Kind::Unavailable,
             Self::Io { .. } | Self::Unknown { .. } => Kind::Disk,
             Self::Corrupt { .. } => Kind::Corrupt,
             Self::FormatTooNew { .. } | Self::Locked { .. } | Self::NotAStore { .. } => {

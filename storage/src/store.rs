@@ -498,7 +498,7 @@ impl Store {
     /// Adds items that never became a batch: refused before they could be read.
     pub fn count_refused(&self, stream: &Name, items: u64) {
         let mut state = self.shared.state.lock();
-        let counters = state.counters.entry(stream.clone()).or_default();
+        let counters = state.counters_of(stream);
         counters.received += items;
         counters.refused += items;
     }

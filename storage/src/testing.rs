@@ -29,8 +29,27 @@ pub(crate) enum Op {
 struct Fault {
     op: Op,
     path_part: String,
-    error: ErrorKind,
+    error: Failing,
     times: usize,
+}
+
+/// The error of a fault: of a kind, or by the system's number where Rust has no kind for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Failing {
+    Kind(ErrorKind),
+    Number(rustix::io::Errno),
+}
+
+impl From<ErrorKind> for Failing {
+    fn from(kind: ErrorKind) -> Self {
+        Self::Kind(kind)
+    }
+}
+
+impl From<rustix::io::Errno> for Failing {
+    fn from(number: rustix::io::Errno) -> Self {
+        Self::Number(number)
+    }
 }
 
 /// Something that happens once, just before a call.
@@ -61,8 +80,8 @@ pub(crate) struct FaultFs {
 
 impl FaultFs {
     /// Makes the next `times` calls of `op` on a path with `path_part` in it fail.
-    pub(crate) fn fail(&self, op: Op, path_part: &str, error: ErrorKind, times: usize) {
-        let path_part = path_part.to_owned();
+    pub(crate) fn fail(&self, op: Op, path_part: &str, error: impl Into<Failing>, times: usize) {
+        let (path_part, error) = (path_part.to_owned(), error.into());
         self.script.0.lock().faults.push(Fault {
             op,
             path_part,
@@ -118,7 +137,10 @@ impl FaultFs {
         match script.faults.iter_mut().find(fits) {
             Some(fault) => {
                 fault.times -= 1;
-                Err(fault.error.into())
+                Err(match fault.error {
+                    Failing::Kind(kind) => kind.into(),
+                    Failing::Number(number) => number.into(),
+                })
             }
             None => Ok(()),
         }

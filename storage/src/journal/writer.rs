@@ -11,6 +11,7 @@ use super::{
     BLOCK, DIR, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD,
     SEGMENT_BYTES_MAX, SegmentHeader, segment_path,
 };
+use crate::env::is_out_of_descriptors;
 use crate::env::{Fs, FsFile, IoContext};
 use crate::error::{Error, Kind, Result, is_full};
 use crate::file::write_durably;
@@ -261,6 +262,11 @@ fn create_segment(
     let file = match create() {
         // Nothing has changed yet: the segment before can be written on.
         Err(e) if is_full(&e) => return Err(Error::DiskFull { path: temporary }),
+        Err(e) if is_out_of_descriptors(&e) => {
+            return Err(Error::Overloaded {
+                what: "no file descriptor is left for a new segment of the journal".into(),
+            });
+        }
         other => other.at("create", &temporary)?,
     };
     let dir = path.parent().expect("BUG: a segment lies in a directory");

@@ -159,6 +159,30 @@ fn a_disk_that_is_full_for_the_journal_refuses_and_resumes() {
 }
 
 #[test]
+fn want_of_a_file_descriptor_refuses_and_ends_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fs = FaultFs::default();
+    let store = Store::open(dir.path(), options(&fs)).expect("opens");
+    store
+        .write(batch(&[1], &[], None), WriteConcern::JOURNALED)
+        .expect("taken");
+    store.seal().expect("seals");
+    // The next segment cannot be created, and no file of the next seal.
+    fs.fail(Op::Create, "journal", rustix::io::Errno::MFILE, 1);
+    let refused = store.write(batch(&[2], &[], None), WriteConcern::JOURNALED);
+    let refused = refused.expect_err("no segment");
+    assert_eq!(refused.kind(), Kind::Overloaded, "{refused}");
+    let taken = store.write(batch(&[2], &[], None), WriteConcern::JOURNALED);
+    taken.expect("taken once there is one again");
+    fs.fail(Op::Create, ".parquet", rustix::io::Errno::NFILE, 1);
+    let failed = store.seal().expect_err("no file");
+    assert_eq!(failed.kind(), Kind::Unavailable, "{failed}");
+    store.seal().expect("seals once there is one again");
+    assert_eq!(rows(&store.snapshot()), 2);
+    assert_eq!(store.status().poisoned, None);
+}
+
+#[test]
 fn a_seal_that_fails_anywhere_keeps_everything_and_succeeds_later() {
     let steps = [
         (Op::Create, ".parquet"),

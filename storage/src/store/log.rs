@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 
-use super::{Arrived, Shared, State, wait_for};
+use super::{Arrived, Counters, Shared, State, wait_for};
 use crate::error::{Error, Kind, Result};
 use crate::identity;
 use crate::journal::Journal;
@@ -131,7 +131,7 @@ fn log_loop(
     let next_seq = shared.state.lock().next_seq;
     match cut_segment(shared, &mut journal, true, next_seq) {
         // Without room for another segment this one stays: the next start reads it.
-        Ok(()) | Err(Error::DiskFull { .. }) => {}
+        Ok(()) | Err(Error::DiskFull { .. } | Error::Overloaded { .. }) => {}
         Err(error) => shared.poison(&error),
     }
 }
@@ -244,7 +244,8 @@ fn write_group(
         let written = cut_segment(shared, journal, rotate, first_seq)
             .and_then(|()| journal.append(first_seq, next_seq - first_seq, &payloads));
         if let Err(error) = written {
-            if matches!(error, Error::DiskFull { .. }) {
+            // In both cases nothing has changed.
+            if matches!(error, Error::DiskFull { .. } | Error::Overloaded { .. }) {
                 shared.state.lock().rotate |= rotate;
             } else {
                 shared.poison(&error);
@@ -412,7 +413,7 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
             let outcome = match p.outcome {
                 Outcome::First(seq) => state.apply(&mut gathered, record, seq),
                 Outcome::Duplicate(ack) => {
-                    let counters = state.counters.entry(record.stream.clone()).or_default();
+                    let counters = state.counters_of(&record.stream);
                     counters.received += record.items();
                     counters.duplicate += record.items();
                     Ok(ack)
@@ -455,17 +456,28 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
 fn refuse(shared: &Shared, request: Request, error: Error) {
     let items = request.record.items();
     let mut state = shared.state.lock();
-    let counters = state
-        .counters
-        .entry(request.record.stream.clone())
-        .or_default();
+    let counters = state.counters_of(&request.record.stream);
     counters.received += items;
     counters.refused += items;
     drop(state);
     request.reply.send(Err(error));
 }
 
+/// Counts what was sent to streams that there are not: senders choose names, and each would be a series
+/// of figures for ever.
+static UNKNOWN_STREAM: LazyLock<Name> =
+    LazyLock::new(|| Name::new("_unknown").expect("BUG: a name"));
+
 impl State {
+    /// The counters of a stream that there is, or of all others together.
+    pub(super) fn counters_of(&mut self, stream: &Name) -> &mut Counters {
+        let name = match self.streams.contains_key(stream) {
+            true => stream,
+            false => &UNKNOWN_STREAM,
+        };
+        self.counters.entry(name.clone()).or_default()
+    }
+
     fn apply(&mut self, gathered: &mut Gathered, record: &Record, first_seq: u64) -> Result<Ack> {
         let into = &mut Intake {
             memtable: &mut self.memtable,
@@ -477,7 +489,7 @@ impl State {
         if record.items() == 0 && self.empty_from.is_none() {
             self.empty_from = self.segments.last().map(|(segment, _)| *segment);
         }
-        let counters = self.counters.entry(record.stream.clone()).or_default();
+        let counters = self.counters_of(&record.stream);
         counters.received += ack.accepted + ack.quarantined;
         counters.stored += ack.accepted;
         counters.quarantined += ack.quarantined;
