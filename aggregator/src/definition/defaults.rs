@@ -8,14 +8,31 @@ use crate::calendar::{Level, WeekStart};
 use crate::error::{Error, Result};
 use crate::state::Layout;
 
+/// The longest name of a rollup.
+const NAME_CHARS_MAX: usize = 63;
+
+/// The stream's name and `short`. Where that is longer than a name may be, the stream's is cut, and a
+/// checksum of the whole of it (CRC-32C, eight hexadecimal digits) stands for what is missing. Stores
+/// hold these names: the rule never changes.
+fn long(stream: &Name, short: &str) -> String {
+    let name = format!("{stream}_{short}");
+    if name.len() <= NAME_CHARS_MAX {
+        return name;
+    }
+    let checksum = crc32c::crc32c(stream.as_str().as_bytes());
+    let tail = format!("_{checksum:08x}_{short}");
+    // Names are ASCII.
+    format!("{}{tail}", &stream.as_str()[..NAME_CHARS_MAX - tail.len()])
+}
+
 /// The rollups that a stream gets when nothing else is configured, without those that `existing`
 /// (every rollup of the store) already has.
 ///
 /// The store's first access-log stream has `stats` and `traffic`; the rollups of any other stream
-/// carry its name in front.
+/// carry its name in front, cut where it is too long for that ([`NAME_CHARS_MAX`]).
 ///
 /// # Errors
-/// [`Error::Definition`] when such a name would be too long.
+/// [`Error::Definition`] when a definition breaks a rule.
 pub fn defaults(
     stream: &Name,
     kind: StreamKind,
@@ -27,20 +44,15 @@ pub fn defaults(
             .iter()
             .any(|r| short.contains(&r.name.as_str()) && r.stream != *stream)
         && !existing.iter().any(|r| {
-            r.stream == *stream
-                && short
-                    .iter()
-                    .any(|s| r.name.as_str() == format!("{stream}_{s}"))
+            r.stream == *stream && short.iter().any(|s| r.name.as_str() == long(stream, s))
         });
     let named = |short: &str| {
         let name = if plain {
             short.to_owned()
         } else {
-            format!("{stream}_{short}")
+            long(stream, short)
         };
-        Name::new(&name).map_err(|e| {
-            Error::definition(&name, format!("{e}; define a rollup for {stream} yourself"))
-        })
+        Name::new(&name).map_err(|e| Error::definition(&name, e.to_string()))
     };
     let bytes = Number {
         field: "response_size".to_owned(),

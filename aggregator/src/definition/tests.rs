@@ -353,3 +353,25 @@ fn types_follow_the_kind_of_the_stream() {
     );
     assert_ne!(access.to_value(), documents.to_value());
 }
+
+#[test]
+fn the_default_rollups_of_a_stream_with_a_long_name_have_names_too() {
+    let names = |stream: &str| -> Vec<String> {
+        let stream = Name::new(stream).expect("a name");
+        let definitions = defaults(&stream, StreamKind::Documents, &[]).expect("definitions");
+        definitions.iter().map(|d| d.name().to_string()).collect()
+    };
+    for length in 1..=63 {
+        let stream = "s".repeat(length);
+        let found = names(&stream);
+        assert!(found[0].len() <= 63 && found[0].ends_with("_traffic"));
+        assert_eq!(found[0] == format!("{stream}_traffic"), length <= 55);
+    }
+    let (one, other) = ("s".repeat(62) + "a", "s".repeat(62) + "b");
+    assert_ne!(names(&one), names(&other));
+    // Stores hold this name.
+    assert_eq!(
+        names(&one),
+        [format!("{}_942a6eaa_traffic", "s".repeat(46))]
+    );
+}
