@@ -214,6 +214,9 @@ pub(crate) struct TailArgs {
     /// Only events for which this holds, as in `status >= 500`.
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) condition: Option<String>,
+    /// Show so many of the last events first, up to 1000.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) last: usize,
 }
 
 #[derive(Debug, Args)]

@@ -262,8 +262,15 @@ impl Client {
         self.json(answer)
     }
 
-    pub(crate) fn tail(&self, stream: &str, condition: Option<&str>) -> Result<impl Read + use<>> {
-        let mut query = vec![("stream", stream)];
+    /// Follows a stream, from its last events on: server-sent events.
+    pub(crate) fn tail(
+        &self,
+        stream: &str,
+        condition: Option<&str>,
+        last: usize,
+    ) -> Result<impl Read + use<>> {
+        let last = last.to_string();
+        let mut query = vec![("stream", stream), ("last", &last)];
         query.extend(condition.map(|c| ("where", c)));
         Ok(self.get("/api/v1/tail", &query)?.into_body().into_reader())
     }

@@ -162,6 +162,24 @@ fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {
             "server.connections_max",
             config.server.connections_max.to_string(),
         ),
+        ("server.hosts", format!("{:?}", config.server.hosts)),
+        (
+            "server.body_time_max",
+            humantime::format_duration(config.server.body_time_max.0).to_string(),
+        ),
+        (
+            "server.body_pace_min",
+            config.server.body_pace_min.0.to_string(),
+        ),
+        (
+            "server.bodies_bytes_max",
+            config.server.bodies_bytes_max.0.to_string(),
+        ),
+        (
+            "server.answer_time_max",
+            humantime::format_duration(config.server.answer_time_max.0).to_string(),
+        ),
+        ("server.tails_max", config.server.tails_max.to_string()),
         (
             "storage.lag",
             humantime::format_duration(config.storage.lag.0).to_string(),

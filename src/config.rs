@@ -49,6 +49,16 @@ pub(crate) struct Server {
     /// Names under which the server may be asked beside those of its listeners, as a proxy in front
     /// has: `logs.example.org`, or `logs.example.org:8443`.
     pub(crate) hosts: Vec<String>,
+    /// A body ends within this time.
+    pub(crate) body_time_max: Span,
+    /// And comes at so many bytes a second at least, once it has begun.
+    pub(crate) body_pace_min: Bytes,
+    /// Bytes of the bodies of all requests under way.
+    pub(crate) bodies_bytes_max: Bytes,
+    /// A client that reads nothing of its answer for so long is given up, and its query with it.
+    pub(crate) answer_time_max: Span,
+    /// Clients that follow a stream at once; never more than half of the connections.
+    pub(crate) tails_max: usize,
 }
 
 impl Default for Server {
@@ -58,6 +68,11 @@ impl Default for Server {
             batch_bytes_max: Bytes(32 << 20),
             connections_max: 1000,
             hosts: Vec::new(),
+            body_time_max: Span(std::time::Duration::from_secs(300)),
+            body_pace_min: Bytes(1 << 10),
+            bodies_bytes_max: Bytes(256 << 20),
+            answer_time_max: Span(std::time::Duration::from_secs(10)),
+            tails_max: 500,
         }
     }
 }
@@ -75,6 +90,22 @@ impl Server {
         );
         if self.connections_max == 0 {
             problems.push("[server] connections_max = 0: nobody could connect".into());
+        }
+        if self.bodies_bytes_max.0 < self.batch_bytes_max.0 {
+            problems.push(format!(
+                "[server] bodies_bytes_max = {} is less than one body may have (batch_bytes_max = {})",
+                self.bodies_bytes_max.0, self.batch_bytes_max.0
+            ));
+        }
+        for (key, time) in [
+            ("body_time_max", self.body_time_max),
+            ("answer_time_max", self.answer_time_max),
+        ] {
+            if time.0.is_zero() {
+                problems.push(format!(
+                    "[server] {key} = \"0s\": nothing could be finished"
+                ));
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP listener: accept loop, routes, start and stop.
+//! The HTTP listener: routes, start and stop.
 //!
 //! # Invariants
 //! * Nothing is done, and nothing told, for a request of a foreign origin or under a foreign name
@@ -10,8 +10,11 @@
 
 mod answer;
 mod backup;
+mod bodies;
 mod body;
 mod bulk;
+mod connections;
+mod descriptors;
 mod front;
 mod indexes;
 mod ingest;
@@ -20,43 +23,40 @@ mod origin;
 mod partitions;
 mod quarantine;
 mod rollups;
+mod routes;
 mod scrub;
 mod sql;
 mod status;
 mod tail;
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderName, HeaderValue, Request, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::{Condvar, Mutex};
 use query::Engine;
 use storage::Store;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::wiring;
+use bodies::{Bodies, Limits};
+use connections::{Connections, Places};
 use front::Front;
+use metrics::Requests;
+use tail::Tails;
 
 pub(crate) use origin::check_host;
 
-/// A client that sends its headers more slowly than this is cut off.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 /// What is under way when the server is told to stop may take this long.
 const FINISH_WITHIN: Duration = Duration::from_secs(10);
 
@@ -67,6 +67,7 @@ pub(crate) struct App {
     engine: Engine,
     config: Config,
     started: Instant,
+    started_at: SystemTime,
     stop: Stop,
     /// Differences that `verify` and the scrub have found since the start.
     mismatches: AtomicU64,
@@ -76,7 +77,11 @@ pub(crate) struct App {
     scrub_failures: AtomicU64,
     /// The last thing that it found wrong.
     scrub_error: Mutex<Option<String>>,
-    requests: AtomicU64,
+    requests: Requests,
+    bodies: Bodies,
+    /// Connections that are open.
+    connections: Arc<AtomicUsize>,
+    tails: Arc<Tails>,
     bulk: bulk::Bulk,
 }
 
@@ -134,6 +139,15 @@ pub(crate) fn run_with(
     beside: impl FnOnce(Arc<Store>, Stop) -> Result<()> + Send,
 ) -> Result<ExitCode> {
     let address = loopback(&config.server.http)?;
+    descriptors::raise_limit();
+    let places = Places::within(config.server.connections_max, descriptors::limit());
+    if places.connections < config.server.connections_max {
+        tracing::warn!(
+            "{} connections at once instead of server.connections_max = {}: they take at most half of the file descriptors that `ulimit -n` gives",
+            places.connections,
+            config.server.connections_max
+        );
+    }
     let store = Arc::new(wiring::open_store(data, config)?);
     let stop = Stop::default();
     listen_for_signals(&stop)?;
@@ -142,12 +156,19 @@ pub(crate) fn run_with(
         engine: wiring::engine(config)?,
         config: config.clone(),
         started: Instant::now(),
+        started_at: SystemTime::now(),
         stop: stop.clone(),
         mismatches: AtomicU64::new(0),
         scrubbed: AtomicU64::new(0),
         scrub_failures: AtomicU64::new(0),
         scrub_error: Mutex::new(None),
-        requests: AtomicU64::new(0),
+        requests: Requests::default(),
+        bodies: Bodies::new(Limits::of(&config.server)),
+        connections: Arc::default(),
+        // Half of the places are for those who do not stay.
+        tails: Arc::new(Tails::new(
+            config.server.tails_max.min(places.connections / 2),
+        )),
         bulk: bulk::Bulk::start()?,
     });
     let runtime = wiring::runtime()?;
@@ -176,8 +197,15 @@ pub(crate) fn run_with(
         if let Err(error) = scrub {
             tracing::error!(%error, "there will be no scrub");
         }
-        let front = Arc::new(Front::new(Arc::clone(&app), address));
-        runtime.block_on(accept(&listener, app, front));
+        let connections = Connections::new(
+            Arc::new(Front::new(Arc::clone(&app), address)),
+            stop.clone(),
+            places,
+            config.server.answer_time_max.0,
+            Arc::clone(&app.connections),
+        );
+        drop(app);
+        runtime.block_on(connections.accept(&listener));
         stop.set();
         side.join()
             .unwrap_or_else(|_| Err(Failure::new(crate::failure::FAILED, "a thread panicked")))
@@ -227,67 +255,6 @@ fn listen_for_signals(stop: &Stop) -> Result<()> {
     })
 }
 
-/// Accepts until told to stop, then waits for what is under way.
-///
-/// Our own loop, since `axum::serve` installs no timer: a client that never finishes its headers
-/// would hold its connection for ever.
-async fn accept(listener: &TcpListener, app: Arc<App>, front: Arc<Front>) {
-    let connections = Arc::new(Semaphore::new(app.config.server.connections_max));
-    loop {
-        let accepted = tokio::select! {
-            () = app.stop.heard() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let (socket, _) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Out of file descriptors, mostly: others may close theirs.
-                tracing::warn!(%error, "accept failed");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let Ok(place) = Arc::clone(&connections).acquire_owned().await else {
-            break;
-        };
-        // Small answers must not wait for the acknowledgement of the packet before.
-        if let Err(error) = socket.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
-        }
-        let front = Arc::clone(&front);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let front = Arc::clone(&front);
-            async move { Ok::<_, Infallible>(front.answer(request.map(Body::new)).await) }
-        });
-        let stop = app.stop.clone();
-        tokio::spawn(async move {
-            let _place = place;
-            let mut http = hyper::server::conn::http1::Builder::new();
-            http.timer(TokioTimer::new())
-                .header_read_timeout(HEADERS_WITHIN)
-                .max_headers(64);
-            let connection = http.serve_connection(TokioIo::new(socket), service);
-            let mut connection = std::pin::pin!(connection);
-            tokio::select! {
-                ended = connection.as_mut() => log_end(ended),
-                () = stop.heard() => {
-                    connection.as_mut().graceful_shutdown();
-                    log_end(connection.await);
-                }
-            }
-        });
-    }
-    let all = u32::try_from(app.config.server.connections_max).unwrap_or(u32::MAX);
-    // Those that do not end in time are cut off with the runtime.
-    let _ignored = tokio::time::timeout(FINISH_WITHIN, connections.acquire_many(all)).await;
-}
-
-fn log_end(ended: std::result::Result<(), hyper::Error>) {
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke");
-    }
-}
-
 fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/health", get(status::health))
@@ -328,7 +295,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/sources", get(status::source))
         .route("/api/v1/queries", get(status::queries))
         .route("/api/v1/queries/{id}", delete(status::cancel))
-        .fallback(get(page))
+        .fallback(page)
         // Bodies are limited where they are read, after decompression too.
         .layer(DefaultBodyLimit::disable())
         .with_state(app)

@@ -77,8 +77,8 @@ fn change(
         Place::Server(client) => match change {
             Change::Drop => client.drop_partitions(name.as_str(), date, dry)?,
             Change::Detach | Change::Attach => {
-                let dry = dry.to_string();
-                let query = [("stream", name.as_str()), ("date", date), ("dry_run", &dry)];
+                let mut query = vec![("stream", name.as_str()), ("date", date)];
+                query.extend(dry.then_some(("dry_run", "true")));
                 client.partitions(verb, &query)?
             }
         },

@@ -2,7 +2,7 @@
 
 mod progress;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -202,12 +202,4 @@ pub(super) fn slice(context: &Context, args: SliceArgs) -> Result<ExitCode> {
         tz: args.tz,
     })?;
     run(context, &sql, false)
-}
-
-/// The lines of a stream of server-sent events that carry data.
-pub(super) fn event_lines(from: impl Read) -> impl Iterator<Item = std::io::Result<String>> {
-    BufReader::new(from).lines().filter_map(|line| match line {
-        Ok(line) => line.strip_prefix("data: ").map(|data| Ok(data.to_owned())),
-        Err(e) => Some(Err(e)),
-    })
 }

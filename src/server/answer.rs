@@ -36,9 +36,26 @@ pub(super) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response {
     (status, headers, bytes).into_response()
 }
 
+/// The code of an error, beside its answer: errors are counted by it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Code(pub(super) &'static str);
+
 /// An error answer.
-pub(super) fn error(status: StatusCode, code: &str, message: &str, hint: Option<&str>) -> Response {
-    json(status, &said(code, message, hint))
+pub(super) fn error(
+    status: StatusCode,
+    code: &'static str,
+    message: &str,
+    hint: Option<&str>,
+) -> Response {
+    let mut response = json(status, &said(code, message, hint));
+    response.extensions_mut().insert(Code(code));
+    response
+}
+
+/// Says when to come again, in seconds: a seal takes about that, and so does a start.
+pub(super) fn retry_soon(response: &mut Response) {
+    let soon = HeaderValue::from_static("1");
+    response.headers_mut().insert(header::RETRY_AFTER, soon);
 }
 
 fn said(code: &str, message: &str, hint: Option<&str>) -> Value {
@@ -80,11 +97,11 @@ pub(super) fn of_storage(e: &storage::Error) -> Response {
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal", None),
     };
     let mut response = error(status, code, &e.to_string(), hint);
-    if matches!(e.kind(), Kind::Overloaded | Kind::DiskFull | Kind::Closed) {
-        // Seconds: a seal takes about that, and so does a start.
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    if matches!(
+        e.kind(),
+        Kind::Overloaded | Kind::DiskFull | Kind::Closed | Kind::Unavailable
+    ) {
+        retry_soon(&mut response);
     }
     response
 }
@@ -110,8 +127,7 @@ pub(super) fn of_query(e: &query::Error) -> Response {
     let (status, code) = of_kind(e.kind());
     let mut response = error(status, code, &e.to_string(), e.hint());
     if e.kind() == query::Kind::Busy {
-        let soon = HeaderValue::from_static("1");
-        response.headers_mut().insert(header::RETRY_AFTER, soon);
+        retry_soon(&mut response);
     }
     response
 }

@@ -1,24 +1,35 @@
-//! What every request passes before its route: whether it may ask at all.
+//! What every request passes before its route and every answer after it: whether the request may ask
+//! at all, its parameters, the pace of its body, the form of errors, and the counts of it all.
 //!
 //! It stands around the router as a whole, so that a route which is added later, the page, and paths
 //! that lead nowhere are behind it too.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tower::ServiceExt;
 
 use super::App;
+use super::answer;
 use super::origin::OwnNames;
+use super::routes::{self, Found};
 
-/// The checks and the routes behind them.
+/// The longest text of an error that a library answers with.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+/// What a supervisor may ask at any number of connections.
+const ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
+
+/// The checks, and the routes behind them.
 #[derive(Debug)]
 pub(super) struct Front {
     own: OwnNames,
+    app: Arc<App>,
     router: Router,
 }
 
@@ -27,17 +38,160 @@ impl Front {
     pub(super) fn new(app: Arc<App>, address: SocketAddr) -> Self {
         Self {
             own: OwnNames::new(address, &app.config.server.hosts),
-            router: super::router(app),
+            router: super::router(Arc::clone(&app)),
+            app,
         }
     }
 
     /// Answers a request.
     pub(super) async fn answer(&self, request: Request<Body>) -> Response {
+        let asked = Asked::of(&request);
         let (head, body) = request.into_parts();
+        let response = self.pass(head, body).await;
+        self.count(&asked, &response);
+        response
+    }
+
+    /// Answers a request of a connection beyond `server.connections_max`.
+    pub(super) async fn answer_beyond(&self, request: Request<Body>) -> Response {
+        if ALWAYS.contains(&request.uri().path()) {
+            return self.answer(request).await;
+        }
+        let asked = Asked::of(&request);
+        let (head, _) = request.into_parts();
+        let checked = self.own.check(&head);
+        let response = checked.map_or_else(|refused| *refused, |()| full());
+        self.count(&asked, &response);
+        response
+    }
+
+    fn count(&self, asked: &Asked, response: &Response) {
+        let took = asked.began.elapsed();
+        let requests = &self.app.requests;
+        requests.count(&asked.method, asked.route, response, took);
+    }
+
+    async fn pass(&self, head: Parts, body: Body) -> Response {
         if let Err(refused) = self.own.check(&head) {
             return *refused;
         }
+        if let Err(refused) = check_route(&head) {
+            return *refused;
+        }
+        let (body, watch) = self.app.bodies.watch(body);
+        if let Some(refused) = watch.refusal() {
+            return refused;
+        }
+        let path = head.uri.path().to_owned();
         let request = Request::from_parts(head, body);
-        self.router.clone().oneshot(request).await.into_response()
+        let response = self.router.clone().oneshot(request).await.into_response();
+        match watch.refusal() {
+            // The handler answers for a body that it could not read; this is why it could not.
+            Some(refused) => refused,
+            None => as_json(&path, response).await,
+        }
     }
+}
+
+/// What is counted of a request.
+#[derive(Debug)]
+struct Asked {
+    began: Instant,
+    method: Method,
+    route: &'static str,
+}
+
+impl Asked {
+    fn of(request: &Request<Body>) -> Self {
+        Self {
+            began: Instant::now(),
+            method: request.method().clone(),
+            route: route_name(request.method(), request.uri().path()),
+        }
+    }
+}
+
+/// The name of a request's route in metrics: there are as many as routes.
+fn route_name(method: &Method, path: &str) -> &'static str {
+    match routes::find(method, path) {
+        Found::Route(route) => route.path,
+        Found::OtherMethods(_) => "other",
+        Found::Nothing if dashboards::asset(path).is_some() => "page",
+        Found::Nothing => "other",
+    }
+}
+
+fn check_route(head: &Parts) -> Result<(), Box<Response>> {
+    let (method, path) = (&head.method, head.uri.path());
+    let allow = match routes::find(method, path) {
+        Found::Route(route) => {
+            let wrong = route.check(head.uri.query().unwrap_or_default());
+            return wrong.map_err(|wrong| {
+                Box::new(answer::error(
+                    StatusCode::BAD_REQUEST,
+                    "invalid",
+                    &wrong.message,
+                    Some(&wrong.hint),
+                ))
+            });
+        }
+        Found::Nothing if dashboards::asset(path).is_none() => {
+            return Err(Box::new(answer::error(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                &format!("there is nothing at {path}"),
+                Some("the page is at /, the API under /api/v1/"),
+            )));
+        }
+        Found::Nothing if matches!(*method, Method::GET | Method::HEAD) => return Ok(()),
+        Found::Nothing => "GET, HEAD".to_owned(),
+        Found::OtherMethods(allow) => allow,
+    };
+    let message = format!("{path} is not asked with {method}");
+    let hint = format!("it takes {allow}");
+    let mut response = answer::error(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        &message,
+        Some(&hint),
+    );
+    let allow = HeaderValue::from_str(&allow).expect("BUG: methods are ASCII");
+    response.headers_mut().insert(header::ALLOW, allow);
+    Err(Box::new(response))
+}
+
+/// The answer where no connection has a place any more.
+fn full() -> Response {
+    let mut response = answer::error(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "overloaded",
+        "the server has as many connections as it takes",
+        Some("send it again shortly, or raise server.connections_max"),
+    );
+    answer::retry_soon(&mut response);
+    response
+}
+
+/// An error that a library wrote as text, in the form of all others. `/ready` speaks to supervisors.
+async fn as_json(path: &str, response: Response) -> Response {
+    let status = response.status();
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    let is_json = content_type.is_some_and(|t| t.as_bytes().starts_with(b"application/json"));
+    if !(status.is_client_error() || status.is_server_error()) || is_json || ALWAYS.contains(&path)
+    {
+        return response;
+    }
+    let text = axum::body::to_bytes(response.into_body(), TEXT_BYTES_MAX).await;
+    let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
+    let reason = status.canonical_reason().unwrap_or("refused");
+    let message = if text.is_empty() {
+        reason
+    } else {
+        text.trim_end()
+    };
+    let code = match status.is_client_error() {
+        true => "invalid",
+        false => "internal",
+    };
+    answer::error(status, code, message, None)
 }

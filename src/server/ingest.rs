@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
@@ -21,7 +20,7 @@ use super::{App, answer, body};
 
 /// Failed items that an answer lists; the others are counted.
 const ERRORS_MAX: usize = 1000;
-const PARAMETERS: [&str; 16] = [
+pub(super) const PARAMETERS: [&str; 16] = [
     "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer",
     "from", "to", "content", "wtimeout", "bulk",
 ];
@@ -62,7 +61,6 @@ pub(super) async fn ingest(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    app.requests.fetch_add(1, Ordering::Relaxed);
     let mut asked = match ask(&app, &name, &parameters, &headers) {
         Ok(asked) => asked,
         Err(why) => return answer::bad_request(why),

@@ -1,5 +1,7 @@
 //! `GET /metrics`: Prometheus text, written by hand from the store's counters.
 
+mod process;
+mod requests;
 mod upkeep;
 
 use std::fmt::Write;
@@ -11,6 +13,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use super::App;
+pub(super) use requests::Requests;
 
 /// The text format of exposition, version 0.0.4.
 const CONTENT_TYPE: HeaderValue =
@@ -65,13 +68,8 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
         "1 while the last seal has failed.",
         u8::from(status.seal_error.is_some()),
     );
-    let requests = app.requests.load(Ordering::Relaxed);
-    text.single(
-        "logmill_http_requests_total",
-        "counter",
-        "Ingest and SQL requests.",
-        requests,
-    );
+    app.requests.write(&mut text);
+    listener(&mut text, &app);
     text.single(
         "logmill_queries_running",
         "gauge",
@@ -84,7 +82,40 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
         "Time since the start.",
         app.started.elapsed().as_secs(),
     );
+    process::write(&mut text, app.started_at);
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text.0).into_response()
+}
+
+fn listener(text: &mut Text, app: &App) {
+    text.family(
+        "logmill_build_info",
+        "gauge",
+        "The program that runs: always 1.",
+    );
+    let version = env!("CARGO_PKG_VERSION");
+    text.sample(
+        "logmill_build_info",
+        &format!("{{version=\"{version}\"}}"),
+        1,
+    );
+    text.single(
+        "logmill_http_connections",
+        "gauge",
+        "Connections that are open.",
+        app.connections.load(Ordering::Relaxed),
+    );
+    text.single(
+        "logmill_tails",
+        "gauge",
+        "Clients that follow a stream.",
+        app.tails.open(),
+    );
+    text.single(
+        "logmill_http_body_bytes",
+        "gauge",
+        "Bytes of the bodies of requests under way.",
+        app.bodies.held(),
+    );
 }
 
 fn events(text: &mut Text, app: &App) {

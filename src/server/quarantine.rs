@@ -13,10 +13,10 @@ use super::{App, answer, status};
 use crate::failure::{Failure, Result, USAGE};
 use crate::quarantine::{Asked, Work, explain as explain_item};
 
-const CHOICE: [&str; 2] = ["stream", "reason"];
-const EXPLAIN: [&str; 6] = ["seq", "stream", "reason", "format", "tz", "site"];
-const REPLAY: [&str; 6] = ["stream", "reason", "format", "tz", "site", "dry_run"];
-const DROP: [&str; 4] = ["stream", "reason", "before", "dry_run"];
+pub(super) const CHOICE: [&str; 2] = ["stream", "reason"];
+pub(super) const EXPLAIN: [&str; 6] = ["seq", "stream", "reason", "format", "tz", "site"];
+pub(super) const REPLAY: [&str; 6] = ["stream", "reason", "format", "tz", "site", "dry_run"];
+pub(super) const DROP: [&str; 4] = ["stream", "reason", "before", "dry_run"];
 
 type Parameters = Query<HashMap<String, String>>;
 

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -30,7 +29,6 @@ struct Asked {
 }
 
 pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
-    app.requests.fetch_add(1, Ordering::Relaxed);
     let Some(body) = body::whole(body, BODY_BYTES_MAX).await else {
         return answer::error(
             StatusCode::PAYLOAD_TOO_LARGE,

@@ -1,4 +1,15 @@
 //! `GET /api/v1/tail`: events as they become visible, as server-sent events.
+//!
+//! # Invariants
+//! * A tail that waits holds no thread. One thread takes what comes in from the store while there are
+//!   tails; tails of the same stream and condition share one feed, which evaluates the condition once.
+//! * At most [`TURNS`] evaluations run at once, each of a piece of a batch; a condition that fails, or
+//!   takes longer than [`BATCH_WITHIN`] for one batch, ends its tails with an `error` event.
+//! * Whoever does not keep up misses pieces, and learns it with a `missed` event.
+//! * `last` events and those that follow overlap in none and leave out none: the feed is joined before
+//!   the snapshot is taken, and gives what lies behind the snapshot.
+
+mod feed;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -9,56 +20,82 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use query::TailFilter;
+use futures::stream;
 use query::output::{Output, write};
-use storage::{Arrived, Name};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use storage::Name;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::error::RecvError;
 
-use super::{App, answer};
+use super::{App, answer, sql};
+pub(super) use feed::Tails;
+use feed::{Piece, Pieces, filter};
 
 /// A comment is sent this often when nothing comes, so that a dead connection is noticed.
 const BEAT: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Pieces kept for a client that reads slowly; then it misses events.
-const PIECES: usize = 64;
+/// Evaluations at once.
+const TURNS: usize = 2;
+/// The time that a condition may take for the events of one batch.
+const BATCH_WITHIN: Duration = Duration::from_secs(2);
+/// The most events of before that are sent first.
+const LAST_MAX: usize = 1000;
+
+/// What a request may say.
+pub(super) const PARAMETERS: [&str; 3] = ["stream", "where", "last"];
 
 pub(super) async fn tail(
     State(app): State<Arc<App>>,
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
-    if let Some(unknown) = asked
-        .keys()
-        .find(|k| !["stream", "where"].contains(&k.as_str()))
-    {
-        return answer::bad_request(format!(
-            "unknown parameter {unknown:?}; there are stream and where"
-        ));
+    match follow(&app, &asked).await {
+        Ok(response) => response,
+        Err(refused) => *refused,
     }
+}
+
+async fn follow(
+    app: &Arc<App>,
+    asked: &HashMap<String, String>,
+) -> Result<Response, Box<Response>> {
+    let wrong = |why: &str| Box::new(answer::bad_request(why));
     let Some(stream) = asked.get("stream") else {
-        return answer::bad_request("name a stream: /api/v1/tail?stream=access");
+        return Err(wrong("name a stream: /api/v1/tail?stream=access"));
     };
-    let stream = match Name::new(stream) {
-        Ok(stream) => stream,
-        Err(error) => return answer::of_storage(&error),
+    let stream = Name::new(stream).map_err(|e| Box::new(answer::of_storage(&e)))?;
+    let last = match asked.get("last").map(|n| n.parse::<usize>()) {
+        None => 0,
+        Some(Ok(last)) if last <= LAST_MAX => last,
+        Some(_) => return Err(wrong(&format!("last: write a number up to {LAST_MAX}"))),
     };
     let condition = asked.get("where").filter(|c| !c.trim().is_empty()).cloned();
-    let first = match filter(&app, &stream, condition.as_deref()) {
-        Ok(first) => first,
-        Err(error) => return answer::of_query(&error),
-    };
-    if first.is_none() {
-        return answer::error(
-            StatusCode::NOT_FOUND,
-            "no_stream",
-            &format!("there is no stream {stream}"),
-            None,
-        );
+    let of_query = |e: &query::Error| Box::new(answer::of_query(e));
+    let known = filter(app, &stream, condition.as_deref()).map_err(|e| of_query(&e))?;
+    if known.is_none() {
+        let message = format!("there is no stream {stream}");
+        let status = StatusCode::NOT_FOUND;
+        return Err(Box::new(answer::error(status, "no_stream", &message, None)));
     }
-    let (send, receive) = mpsc::channel::<Result<Bytes, Infallible>>(PIECES);
-    let arrivals = app.store.follow();
-    tokio::task::spawn_blocking(move || {
-        follow(&app, &stream, condition.as_deref(), &arrivals, &send)
+    let place = app.tails.place().ok_or_else(full)?;
+    let pieces = app.tails.join(app, &stream, condition.as_deref());
+    let pieces = pieces.map_err(|e| {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Box::new(answer::error(status, "unavailable", &e.to_string(), None))
+    })?;
+    let mut tail = Tail {
+        app: Arc::clone(app),
+        pieces,
+        from: 0,
+        first: Some(Bytes::from_static(b": following\n\n")),
+        ended: false,
+        _place: place,
+    };
+    if last > 0 {
+        tail.lead(&stream, condition.as_deref(), last)
+            .await
+            .map_err(|e| of_query(&e))?;
+    }
+    let body = stream::unfold(tail, |mut tail| async move {
+        let piece = tail.next().await?;
+        Some((Ok::<_, Infallible>(piece), tail))
     });
     let headers = [
         (
@@ -71,88 +108,82 @@ pub(super) async fn tail(
             HeaderValue::from_static("nosniff"),
         ),
     ];
-    (headers, Body::from_stream(ReceiverStream::new(receive))).into_response()
+    Ok((headers, Body::from_stream(body)).into_response())
 }
 
-/// A filter for the stream as it is now, with the number of its columns.
-fn filter(
-    app: &App,
-    stream: &Name,
-    condition: Option<&str>,
-) -> query::Result<Option<(usize, TailFilter)>> {
-    let snapshot = app.store.snapshot();
-    let Some(meta) = snapshot.streams().get(stream) else {
-        return Ok(None);
-    };
-    let filter = TailFilter::new(
-        &app.engine,
-        meta,
-        snapshot.manifest().id_prefix(),
-        condition,
-    )?;
-    Ok(Some((meta.columns.len(), filter)))
+fn full() -> Box<Response> {
+    let mut response = answer::error(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "overloaded",
+        "as many tails are open as the server follows",
+        Some("close some, or raise server.tails_max"),
+    );
+    answer::retry_soon(&mut response);
+    Box::new(response)
 }
 
-type Pieces = mpsc::Sender<Result<Bytes, Infallible>>;
+/// One client that follows a stream.
+#[derive(Debug)]
+struct Tail {
+    app: Arc<App>,
+    pieces: Pieces,
+    /// Events before this sequence number were sent first.
+    from: u64,
+    /// What is sent before anything else.
+    first: Option<Bytes>,
+    ended: bool,
+    _place: OwnedSemaphorePermit,
+}
 
-fn follow(
-    app: &App,
-    stream: &Name,
-    condition: Option<&str>,
-    arrivals: &crossbeam_channel::Receiver<Arrived>,
-    send: &Pieces,
-) {
-    let mut known: Option<(usize, TailFilter)> = None;
-    let mut quiet = Duration::ZERO;
-    if send
-        .blocking_send(Ok(Bytes::from_static(b": following\n\n")))
-        .is_err()
-    {
-        return;
-    }
-    while !app.stop.is_set() {
-        let piece = match arrivals.recv_timeout(LOOK_EVERY) {
-            Ok(arrived) if arrived.stream == *stream => {
-                // A column that came since the filter was made needs a new one.
-                let columns = arrived.events.num_columns();
-                if known.as_ref().is_none_or(|(seen, _)| *seen + 1 < columns) {
-                    known = filter(app, stream, condition).ok().flatten();
-                }
-                known
-                    .as_ref()
-                    .and_then(|(_, filter)| events(filter, &arrived))
-            }
-            Ok(_) => None,
-            Err(crossbeam_channel::RecvTimeoutError::Disconnected) => return,
-            Err(crossbeam_channel::RecvTimeoutError::Timeout) => {
-                quiet += LOOK_EVERY;
-                (quiet >= BEAT).then(|| Bytes::from_static(b": still here\n\n"))
-            }
-        };
-        if let Some(piece) = piece {
-            quiet = Duration::ZERO;
-            if send.blocking_send(Ok(piece)).is_err() {
-                return;
-            }
-        } else if send.is_closed() {
-            return;
+impl Tail {
+    /// Sends the last events of before first.
+    async fn lead(
+        &mut self,
+        stream: &Name,
+        condition: Option<&str>,
+        last: usize,
+    ) -> query::Result<()> {
+        let snapshot = self.app.store.snapshot();
+        self.from = snapshot.next_seq();
+        // The condition may end with a comment.
+        let condition = condition.map_or_else(String::new, |c| format!("WHERE ({c}\n)"));
+        let text =
+            format!("SELECT * FROM \"{stream}\" {condition} ORDER BY _seq DESC LIMIT {last}");
+        let system = Arc::new(sql::info(&self.app));
+        let answer = self.app.engine.sql(snapshot, system, &text, None).await?;
+        let (schema, batches, _) = answer.collect().await?;
+        let mut lines = Vec::new();
+        write(Output::Ndjson, &schema, &batches, &mut lines)?;
+        let mut first = self.first.take().unwrap_or_default().to_vec();
+        for line in lines.split(|b| *b == b'\n').rev() {
+            feed::event(line, &mut first);
         }
+        self.first = Some(first.into());
+        Ok(())
     }
-}
 
-/// The rows that pass, each as one event.
-fn events(filter: &TailFilter, arrived: &Arrived) -> Option<Bytes> {
-    let rows = filter
-        .filter(&arrived.events)
-        .ok()
-        .filter(|rows| rows.num_rows() > 0)?;
-    let mut lines = Vec::new();
-    write(Output::Ndjson, &filter.schema(), &[rows], &mut lines).ok()?;
-    let mut out = Vec::with_capacity(lines.len() * 11 / 10);
-    for line in lines.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
-        out.extend_from_slice(b"data: ");
-        out.extend_from_slice(line);
-        out.extend_from_slice(b"\n\n");
+    /// What is sent next; `None` ends the answer.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        while !self.ended {
+            tokio::select! {
+                () = self.app.stop.heard() => return None,
+                () = tokio::time::sleep(BEAT) => return Some(Bytes::from_static(b": still here\n\n")),
+                piece = self.pieces.recv() => match piece {
+                    Ok(Piece::Events { first_seq, .. }) if first_seq < self.from => {}
+                    Ok(Piece::Events { text, .. }) => return Some(text),
+                    Ok(Piece::Missed(batches)) => return Some(feed::missed(batches)),
+                    Err(RecvError::Lagged(pieces)) => return Some(feed::missed(pieces)),
+                    Ok(Piece::Failed(text)) => {
+                        self.ended = true;
+                        return Some(text);
+                    }
+                    Err(RecvError::Closed) => return None,
+                },
+            }
+        }
+        None
     }
-    Some(out.into())
 }

@@ -246,3 +246,152 @@ fn an_unknown_key_of_the_configuration_is_an_error_with_a_suggestion() {
     assert!(shown.stdout.contains("storage.lag"), "{}", shown.stdout);
     assert!(shown.stdout.contains("logmill.toml"), "{}", shown.stdout);
 }
+
+#[test]
+fn a_tail_begins_with_the_last_events_and_misses_none_after_them() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    for i in 0..30 {
+        server.ingest(
+            "access",
+            good(&format!("/{i}"), if i % 2 == 0 { 200 } else { 500 }),
+        );
+        if i == 20 {
+            server.seal();
+        }
+    }
+    let mut all = follow(&server, "stream=access&last=10");
+    let mut errors = follow(&server, "stream=access&last=3&where=status=500%20--");
+    for i in 30..33 {
+        server.ingest("access", good(&format!("/{i}"), 500));
+    }
+    for i in 20..33 {
+        let event = all.next().expect("an event");
+        assert_eq!(event["path"], format!("/{i}"));
+        assert_eq!(event["_id"].as_str().map(str::len), Some(24));
+    }
+    for i in [25, 27, 29, 30, 31, 32] {
+        let event = errors.next().expect("an event");
+        assert_eq!(event["path"], format!("/{i}"));
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn the_command_tail_shows_the_last_ten_first_and_writes_objects_only() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    for i in 0..12 {
+        server.ingest("access", good(&format!("/{i}"), 200));
+    }
+    let places = [["--server", &server.url], ["--data", &home.data]];
+    for place in places {
+        for form in ["csv", "table", "arrow"] {
+            let args = [&["tail", "--output", form][..], &place].concat();
+            let told = run(&args).code(2);
+            assert!(told.stderr.contains("--output ndjson"), "{}", told.stderr);
+        }
+        let mut tail = crate::support::command();
+        tail.arg("tail").args(place);
+        let mut child = tail
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let stdout = child.stdout.take().expect("BUG: its output is piped");
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        for i in 2..12 {
+            let event: Value = serde_json::from_str(&lines.next().expect("a line")).expect("JSON");
+            assert_eq!(event["path"], format!("/{i}"));
+        }
+        child.kill().expect("a signal to our own child");
+        child.wait().expect("it ends");
+    }
+    let args = [
+        "tail",
+        "--server",
+        &server.url,
+        "--where",
+        "1/(status-200)>0",
+    ];
+    let told = run(&args).code(1);
+    assert!(
+        told.stdout.is_empty() && told.stderr.contains("zero"),
+        "{}",
+        told.stderr
+    );
+}
+
+#[test]
+fn there_are_series_for_streams_that_there_are() {
+    let home = Home::new();
+    let limit = [("LOGMILL_SERVER__BATCH_BYTES_MAX", "64KiB")];
+    let server = Server::start_with(&home.data, &limit);
+    for i in 0..20 {
+        let path = format!("/api/v1/ingest/invented_{i}");
+        server.post(&path, &[], &vec![b'x'; 70_000]).status(413);
+        server
+            .post(&path, &[("Content-Encoding", "gzip")], b"no gzip")
+            .status(400);
+    }
+    let long = "s".repeat(63);
+    server.ingest(&format!("{long}?format=json"), "{\"a\":1}\n");
+    server.seal();
+    let found = samples(&server);
+    assert!(
+        !found.keys().any(|name| name.contains("invented")),
+        "{found:?}"
+    );
+    assert!(found["logmill_events_refused_total{stream=\"_unknown\"}"] >= 20.0);
+    assert_eq!(
+        found[&format!("logmill_events_stored_total{{stream=\"{long}\"}}")],
+        1.0
+    );
+}
+
+#[test]
+fn metrics_count_requests_errors_and_times_by_route() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    for i in 0..3 {
+        server.ingest("access", good(&format!("/{i}"), 200));
+        server.get(&format!("/invented/{i}")).status(404);
+    }
+    server
+        .post("/api/v1/sql", &[], b"SELECT nonsense")
+        .status(400);
+    server.number("SELECT count(*) FROM access");
+    let found = samples(&server);
+    let requests = |method: &str, route: &str, status: u16| {
+        let name = format!(
+            "logmill_http_requests_total{{method=\"{method}\",route=\"{route}\",status=\"{status}\"}}"
+        );
+        found.get(&name).copied().unwrap_or_default()
+    };
+    assert_eq!(requests("POST", "/api/v1/ingest/{stream}", 200), 3.0);
+    assert_eq!(requests("GET", "other", 404), 3.0);
+    assert_eq!(requests("POST", "/api/v1/sql", 400), 1.0);
+    assert_eq!(found["logmill_http_errors_total{code=\"not_found\"}"], 3.0);
+    let time = "logmill_http_request_duration_seconds";
+    let labels = "method=\"POST\",route=\"/api/v1/sql\"";
+    let (all, count) = (
+        format!("{time}_bucket{{{labels},le=\"+Inf\"}}"),
+        format!("{time}_count{{{labels}}}"),
+    );
+    assert_eq!((found[&all], found[&count]), (2.0, 2.0));
+    let version = format!(
+        "logmill_build_info{{version=\"{}\"}}",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(found[&version], 1.0);
+    for name in [
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_max_fds",
+        "process_start_time_seconds",
+        "logmill_http_connections",
+    ] {
+        assert!(found[name] > 0.0, "{name}");
+    }
+    assert_eq!(found["logmill_tails"], 0.0);
+}

@@ -14,6 +14,7 @@
 //! | `LOGMILL_FILLS` | 2 | times that `full_disk` fills a disk |
 //! | `LOGMILL_READER_SECONDS` | 10 | how long `reader` reads beside a server |
 //! | `LOGMILL_BACKUP_SECONDS` | 4 | how long a server is backed up every second |
+//! | `LOGMILL_TAILS` | 520 | clients that follow a stream at once in `starve` |
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
 //! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle`; `faults` weighs every minute of a day |
 
@@ -41,6 +42,7 @@ mod oracle;
 mod origin;
 mod other;
 mod page;
+mod parameters;
 mod partition;
 mod quarantine;
 mod reader;
@@ -48,6 +50,7 @@ mod repair;
 mod rollup;
 mod shapes;
 mod slt;
+mod starve;
 mod stop;
 mod strace;
 mod support;

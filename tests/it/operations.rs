@@ -231,12 +231,15 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
                 "{family} is declared twice"
             );
         } else if let Some(kind) = line.strip_prefix("# TYPE ") {
-            let known = ["counter", "gauge"].map(|kind| format!("{family} {kind}"));
+            let kinds = ["counter", "gauge", "histogram"];
+            let known = kinds.map(|kind| format!("{family} {kind}"));
             assert!(known.iter().any(|k| k == kind), "{line}");
         } else {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
             let bare = name.split('{').next().expect("a name");
-            assert_eq!(bare, family, "{line}");
+            let parts = ["", "_bucket", "_sum", "_count"];
+            let of_family = parts.map(|part| format!("{family}{part}"));
+            assert!(of_family.iter().any(|name| name == bare), "{line}");
             let labels = &name[bare.len()..];
             let closed = labels.is_empty() || labels.starts_with('{') && labels.ends_with("\"}");
             assert!(closed, "{line}");

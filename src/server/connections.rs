@@ -1,0 +1,259 @@
+//! The accept loop: places for connections, and some kept back.
+//!
+//! # Invariants
+//! * `connections_max` connections are served. Beyond them a connection is answered what a supervisor
+//!   must always learn, `/health`, `/ready` and `/metrics`, and 503 for all else; then it is closed.
+//! * The loop waits for nothing without listening for the end of the server.
+//! * A connection whose client reads nothing of an answer for `server.answer_time_max` is closed: its
+//!   query ends with it.
+//! * Connections take at most half of the descriptors that this process may have: the other half is
+//!   the store's and the queries'.
+
+mod socket;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+
+use super::front::Front;
+use super::{FINISH_WITHIN, Stop};
+use socket::Socket;
+
+/// A client that sends its headers more slowly than this is cut off.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// The same for one that has no place, and must be quick.
+const SPARE_HEADERS_WITHIN: Duration = Duration::from_secs(2);
+/// Connections beyond `connections_max`, for supervisors.
+const SPARE_MAX: usize = 64;
+/// A connection beyond the limit that has asked nothing for so long goes when another comes.
+const SPARE_WITHIN: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Who cannot be accepted for want of a descriptor is tried again after this.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) connections: usize,
+    spare: usize,
+}
+
+impl Places {
+    /// What of `wanted` fits into half of the descriptors that this process may have.
+    pub(super) fn within(wanted: usize, descriptors: Option<u64>) -> Self {
+        let half = descriptors.map_or(usize::MAX, |all| {
+            usize::try_from(all / 2).unwrap_or(usize::MAX)
+        });
+        let spare = SPARE_MAX.min(half / 8).max(1);
+        Self {
+            connections: wanted.min(half - spare.min(half)).max(1),
+            spare,
+        }
+    }
+}
+
+/// The connections of one listener.
+#[derive(Debug)]
+pub(super) struct Connections {
+    front: Arc<Front>,
+    stop: Stop,
+    places: Places,
+    free: Arc<Semaphore>,
+    spare: VecDeque<Spare>,
+    answer_time_max: Duration,
+    open: Arc<AtomicUsize>,
+}
+
+/// A connection beyond the limit.
+#[derive(Debug)]
+struct Spare {
+    began: Instant,
+    /// Its request has come.
+    asked: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Connections {
+    /// `open` counts the connections that there are.
+    pub(super) fn new(
+        front: Arc<Front>,
+        stop: Stop,
+        places: Places,
+        answer_time_max: Duration,
+        open: Arc<AtomicUsize>,
+    ) -> Self {
+        Self {
+            front,
+            stop,
+            places,
+            free: Arc::new(Semaphore::new(places.connections)),
+            spare: VecDeque::new(),
+            answer_time_max,
+            open,
+        }
+    }
+
+    /// Accepts until told to stop, then waits for what is under way.
+    ///
+    /// Our own loop, since `axum::serve` installs no timer: a client that never finishes its headers
+    /// would hold its connection for ever.
+    pub(super) async fn accept(mut self, listener: &TcpListener) {
+        let stop = self.stop.clone();
+        loop {
+            let accepted = tokio::select! {
+                () = stop.heard() => break,
+                accepted = self.next(listener) => accepted,
+            };
+            match accepted {
+                Ok(socket) => self.serve(socket),
+                Err(error) => {
+                    // Out of file descriptors, mostly: others may close theirs.
+                    tracing::warn!(%error, "accept failed");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                }
+            }
+        }
+        for spare in &self.spare {
+            spare.task.abort();
+        }
+        let all = u32::try_from(self.places.connections).unwrap_or(u32::MAX);
+        // Those that do not end in time are cut off with the runtime.
+        let _ignored = tokio::time::timeout(FINISH_WITHIN, self.free.acquire_many(all)).await;
+    }
+
+    /// The next connection, once there is room for one more beyond the limit.
+    async fn next(&mut self, listener: &TcpListener) -> std::io::Result<TcpStream> {
+        loop {
+            self.spare.retain(|spare| !spare.task.is_finished());
+            if self.spare.len() < self.places.spare {
+                break;
+            }
+            let silent = self.spare.iter().position(|spare| {
+                !spare.asked.load(Ordering::Relaxed) && spare.began.elapsed() >= SPARE_WITHIN
+            });
+            match silent.and_then(|at| self.spare.remove(at)) {
+                Some(spare) => spare.task.abort(),
+                None => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+        Ok(listener.accept().await?.0)
+    }
+
+    fn serve(&mut self, socket: TcpStream) {
+        // Small answers must not wait for the acknowledgement of the packet before.
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY");
+        }
+        let socket = TokioIo::new(Socket::new(socket, self.answer_time_max));
+        let open = Open::one_more(&self.open);
+        match Arc::clone(&self.free).try_acquire_owned() {
+            Ok(place) => {
+                tokio::spawn(serve(
+                    Arc::clone(&self.front),
+                    self.stop.clone(),
+                    socket,
+                    place,
+                    open,
+                ));
+            }
+            Err(_) => {
+                let asked = Arc::<AtomicBool>::default();
+                let front = Arc::clone(&self.front);
+                let task = tokio::spawn(serve_spare(front, socket, Arc::clone(&asked), open));
+                self.spare.push_back(Spare {
+                    began: Instant::now(),
+                    asked,
+                    task,
+                });
+            }
+        }
+    }
+}
+
+/// Counts a connection while it is there.
+#[derive(Debug)]
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn one_more(open: &Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(open))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn builder(headers_within: Duration) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(headers_within)
+        .max_headers(64);
+    http
+}
+
+async fn serve(
+    front: Arc<Front>,
+    stop: Stop,
+    socket: TokioIo<Socket<TcpStream>>,
+    _place: OwnedSemaphorePermit,
+    _open: Open,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let front = Arc::clone(&front);
+        async move { Ok::<_, Infallible>(front.answer(request.map(Body::new)).await) }
+    });
+    let connection = builder(HEADERS_WITHIN).serve_connection(socket, service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => log_end(ended),
+        () = stop.heard() => {
+            connection.as_mut().graceful_shutdown();
+            log_end(connection.await);
+        }
+    }
+}
+
+/// Serves one request of a connection beyond the limit.
+async fn serve_spare(
+    front: Arc<Front>,
+    socket: TokioIo<Socket<TcpStream>>,
+    asked: Arc<AtomicBool>,
+    _open: Open,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        asked.store(true, Ordering::Relaxed);
+        let front = Arc::clone(&front);
+        async move { Ok::<_, Infallible>(front.answer_beyond(request.map(Body::new)).await) }
+    });
+    let mut http = builder(SPARE_HEADERS_WITHIN);
+    log_end(
+        http.keep_alive(false)
+            .serve_connection(socket, service)
+            .await,
+    );
+}
+
+fn log_end(ended: Result<(), hyper::Error>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! A socket that gives up on a peer which takes nothing of what is written to it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// Fails a write of which nothing has gone for so long.
+#[derive(Debug)]
+pub(super) struct Socket<S> {
+    inner: S,
+    patience: Duration,
+    /// Since when the peer has taken nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Socket<S> {
+    pub(super) fn new(inner: S, patience: Duration) -> Self {
+        Self {
+            inner,
+            patience,
+            stalled: None,
+        }
+    }
+
+    fn watched<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.stalled = None;
+            return outcome;
+        }
+        let patience = self.patience;
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
+        ready!(stalled.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the client reads nothing of its answer",
+        )))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.watched(context, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write_vectored(context, bytes);
+        self.watched(context, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.inner).poll_flush(context);
+        self.watched(context, outcome)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! The process as its kernel sees it, under the names that Prometheus' own clients use.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::Text;
+use crate::server::descriptors;
+
+/// Fields of `/proc/self/stat` after the name of the program, which may hold spaces.
+const USER_TICKS: usize = 11;
+const SYSTEM_TICKS: usize = 12;
+const THREADS: usize = 17;
+/// The kernel's unit in that file, on every machine that Linux runs on today.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What there is; where the kernel does not say, the series is left out.
+pub(super) fn write(text: &mut Text, started: SystemTime) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let fields: Vec<f64> = fields
+        .split_ascii_whitespace()
+        .map(|field| field.parse().unwrap_or(0.0))
+        .collect();
+    if let (Some(user), Some(system)) = (fields.get(USER_TICKS), fields.get(SYSTEM_TICKS)) {
+        let help = "Time of the processors that this process has used.";
+        let seconds = (user + system) / TICKS_PER_SECOND;
+        text.single("process_cpu_seconds_total", "counter", help, seconds);
+    }
+    if let Some(threads) = fields.get(THREADS) {
+        let help = "Threads of this process.";
+        text.single("process_threads", "gauge", help, threads);
+    }
+    text.single(
+        "process_resident_memory_bytes",
+        "gauge",
+        "Memory that this process holds.",
+        storage::resident_bytes(),
+    );
+    if let Some(open) = descriptors::open() {
+        let help = "File descriptors that are open.";
+        text.single("process_open_fds", "gauge", help, open);
+    }
+    if let Some(most) = descriptors::limit() {
+        let help = "File descriptors that may be open.";
+        text.single("process_max_fds", "gauge", help, most);
+    }
+    if let Ok(since) = started.duration_since(UNIX_EPOCH) {
+        let help = "When this process started, in seconds since 1970.";
+        let seconds = since.as_secs_f64();
+        text.single("process_start_time_seconds", "gauge", help, seconds);
+    }
+}

@@ -1,0 +1,206 @@
+//! The routes and the parameters of each, in one table.
+//!
+//! [`Front`](super::front::Front) asks it before the router: a path or a method that is not here is
+//! answered with 404 or 405, a parameter that is not here with 400 and the nearest one that is. So a
+//! misspelled `dry_run` does nothing, and a new route is not reachable before its parameters stand here.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use axum::http::Method;
+use percent_encoding::percent_decode_str;
+
+use super::{ingest, quarantine, tail};
+
+/// One method of one path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    method: &'static str,
+    /// As the router has it: a segment in braces stands for any.
+    pub(super) path: &'static str,
+    parameters: &'static [&'static str],
+}
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    parameters: &'static [&'static str],
+) -> Route {
+    Route {
+        method,
+        path,
+        parameters,
+    }
+}
+
+/// Every route but the page and its assets, which keep their own state in their addresses.
+pub(super) const ROUTES: &[Route] = &[
+    route("GET", "/health", &[]),
+    route("GET", "/ready", &[]),
+    route("GET", "/metrics", &[]),
+    route("POST", "/api/v1/ingest/{stream}", &ingest::PARAMETERS),
+    route("POST", "/api/v1/sql", &[]),
+    route("GET", "/api/v1/tail", &tail::PARAMETERS),
+    route("GET", "/api/v1/streams", &[]),
+    route("GET", "/api/v1/streams/{name}/schema", &[]),
+    route("GET", "/api/v1/partitions", &[]),
+    route(
+        "DELETE",
+        "/api/v1/partitions",
+        &["stream", "date", "dry_run"],
+    ),
+    route(
+        "POST",
+        "/api/v1/partitions/detach",
+        &["stream", "date", "dry_run"],
+    ),
+    route("POST", "/api/v1/partitions/attach", &["stream", "date"]),
+    route("POST", "/api/v1/partitions/retain", &["stream", "dry_run"]),
+    route("POST", "/api/v1/partitions/compact", &["stream"]),
+    route("GET", "/api/v1/indexes", &[]),
+    route("POST", "/api/v1/indexes/{stream}/{field}", &["covering"]),
+    route("DELETE", "/api/v1/indexes/{stream}/{field}", &[]),
+    route("GET", "/api/v1/quarantine", &quarantine::CHOICE),
+    route("GET", "/api/v1/quarantine/explain", &quarantine::EXPLAIN),
+    route("POST", "/api/v1/quarantine/replay", &quarantine::REPLAY),
+    route("POST", "/api/v1/quarantine/drop", &quarantine::DROP),
+    route("GET", "/api/v1/rollups", &[]),
+    route("POST", "/api/v1/rollups/run", &[]),
+    route("POST", "/api/v1/rollups/compact", &[]),
+    route("POST", "/api/v1/rollups/{name}/verify", &["sample"]),
+    route("POST", "/api/v1/rollups/{name}/rebuild", &["from", "to"]),
+    route("POST", "/api/v1/backup", &[]),
+    route("GET", "/api/v1/sources", &["producer"]),
+    route("GET", "/api/v1/queries", &[]),
+    route("DELETE", "/api/v1/queries/{id}", &[]),
+];
+
+/// Where a request leads.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Route(&'static Route),
+    /// The path is known; these are its methods, as `Allow` lists them.
+    OtherMethods(String),
+    Nothing,
+}
+
+/// Finds the route of a request. `HEAD` is a `GET` without its body.
+pub(super) fn find(method: &Method, path: &str) -> Found {
+    let here: Vec<_> = ROUTES.iter().filter(|r| is_at(r.path, path)).collect();
+    let asked = if method == Method::HEAD {
+        "GET"
+    } else {
+        method.as_str()
+    };
+    match here.iter().find(|r| r.method == asked) {
+        Some(route) => Found::Route(route),
+        None if here.is_empty() => Found::Nothing,
+        None => Found::OtherMethods(allow(here.iter().map(|r| r.method))),
+    }
+}
+
+/// The methods as `Allow` lists them.
+pub(super) fn allow<'a>(methods: impl Iterator<Item = &'a str>) -> String {
+    let mut all = Vec::new();
+    for method in methods {
+        all.push(method);
+        all.extend((method == "GET").then_some("HEAD"));
+    }
+    all.join(", ")
+}
+
+fn is_at(pattern: &str, path: &str) -> bool {
+    let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return true,
+            (Some(any), Some(segment)) if any.starts_with('{') && !segment.is_empty() => {}
+            (Some(name), Some(segment)) if name == segment => {}
+            _ => return false,
+        }
+    }
+}
+
+/// A parameter that a route does not take, or takes once.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    pub(super) message: String,
+    pub(super) hint: String,
+}
+
+impl Route {
+    /// Looks at the parameters of a request.
+    ///
+    /// # Errors
+    /// The first that the route does not take, that comes twice, or that cannot be decoded.
+    pub(super) fn check(&self, query: &str) -> Result<(), Wrong> {
+        let mut seen = BTreeSet::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (Some(name), Some(_)) = (decode(name), decode(value)) else {
+                return Err(self.wrong(format!(
+                    "{pair:?} is not percent-encoded UTF-8; % is written %25"
+                )));
+            };
+            if !self.parameters.contains(&&*name) {
+                let near = match self.nearest(&name) {
+                    Some(near) => format!("; did you mean {near}?"),
+                    None => String::new(),
+                };
+                return Err(self.wrong(format!("unknown parameter {name:?}{near}")));
+            }
+            if !seen.insert(name.clone()) {
+                return Err(self.wrong(format!("the parameter {name} is there twice")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The name that was meant, perhaps: more than half of it is the same.
+    fn nearest(&self, name: &str) -> Option<&'static str> {
+        let close = |known: &str| {
+            let length = known.chars().count().max(name.chars().count());
+            let distance = strsim::damerau_levenshtein(&name.to_lowercase(), known);
+            (distance * 2 < length).then_some(distance)
+        };
+        let known = self.parameters.iter();
+        let near = known
+            .filter_map(|known| Some((close(known)?, *known)))
+            .min();
+        near.map(|(_, known)| known)
+    }
+
+    fn wrong(&self, message: String) -> Wrong {
+        let takes = match self.parameters {
+            [] if self.path == "/api/v1/sql" => {
+                "no parameters: parameters of the query go into the body, {\"sql\", \"params\"}, and the form of the answer into the header Accept: application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream".to_owned()
+            }
+            [] => "no parameters".to_owned(),
+            some => some.join(", "),
+        };
+        Wrong {
+            message,
+            hint: format!("{} {} takes {takes}", self.method, self.path),
+        }
+    }
+}
+
+/// The text that a name or value of a query stands for; `None` when it stands for none.
+fn decode(text: &str) -> Option<String> {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('%') {
+        let hex = after.as_bytes().get(..2)?;
+        if !hex.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        rest = &after[2..];
+    }
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced)
+        .decode_utf8()
+        .ok()
+        .map(Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests;

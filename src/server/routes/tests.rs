@@ -1,0 +1,111 @@
+use super::*;
+
+fn found(method: &str, path: &str) -> Found {
+    find(&method.parse().expect("a method"), path)
+}
+
+fn of(method: &str, path: &str) -> &'static Route {
+    match found(method, path) {
+        Found::Route(route) => route,
+        other => panic!("{method} {path}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_path_leads_to_its_route_whatever_its_names_are() {
+    assert_eq!(
+        of("POST", "/api/v1/ingest/web").path,
+        "/api/v1/ingest/{stream}"
+    );
+    assert_eq!(of("HEAD", "/health").path, "/health");
+    let index = "/api/v1/indexes/{stream}/{field}";
+    assert_eq!(of("DELETE", "/api/v1/indexes/web/a%2Fb").path, index);
+    for nothing in [
+        "/api/v1/ingest",
+        "/api/v1/ingest/",
+        "/api/v1/ingest/a/b",
+        "/api/v1/sql/",
+        "/api/v1//sql",
+        "/nowhere",
+        "",
+    ] {
+        assert_eq!(found("POST", nothing), Found::Nothing, "{nothing}");
+    }
+}
+
+#[test]
+fn a_known_path_names_its_methods() {
+    let methods = |all: &str| Found::OtherMethods(all.to_owned());
+    assert_eq!(found("GET", "/api/v1/sql"), methods("POST"));
+    assert_eq!(
+        found("PUT", "/api/v1/partitions"),
+        methods("GET, HEAD, DELETE")
+    );
+    assert_eq!(found("GET", "/api/v1/ingest/web"), methods("POST"));
+    assert_eq!(found("HEAD", "/api/v1/sql"), methods("POST"));
+}
+
+#[test]
+fn no_two_routes_are_the_same() {
+    for (i, route) in ROUTES.iter().enumerate() {
+        assert!(!ROUTES[..i].contains(route), "{route:?}");
+        assert_eq!(of(route.method, route.path), route);
+    }
+}
+
+#[test]
+fn an_unknown_parameter_is_named_with_the_nearest() {
+    let drop = of("DELETE", "/api/v1/partitions");
+    assert_eq!(drop.check("stream=a&date=2024&dry_run=true"), Ok(()));
+    assert_eq!(drop.check(""), Ok(()));
+    for (query, said) in [
+        (
+            "dryrun=true",
+            "unknown parameter \"dryrun\"; did you mean dry_run?",
+        ),
+        (
+            "strem=web",
+            "unknown parameter \"strem\"; did you mean stream?",
+        ),
+        (
+            "stream=a&DATE=2024",
+            "unknown parameter \"DATE\"; did you mean date?",
+        ),
+        ("colour=blue", "unknown parameter \"colour\""),
+        (
+            "dry%5Frun=true&dry_run=false",
+            "the parameter dry_run is there twice",
+        ),
+        ("stream=a&&stream=b", "the parameter stream is there twice"),
+        ("=1", "unknown parameter \"\""),
+        ("stream", ""),
+        (
+            "stream=%zz",
+            "\"stream=%zz\" is not percent-encoded UTF-8; % is written %25",
+        ),
+        (
+            "stream=%FF",
+            "\"stream=%FF\" is not percent-encoded UTF-8; % is written %25",
+        ),
+        (
+            "stream=100%",
+            "\"stream=100%\" is not percent-encoded UTF-8; % is written %25",
+        ),
+        (
+            "stream=a%2",
+            "\"stream=a%2\" is not percent-encoded UTF-8; % is written %25",
+        ),
+    ] {
+        let message = drop.check(query).err().map(|wrong| wrong.message);
+        assert_eq!(message.unwrap_or_default(), said, "{query}");
+    }
+    let hint = drop.check("x=1").expect_err("unknown").hint;
+    assert_eq!(
+        hint,
+        "DELETE /api/v1/partitions takes stream, date, dry_run"
+    );
+    let hint = of("POST", "/api/v1/sql")
+        .check("format=csv")
+        .expect_err("unknown");
+    assert!(hint.hint.contains("Accept"), "{}", hint.hint);
+}
