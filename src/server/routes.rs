@@ -67,6 +67,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/api/v1/rollups", &[]),
     route("POST", "/api/v1/rollups/run", &[]),
     route("POST", "/api/v1/rollups/compact", &[]),
+    route("DELETE", "/api/v1/rollups/{name}", &[]),
     route("POST", "/api/v1/rollups/{name}/verify", &["sample"]),
     route("POST", "/api/v1/rollups/{name}/rebuild", &["from", "to"]),
     route("POST", "/api/v1/backup", &[]),

@@ -109,3 +109,30 @@ fn an_unknown_parameter_is_named_with_the_nearest() {
         .expect_err("unknown");
     assert!(hint.hint.contains("Accept"), "{}", hint.hint);
 }
+
+#[test]
+fn the_table_and_the_router_have_the_same_routes() {
+    // The router cannot be asked what it has; its source can.
+    let source = include_str!("../../server.rs");
+    let (_, router) = source.split_once("Router::new()").expect("the router");
+    let (router, _) = router.split_once(".fallback(").expect("its end");
+    let mut routed = Vec::new();
+    for route in router.split(".route(").skip(1) {
+        let path = route.split('"').nth(1).expect("a path");
+        for (call, method) in [
+            ("get(", "GET"),
+            ("post(", "POST"),
+            ("put(", "PUT"),
+            ("delete(", "DELETE"),
+        ] {
+            let called = route.match_indices(call).any(|(at, _)| {
+                !route[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
+            });
+            routed.extend(called.then_some((method, path)));
+        }
+    }
+    let mut known: Vec<_> = ROUTES.iter().map(|r| (r.method, r.path)).collect();
+    routed.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(routed, known);
+}
