@@ -124,8 +124,9 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed. With --format logmill the
-    /// folders of partitions that another store has detached.
+    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed, standard input too. A file
+    /// is known by its content, whatever its name. With --format logmill the folders of partitions
+    /// that another store has detached.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The stream that gets the events.
@@ -155,6 +156,13 @@ pub(crate) struct ImportArgs {
     /// Import anew what was imported before.
     #[arg(long)]
     pub(crate) again: bool,
+    /// Gives standard input an identity, so that the same input again adds nothing and one that has
+    /// grown adds its new lines.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// The files are not written any more: take a last line that has no line end, whatever it is.
+    #[arg(long)]
+    pub(crate) complete: bool,
 }
 
 #[derive(Debug, Args)]

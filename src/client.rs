@@ -1,5 +1,7 @@
 //! Calls to a running server.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Read;
 use std::time::Duration;
 
@@ -30,6 +32,8 @@ pub(crate) struct IngestRequest<'a> {
     pub(crate) source: &'a str,
     pub(crate) line: u64,
     pub(crate) identity: Option<&'a Identity>,
+    /// The body holds JSON values that are not one to a line.
+    pub(crate) values: bool,
     pub(crate) body: &'a [u8],
 }
 
@@ -40,16 +44,10 @@ pub(crate) struct IngestAnswer {
     pub(crate) accepted: u64,
     pub(crate) quarantined: u64,
     pub(crate) empty: u64,
-    pub(crate) errors: Vec<ItemError>,
+    pub(crate) quarantined_by_reason: BTreeMap<String, u64>,
     pub(crate) first_seq: Option<u64>,
     pub(crate) last_seq: Option<u64>,
     pub(crate) duplicate: bool,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ItemError {
-    pub(crate) reason: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -57,8 +55,25 @@ struct ErrorBody {
     error: ErrorText,
 }
 
+/// A refusal with the figures of what is kept all the same.
+#[derive(Debug, Deserialize)]
+struct Kept {
+    error: ErrorText,
+    #[serde(flatten)]
+    figures: IngestAnswer,
+}
+
+impl fmt::Display for ErrorText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.hint.iter().try_for_each(|hint| write!(f, "; {hint}"))
+    }
+}
+
 #[derive(Debug, Deserialize)]
 struct ErrorText {
+    #[serde(default)]
+    code: String,
     message: String,
     #[serde(default)]
     hint: Option<String>,
@@ -67,6 +82,11 @@ struct ErrorText {
 #[derive(Debug, Deserialize)]
 struct StreamAnswer {
     name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct SourceAnswer {
+    states: Vec<PositionAnswer>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -95,7 +115,12 @@ impl Client {
         })
     }
 
-    fn fail(&self, error: impl std::fmt::Display) -> Failure {
+    /// The server's address, as it was named.
+    pub(crate) fn url(&self) -> &str {
+        &self.base
+    }
+
+    fn fail(&self, error: impl fmt::Display) -> Failure {
         Failure::new(FAILED, format!("{}: {error}", self.base))
     }
 
@@ -107,9 +132,7 @@ impl Client {
         let status = answer.status();
         let text = answer.body_mut().read_to_string().unwrap_or_default();
         Err(match serde_json::from_str::<ErrorBody>(&text) {
-            Ok(ErrorBody {
-                error: ErrorText { message, hint },
-            }) => self.fail(hint.map_or(message.clone(), |hint| format!("{message}; {hint}"))),
+            Ok(ErrorBody { error }) => self.fail(error),
             Err(_) => self.fail(format!("answered {status}")),
         })
     }
@@ -155,13 +178,22 @@ impl Client {
         Ok(names)
     }
 
-    pub(crate) fn position(&self, producer: &str) -> Result<Option<SourcePosition>> {
+    /// The remembered states of a producer, the newest last.
+    pub(crate) fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         let answer = self.get("/api/v1/sources", &[("producer", producer)])?;
-        let position: Option<PositionAnswer> = self.json(answer)?;
-        Ok(position.map(|p| SourcePosition {
+        let known: Option<SourceAnswer> = self.json(answer)?;
+        let states = known.into_iter().flat_map(|k| k.states);
+        let position = |p: PositionAnswer| SourcePosition {
             to: p.to,
             content: p.content,
-        }))
+        };
+        Ok(states.map(position).collect())
+    }
+
+    /// The producers whose names begin with `prefix`.
+    pub(crate) fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
+        let answer = self.get("/api/v1/sources", &[("prefix", prefix)])?;
+        self.json(answer)
     }
 
     /// A query; the answer's body in the form of `accept`.
@@ -283,6 +315,7 @@ impl Client {
             ("j", request.concern.j.to_string()),
             ("source", request.source.to_owned()),
             ("line", request.line.to_string()),
+            ("values", request.values.to_string()),
             // An import fills the disk as fast as it may; senders of now must not feel it.
             ("bulk", "true".to_owned()),
         ];
@@ -304,8 +337,19 @@ impl Client {
             .agent
             .post(format!("{}/api/v1/ingest/{}", self.base, request.stream));
         let call = call.query_pairs(query.iter().map(|(k, v)| (*k, v.as_str())));
-        let answer = self.checked(call.content_type("text/plain").send(request.body))?;
-        self.json(answer)
+        let answer = call.content_type("text/plain").send(request.body);
+        let mut answer = answer.map_err(|e| self.fail(e))?;
+        if answer.status() != 400 {
+            let answer = self.checked(Ok(answer))?;
+            return self.json(answer);
+        }
+        let text = answer.body_mut().read_to_string().unwrap_or_default();
+        // Lines of no known format are kept all the same, and counted.
+        match serde_json::from_str::<Kept>(&text) {
+            Ok(Kept { error, figures }) if error.code == "no_format" => Ok(figures),
+            Ok(Kept { error, .. }) => Err(self.fail(error)),
+            Err(_) => Err(self.fail("answered 400 Bad Request")),
+        }
     }
 }
 

@@ -41,6 +41,17 @@ impl Failure {
         Self::new(CONFIG, what)
     }
 
+    /// The same, naming the file that it is about where the message does not.
+    pub(crate) fn about(self, file: &str) -> Self {
+        if self.to_string().contains(file) {
+            return self;
+        }
+        Self {
+            code: self.code,
+            error: self.error.context(file.to_owned()),
+        }
+    }
+
     /// The store's own word, when it was the store that failed.
     pub(crate) fn storage(&self) -> Option<&storage::Error> {
         self.error.downcast_ref()

@@ -1,5 +1,9 @@
 //! The command line and the listeners: each turns a protocol into calls on ingest and query.
 
+// First, for its macros replace those of the standard library in all the others.
+#[macro_use]
+mod print;
+
 mod cli;
 mod client;
 mod commands;
@@ -53,7 +57,7 @@ fn main() -> ExitCode {
         .log_internal_errors(false)
         .with_target(false)
         .init();
-    match commands::run(cli) {
+    match commands::run(cli).and_then(print::checked) {
         Ok(code) => code,
         Err(failure) => {
             // A reader that went away (`logmill sql … | head`) is no failure of ours.

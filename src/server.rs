@@ -83,6 +83,7 @@ pub(crate) struct App {
     connections: Arc<AtomicUsize>,
     tails: Arc<Tails>,
     bulk: bulk::Bulk,
+    unacknowledged: ingest::Unacknowledged,
 }
 
 /// Told once, heard by everyone.
@@ -170,6 +171,7 @@ pub(crate) fn run_with(
             config.server.tails_max.min(places.connections / 2),
         )),
         bulk: bulk::Bulk::start()?,
+        unacknowledged: ingest::Unacknowledged::default(),
     });
     let runtime = wiring::runtime()?;
     let listener = runtime.block_on(TcpListener::bind(address)).map_err(|e| {

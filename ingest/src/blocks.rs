@@ -5,12 +5,17 @@
 //! that says how long the line was, so that the parser can quarantine it as `line_too_long` and the
 //! source goes on behind it. Memory is therefore bounded by the two limits, whatever the source.
 //!
+//! JSON values that are not one to a line (`values.rs`) are cut between values in the same way.
+//!
 //! Positions count decompressed bytes and, from 1, lines. Blocks lie side by side:
 //! each begins where the one before ended.
 
 use std::io::Read;
 
+use xxhash_rust::xxh3::Xxh3Default;
+
 use crate::error::{Error, Result};
+use crate::values::{Nesting, Values};
 
 /// How large a block is by default: large enough that its batch of columns compresses well, small
 /// enough that a few of them are under way at once in little memory.
@@ -18,6 +23,10 @@ pub const BLOCK_BYTES: usize = 4 << 20;
 /// How long a line may be by default. The issue asks for lines of 1 MiB; 16 MiB is also the
 /// largest document of MongoDB.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// How many lines a block has at most: what is made of a line takes some hundred bytes, however short
+/// it is.
+const LINES_MAX: usize = 1 << 16;
 
 /// Some lines of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +39,32 @@ pub struct Block {
     pub first_byte: u64,
     /// The byte after the last line and its end.
     pub end_byte: u64,
+    /// xxh3-64 of all the source's content before `end_byte`.
+    pub content: u64,
     /// The block is one line longer than the limit; `bytes` is its beginning.
     pub too_long: bool,
+    /// The block holds JSON values that are not one to a line.
+    pub values: bool,
+}
+
+impl Block {
+    /// There is no line or value in it.
+    pub fn is_blank(&self) -> bool {
+        match self.values {
+            true => Values::new(&self.bytes).next().is_none(),
+            false => self.bytes.is_empty(),
+        }
+    }
+
+    /// It ends with a whole line or value, and not where the source did. Of a block that is too long
+    /// only the beginning is there, whatever follows.
+    pub fn is_whole(&self) -> bool {
+        self.too_long
+            || match self.values {
+                true => self.is_blank() || Values::whole(&self.bytes, 1).is_some(),
+                false => self.bytes.ends_with(b"\n"),
+            }
+    }
 }
 
 /// Reads a source block by block.
@@ -47,6 +80,10 @@ pub struct LineBlocks<R> {
     byte: u64,
     ended: bool,
     failure: Option<std::io::Error>,
+    /// Of everything that was given out or passed over.
+    hasher: Xxh3Default,
+    /// Cut between JSON values instead of lines.
+    values: bool,
 }
 
 impl<R: Read> LineBlocks<R> {
@@ -62,6 +99,8 @@ impl<R: Read> LineBlocks<R> {
             byte: 0,
             ended: false,
             failure: None,
+            hasher: Xxh3Default::new(),
+            values: false,
         }
     }
 
@@ -82,6 +121,20 @@ impl<R: Read> LineBlocks<R> {
         self
     }
 
+    /// Goes on with the hash of what comes before the source's next byte.
+    #[must_use]
+    pub fn hashing(mut self, hasher: Xxh3Default) -> Self {
+        self.hasher = hasher;
+        self
+    }
+
+    /// Cuts between JSON values that are not one to a line. The longest line is the longest value then.
+    #[must_use]
+    pub fn of_values(mut self, values: bool) -> Self {
+        self.values = values;
+        self
+    }
+
     /// The next block, `None` at the end.
     ///
     /// # Errors
@@ -90,9 +143,7 @@ impl<R: Read> LineBlocks<R> {
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         loop {
             self.fill();
-            // Look for the last line end that was not looked at before.
-            if let Some(end) = memchr::memrchr(b'\n', &self.buffer[self.searched..]) {
-                let end = self.searched + end + 1;
+            if let Some(end) = self.last_end() {
                 return Ok(Some(self.give(end)));
             }
             self.searched = self.buffer.len();
@@ -117,6 +168,16 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
+    /// Where the last whole line, or value, of the buffer ends.
+    fn last_end(&self) -> Option<usize> {
+        if self.values {
+            // What was read doubles each time: looking again at what was looked at costs as much again.
+            return Values::whole(&self.buffer, LINES_MAX);
+        }
+        let end = memchr::memrchr(b'\n', &self.buffer[self.searched..])?;
+        Some(self.searched + end + 1)
+    }
+
     /// Reads until the buffer holds a block, or twice the unfinished line that it holds already. It
     /// never holds more than the longest line and its end.
     fn fill(&mut self) {
@@ -139,15 +200,22 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Gives out the first `end` bytes of the buffer as a block.
+    /// Gives out the first `end` bytes of the buffer as a block, or fewer where they hold very many lines.
     fn give(&mut self, end: usize) -> Block {
+        let mut ends = memchr::memchr_iter(b'\n', &self.buffer[..end]);
+        let end = match self.values {
+            true => end,
+            false => ends.nth(LINES_MAX - 1).map_or(end, |last| last + 1),
+        };
         let rest = self.buffer[end..].to_vec();
         let mut bytes = std::mem::replace(&mut self.buffer, rest);
         bytes.truncate(end);
+        self.hasher.update(&bytes);
         self.searched = 0;
-        let lines =
-            memchr::memchr_iter(b'\n', &bytes).count() as u64 + u64::from(!bytes.ends_with(b"\n"));
-        self.block(bytes, end as u64, lines, false)
+        let line_ends = memchr::memchr_iter(b'\n', &bytes).count() as u64;
+        // A block of values may end within a line.
+        let is_piece = !self.values && !bytes.ends_with(b"\n");
+        self.block(bytes, end as u64, line_ends + u64::from(is_piece), false)
     }
 
     /// Gives out the beginning of a line over the limit and passes over the rest of it.
@@ -155,17 +223,29 @@ impl<R: Read> LineBlocks<R> {
         let mut head = std::mem::take(&mut self.buffer);
         self.searched = 0;
         let mut length = head.len() as u64;
+        let mut lines = memchr::memchr_iter(b'\n', &head).count() as u64;
+        self.hasher.update(&head);
+        let mut nesting = Nesting::default();
+        nesting.end_in(head.trim_ascii_start());
         head.truncate(self.line_max);
         while !self.ended && self.failure.is_none() {
             self.fill();
-            match memchr::memchr(b'\n', &self.buffer) {
+            let end = match self.values {
+                true => nesting.end_in(&self.buffer),
+                false => memchr::memchr(b'\n', &self.buffer).map(|end| end + 1),
+            };
+            let passed = &self.buffer[..end.unwrap_or(self.buffer.len())];
+            lines += memchr::memchr_iter(b'\n', passed).count() as u64;
+            match end {
                 Some(end) => {
-                    length += end as u64 + 1;
-                    self.buffer.drain(..=end);
+                    length += end as u64;
+                    self.hasher.update(&self.buffer[..end]);
+                    self.buffer.drain(..end);
                     break;
                 }
                 None => {
                     length += self.buffer.len() as u64;
+                    self.hasher.update(&self.buffer);
                     self.buffer.clear();
                 }
             }
@@ -178,7 +258,9 @@ impl<R: Read> LineBlocks<R> {
                 source,
             });
         }
-        Ok(self.block(head, length, 1, true))
+        // A line that is the last may lack its end.
+        let lines = if self.values { lines } else { 1 };
+        Ok(self.block(head, length, lines, true))
     }
 
     fn block(&mut self, bytes: Vec<u8>, length: u64, lines: u64, too_long: bool) -> Block {
@@ -190,7 +272,9 @@ impl<R: Read> LineBlocks<R> {
             first_line,
             first_byte,
             end_byte: self.byte,
+            content: self.hasher.digest(),
             too_long,
+            values: self.values,
         }
     }
 }

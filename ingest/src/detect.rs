@@ -4,6 +4,7 @@
 //! with `{`), for Combined behind a virtual host, for Combined, for Common, or for nothing. JSON
 //! needs more votes than the access formats together; among these the most votes win. The choice
 //! between Combined and Common names the format only: `auto` takes both, line by line.
+//! JSON values that are not one to a line are known by how the source begins (`values.rs`).
 
 use serde::Serialize;
 
@@ -11,6 +12,7 @@ use crate::access::{self, Accept};
 use crate::format::Format;
 use crate::lines::Lines;
 use crate::stamp::AccessStamps;
+use crate::values::{holds_values, without_bom};
 
 /// How many lines that are not empty are looked at.
 pub const SAMPLE_LINES: u64 = 100;
@@ -88,6 +90,16 @@ impl Detection {
 /// Decides the format of a source from its first lines. The last piece of `sample` counts as a line,
 /// so cut the sample at a line end.
 pub fn detect(sample: &[u8]) -> Detection {
+    let sample = without_bom(sample);
+    if holds_values(sample) {
+        return Detection {
+            format: Some(Format::Json),
+            why: "it begins with an array of objects, or an object that is not one line".to_owned(),
+            lines: 1,
+            json: 1,
+            ..Detection::default()
+        };
+    }
     let mut detection = Detection::default();
     let mut stamps = AccessStamps::new();
     let lines = Lines::new(sample)

@@ -40,6 +40,14 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
+    /// What is made of a block would take more memory than its caller allows.
+    #[error("what the first {lines} lines become takes more than {max} bytes")]
+    TooMuch {
+        /// Lines until then.
+        lines: u64,
+        /// The limit.
+        max: usize,
+    },
     /// The operating system refused to open a file, or its compressed data does not begin well.
     #[error("open {}: {source}", path.display())]
     Open {
@@ -72,7 +80,8 @@ impl Error {
             Self::UnknownFormat { .. }
             | Self::FormatNotYet { .. }
             | Self::UnknownField { .. }
-            | Self::BlockTooLarge { .. } => storage::Kind::Invalid,
+            | Self::BlockTooLarge { .. }
+            | Self::TooMuch { .. } => storage::Kind::Invalid,
             Self::Open { .. } | Self::Read { .. } => storage::Kind::Unavailable,
             Self::Arrow(_) => storage::Kind::Internal,
         }

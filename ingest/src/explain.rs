@@ -175,6 +175,9 @@ pub fn excerpt(line: &[u8], at: usize) -> (String, usize) {
 }
 
 fn fields(events: &RecordBatch, kind: StreamKind) -> Vec<FieldExplained> {
+    if events.num_rows() == 0 {
+        return Vec::new();
+    }
     let schema = events.schema();
     let mut fields: Vec<FieldExplained> = schema
         .fields()

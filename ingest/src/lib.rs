@@ -13,6 +13,7 @@
 
 mod access;
 mod blocks;
+mod closed;
 mod detect;
 mod error;
 mod explain;
@@ -23,9 +24,11 @@ mod open;
 mod parser;
 mod select;
 mod stamp;
+mod values;
 
 pub use access::rebuild_request;
 pub use blocks::{BLOCK_BYTES, Block, LINE_BYTES_MAX, LineBlocks};
+pub use closed::is_closed;
 pub use detect::{Detection, SAMPLE_LINES, detect};
 pub use error::{Error, Result};
 pub use explain::{BadLine, Explanation, FieldExplained, excerpt, explain};
@@ -33,3 +36,4 @@ pub use format::Format;
 pub use open::{Compression, decompress, open};
 pub use parser::{BLOCK_BYTES_MAX, MAX_FUTURE_US, ParseOptions, Parsed, Parser};
 pub use select::Selection;
+pub use values::holds_values;

@@ -41,6 +41,20 @@ impl Compression {
     }
 }
 
+impl Compression {
+    /// What the first bytes of a source say; six are enough.
+    pub fn of_bytes(head: &[u8]) -> Self {
+        match head {
+            [0x1f, 0x8b, 8, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            // The size of its blocks is a digit.
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Self::Bzip2,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
+            _ => Self::None,
+        }
+    }
+}
+
 /// The decompressed content of a reader.
 ///
 /// # Errors

@@ -9,8 +9,9 @@
 //!   `line` and `byte` are places in the source. All rise together.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
 use storage::{Column, Quarantined, StreamKind};
 
 use crate::access::columns::{Columns, Text, TextColumn};
@@ -23,12 +24,22 @@ use crate::json::Documents;
 use crate::lines::Lines;
 use crate::select::{self, Selection};
 use crate::stamp::{self, AccessStamps};
+use crate::values::{Values, holds_values, without_bom};
 
 /// How long after its receipt an event may be stamped, in microseconds: ten minutes.
 pub const MAX_FUTURE_US: i64 = 600_000_000;
 /// The largest block that is taken at once. Text columns address 2^31 bytes, and what a block says
 /// can take a multiple of its size: an array of one-digit numbers nine times as much in `_rest`.
 pub const BLOCK_BYTES_MAX: usize = 128 << 20;
+
+/// The reason of lines of a source that has no known format.
+const NO_FORMAT: &str = "no_format";
+/// What an event of an access log takes beside its text: two numbers, a time, twelve offsets.
+const EVENT_BYTES: usize = 66;
+/// What a quarantined line takes beside its text in one of the three forms that it goes through, of
+/// which two are there at once: items of their own, columns, and the journal's record.
+const ITEM_COLUMNS_BYTES: usize = 52;
+const ITEM_BYTES: usize = size_of::<Quarantined>() + 64;
 
 /// How a source is to be read.
 #[derive(Debug, Clone)]
@@ -58,6 +69,12 @@ pub struct ParseOptions {
     pub columns_max: usize,
     /// What is stored of each event.
     pub selection: Selection,
+    /// Whether JSON comes as values that are not one to a line; without it, how it begins decides.
+    pub values: Option<bool>,
+    /// The most bytes that what is made of one call may take, in memory and in a journal.
+    pub bytes_max: usize,
+    /// What the caller adds to each quarantined line: the names of its stream and source.
+    pub item_bytes: usize,
 }
 
 impl Default for ParseOptions {
@@ -75,6 +92,9 @@ impl Default for ParseOptions {
             first_byte: 0,
             columns_max: storage::COLUMNS_MAX,
             selection: Selection::default(),
+            values: None,
+            bytes_max: usize::MAX,
+            item_bytes: 0,
         }
     }
 }
@@ -96,6 +116,47 @@ pub struct Parsed {
     pub empty: u64,
     /// With `ordered`: the index of the first bad item. Nothing after it was read.
     pub stopped_at: Option<u64>,
+}
+
+impl Parsed {
+    /// There are lines that are not empty, and no format fits any.
+    pub fn has_no_format(&self) -> bool {
+        let unknown = |item: &Quarantined| item.reason == NO_FORMAT;
+        self.events.num_rows() == 0
+            && !self.quarantine.is_empty()
+            && self.quarantine.iter().all(unknown)
+    }
+
+    /// The quarantined lines by their reason.
+    pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
+        let mut reasons = BTreeMap::new();
+        for item in &self.quarantine {
+            *reasons.entry(item.reason).or_default() += 1;
+        }
+        reasons
+    }
+}
+
+/// What a call has taken so far.
+#[derive(Debug, Default)]
+struct Taking {
+    rows: u32,
+    empty: u64,
+    count: u64,
+    quarantine: Vec<Quarantined>,
+    /// What all of it takes, about.
+    bytes: usize,
+    /// What an event takes beside its text.
+    event_bytes: usize,
+}
+
+impl Taking {
+    fn new(options: &ParseOptions) -> Self {
+        Self {
+            event_bytes: EVENT_BYTES + options.site.as_ref().map_or(0, String::len),
+            ..Self::default()
+        }
+    }
 }
 
 /// Why a line is not an event.
@@ -276,24 +337,105 @@ impl Parser {
         self.set_position(block.first_line, block.first_byte);
         if block.too_long {
             self.reject_long(&block.bytes, block.end_byte - block.first_byte)
+        } else if block.values {
+            self.parse_values(&block.bytes)
         } else {
-            self.parse(&block.bytes)
+            self.parse_lines(&block.bytes)
         }
     }
 
-    /// Reads the lines of `block`: whole lines, of which the last may lack its LF.
+    /// Reads the lines of `block`: whole lines, of which the last may lack its LF. At the beginning of a
+    /// source that may be JSON it looks whether they are values that are not one to a line.
     ///
     /// # Errors
-    /// [`Error::BlockTooLarge`] above [`BLOCK_BYTES_MAX`]; lines never fail, they are quarantined.
+    /// [`Error::BlockTooLarge`] above [`BLOCK_BYTES_MAX`], [`Error::TooMuch`]; lines never fail, they are
+    /// quarantined.
     pub fn parse(&mut self, block: &[u8]) -> Result<Parsed> {
-        if block.len() > BLOCK_BYTES_MAX {
-            return Err(Error::BlockTooLarge {
-                bytes: block.len(),
-                max: BLOCK_BYTES_MAX,
-            });
+        let may_be_values = matches!(self.options.format, Format::Auto | Format::Json);
+        let values = match self.options.values {
+            Some(values) => values,
+            None => self.index == 0 && holds_values(block),
+        };
+        match may_be_values && values {
+            true => self.parse_values(block),
+            false => self.parse_lines(block),
         }
-        let mut quarantine = Vec::new();
-        let (mut rows, mut empty, mut count) = (0_u32, 0_u64, 0_u64);
+    }
+
+    /// Reads the JSON values of `block`, wherever its lines end. An item counts as a line.
+    fn parse_values(&mut self, block: &[u8]) -> Result<Parsed> {
+        check_size(block)?;
+        if self.format == Format::Auto {
+            self.format = Format::Json;
+            self.engine = engine(Format::Json, true, &self.options);
+        }
+        let mut taking = Taking::new(&self.options);
+        let (first_line, first_byte) = (self.line, self.byte);
+        let (mut line_ends, mut counted_to) = (0, 0);
+        if self.stopped_at.is_none() {
+            let items = Values::new(block).count();
+            if let Engine::Documents(documents) = &mut self.engine {
+                documents.expect_lines(items);
+            }
+            for (begin, item) in Values::new(block) {
+                line_ends += memchr::memchr_iter(b'\n', &block[counted_to..begin]).count() as u64;
+                counted_to = begin;
+                let source = std::str::from_utf8(item).map_or(Text::Bytes(item), Text::Valid);
+                let place = (first_line + line_ends, first_byte + begin as u64);
+                if !self.take_item(&mut taking, source, item, place)? {
+                    break;
+                }
+            }
+        }
+        let lines = memchr::memchr_iter(b'\n', block).count() as u64;
+        self.finish(taking, lines, block.len() as u64)
+    }
+
+    /// Takes an item as an event or into quarantine; whether to go on behind it.
+    fn take_item(
+        &mut self,
+        taking: &mut Taking,
+        source: Text<'_>,
+        raw: &[u8],
+        (line, byte): (u64, u64),
+    ) -> Result<bool> {
+        taking.count += 1;
+        match self.engine.take(source, &self.options, self.latest_us) {
+            Ok(()) => {
+                taking.rows += 1;
+                taking.bytes += taking.event_bytes + raw.len();
+                self.keep_line(source);
+            }
+            Err(bad) => {
+                self.first_bad_at.get_or_insert(bad.at);
+                let index = self.index + taking.count - 1;
+                let item = Quarantined {
+                    rank: taking.rows + taking.quarantine.len() as u32,
+                    index,
+                    reason: bad.reason,
+                    detail: bad.detail(source.bytes()),
+                    line,
+                    byte,
+                    raw: raw.to_vec(),
+                };
+                taking.bytes += self.bytes_of(&item);
+                taking.quarantine.push(item);
+                if self.options.ordered {
+                    self.stopped_at = Some(index);
+                    return Ok(false);
+                }
+            }
+        }
+        if taking.bytes > self.options.bytes_max {
+            return Err(self.too_much(taking.count));
+        }
+        Ok(true)
+    }
+
+    fn parse_lines(&mut self, block: &[u8]) -> Result<Parsed> {
+        check_size(block)?;
+        let mut taking = Taking::new(&self.options);
+        let (first_line, first_byte) = (self.line, self.byte);
         let mut lines = Lines::new(block);
         if self.stopped_at.is_none() {
             self.decide(block);
@@ -303,45 +445,55 @@ impl Parser {
             // One check for the whole block; only where it fails each line is checked for itself.
             let text = simdutf8::basic::from_utf8(block).ok();
             for (begin, line) in lines.by_ref() {
-                count += 1;
                 if line.is_empty() {
-                    empty += 1;
+                    taking.count += 1;
+                    taking.empty += 1;
                     continue;
                 }
+                let mark = self.mark_of(first_byte + begin as u64, line);
                 let source = match text {
-                    Some(text) => Text::Valid(&text[begin..begin + line.len()]),
-                    None => std::str::from_utf8(line).map_or(Text::Bytes(line), Text::Valid),
+                    Some(text) => Text::Valid(&text[begin + mark..begin + line.len()]),
+                    None => {
+                        let line = &line[mark..];
+                        std::str::from_utf8(line).map_or(Text::Bytes(line), Text::Valid)
+                    }
                 };
-                match self.engine.take(source, &self.options, self.latest_us) {
-                    Ok(()) => {
-                        rows += 1;
-                        self.keep_line(source);
-                    }
-                    Err(bad) => {
-                        self.first_bad_at.get_or_insert(bad.at);
-                        quarantine.push(Quarantined {
-                            rank: rows + quarantine.len() as u32,
-                            index: self.index + count - 1,
-                            reason: bad.reason,
-                            detail: bad.detail(line),
-                            line: self.line + count - 1,
-                            byte: self.byte + begin as u64,
-                            raw: line.to_vec(),
-                        });
-                        if self.options.ordered {
-                            self.stopped_at = Some(self.index + count - 1);
-                            break;
-                        }
-                    }
+                let place = (first_line + taking.count, first_byte + begin as u64);
+                if !self.take_item(&mut taking, source, line, place)? {
+                    break;
                 }
             }
         }
-        let taken = if count == 0 {
-            0
-        } else {
-            lines.position() as u64
+        let (taken, count) = match taking.count {
+            0 => (0, 0),
+            count => (lines.position() as u64, count),
         };
-        self.finish(quarantine, count, empty, taken)
+        self.finish(taking, count, taken)
+    }
+
+    /// The bytes of the mark of UTF-8 at the beginning of a source, which is no part of its first line.
+    /// A plain line stays as it is.
+    fn mark_of(&self, byte: u64, line: &[u8]) -> usize {
+        match byte == 0 && self.options.format != Format::Plain {
+            true => line.len() - without_bom(line).len(),
+            false => 0,
+        }
+    }
+
+    /// What a quarantined line takes on its way, all its forms together.
+    fn bytes_of(&self, item: &Quarantined) -> usize {
+        let text = item.raw.len() + item.detail.len() + item.reason.len();
+        ITEM_BYTES + 3 * (ITEM_COLUMNS_BYTES + self.options.item_bytes + text)
+    }
+
+    /// Gives up what was read of a block.
+    fn too_much(&mut self, lines: u64) -> Error {
+        // Whatever it is, it is not wanted any more.
+        let _ignored = self.engine.finish();
+        Error::TooMuch {
+            lines,
+            max: self.options.bytes_max,
+        }
     }
 
     /// Reads lines that were kept, each with the time at which it came: as if each had just come. Their
@@ -360,25 +512,27 @@ impl Parser {
                 .collect::<Vec<_>>()
                 .join(&b'\n'),
         );
-        let (mut quarantine, mut count) = (Vec::new(), 0_u32);
-        for (line, received_us) in lines {
+        let mut taking = Taking::new(&self.options);
+        for (raw, received_us) in lines {
             self.set_received(received_us);
+            let line = &raw[self.mark_of(0, raw)..];
             let source = std::str::from_utf8(line).map_or(Text::Bytes(line), Text::Valid);
             match self.engine.take(source, &self.options, self.latest_us) {
                 Ok(()) => self.keep_line(source),
-                Err(bad) => quarantine.push(Quarantined {
-                    rank: count,
-                    index: u64::from(count),
+                Err(bad) => taking.quarantine.push(Quarantined {
+                    rank: taking.count as u32,
+                    index: taking.count,
                     reason: bad.reason,
                     detail: bad.detail(line),
                     line: 0,
                     byte: 0,
-                    raw: line.to_vec(),
+                    raw: raw.to_vec(),
                 }),
             }
-            count += 1;
+            taking.count += 1;
         }
-        self.finish(quarantine, u64::from(count), 0, 0)
+        let lines = taking.count;
+        self.finish(taking, lines, 0)
     }
 
     /// Keeps the line of an event where it is wanted.
@@ -393,8 +547,9 @@ impl Parser {
     /// # Errors
     /// Those of Arrow; there are none known.
     pub fn reject_long(&mut self, head: &[u8], length: u64) -> Result<Parsed> {
+        let mut taking = Taking::new(&self.options);
         if self.stopped_at.is_some() {
-            return self.finish(Vec::new(), 0, 0, 0);
+            return self.finish(taking, 0, 0);
         }
         let bad = Bad::because(
             "line_too_long",
@@ -417,18 +572,15 @@ impl Parser {
         if self.options.ordered {
             self.stopped_at = Some(self.index);
         }
-        self.finish(vec![item], 1, 0, length)
+        taking.count = 1;
+        taking.quarantine.push(item);
+        self.finish(taking, 1, length)
     }
 
-    fn finish(
-        &mut self,
-        quarantine: Vec<Quarantined>,
-        lines: u64,
-        empty: u64,
-        bytes: u64,
-    ) -> Result<Parsed> {
+    /// Ends a call that has read so many lines and bytes of the source.
+    fn finish(&mut self, taking: Taking, lines: u64, bytes: u64) -> Result<Parsed> {
         self.line += lines;
-        self.index += lines;
+        self.index += taking.count;
         self.byte += bytes;
         let selection = &self.options.selection;
         let mut events = self.engine.finish()?;
@@ -439,13 +591,19 @@ impl Parser {
         if selection.raw_line && events.num_rows() > 0 {
             events = select::with_lines(&events, self.raw_lines.finish())?;
         }
+        // Documents have as many columns as they like, and a place for each event in all of them.
+        let data = events.columns().iter().map(|column| column.to_data());
+        let sizes = data.map(|data| data.get_slice_memory_size().unwrap_or(usize::MAX));
+        if sizes.fold(0, usize::saturating_add) > self.options.bytes_max {
+            return Err(self.too_much(taking.count));
+        }
         Ok(Parsed {
             kind: self.format.kind(),
             format: self.format,
             events,
-            quarantine,
-            lines,
-            empty,
+            quarantine: taking.quarantine,
+            lines: taking.count,
+            empty: taking.empty,
             stopped_at: self.stopped_at,
         })
     }
@@ -467,6 +625,16 @@ impl Parser {
             None => Engine::Undecided { looked_at },
         };
     }
+}
+
+fn check_size(block: &[u8]) -> Result<()> {
+    if block.len() > BLOCK_BYTES_MAX {
+        return Err(Error::BlockTooLarge {
+            bytes: block.len(),
+            max: BLOCK_BYTES_MAX,
+        });
+    }
+    Ok(())
 }
 
 /// The engine for a format; `auto` says that it was decided upon, not asked for.
@@ -518,7 +686,7 @@ impl Engine {
                 }
             },
             Self::Undecided { .. } | Self::Hopeless => Err(Bad::because(
-                "no_format",
+                NO_FORMAT,
                 0,
                 "the source has no known format; --format plain takes every line as it is",
             )),

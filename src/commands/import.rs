@@ -1,35 +1,37 @@
 //! `logmill import`: files become batches that name their own byte range, so that the same command
 //! after a crash resumes, and after success adds nothing.
 //!
-//! # Identity
-//! A file is known by stream, site and absolute path, and then by its content: the store keeps how
-//! far it was taken (of the decompressed bytes) and the hash of everything before. When the file
-//! begins with that content it is the same one and goes on behind it; otherwise it is a new file
-//! under a known path, and gets the next number (`…#2`). Standard input has no identity.
+//! # Invariants
+//! 1. A file is known by its content, not by its path (`import/known.rs`). Standard input has no
+//!    identity unless `--source` names one.
+//! 2. The ranges of a source follow one another without a gap, and its hash covers them all.
+//! 3. A last piece without a line end is taken only when it can no longer become another line
+//!    (`import/last_piece.rs`); otherwise it stays in the file for the next import, which is said.
 
 mod detached;
+mod interrupt;
+mod known;
+mod last_piece;
 mod sink;
+mod source;
 mod summary;
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ingest::{Block, Format, LINE_BYTES_MAX, LineBlocks, ParseOptions};
-use storage::{Clock, Identity, Name, SourcePosition, SystemClock, WriteConcern};
-use xxhash_rust::xxh3::Xxh3Default;
+use ingest::{Format, ParseOptions};
+use storage::{Clock, Name, SystemClock, WriteConcern};
 
 use super::{Context, Place};
 use crate::cli::ImportArgs;
 use crate::failure::{FAILED, Failure, QUARANTINED, Result};
-use sink::{Local, Piece, Remote, Sink};
+use interrupt::Interrupt;
+use known::{Known, Origin, Producers};
+use sink::{Local, Remote, Sink};
+pub(super) use source::input;
+use source::{Source, TEXT_BYTES_MAX, shown};
 use summary::Summary;
-
-/// Blocks read ahead of the parser.
-const READ_AHEAD: usize = 3;
-/// Generations of content under one path that are looked for.
-const GENERATIONS_MAX: u32 = 1000;
 
 pub(crate) fn zone(name: &str) -> Result<chrono_tz::Tz> {
     name.parse().map_err(|_| {
@@ -64,6 +66,7 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
         selection: context.config.selection(stream.as_str()),
         ..ParseOptions::default()
     };
+    check_usage(args)?;
     let concern = concern(context, args, &stream)?;
     // A file that is not there is told before anything is taken.
     for file in args.files.iter().filter(|f| f.as_os_str() != "-") {
@@ -71,21 +74,33 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
             .map_err(|e| Failure::new(FAILED, format!("{}: {e}", file.display())))?;
     }
     let mut summary = Summary::start();
+    let mut import = Import {
+        args,
+        options: &options,
+        interrupt: Interrupt::listen()?,
+        files: None,
+    };
     let outcome = match &context.place {
         Place::Data(data) => {
+            // The command is all that runs here: there is nobody to let go first.
+            storage::keep_priority();
             let store = crate::wiring::open_store(data, &context.config)?;
             let mut sink = Local::new(Arc::new(store), stream, options.clone(), concern);
-            let outcome = import_all(&mut sink, args, &options, &mut summary);
+            let outcome = import.all(&mut sink, &mut summary);
             let closed = sink.close();
             outcome.and_then(|fits| closed.map(|()| fits))
         }
         Place::Server(client) => {
             let mut sink = Remote::new(client.clone(), stream, options.clone(), concern);
-            import_all(&mut sink, args, &options, &mut summary)
+            import.all(&mut sink, &mut summary)
         }
     };
-    summary.finish(context.output)?;
+    let was_interrupted = import.interrupt.is_set();
+    summary.finish(context, &args.stream, was_interrupted)?;
     let fits = outcome?;
+    if was_interrupted {
+        return Ok(ExitCode::SUCCESS);
+    }
     if !fits {
         return Err(Failure::new(
             FAILED,
@@ -98,6 +113,29 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn check_usage(args: &ImportArgs) -> Result<()> {
+    let inputs = args.files.iter().filter(|f| f.as_os_str() == "-").count();
+    if inputs > 1 {
+        return Err(Failure::usage(
+            "- is standard input, which can be read once",
+        ));
+    }
+    if args.source.is_some() && inputs == 0 {
+        return Err(Failure::usage(
+            "--source names standard input; a file is known by its content",
+        ));
+    }
+    for (option, text) in [("--site", &args.site), ("--source", &args.source)] {
+        let bytes = text.as_deref().map_or(0, str::len);
+        if bytes > TEXT_BYTES_MAX {
+            return Err(Failure::usage(format!(
+                "{option} has {bytes} bytes; at most {TEXT_BYTES_MAX} are taken"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn concern(context: &Context, args: &ImportArgs, stream: &Name) -> Result<WriteConcern> {
     if args.w.is_none() && !args.journal {
         return context
@@ -108,240 +146,69 @@ fn concern(context: &Context, args: &ImportArgs, stream: &Name) -> Result<WriteC
     WriteConcern::parse(args.w.as_deref(), Some(args.journal)).map_err(Failure::usage)
 }
 
-/// Imports every file; whether a format was found for each that had lines.
-fn import_all(
-    sink: &mut dyn Sink,
-    args: &ImportArgs,
-    options: &ParseOptions,
-    summary: &mut Summary,
-) -> Result<bool> {
-    let mut fits = true;
-    for file in &args.files {
-        fits &= import_file(sink, file, args, options, summary)?;
-    }
-    Ok(fits)
+/// What an import of several sources shares.
+struct Import<'a> {
+    args: &'a ImportArgs,
+    options: &'a ParseOptions,
+    interrupt: Interrupt,
+    /// Read when the first file comes, and kept up to date from then on.
+    files: Option<Producers>,
 }
 
-/// How a file is known to the store and where it goes on.
-struct Known {
-    producer: Option<String>,
-    skip: u64,
-    hasher: Xxh3Default,
-}
-
-fn import_file(
-    sink: &mut dyn Sink,
-    file: &Path,
-    args: &ImportArgs,
-    options: &ParseOptions,
-    summary: &mut Summary,
-) -> Result<bool> {
-    let from_stdin = file.as_os_str() == "-";
-    let shown = file.display().to_string();
-    let plain = !from_stdin && ingest::Compression::of(file) == ingest::Compression::None;
-    summary.begin_file(
-        &shown,
-        std::fs::metadata(file)
-            .ok()
-            .filter(|_| plain)
-            .map(|m| m.len()),
-    );
-    let known = if from_stdin {
-        Known {
-            producer: None,
-            skip: 0,
-            hasher: Xxh3Default::new(),
-        }
-    } else {
-        know(sink, file, args, options)?
-    };
-    let source: Box<dyn Read + Send> = if from_stdin {
-        Box::new(std::io::stdin())
-    } else {
-        ingest::open(file)?
-    };
-    let (mut source, skipped_lines, skip) = skip_known(source, known.skip, &shown)?;
-    if skip > 0 {
-        summary.skip(skipped_lines, skip);
-    }
-    let mut hasher = known.hasher;
-    let mut format = Format::Auto;
-    let (blocks, read) = block_channel();
-    let piece_bytes = sink.piece_bytes();
-    let outcome = std::thread::scope(|scope| -> Result<()> {
-        // Goes with this closure: a thread that waits to hand over a block must learn that nobody
-        // takes it any more, else a failed import would never end.
-        let read = read;
-        let shown = shown.clone();
-        scope.spawn(move || {
-            let mut cutter = LineBlocks::new(&mut source)
-                .with_limits(piece_bytes, LINE_BYTES_MAX)
-                .starting_at(skipped_lines + 1, skip);
-            loop {
-                let block = cutter.next_block();
-                let last = !matches!(block, Ok(Some(_)));
-                if blocks.send(block).is_err() || last {
-                    return;
-                }
-            }
-        });
-        while let Ok(block) = read.recv() {
-            let Some(block) = block.map_err(|e| Failure::new(FAILED, format!("{shown}: {e}")))?
-            else {
+impl Import<'_> {
+    /// Imports every file; whether a format was found for each that had lines.
+    fn all(&mut self, sink: &mut dyn Sink, summary: &mut Summary) -> Result<bool> {
+        let mut fits = true;
+        for file in &self.args.files {
+            if self.interrupt.is_set() {
                 break;
+            }
+            let source = match self.open(sink, file, summary) {
+                Err(_) if self.interrupt.is_set() => break,
+                opened => opened.map_err(|e| e.about(&shown(file)))?,
             };
-            hasher.update(&block.bytes);
-            let identity = known.producer.as_ref().map(|producer| Identity::Range {
-                producer: producer.clone(),
-                from: block.first_byte,
-                to: block.end_byte,
-                content: hasher.digest(),
-            });
-            format = sink.take(
-                Piece {
-                    source: &shown,
-                    block,
-                    identity,
-                },
-                summary,
-            )?;
+            fits &= source.import(sink, &self.interrupt, summary)?;
         }
-        Ok(())
-    });
-    // What was handed over is waited for even when the file broke off.
-    let drained = sink.drain(summary);
-    outcome?;
-    drained?;
-    Ok(format != Format::Auto || summary.file_lines() == summary.file_empty_and_skipped())
-}
+        Ok(fits)
+    }
 
-type Blocks = ingest::Result<Option<Block>>;
-
-fn block_channel() -> (
-    std::sync::mpsc::SyncSender<Blocks>,
-    std::sync::mpsc::Receiver<Blocks>,
-) {
-    std::sync::mpsc::sync_channel(READ_AHEAD)
-}
-
-/// Finds the generation of content under this path that the file begins with.
-fn know(sink: &dyn Sink, file: &Path, args: &ImportArgs, options: &ParseOptions) -> Result<Known> {
-    let absolute = std::fs::canonicalize(file).unwrap_or_else(|_| PathBuf::from(file));
-    let site = options.site.as_deref().unwrap_or("");
-    let base = format!("import:{}:{site}:{}", args.stream, absolute.display());
-    let mut positions: Vec<(String, SourcePosition)> = Vec::new();
-    let mut free = None;
-    for generation in 1..=GENERATIONS_MAX {
-        let name = if generation == 1 {
-            base.clone()
-        } else {
-            format!("{base}#{generation}")
+    /// Opens a source behind what is known of it.
+    fn open(&mut self, sink: &dyn Sink, file: &Path, summary: &mut Summary) -> Result<Source> {
+        let args = self.args;
+        let is_input = file.as_os_str() == "-";
+        let is_plain = !is_input && ingest::Compression::of(file) == ingest::Compression::None;
+        let metadata = std::fs::metadata(file).ok().filter(|_| is_plain);
+        summary.begin_file(&shown(file), metadata.as_ref().map(std::fs::Metadata::len));
+        let site = self.options.site.as_deref().unwrap_or("");
+        let known = match (&args.source, is_input) {
+            (None, true) => self.interrupt.unless(|| Ok(Known::nothing(input()?)))?,
+            (Some(name), true) => {
+                let source = self.interrupt.unless(input)?;
+                let origin = Origin::input(source, self.interrupt.clone())?;
+                let mut inputs = Producers::of_input(sink, &args.stream, site, name)?;
+                inputs.find(sink, origin, args.again)?
+            }
+            (_, false) => {
+                let files = match &mut self.files {
+                    Some(files) => files,
+                    none => none.insert(Producers::of_files(sink, &args.stream, site)?),
+                };
+                files.find(sink, Origin::File(file.to_owned()), args.again)?
+            }
         };
-        match sink.position(&name)? {
-            Some(position) => positions.push((name, position)),
-            None => {
-                free = Some(name);
-                break;
-            }
-        }
+        let format = self.options.format;
+        let may_be_values = matches!(format, Format::Auto | Format::Json);
+        Ok(Source {
+            shown: shown(file),
+            known: Known {
+                values: known.values && may_be_values,
+                ..known
+            },
+            is_complete: args.complete || metadata.is_none_or(|m| last_piece::is_at_rest(&m)),
+            format,
+        })
     }
-    let free = free.ok_or_else(|| {
-        Failure::new(
-            FAILED,
-            format!(
-                "{}: {GENERATIONS_MAX} contents are known under this path",
-                file.display()
-            ),
-        )
-    })?;
-    let new = Known {
-        producer: Some(free),
-        skip: 0,
-        hasher: Xxh3Default::new(),
-    };
-    if args.again || positions.is_empty() {
-        return Ok(new);
-    }
-    // The newest generation that fits: read the file once, stopping at each known end.
-    let mut order: Vec<usize> = (0..positions.len()).collect();
-    order.sort_by_key(|i| positions[*i].1.to);
-    let mut source = ingest::open(file)?;
-    let mut hasher = Xxh3Default::new();
-    let mut at = 0;
-    let mut found: Option<(usize, Xxh3Default)> = None;
-    for i in order {
-        let position = positions[i].1;
-        let read = hash_up_to(&mut source, &mut hasher, position.to - at)
-            .map_err(|e| Failure::new(FAILED, format!("{}: {e}", file.display())))?;
-        at += read;
-        if at < position.to {
-            break;
-        }
-        if hasher.digest() == position.content
-            && found
-                .as_ref()
-                .is_none_or(|(best, _)| positions[*best].1.to <= position.to)
-        {
-            found = Some((i, hasher.clone()));
-        }
-    }
-    Ok(match found {
-        None => new,
-        Some((i, hasher)) => {
-            let (name, position) = positions.swap_remove(i);
-            Known {
-                producer: Some(name),
-                skip: position.to,
-                hasher,
-            }
-        }
-    })
 }
 
-fn hash_up_to(
-    source: &mut dyn Read,
-    hasher: &mut Xxh3Default,
-    wanted: u64,
-) -> std::io::Result<u64> {
-    let mut buffer = vec![0; 1 << 20];
-    let mut read = 0;
-    while read < wanted {
-        let most = usize::try_from(wanted - read)
-            .unwrap_or(usize::MAX)
-            .min(buffer.len());
-        match source.read(&mut buffer[..most])? {
-            0 => break,
-            n => {
-                hasher.update(&buffer[..n]);
-                read += n as u64;
-            }
-        }
-    }
-    Ok(read)
-}
-
-/// Passes over what is known and counts its lines.
-fn skip_known(
-    mut source: Box<dyn Read + Send>,
-    skip: u64,
-    shown: &str,
-) -> Result<(Box<dyn Read + Send>, u64, u64)> {
-    let mut buffer = vec![0; 1 << 20];
-    let (mut read, mut lines, mut last) = (0, 0, b'\n');
-    while read < skip {
-        let most = usize::try_from(skip - read)
-            .unwrap_or(usize::MAX)
-            .min(buffer.len());
-        let n = source
-            .read(&mut buffer[..most])
-            .map_err(|e| Failure::new(FAILED, format!("{shown}: {e}")))?;
-        if n == 0 {
-            break;
-        }
-        lines += memchr::memchr_iter(b'\n', &buffer[..n]).count() as u64;
-        last = buffer[n - 1];
-        read += n as u64;
-    }
-    // A last piece without its line end was a line.
-    Ok((source, lines + u64::from(last != b'\n'), read))
-}
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::ExitCode;
 
-use ingest::{ParseOptions, explain};
+use ingest::{LineBlocks, ParseOptions, explain};
 use storage::{Clock, SystemClock};
 
 use super::{Context, import};
@@ -11,7 +11,36 @@ use crate::cli::{Output, ParseArgs};
 use crate::failure::{FAILED, Failure, Result};
 
 /// Enough of a file to know it by.
-const SAMPLE_BYTES: u64 = 16 << 20;
+const SAMPLE_BYTES: usize = 16 << 20;
+
+/// So much is read of a file of very long lines.
+const READ_BYTES_MAX: u64 = 1 << 30;
+
+/// The beginning of a file.
+#[derive(Default)]
+struct Sample {
+    /// Whole lines, without those that are too long for an import.
+    bytes: Vec<u8>,
+    too_long: u64,
+}
+
+fn sample(source: Box<dyn Read + Send>) -> ingest::Result<Sample> {
+    let mut sample = Sample::default();
+    let mut read = 0;
+    for block in LineBlocks::new(source) {
+        let block = block?;
+        read += block.end_byte - block.first_byte;
+        match block.too_long {
+            true => sample.too_long += 1,
+            false => sample.bytes.extend_from_slice(&block.bytes),
+        }
+        // Lines of which only the beginning is kept cost nothing: what follows them is of interest.
+        if sample.bytes.len() >= SAMPLE_BYTES || read >= READ_BYTES_MAX {
+            break;
+        }
+    }
+    Ok(sample)
+}
 
 pub(super) fn run(context: &Context, args: &ParseArgs) -> Result<ExitCode> {
     if !args.explain {
@@ -20,24 +49,12 @@ pub(super) fn run(context: &Context, args: &ParseArgs) -> Result<ExitCode> {
         ));
     }
     let name = args.file.display().to_string();
-    let mut sample = Vec::new();
-    let source: Box<dyn Read> = if name == "-" {
-        Box::new(std::io::stdin().lock())
+    let source = if name == "-" {
+        import::input()?
     } else {
         ingest::open(&args.file)?
     };
-    source
-        .take(SAMPLE_BYTES)
-        .read_to_end(&mut sample)
-        .map_err(|e| Failure::new(FAILED, format!("{name}: {e}")))?;
-    if sample.len() as u64 == SAMPLE_BYTES {
-        // The last line may have been cut by us.
-        let end = sample
-            .iter()
-            .rposition(|b| *b == b'\n')
-            .map_or(sample.len(), |at| at + 1);
-        sample.truncate(end);
-    }
+    let Sample { bytes, too_long } = sample(source).map_err(|e| Failure::from(e).about(&name))?;
     let options = ParseOptions {
         format: args.format.parse()?,
         strict: args.strict,
@@ -46,7 +63,13 @@ pub(super) fn run(context: &Context, args: &ParseArgs) -> Result<ExitCode> {
         max_future_us: context.config.ingest.max_future.micros(),
         ..ParseOptions::default()
     };
-    let explanation = explain(&name, &sample, options)?;
+    let mut explanation = explain(&name, &bytes, options)?;
+    if too_long > 0 {
+        explanation.lines += too_long;
+        explanation.quarantined += too_long;
+        let reason = "line_too_long".to_owned();
+        explanation.reasons.push((reason, too_long));
+    }
     match context.output {
         Some(Output::Json | Output::Ndjson) => {
             println!(

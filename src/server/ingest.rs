@@ -1,29 +1,61 @@
 //! `POST /api/v1/ingest/{stream}`: lines or NDJSON in one body are one batch, one journal record.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use ingest::{ParseOptions, Parsed, Parser};
 use serde_json::json;
 use storage::{Ack, Batch, Clock, Identity, Name, StreamKind, SystemClock, WriteConcern};
-use tokio::sync::oneshot;
-use xxhash_rust::xxh3::xxh3_64;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::bulk::Turn;
 use super::{App, answer, body};
 
 /// Failed items that an answer lists; the others are counted.
 const ERRORS_MAX: usize = 1000;
-pub(super) const PARAMETERS: [&str; 16] = [
+pub(super) const PARAMETERS: [&str; 17] = [
     "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer",
-    "from", "to", "content", "wtimeout", "bulk",
+    "from", "to", "content", "wtimeout", "bulk", "values",
 ];
+/// The longest `site`, `source` and `producer`, in bytes: rows of a batch may repeat them.
+const TEXT_BYTES_MAX: usize = 1024;
+/// The longest `Idempotency-Key`, in bytes.
+const KEY_BYTES_MAX: usize = 255;
+/// What is made of a request may take so many times its decompressed bytes, in memory and in the
+/// journal, and this much at any rate: very short lines cost far more than they are long.
+const GROWTH_MAX: usize = 4;
+const GROWTH_BYTES_MIN: usize = 64 << 20;
+/// Bytes of unacknowledged requests that wait to be taken. Nobody holds their senders back.
+const UNACKNOWLEDGED_BYTES_MAX: u32 = 64 << 20;
+/// A small body takes this much too: a task, its parameters.
+const UNACKNOWLEDGED_BYTES_MIN: u32 = 4 << 10;
+
+/// Room for the bodies of requests with `w=0` that were answered and not taken yet.
+#[derive(Debug)]
+pub(super) struct Unacknowledged(Arc<Semaphore>);
+
+impl Default for Unacknowledged {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(UNACKNOWLEDGED_BYTES_MAX as usize)))
+    }
+}
+
+impl Unacknowledged {
+    /// Room for a body until what is returned is dropped; none when too many wait.
+    fn room(&self, body: &Bytes) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let bytes = bytes.clamp(UNACKNOWLEDGED_BYTES_MIN, UNACKNOWLEDGED_BYTES_MAX);
+        Arc::clone(&self.0).try_acquire_many_owned(bytes).ok()
+    }
+}
+
 /// How often the end of the synced journal is looked at while a `wtimeout` runs.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -50,6 +82,9 @@ struct Failed {
 /// What is told of a parse, apart from what the store says.
 struct Told {
     empty: u64,
+    by_reason: BTreeMap<&'static str, u64>,
+    /// There were lines, and none has a format that is known.
+    is_unknown: bool,
     errors: Vec<Failed>,
     omitted: u64,
 }
@@ -61,7 +96,7 @@ pub(super) async fn ingest(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let mut asked = match ask(&app, &name, &parameters, &headers) {
+    let asked = match ask(&app, &name, &parameters, &headers) {
         Ok(asked) => asked,
         Err(why) => return answer::bad_request(why),
     };
@@ -75,9 +110,15 @@ pub(super) async fn ingest(
         .and_then(|v| v.to_str().ok())
         .unwrap_or("identity");
     let encoding = encoding.to_ascii_lowercase();
-    if let Some(Identity::Key { body_hash, .. }) = &mut asked.identity {
-        *body_hash = xxh3_64(&body);
-    }
+    let unacknowledged = asked.concern == WriteConcern::UNACKNOWLEDGED && !asked.debug;
+    let room = match unacknowledged.then(|| app.unacknowledged.room(&body)) {
+        Some(None) => {
+            app.store.count_refused(&asked.stream, 1);
+            return too_many_wait();
+        }
+        Some(room) => room,
+        None => None,
+    };
     let (wtimeout, stream) = (asked.wtimeout, asked.stream.clone());
     let turn = match asked.bulk {
         true => Some(app.bulk.turn().await),
@@ -86,12 +127,12 @@ pub(super) async fn ingest(
             None
         }
     };
-    let unacknowledged = asked.concern == WriteConcern::UNACKNOWLEDGED && !asked.debug;
     let work = Arc::clone(&app);
     let (done, task) = oneshot::channel();
     let run = move || {
         // Nobody waits for what is not acknowledged.
         let _ignored = done.send(take(&work, asked, &body, &encoding, limit));
+        drop(room);
     };
     match &turn {
         Some(turn) => turn.run(run),
@@ -207,15 +248,33 @@ fn take(
     limit: usize,
 ) -> Result<Taken, Box<Response>> {
     let lines = decode(body, encoding, limit)?;
+    if let Some(Identity::Key { key, body_hash }) = &mut asked.identity {
+        let before = app.store.key_fingerprint(key);
+        // Earlier versions took the body as it was sent, and nothing else.
+        let sent = Some(xxh3_64(body)).filter(|hash| before == Some(*hash));
+        *body_hash = sent.unwrap_or_else(|| fingerprint(&lines, &asked.options));
+    }
+    asked.options.bytes_max = lines.len().saturating_mul(GROWTH_MAX).max(GROWTH_BYTES_MIN);
+    asked.options.item_bytes = asked.stream.as_str().len() + asked.source.len();
     let snapshot = app.store.snapshot();
     if let Some(meta) = snapshot.streams().get(&asked.stream) {
         asked.options.schema = meta.schema();
     }
     let received_us = asked.options.received_us;
     let turn = asked.bulk.then(|| app.store.spare_turn());
-    let parsed = Parser::new(asked.options)
-        .parse(&lines)
-        .map_err(|e| Box::new(answer::bad_request(e)))?;
+    let parsed = Parser::new(asked.options).parse(&lines);
+    let parsed = parsed.map_err(|error| match error {
+        ingest::Error::TooMuch { .. } => {
+            app.store.count_refused(&asked.stream, 1);
+            Box::new(answer::error(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_large",
+                &error.to_string(),
+                Some("nothing of it was taken; send fewer lines in one request"),
+            ))
+        }
+        error => Box::new(answer::bad_request(error)),
+    })?;
     drop(turn);
     let kind = kind_of(&parsed, &snapshot, &asked.stream);
     let told = tell(&parsed);
@@ -257,6 +316,26 @@ fn take(
     Ok(Taken::Waiting(receive, told, asked.concern))
 }
 
+/// What makes two requests of one key the same: what the lines say, and all that changes what is made
+/// of them. How they were compressed, and how long their sender waits, does not.
+fn fingerprint(lines: &[u8], options: &ParseOptions) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    let flags = [u8::from(options.strict), u8::from(options.ordered)];
+    let site = options.site.as_deref();
+    for part in [
+        lines,
+        options.format.as_str().as_bytes(),
+        &flags,
+        &[u8::from(site.is_some())],
+        site.unwrap_or_default().as_bytes(),
+        options.tz.map_or("", |tz| tz.name()).as_bytes(),
+    ] {
+        hasher.update(&part.len().to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.digest()
+}
+
 /// A batch without a format goes to quarantine and makes no stream what it is not.
 fn kind_of(parsed: &Parsed, snapshot: &storage::Snapshot, stream: &Name) -> StreamKind {
     snapshot
@@ -287,6 +366,14 @@ fn ask(
         ));
     }
     let text = |name: &str| parameters.get(name).map(String::as_str);
+    for name in ["site", "source", "producer"] {
+        let bytes = text(name).map_or(0, str::len);
+        if bytes > TEXT_BYTES_MAX {
+            return Err(format!(
+                "{name} has {bytes} bytes; at most {TEXT_BYTES_MAX} are taken"
+            ));
+        }
+    }
     let flag = |name: &str| match text(name) {
         None | Some("false" | "0" | "") => Ok(false),
         Some("true" | "1") => Ok(true),
@@ -321,7 +408,13 @@ fn ask(
     let key = headers
         .get("idempotency-key")
         .map(|v| v.to_str().map_err(|_| "Idempotency-Key is not ASCII text"));
-    let identity = match (key.transpose()?, text("producer")) {
+    let key = key.transpose()?;
+    if let Some(bytes) = key.map(str::len).filter(|bytes| *bytes > KEY_BYTES_MAX) {
+        return Err(format!(
+            "the Idempotency-Key has {bytes} bytes; at most {KEY_BYTES_MAX} are taken"
+        ));
+    }
+    let identity = match (key, text("producer")) {
         (Some(_), Some(_)) => {
             return Err("send an Idempotency-Key or a producer's range, not both".into());
         }
@@ -356,6 +449,7 @@ fn ask(
         columns_max: app.config.ingest.columns_max,
         selection: app.config.selection(stream.as_str()),
         first_line: number("line")?.unwrap_or(1),
+        values: text("values").map(|_| flag("values")).transpose()?,
         ..ParseOptions::default()
     };
     let source = text("source").unwrap_or("http").into();
@@ -372,6 +466,18 @@ fn ask(
             .filter(|ms| *ms > 0)
             .map(Duration::from_millis),
     })
+}
+
+fn too_many_wait() -> Response {
+    let mut response = answer::error(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "overloaded",
+        "too many requests with w=0 wait to be taken; nothing of this one was",
+        Some("send it again later, or ask for w=1 and wait for the answer"),
+    );
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 fn too_large(limit: usize) -> Response {
@@ -431,29 +537,39 @@ fn tell(parsed: &Parsed) -> Told {
     let omitted = (parsed.quarantine.len() - errors.len()) as u64;
     Told {
         empty: parsed.empty,
+        is_unknown: parsed.has_no_format(),
+        by_reason: parsed.reasons(),
         errors,
         omitted,
     }
 }
 
+/// What became of a batch. Lines that have no known format are kept, and refused all the same: who sends
+/// them must not take them for events.
 fn success(ack: &Ack, told: &Told, concern: WriteConcern) -> Response {
-    let errors: Vec<_> = told
-        .errors
-        .iter()
+    let errors = told.errors.iter();
+    let errors: Vec<_> = errors
         .map(|e| json!({ "index": e.index, "reason": e.reason }))
         .collect();
-    answer::json(
-        StatusCode::OK,
-        &json!({
-            "accepted": ack.accepted,
-            "quarantined": ack.quarantined,
-            "empty": told.empty,
-            "errors": errors,
-            "errors_omitted": told.omitted,
-            "first_seq": ack.first_seq,
-            "last_seq": ack.last_seq,
-            "duplicate": ack.duplicate,
-            "concern": concern,
-        }),
-    )
+    let mut body = json!({
+        "accepted": ack.accepted,
+        "quarantined": ack.quarantined,
+        "quarantined_by_reason": told.by_reason,
+        "empty": told.empty,
+        "errors": errors,
+        "errors_omitted": told.omitted,
+        "first_seq": ack.first_seq,
+        "last_seq": ack.last_seq,
+        "duplicate": ack.duplicate,
+        "concern": concern,
+    });
+    if !told.is_unknown || ack.first_seq.is_none() {
+        return answer::json(StatusCode::OK, &body);
+    }
+    body["error"] = json!({
+        "code": "no_format",
+        "message": "no line is an access-log line or a JSON object; all are kept in quarantine",
+        "hint": "send them with format=plain to take each line as it is; what is kept becomes events with `logmill quarantine replay --format plain`",
+    });
+    answer::json(StatusCode::BAD_REQUEST, &body)
 }

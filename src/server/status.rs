@@ -87,18 +87,25 @@ pub(super) async fn rows(app: &App, query: &str) -> Response {
     }
 }
 
-/// How far a producer has been taken; `null` when it is not known.
+/// How far a producer has been taken, with the states before that are remembered; `null` when it is
+/// not known. With `prefix` instead: the names of the producers that begin with it.
 pub(super) async fn source(
     State(app): State<Arc<App>>,
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
+    if let Some(prefix) = asked.get("prefix") {
+        return answer::json(StatusCode::OK, &app.store.source_names(prefix));
+    }
     let Some(producer) = asked.get("producer") else {
         return answer::bad_request("name a producer: /api/v1/sources?producer=…");
     };
-    let position = app
-        .store
-        .position(producer)
-        .map(|p| json!({ "to": p.to, "content": p.content }));
+    let state = |p: &storage::SourcePosition| json!({ "to": p.to, "content": p.content });
+    let states = app.store.source_states(producer);
+    let position = states.last().map(|last| {
+        let mut position = state(last);
+        position["states"] = states.iter().map(state).collect();
+        position
+    });
     answer::json(StatusCode::OK, &position)
 }
 

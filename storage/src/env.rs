@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -90,9 +90,21 @@ impl Clock for ManualClock {
     }
 }
 
+/// Whether background work keeps the priority of the process.
+static KEEPS_PRIORITY: AtomicBool = AtomicBool::new(false);
+
+/// From now on background work of this process has the priority of all its work: for a command that
+/// serves nobody beside, whose seals are what its user waits for.
+pub fn keep_priority() {
+    KEEPS_PRIORITY.store(true, Ordering::SeqCst);
+}
+
 /// Lets other threads go first where they want the processor: for work that nobody waits for. It holds
 /// for the calling thread and those that it starts; `by` is a step of `nice`, 1 to 19.
 pub fn step_back(by: i32) {
+    if KEEPS_PRIORITY.load(Ordering::SeqCst) {
+        return;
+    }
     // On Linux a priority belongs to a thread. Without it the work is done all the same.
     if let Err(error) = rustix::process::setpriority_process(None, by) {
         tracing::debug!(%error, "a thread keeps its priority");

@@ -244,6 +244,35 @@ impl Identities {
         self.producers.get(producer).map(|p| p.position)
     }
 
+    /// The states of a source that are remembered, in the order in which it reached them: after each
+    /// of its last batches. None when it is not known.
+    pub(crate) fn states(&self, producer: &str) -> Vec<SourcePosition> {
+        let known = self.producers.get(producer);
+        let answers = known.iter().flat_map(|p| &p.answers);
+        let state = |entry: &Entry| match &entry.identity {
+            Identity::Range { to, content, .. } => Some(SourcePosition {
+                to: *to,
+                content: *content,
+            }),
+            Identity::Key { .. } | Identity::Settles { .. } => None,
+        };
+        answers.filter_map(state).collect()
+    }
+
+    /// The producers whose names begin with `prefix`, sorted.
+    pub(crate) fn producers(&self, prefix: &str) -> Vec<String> {
+        let names = self.producers.keys().filter(|n| n.starts_with(prefix));
+        let mut names: Vec<String> = names.cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The fingerprint under which a key is remembered.
+    pub(crate) fn key_fingerprint(&self, key: &str) -> Option<u64> {
+        let known = self.keys.get(&xxh3_128(key.as_bytes()))?;
+        Some(known.body_hash)
+    }
+
     /// Every producer and how far it has been taken.
     pub(crate) fn positions(&self) -> Vec<(String, SourcePosition)> {
         let mut all: Vec<_> = self

@@ -27,6 +27,10 @@ pub const QUARANTINE: &str = "_quarantine";
 /// The journal gives two bytes to the length of a column's name.
 const COLUMN_NAME_BYTES_MAX: usize = u16::MAX as usize;
 
+/// The most bytes of what one batch quarantines, with what each item repeats: the offsets of a column
+/// end at 2^31, and a record of the journal at 2^32.
+const QUARANTINE_BYTES_MAX: usize = 1 << 30;
+
 /// The name of a stream or a rollup: `[a-z_][a-z0-9_]{0,62}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -306,6 +310,14 @@ impl Batch {
             if time.null_count() > 0 {
                 return Err(Error::invalid("the time column must have no nulls"));
             }
+        }
+        let named = self.stream.as_str().len() + self.source.len();
+        let texts = self.quarantine.iter();
+        let texts = texts.map(|q| named + q.reason.len() + q.detail.len() + q.raw.len());
+        if texts.sum::<usize>() > QUARANTINE_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "what is quarantined of one batch has at most {QUARANTINE_BYTES_MAX} bytes, the names of stream and source with each item; send it in pieces"
+            )));
         }
         let ranks = self.quarantine.iter().map(|q| u64::from(q.rank));
         if !ranks.clone().is_sorted_by(|a, b| a < b) || ranks.clone().any(|r| r >= self.items()) {

@@ -513,6 +513,22 @@ impl Store {
         self.shared.state.lock().identities.position(producer)
     }
 
+    /// The states of an ordered source that are remembered: after each of its last batches, the newest
+    /// last. Empty when the source is not known.
+    pub fn source_states(&self, producer: &str) -> Vec<SourcePosition> {
+        self.shared.state.lock().identities.states(producer)
+    }
+
+    /// The ordered sources whose names begin with `prefix`, sorted.
+    pub fn source_names(&self, prefix: &str) -> Vec<String> {
+        self.shared.state.lock().identities.producers(prefix)
+    }
+
+    /// The fingerprint under which a caller's key is remembered, `None` for an unknown key.
+    pub fn key_fingerprint(&self, key: &str) -> Option<u64> {
+        self.shared.state.lock().identities.key_fingerprint(key)
+    }
+
     /// Every ordered source and how far it has been taken.
     pub fn positions(&self) -> Vec<(String, SourcePosition)> {
         self.shared.state.lock().identities.positions()

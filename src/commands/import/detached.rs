@@ -60,7 +60,7 @@ pub(super) fn run(
     let closed = store.close();
     outcome?;
     closed?;
-    summary.finish(context.output)?;
+    summary.finish(context, stream.as_str(), false)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -179,7 +179,7 @@ impl<'a> Import<'a> {
         let answered = self.answers.1.recv().map_err(|_| storage::Error::Closed)?;
         self.under_way -= 1;
         let (outcome, rows, bytes) = answered;
-        summary.add(&outcome?, rows, 0, bytes, &[]);
+        summary.add(&outcome?, rows, 0, bytes, []);
         Ok(())
     }
 }

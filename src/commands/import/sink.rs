@@ -1,5 +1,6 @@
 //! Where an import's blocks go: into a store of this process, or to a server.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -10,7 +11,7 @@ use storage::{
 
 use super::Summary;
 use crate::client::{Client, IngestRequest};
-use crate::failure::{Failure, Result};
+use crate::failure::{FAILED, Failure, Result};
 
 /// The pieces for a server: each goes into the journal as one, and senders of now wait for its write.
 const PIECE_BYTES: usize = 256 << 10;
@@ -27,12 +28,27 @@ pub(super) struct Piece<'a> {
 pub(super) trait Sink {
     /// How many bytes a piece has, about.
     fn piece_bytes(&self) -> usize;
-    /// How far a producer has been taken.
-    fn position(&self, producer: &str) -> Result<Option<SourcePosition>>;
+    /// The producers whose names begin with `prefix`.
+    fn source_names(&self, prefix: &str) -> Result<Vec<String>>;
+    /// The remembered states of a producer, the newest last.
+    fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>>;
     /// Takes a piece; the format in use, `Auto` while there is none.
     fn take(&mut self, piece: Piece<'_>, summary: &mut Summary) -> Result<Format>;
     /// Waits until everything taken is acknowledged, and is ready for another source.
     fn drain(&mut self, summary: &mut Summary) -> Result<()>;
+}
+
+/// Refuses a duplicate that the store cannot compare any more. An import hands over what follows the
+/// state that it has read; a copy that came before belongs to another import, of this source or of
+/// one that begins alike.
+fn check_first(ack: &Ack, items: u64) -> Result<()> {
+    if ack.duplicate && ack.first_seq.is_none() && items > 0 {
+        return Err(Failure::new(
+            FAILED,
+            "another import takes it, or a file that begins alike, at this moment; let that end and run this again",
+        ));
+    }
+    Ok(())
 }
 
 /// A store of this process.
@@ -52,7 +68,7 @@ struct Answered {
     lines: u64,
     empty: u64,
     bytes: u64,
-    reasons: Vec<&'static str>,
+    reasons: BTreeMap<&'static str, u64>,
 }
 
 impl Local {
@@ -76,10 +92,7 @@ impl Local {
     pub(super) fn close(self) -> Result<()> {
         match Arc::into_inner(self.store) {
             Some(store) => Ok(store.close()?),
-            None => Err(Failure::new(
-                crate::failure::FAILED,
-                "BUG: the store is still in use",
-            )),
+            None => Err(Failure::new(FAILED, "BUG: the store is still in use")),
         }
     }
 
@@ -87,12 +100,13 @@ impl Local {
         let answered = self.answers.1.recv().map_err(|_| storage::Error::Closed)?;
         self.under_way -= 1;
         let ack = answered.outcome?;
+        check_first(&ack, answered.lines - answered.empty)?;
         summary.add(
             &ack,
             answered.lines,
             answered.empty,
             answered.bytes,
-            &answered.reasons,
+            answered.reasons,
         );
         Ok(())
     }
@@ -112,8 +126,12 @@ impl Sink for Local {
         BLOCK_BYTES
     }
 
-    fn position(&self, producer: &str) -> Result<Option<SourcePosition>> {
-        Ok(self.store.position(producer))
+    fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
+        Ok(self.store.source_names(prefix))
+    }
+
+    fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
+        Ok(self.store.source_states(producer))
     }
 
     fn take(&mut self, piece: Piece<'_>, summary: &mut Summary) -> Result<Format> {
@@ -129,7 +147,7 @@ impl Sink for Local {
         parser.set_received(received_us);
         let parsed = parser.parse_block(&piece.block)?;
         let format = parsed.format;
-        let reasons = parsed.quarantine.iter().map(|q| q.reason).collect();
+        let reasons = parsed.reasons();
         let (lines, empty) = (parsed.lines, parsed.empty);
         let bytes = piece.block.end_byte - piece.block.first_byte;
         let batch = Batch {
@@ -200,12 +218,18 @@ impl Sink for Remote {
         PIECE_BYTES
     }
 
-    fn position(&self, producer: &str) -> Result<Option<SourcePosition>> {
-        self.client.position(producer)
+    fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
+        self.client.source_names(prefix)
+    }
+
+    fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
+        self.client.source_states(producer)
     }
 
     fn take(&mut self, piece: Piece<'_>, summary: &mut Summary) -> Result<Format> {
-        if self.format == Format::Auto
+        if self.format == Format::Auto && piece.block.values {
+            self.format = Format::Json;
+        } else if self.format == Format::Auto
             && let Some(format) = ingest::detect(&piece.block.bytes).format
         {
             // The first block decides for the file, as it does for a parser in this process; `auto`
@@ -226,11 +250,11 @@ impl Sink for Remote {
             source: piece.source,
             line: piece.block.first_line,
             identity: piece.identity.as_ref(),
+            values: piece.block.values,
             body: &piece.block.bytes,
         })?;
         let bytes = piece.block.end_byte - piece.block.first_byte;
         let lines = answer.accepted + answer.quarantined + answer.empty;
-        let reasons: Vec<&str> = answer.errors.iter().map(|e| e.reason.as_str()).collect();
         let ack = Ack {
             accepted: answer.accepted,
             quarantined: answer.quarantined,
@@ -238,7 +262,14 @@ impl Sink for Remote {
             last_seq: answer.last_seq,
             duplicate: answer.duplicate,
         };
-        summary.add(&ack, lines, answer.empty, bytes, &reasons);
+        let is_empty = |line: &[u8]| line.is_empty() || line == b"\r";
+        let has_items = !piece.block.bytes.split(|b| *b == b'\n').all(is_empty);
+        check_first(&ack, u64::from(has_items))?;
+        let reasons = &answer.quarantined_by_reason;
+        let reasons = reasons
+            .iter()
+            .map(|(reason, count)| (reason.as_str(), *count));
+        summary.add(&ack, lines, answer.empty, bytes, reasons);
         Ok(if answer.accepted > 0 && self.format == Format::Auto {
             Format::Combined
         } else {

@@ -1,16 +1,19 @@
 //! What an import did: a progress bar on a terminal, a line every few seconds elsewhere, and the
-//! figures at the end: lines = accepted + quarantined + empty + skipped.
+//! figures at the end: lines = accepted + quarantined + empty + skipped. Then which formats were
+//! found, where the store is, and what to ask next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use ingest::Format;
 use serde::Serialize;
 use storage::Ack;
 
 use crate::cli::Output;
-use crate::failure::Result;
+use crate::commands::{Context, Place};
+use crate::failure::{Result, tell};
 use crate::units::{grouped, human_bytes};
 
 const LINE_EVERY: Duration = Duration::from_secs(3);
@@ -26,6 +29,12 @@ struct Figures {
     bytes: u64,
     seconds: f64,
     events_per_second: f64,
+    /// The formats in use, of what was new.
+    formats: BTreeSet<&'static str>,
+    /// Bytes of last lines without a line end that stay in their files for the next import.
+    unfinished_bytes: u64,
+    /// It was ended by a signal: what is left is taken by the same command.
+    interrupted: bool,
 }
 
 /// Counts while an import runs.
@@ -39,6 +48,8 @@ pub(crate) struct Summary {
     /// Files that were known to their end, and files in all.
     files: u64,
     files_known: u64,
+    /// Files with an unfinished last line, and its bytes.
+    unfinished: Vec<(String, u64)>,
 }
 
 impl Summary {
@@ -55,6 +66,7 @@ impl Summary {
             bar,
             files: 0,
             files_known: 0,
+            unfinished: Vec::new(),
         }
     }
 
@@ -94,7 +106,27 @@ impl Summary {
         self.figures.bytes += bytes;
     }
 
-    pub(super) fn add(&mut self, ack: &Ack, lines: u64, empty: u64, bytes: u64, reasons: &[&str]) {
+    /// The last piece of a file stays there: it may still become another line.
+    pub(super) fn leave(&mut self, file: &str, bytes: u64) {
+        self.figures.unfinished_bytes += bytes;
+        self.unfinished.push((file.to_owned(), bytes));
+    }
+
+    /// The format of what was new in a source, if there was one.
+    pub(super) fn found(&mut self, format: Format) {
+        if format != Format::Auto {
+            self.figures.formats.insert(format.as_str());
+        }
+    }
+
+    pub(super) fn add<'a>(
+        &mut self,
+        ack: &Ack,
+        lines: u64,
+        empty: u64,
+        bytes: u64,
+        reasons: impl IntoIterator<Item = (&'a str, u64)>,
+    ) {
         self.figures.lines += lines;
         self.figures.bytes += bytes;
         if ack.duplicate {
@@ -103,12 +135,9 @@ impl Summary {
             self.figures.accepted += ack.accepted;
             self.figures.quarantined += ack.quarantined;
             self.figures.empty += empty;
-            for reason in reasons {
-                *self
-                    .figures
-                    .quarantined_by_reason
-                    .entry((*reason).to_owned())
-                    .or_default() += 1;
+            let by_reason = &mut self.figures.quarantined_by_reason;
+            for (reason, count) in reasons {
+                *by_reason.entry(reason.to_owned()).or_default() += count;
             }
         }
         match &self.bar {
@@ -142,18 +171,42 @@ impl Summary {
         self.figures.accepted as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
     }
 
-    pub(super) fn finish(&mut self, output: Option<Output>) -> Result<()> {
+    /// Says what was done.
+    pub(super) fn finish(
+        &mut self,
+        context: &Context,
+        stream: &str,
+        interrupted: bool,
+    ) -> Result<()> {
         self.end_file();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
         self.figures.seconds = self.started.elapsed().as_secs_f64();
         self.figures.events_per_second = self.rate();
+        self.figures.interrupted = interrupted;
         let f = &self.figures;
-        if matches!(output, Some(Output::Json | Output::Ndjson)) {
+        if matches!(context.output, Some(Output::Json | Output::Ndjson)) {
             println!("{}", serde_json::to_string(f).map_err(anyhow::Error::from)?);
-            return Ok(());
+        } else {
+            self.print(context, stream);
         }
+        for (file, bytes) in &self.unfinished {
+            tell(format_args!(
+                "{file}: the last {bytes} bytes have no line end and may still grow; they stay there and are taken with it, or now with --complete"
+            ));
+        }
+        if interrupted {
+            tell(format_args!(
+                "interrupted; {} lines are kept. Run the same command again to go on",
+                grouped(f.lines)
+            ));
+        }
+        Ok(())
+    }
+
+    fn print(&self, context: &Context, stream: &str) {
+        let f = &self.figures;
         println!("lines        {:>14}", grouped(f.lines));
         println!("accepted     {:>14}", grouped(f.accepted));
         println!("quarantined  {:>14}", grouped(f.quarantined));
@@ -174,6 +227,27 @@ impl Summary {
                 }
             );
         }
-        Ok(())
+        let (place, option) = match &context.place {
+            Place::Data(data) => (
+                data.display().to_string(),
+                format!("--data {}", data.display()),
+            ),
+            Place::Server(client) => (
+                client.url().to_owned(),
+                format!("--server {}", client.url()),
+            ),
+        };
+        if !f.formats.is_empty() {
+            let formats: Vec<&str> = f.formats.iter().copied().collect();
+            println!("format       {}", formats.join(", "));
+        }
+        println!("store        {place}, stream {stream}");
+        if f.accepted > 0 {
+            println!(
+                "next         logmill sql 'SELECT * FROM {stream} ORDER BY time DESC LIMIT 10' {option}"
+            );
+        } else if f.quarantined > 0 {
+            println!("next         logmill quarantine list --stream {stream} {option}");
+        }
     }
 }

@@ -1,0 +1,61 @@
+//! Ctrl-C and SIGTERM: the first ends an import behind what it has handed over, the second at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use crate::failure::{FAILED, Failure, Result};
+
+/// The code that a second signal ends with: that of a shell whose command Ctrl-C has ended.
+const AT_ONCE: i32 = 130;
+
+/// How often an import that waits looks whether it is to end.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Whether the import is to end.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Interrupt(Arc<AtomicUsize>);
+
+impl Interrupt {
+    /// Listens from now on.
+    pub(super) fn listen() -> Result<Self> {
+        let interrupt = Self::default();
+        let heard = Arc::clone(&interrupt.0);
+        ctrlc::set_handler(move || {
+            if heard.fetch_add(1, Ordering::SeqCst) > 0 {
+                std::process::exit(AT_ONCE);
+            }
+        })
+        .map_err(|e| Failure::new(FAILED, format!("cannot listen for signals: {e}")))?;
+        Ok(interrupt)
+    }
+
+    /// Does work that may wait for standard input for ever on a thread of its own.
+    ///
+    /// # Errors
+    /// Those of the work, and one when the import is to end; the thread ends with the process then.
+    pub(super) fn unless<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (send, done) = channel();
+        std::thread::Builder::new()
+            .name("logmill-read".into())
+            .spawn(move || {
+                // Nobody waits for it once the import is to end.
+                let _ignored = send.send(work());
+            })?;
+        loop {
+            match done.recv_timeout(LOOK_EVERY) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Timeout) if !self.is_set() => {}
+                Err(_) => return Err(Failure::new(FAILED, "reading was interrupted")),
+            }
+        }
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst) > 0
+    }
+}

@@ -1,0 +1,384 @@
+//! How the content of a source is known again, wherever it lies and however it is compressed.
+//!
+//! # Identity
+//! A producer's name is `file:STREAM:SITE:LEN-HASH`: LEN bytes are the beginning of the decompressed
+//! content that were there when it was first imported, at most [`WINDOW_BYTES`], and HASH is their
+//! xxh3-64. With it the store remembers states: how far the content was taken, and the xxh3-64 of
+//! everything before. Standard input has producers of its own, `input:STREAM:SITE:SOURCE:LEN-HASH`,
+//! when `--source` names it, and none when not.
+//!
+//! # Invariants
+//! 1. A source is resumed behind a range only after the whole range was read again and its hash is
+//!    the remembered one. A name alone decides nothing.
+//! 2. The newest state of a producer that a source begins with is where it goes on. An older state
+//!    counts when the source ends there, or when it covers at least [`TRUSTED_BYTES`]; what follows
+//!    has a producer of its own then.
+//! 3. A source that begins with no remembered state is a new one: nothing of it is passed over.
+//! 4. Names of earlier versions, `import:STREAM:SITE:PATH`, carry no fingerprint. Their states are
+//!    compared with every source of the stream and site, and they go on under their old name.
+
+use std::fs::File;
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use ingest::Compression;
+use storage::SourcePosition;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+use super::interrupt::Interrupt;
+use super::sink::Sink;
+use crate::failure::{FAILED, Failure, Result};
+
+/// The longest beginning that a producer's name is made of. Two sources that differ within it are
+/// told apart without reading on; a longer one would tell no more logs apart.
+const WINDOW_BYTES: usize = 16 << 10;
+/// An older state of a source that has gone on otherwise is believed from this length on. Logs
+/// without stamps may begin with the same banner; none has a banner of this length.
+const TRUSTED_BYTES: u64 = 4096;
+/// Names under one fingerprint that are tried.
+const NAMES_MAX: u32 = 10_000;
+const BUFFER_BYTES: usize = 1 << 20;
+
+type Source = Box<dyn Read + Send>;
+
+/// Content that can be read more than once.
+pub(super) enum Origin {
+    File(PathBuf),
+    /// Standard input, decompressed, with what was read of it so far.
+    Input {
+        kept: File,
+        bytes: u64,
+        rest: Option<Source>,
+        /// It may let us wait for ever.
+        interrupt: Interrupt,
+    },
+}
+
+impl Origin {
+    /// Standard input; what is read of it to know it again is kept in a temporary file.
+    pub(super) fn input(rest: Source, interrupt: Interrupt) -> std::io::Result<Self> {
+        Ok(Self::Input {
+            kept: tempfile::tempfile()?,
+            bytes: 0,
+            rest: Some(rest),
+            interrupt,
+        })
+    }
+
+    /// The content from its beginning: at least the first `bytes`, where there are as many.
+    fn probe(&mut self, bytes: u64) -> Result<Source> {
+        match self {
+            Self::File(path) => Ok(ingest::open(path)?),
+            Self::Input {
+                kept,
+                bytes: have,
+                rest,
+                interrupt,
+            } => {
+                if let Some(mut source) = rest.take() {
+                    let mut end = Self::reopen(kept, *have)?;
+                    let missing = bytes.saturating_sub(*have);
+                    let (source, read) = interrupt.unless(move || {
+                        let read = std::io::copy(&mut source.by_ref().take(missing), &mut end);
+                        Ok((source, read))
+                    })?;
+                    *have += read?;
+                    *rest = Some(source);
+                }
+                Ok(Box::new(Self::reopen(kept, 0)?))
+            }
+        }
+    }
+
+    /// The content from byte `from` on.
+    fn from(self, from: u64) -> Result<Source> {
+        match self {
+            Self::File(path) if Compression::of(&path) == Compression::None => {
+                let mut file = File::open(&path)?;
+                file.seek(SeekFrom::Start(from))?;
+                Ok(Box::new(file))
+            }
+            Self::File(path) => {
+                let mut source = ingest::open(&path)?;
+                std::io::copy(&mut source.by_ref().take(from), &mut std::io::sink())?;
+                Ok(source)
+            }
+            Self::Input { kept, rest, .. } => {
+                let kept = Self::reopen(&kept, from)?;
+                Ok(match rest {
+                    Some(rest) => Box::new(kept.chain(rest)),
+                    None => Box::new(kept),
+                })
+            }
+        }
+    }
+
+    fn reopen(kept: &File, at: u64) -> std::io::Result<File> {
+        let mut file = kept.try_clone()?;
+        file.seek(SeekFrom::Start(at))?;
+        Ok(file)
+    }
+}
+
+/// Where a source goes on, and as whom.
+pub(super) struct Known {
+    /// The name under which its batches come; none for a source without identity.
+    pub(super) producer: Option<String>,
+    /// So many bytes are known.
+    pub(super) from: u64,
+    /// Line ends in them.
+    pub(super) line_ends: u64,
+    /// They end within a line, which was taken as it was.
+    pub(super) mid_line: bool,
+    /// The hash of the known bytes, to go on with.
+    pub(super) hasher: Xxh3Default,
+    /// The source holds JSON values that are not one to a line.
+    pub(super) values: bool,
+    /// What follows what is known.
+    pub(super) source: Source,
+}
+
+impl Known {
+    /// A source without identity.
+    pub(super) fn nothing(mut source: Source) -> Self {
+        let mut head = Vec::new();
+        // What breaks off here does so again.
+        let _ignored = source
+            .by_ref()
+            .take(WINDOW_BYTES as u64)
+            .read_to_end(&mut head);
+        let values = ingest::holds_values(&head);
+        Self {
+            values,
+            ..Self::new(Box::new(Cursor::new(head).chain(source)))
+        }
+    }
+
+    fn new(source: Source) -> Self {
+        Self {
+            producer: None,
+            from: 0,
+            line_ends: 0,
+            mid_line: false,
+            hasher: Xxh3Default::new(),
+            values: false,
+            source,
+        }
+    }
+}
+
+/// The producers of one stream and site.
+pub(super) struct Producers {
+    prefix: String,
+    names: Vec<String>,
+    /// Those of earlier versions.
+    by_path: Vec<String>,
+}
+
+impl Producers {
+    pub(super) fn of_files(sink: &dyn Sink, stream: &str, site: &str) -> Result<Self> {
+        let old = format!("import:{stream}:{site}:");
+        let mut by_path = sink.source_names(&old)?;
+        // The site of another may go on where this one ends.
+        by_path.retain(|name| name[old.len()..].starts_with('/'));
+        let prefix = format!("file:{stream}:{site}:");
+        Ok(Self {
+            names: sink.source_names(&prefix)?,
+            prefix,
+            by_path,
+        })
+    }
+
+    pub(super) fn of_input(
+        sink: &dyn Sink,
+        stream: &str,
+        site: &str,
+        source: &str,
+    ) -> Result<Self> {
+        let prefix = format!("input:{stream}:{site}:{source}:");
+        Ok(Self {
+            names: sink.source_names(&prefix)?,
+            prefix,
+            by_path: Vec::new(),
+        })
+    }
+
+    /// Finds what is known of a source; `again` takes it for a new one at any rate.
+    pub(super) fn find(
+        &mut self,
+        sink: &dyn Sink,
+        mut origin: Origin,
+        again: bool,
+    ) -> Result<Known> {
+        let mut head = Vec::new();
+        let window = origin.probe(WINDOW_BYTES as u64)?;
+        // A source that breaks off does so again when it is imported, behind its whole lines.
+        let _ignored = window.take(WINDOW_BYTES as u64).read_to_end(&mut head);
+        let mut states = match again {
+            true => Vec::new(),
+            false => self.states(sink, &head)?,
+        };
+        states.sort_by_key(|state| (state.position.to, state.newest));
+        let found = match states.last().map(|last| last.position.to) {
+            None => None,
+            Some(furthest) => best(origin.probe(furthest + 1)?, &states),
+        };
+        let values = ingest::holds_values(&head);
+        let Some((state, reached)) = found else {
+            return Ok(Known {
+                producer: Some(self.new_name(sink, &head)?),
+                values,
+                ..Known::new(origin.from(0)?)
+            });
+        };
+        let producer = match state.newest {
+            true => state.producer.clone(),
+            false => self.new_name(sink, &head)?,
+        };
+        Ok(Known {
+            producer: Some(producer),
+            from: state.position.to,
+            line_ends: reached.line_ends,
+            mid_line: reached.mid_line,
+            hasher: reached.hasher,
+            values,
+            source: origin.from(state.position.to)?,
+        })
+    }
+
+    /// The remembered states of all producers whose content may begin as `head` does.
+    fn states(&self, sink: &dyn Sink, head: &[u8]) -> Result<Vec<State>> {
+        let mut hashes: std::collections::HashMap<usize, u64> = std::collections::HashMap::new();
+        let mut fits = |name: &&String| {
+            let Some((len, hash)) = fingerprint(&name[self.prefix.len()..]) else {
+                return false;
+            };
+            head.get(..len)
+                .is_some_and(|window| *hashes.entry(len).or_insert_with(|| xxh3_64(window)) == hash)
+        };
+        let mut states = Vec::new();
+        let candidates = self.names.iter().filter(|name| fits(name));
+        for name in candidates.chain(&self.by_path) {
+            let positions = sink.source_states(name)?;
+            let newest = positions.len().saturating_sub(1);
+            states.extend(
+                positions
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, position)| State {
+                        producer: name.clone(),
+                        position,
+                        newest: i == newest,
+                    }),
+            );
+        }
+        states.retain(|state| state.position.to > 0);
+        Ok(states)
+    }
+
+    /// A name that no producer has. It is remembered, so that the next source gets another.
+    fn new_name(&mut self, sink: &dyn Sink, head: &[u8]) -> Result<String> {
+        let base = format!("{}{}-{:016x}", self.prefix, head.len(), xxh3_64(head));
+        for nth in 1..=NAMES_MAX {
+            let name = match nth {
+                1 => base.clone(),
+                nth => format!("{base}#{nth}"),
+            };
+            if !self.names.contains(&name) && sink.source_states(&name)?.is_empty() {
+                self.names.push(name.clone());
+                return Ok(name);
+            }
+        }
+        Err(Failure::new(
+            FAILED,
+            format!(
+                "{NAMES_MAX} sources that begin with the same {} bytes are known; give this one a --site",
+                head.len()
+            ),
+        ))
+    }
+}
+
+/// What a store remembers of a producer.
+struct State {
+    producer: String,
+    position: SourcePosition,
+    /// Nothing of this producer came after it.
+    newest: bool,
+}
+
+/// Where reading has come to.
+#[derive(Clone)]
+struct Reached {
+    hasher: Xxh3Default,
+    line_ends: u64,
+    mid_line: bool,
+}
+
+/// The length and hash of a window, as names have them.
+fn fingerprint(name: &str) -> Option<(usize, u64)> {
+    let window = name.split_once('#').map_or(name, |(window, nth)| {
+        // A number is all that may follow.
+        if nth.bytes().all(|b| b.is_ascii_digit()) {
+            window
+        } else {
+            ""
+        }
+    });
+    let (len, hash) = window.split_once('-')?;
+    let hash = (hash.len() == 16).then(|| u64::from_str_radix(hash, 16).ok())??;
+    Some((len.parse().ok()?, hash))
+}
+
+/// The best state that `source` begins with; `states` are sorted by where they end. Reads once.
+fn best(mut source: Source, states: &[State]) -> Option<(&State, Reached)> {
+    let mut at = 0;
+    let mut reached = Reached {
+        hasher: Xxh3Default::new(),
+        line_ends: 0,
+        mid_line: false,
+    };
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut ended = false;
+    let mut matches: Vec<(&State, Reached)> = Vec::new();
+    for state in states {
+        let to = state.position.to;
+        while at < to && !ended {
+            let most = usize::try_from(to - at).map_or(buffer.len(), |n| n.min(buffer.len()));
+            // As at an end: a source that breaks off here does so again when it is imported.
+            let read = source.read(&mut buffer[..most]).unwrap_or(0);
+            ended = read == 0;
+            at += read as u64;
+            reached.take(&buffer[..read]);
+        }
+        if at < to {
+            break;
+        }
+        if reached.hasher.digest() == state.position.content {
+            matches.push((state, reached.clone()));
+        }
+    }
+    let len = match ended || matches!(source.read(&mut buffer[..1]), Ok(0)) {
+        true => Some(at),
+        false => None,
+    };
+    let counts = |state: &State| {
+        let to = state.position.to;
+        state.newest || Some(to) == len || to >= TRUSTED_BYTES
+    };
+    // Of those that end together the newest of a producer comes last.
+    matches.into_iter().rev().find(|(state, _)| counts(state))
+}
+
+impl Reached {
+    fn take(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.line_ends += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        if let Some(last) = bytes.last() {
+            self.mid_line = *last != b'\n';
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! One source of an import: what is not known of it, block by block, into the sink.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+
+use ingest::{Block, Compression, Format, LINE_BYTES_MAX, LineBlocks, SAMPLE_LINES};
+use storage::Identity;
+
+use super::interrupt::{Interrupt, LOOK_EVERY};
+use super::known::Known;
+use super::sink::{Piece, Sink};
+use super::summary::Summary;
+use crate::failure::{FAILED, Failure, Result};
+
+/// Blocks read ahead of the parser.
+const READ_AHEAD: usize = 3;
+const BUFFER_BYTES: usize = 256 << 10;
+/// The longest `--site` and name of a source, in bytes: each row of a batch may repeat them.
+pub(super) const TEXT_BYTES_MAX: usize = 1024;
+
+type Blocks = ingest::Result<Option<Block>>;
+
+/// A source that is open behind what is known of it.
+pub(super) struct Source {
+    /// Its name in messages and in quarantine.
+    pub(super) shown: String,
+    pub(super) known: Known,
+    /// Nothing will be appended to it.
+    pub(super) is_complete: bool,
+    /// The format that was asked for.
+    pub(super) format: Format,
+}
+
+/// What was handed over so far.
+struct Progress {
+    producer: Option<String>,
+    /// Bytes that are known or handed over.
+    to: u64,
+    /// The number of the first line that is not known.
+    first_line: u64,
+    /// The format in use, `Auto` while there is none.
+    format: Format,
+    /// The last line.
+    before: Option<Vec<u8>>,
+    is_mid_line: bool,
+}
+
+/// The name of a file as messages and the quarantine have it; of a very long path the end.
+pub(super) fn shown(file: &Path) -> String {
+    let name = file.display().to_string();
+    let mut from = name.len().saturating_sub(TEXT_BYTES_MAX);
+    while !name.is_char_boundary(from) {
+        from += 1;
+    }
+    name[from..].to_owned()
+}
+
+/// Standard input, decompressed where its first bytes say that it is compressed.
+pub(crate) fn input() -> Result<Box<dyn Read + Send>> {
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, std::io::stdin());
+    let compression = Compression::of_bytes(input.fill_buf()?);
+    Ok(ingest::decompress(input, compression)?)
+}
+
+impl Source {
+    /// Imports the source; whether a format was found, if there were lines.
+    pub(super) fn import(
+        self,
+        sink: &mut dyn Sink,
+        interrupt: &Interrupt,
+        summary: &mut Summary,
+    ) -> Result<bool> {
+        let known = self.known;
+        if known.from > 0 {
+            summary.skip(known.line_ends + u64::from(known.mid_line), known.from);
+        }
+        let cutter = LineBlocks::new(known.source)
+            .with_limits(sink.piece_bytes(), LINE_BYTES_MAX)
+            .starting_at(known.line_ends + 1, known.from)
+            .of_values(known.values)
+            .hashing(known.hasher);
+        let mut progress = Progress {
+            producer: known.producer,
+            to: known.from,
+            first_line: known.line_ends + 1,
+            format: Format::Auto,
+            before: None,
+            is_mid_line: known.mid_line && !known.values,
+        };
+        let blocks = read_ahead(cutter)?;
+        let outcome = loop {
+            if interrupt.is_set() {
+                break Ok(());
+            }
+            let block = match blocks.recv_timeout(LOOK_EVERY) {
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) | Ok(Ok(None)) => break Ok(()),
+                Ok(Err(error)) => break Err(Failure::from(error).about(&self.shown)),
+                Ok(Ok(Some(block))) => block,
+            };
+            if block.is_blank() {
+                continue;
+            }
+            let is_line = block.is_whole() || self.is_complete;
+            if !is_line && !progress.is_line(&block, self.format) {
+                summary.leave(&self.shown, block.bytes.len() as u64);
+                break Ok(());
+            }
+            if let Err(error) = progress.hand_over(block, &self.shown, sink, summary) {
+                break Err(error.about(&self.shown));
+            }
+        };
+        // What was handed over is waited for even when the file broke off.
+        let drained = sink.drain(summary);
+        outcome?;
+        drained?;
+        summary.found(progress.format);
+        Ok(progress.format != Format::Auto
+            || summary.file_lines() == summary.file_empty_and_skipped())
+    }
+}
+
+impl Progress {
+    /// Whether a piece without its line end can be taken for a line: see `last_piece.rs`.
+    fn is_line(&self, piece: &Block, asked: Format) -> bool {
+        let format = match self.format {
+            Format::Auto => asked,
+            found => found,
+        };
+        // `auto` has given up: the piece goes to quarantine as it is, like the lines before it.
+        let lines = piece.first_line - self.first_line;
+        let nothing_fits = format == Format::Auto && lines >= SAMPLE_LINES;
+        nothing_fits || ingest::is_closed(&piece.bytes, self.before.as_deref(), format)
+    }
+
+    fn hand_over(
+        &mut self,
+        mut block: Block,
+        shown: &str,
+        sink: &mut dyn Sink,
+        summary: &mut Summary,
+    ) -> Result<()> {
+        if std::mem::take(&mut self.is_mid_line) {
+            end_known_line(&mut block);
+            if block.bytes.is_empty() {
+                self.is_mid_line = true;
+                return Ok(());
+            }
+        }
+        let identity = self.producer.as_ref().map(|producer| Identity::Range {
+            producer: producer.clone(),
+            from: self.to,
+            to: block.end_byte,
+            content: block.content,
+        });
+        self.to = block.end_byte;
+        self.before = last_line(&block.bytes).map(<[u8]>::to_vec);
+        let piece = Piece {
+            source: shown,
+            block,
+            identity,
+        };
+        self.format = sink.take(piece, summary)?;
+        Ok(())
+    }
+}
+
+/// The line that was taken without its end has got it: it is no line of its own.
+fn end_known_line(block: &mut Block) {
+    let end = match block.bytes.as_slice() {
+        [b'\n', ..] => 1,
+        [b'\r', b'\n', ..] => 2,
+        _ => return,
+    };
+    block.bytes.drain(..end);
+    block.first_byte += end as u64;
+    block.first_line += 1;
+}
+
+/// The last line, without its end.
+fn last_line(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.strip_suffix(b"\n")?.rsplit(|b| *b == b'\n').next()
+}
+
+/// Reads on a thread of its own. It may wait for a terminal or a pipe for ever, so it is not joined:
+/// it ends when nobody takes its blocks any more, or with the process.
+fn read_ahead(mut cutter: LineBlocks<Box<dyn Read + Send>>) -> Result<Receiver<Blocks>> {
+    let (blocks, read): (SyncSender<Blocks>, _) = sync_channel(READ_AHEAD);
+    std::thread::Builder::new()
+        .name("logmill-read".into())
+        .spawn(move || {
+            loop {
+                let block = cutter.next_block();
+                let is_last = !matches!(block, Ok(Some(_)));
+                if blocks.send(block).is_err() || is_last {
+                    return;
+                }
+            }
+        })
+        .map_err(|e| Failure::new(FAILED, format!("cannot start a thread: {e}")))?;
+    Ok(read)
+}
