@@ -1,5 +1,7 @@
 //! `POST /api/v1/ingest/{stream}`: lines or NDJSON in one body are one batch, one journal record.
 
+mod unacknowledged;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::sync::Arc;
@@ -12,9 +14,10 @@ use axum::response::Response;
 use ingest::{ParseOptions, Parsed, Parser};
 use serde_json::json;
 use storage::{Ack, Batch, Clock, Identity, Name, StreamKind, SystemClock, WriteConcern};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
+pub(super) use self::unacknowledged::Unacknowledged;
 use super::bulk::Turn;
 use super::{App, answer, body};
 
@@ -24,38 +27,16 @@ pub(super) const PARAMETERS: [&str; 17] = [
     "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer",
     "from", "to", "content", "wtimeout", "bulk", "values",
 ];
-/// The longest `site`, `source` and `producer`, in bytes: rows of a batch may repeat them.
+/// The longest `site` and `source`, in bytes: rows of a batch repeat them.
 const TEXT_BYTES_MAX: usize = 1024;
+/// The longest `producer`, in bytes: a batch names it once. Those of imports hold a site and a source.
+const PRODUCER_BYTES_MAX: usize = 8192;
 /// The longest `Idempotency-Key`, in bytes.
 const KEY_BYTES_MAX: usize = 255;
 /// What is made of a request may take so many times its decompressed bytes, in memory and in the
 /// journal, and this much at any rate: very short lines cost far more than they are long.
 const GROWTH_MAX: usize = 4;
 const GROWTH_BYTES_MIN: usize = 64 << 20;
-/// Bytes of unacknowledged requests that wait to be taken. Nobody holds their senders back.
-const UNACKNOWLEDGED_BYTES_MAX: u32 = 64 << 20;
-/// A small body takes this much too: a task, its parameters.
-const UNACKNOWLEDGED_BYTES_MIN: u32 = 4 << 10;
-
-/// Room for the bodies of requests with `w=0` that were answered and not taken yet.
-#[derive(Debug)]
-pub(super) struct Unacknowledged(Arc<Semaphore>);
-
-impl Default for Unacknowledged {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(UNACKNOWLEDGED_BYTES_MAX as usize)))
-    }
-}
-
-impl Unacknowledged {
-    /// Room for a body until what is returned is dropped; none when too many wait.
-    fn room(&self, body: &Bytes) -> Option<OwnedSemaphorePermit> {
-        let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        let bytes = bytes.clamp(UNACKNOWLEDGED_BYTES_MIN, UNACKNOWLEDGED_BYTES_MAX);
-        Arc::clone(&self.0).try_acquire_many_owned(bytes).ok()
-    }
-}
-
 /// How often the end of the synced journal is looked at while a `wtimeout` runs.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -366,12 +347,14 @@ fn ask(
         ));
     }
     let text = |name: &str| parameters.get(name).map(String::as_str);
-    for name in ["site", "source", "producer"] {
+    for (name, max) in [
+        ("site", TEXT_BYTES_MAX),
+        ("source", TEXT_BYTES_MAX),
+        ("producer", PRODUCER_BYTES_MAX),
+    ] {
         let bytes = text(name).map_or(0, str::len);
-        if bytes > TEXT_BYTES_MAX {
-            return Err(format!(
-                "{name} has {bytes} bytes; at most {TEXT_BYTES_MAX} are taken"
-            ));
+        if bytes > max {
+            return Err(format!("{name} has {bytes} bytes; at most {max} are taken"));
         }
     }
     let flag = |name: &str| match text(name) {

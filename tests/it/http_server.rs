@@ -181,7 +181,7 @@ fn tail_delivers_what_passes_the_filter_as_it_comes() {
         server.ingest("access", good(&format!("/{i}"), status));
         // What belongs to another stream, or is bad, is not delivered.
         server.ingest("other", good("/other", 500));
-        server.ingest("access", "bad\n");
+        server.ingest("access?format=combined", "bad\n");
     }
     for (path, status) in [("/1", 500), ("/3", 503), ("/5", 500)] {
         let event = errors.next().expect("an event");

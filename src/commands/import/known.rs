@@ -11,8 +11,8 @@
 //! 1. A source is resumed behind a range only after the whole range was read again and its hash is
 //!    the remembered one. A name alone decides nothing.
 //! 2. The newest state of a producer that a source begins with is where it goes on. An older state
-//!    counts when the source ends there, or when it covers at least [`TRUSTED_BYTES`]; what follows
-//!    has a producer of its own then.
+//!    counts when no whole line follows it in the source, or when it covers at least
+//!    [`TRUSTED_BYTES`]; what follows has a producer of its own then.
 //! 3. A source that begins with no remembered state is a new one: nothing of it is passed over.
 //! 4. Names of earlier versions, `import:STREAM:SITE:PATH`, carry no fingerprint. Their states are
 //!    compared with every source of the stream and site, and they go on under their old name.
@@ -358,16 +358,15 @@ fn best(mut source: Source, states: &[State]) -> Option<(&State, Reached)> {
             matches.push((state, reached.clone()));
         }
     }
-    let len = match ended || matches!(source.read(&mut buffer[..1]), Ok(0)) {
-        true => Some(at),
-        false => None,
-    };
-    let counts = |state: &State| {
-        let to = state.position.to;
-        state.newest || Some(to) == len || to >= TRUSTED_BYTES
+    let has_ended = ended || matches!(source.read(&mut buffer[..1]), Ok(0));
+    // A copy of a log that was being written may end with a piece that was not taken.
+    let is_all = |known: &Reached| has_ended && known.line_ends == reached.line_ends;
+    let counts = |state: &State, known: &Reached| {
+        state.newest || state.position.to >= TRUSTED_BYTES || is_all(known)
     };
     // Of those that end together the newest of a producer comes last.
-    matches.into_iter().rev().find(|(state, _)| counts(state))
+    let mut matches = matches.into_iter().rev();
+    matches.find(|(state, known)| counts(state, known))
 }
 
 impl Reached {
