@@ -30,7 +30,8 @@ pub(crate) enum Output {
     Json,
     Ndjson,
     Csv,
-    /// Arrow IPC stream (sql only).
+    /// Arrow IPC stream: only `sql` writes it, and its help says so.
+    #[value(hide = true)]
     Arrow,
 }
 
@@ -44,7 +45,7 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// What the parser makes of a file.
     Parse(ParseArgs),
-    /// Ask in SQL.
+    /// Ask in SQL; `--output arrow` writes an Arrow IPC stream.
     Sql(SqlArgs),
     /// What did this host do on that date?
     Slice(SliceArgs),
@@ -209,9 +210,12 @@ pub(crate) struct SliceArgs {
     /// The stream; not needed while there is one access log.
     #[arg(long)]
     pub(crate) stream: Option<String>,
-    /// The zone of the day.
+    /// The zone of the day, and of the times in a table.
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,
+    /// So many of the newest events; a table shows 50 when this is not given, other forms all.
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) limit: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -10,10 +10,11 @@ mod quarantine;
 mod repair;
 pub(crate) mod rollup;
 mod schema;
+mod slice;
 mod sql;
 mod tail;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use storage::{Reader, Snapshot};
 use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
 use crate::config::Config;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, tell};
 use crate::{demo, server, wiring};
 
 const DATA_DEFAULT: &str = "./logmill-data";
@@ -111,7 +112,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Import(args) => import::run(&context, &args),
         Command::Parse(args) => parse::run(&context, &args),
         Command::Sql(args) => sql::run(&context, &args.query, args.explain),
-        Command::Slice(args) => sql::slice(&context, args),
+        Command::Slice(args) => slice::run(&context, args),
         Command::Tail(args) => tail::run(&context, &args),
         Command::Rollup(command) => rollup::run(&context, &command),
         Command::Stream(StreamCommand::List) => sql::run(
@@ -136,9 +137,23 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     }
     let why = "serve works on a directory, not on a server";
     let data = context.directory(args.data_dir, why)?;
+    if is_empty(&data) {
+        tell(format_args!(
+            "{} holds no store yet: a new, empty one is made there",
+            data.display()
+        ));
+    }
     server::run(&context.config, &data, |address| {
         println!("logmill serves {} at http://{address}/", data.display());
     })
+}
+
+/// Whether there is nothing at a path, or a directory without anything in it.
+fn is_empty(data: &Path) -> bool {
+    match std::fs::read_dir(data) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+    }
 }
 
 fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {

@@ -1,7 +1,9 @@
 //! `logmill.toml`, overlaid by `LOGMILL_SECTION__KEY` and by the command line.
 //!
 //! Every value knows where it came from ([`Config::origins`]); an unknown key is an error that names
-//! the nearest known one.
+//! the nearest known one, and every error names the file, the line and what was meant there.
+
+mod place;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -287,29 +289,41 @@ impl Config {
             .map(Path::to_path_buf)
             .or_else(|| Some(PathBuf::from(FILE)).filter(|p| p.exists()));
         let mut origins = Vec::new();
-        let mut table = match &file {
-            None => toml::Table::new(),
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|e| Failure::config(format!("{}: {e}", path.display())))?;
-                let table: toml::Table = text
-                    .parse()
-                    .map_err(|e| Failure::config(format!("{}: {e}", path.display())))?;
-                note(&mut origins, "", &table, &path.display().to_string());
-                table
-            }
-        };
+        let mut text = None;
+        let mut table = toml::Table::new();
+        if let Some(path) = &file {
+            let read = std::fs::read_to_string(path)
+                .map_err(|e| Failure::config(format!("{}: {e}", path.display())))?;
+            table = read.parse().map_err(|e: toml::de::Error| {
+                Failure::config(place::explained(path, &read, &e, e.message()))
+            })?;
+            note(&mut origins, "", &table, &path.display().to_string());
+            text = Some(read);
+        }
         overlay_environment(&mut table, &mut origins, std::env::vars())?;
-        let source = file.map_or_else(|| "the environment".to_owned(), |p| p.display().to_string());
+        let source = file.unwrap_or_else(|| PathBuf::from("the environment"));
         let mut config: Self = table.try_into().map_err(|e: toml::de::Error| {
-            Failure::config(format!("{source}: {}", with_suggestion(e.message())))
+            // A table has no lines: the text is read once more for them, and is right by itself where
+            // a variable of the environment is wrong.
+            let in_file = text.as_deref().and_then(|text| {
+                let error = toml::from_str::<Self>(text).err()?;
+                let said = with_suggestion(error.message());
+                Some(place::explained(&source, text, &error, &said))
+            });
+            let said = in_file.unwrap_or_else(|| {
+                format!(
+                    "a {ENVIRONMENT}… variable: {}",
+                    with_suggestion(e.message())
+                )
+            });
+            Failure::config(said)
         })?;
         config.origins = origins;
-        config.validate(&source)?;
+        config.validate(&source, text.as_deref())?;
         Ok(config)
     }
 
-    fn validate(&self, source: &str) -> Result<()> {
+    fn validate(&self, source: &Path, text: Option<&str>) -> Result<()> {
         let mut problems = Vec::new();
         for (name, stream) in &self.stream {
             if let Err(e) = storage::Name::new(name) {
@@ -353,11 +367,50 @@ impl Config {
         if problems.is_empty() {
             Ok(())
         } else {
-            Err(Failure::config(format!(
-                "{source}: {}",
-                problems.join("; ")
-            )))
+            let located = problems.iter().map(|p| place::located(source, text, p));
+            Err(Failure::config(located.collect::<Vec<_>>().join("; ")))
         }
+    }
+
+    /// What `[stream.NAME]` says of streams that exist and what cannot be, or is not, as it says.
+    pub(crate) fn deviations(
+        &self,
+        streams: &BTreeMap<storage::Name, storage::StreamMeta>,
+    ) -> Vec<String> {
+        let mut found = Vec::new();
+        for (name, stream) in &self.stream {
+            let Some((_, meta)) = streams.iter().find(|(known, _)| known.as_str() == name) else {
+                continue;
+            };
+            let mut kept = |key: &str, said: String, holds: String| {
+                if said != holds {
+                    found.push(format!(
+                        "[stream.{name}] {key} = {said} is not applied: the stream keeps {holds}, with which it was \
+                         created; import it into a new stream to change that"
+                    ));
+                }
+            };
+            if let Some(partition) = stream.partition {
+                kept("partition", shown(&partition), shown(&meta.partition));
+            }
+            if let Some(order_by) = &stream.order_by {
+                kept("order_by", shown(order_by), shown(&meta.order_by));
+            }
+            let known = |column: &str| meta.columns.iter().any(|c| &*c.name == column);
+            let indexes = [("indexes", &stream.indexes), ("covering", &stream.covering)];
+            for (key, columns) in indexes {
+                for column in columns.iter().flatten().filter(|c| !known(c)) {
+                    let hint = match meta.kind {
+                        storage::StreamKind::Documents => "it is made once documents bring it",
+                        _ => "see `logmill stream schema`",
+                    };
+                    found.push(format!(
+                        "[stream.{name}] {key}: the stream has no column {column:?}; {hint}"
+                    ));
+                }
+            }
+        }
+        found
     }
 
     /// The write concern of a stream where a request names none.
@@ -449,6 +502,11 @@ impl Config {
             ..storage::Config::default()
         }
     }
+}
+
+/// A value as the configuration spells it.
+fn shown(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// `LOGMILL_STORAGE__LAG=5s` sets `lag` of `[storage]`. Names without `__` are not ours to read.

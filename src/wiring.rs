@@ -11,7 +11,11 @@ use crate::failure::{DISK, Failure, Result, tell};
 
 /// Opens a store for writing. A disk error that poisons it ends the process.
 pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
-    Ok(Store::open(data, store_options(config)?)?)
+    let store = Store::open(data, store_options(config)?)?;
+    for deviation in config.deviations(store.snapshot().streams()) {
+        tell(deviation);
+    }
+    Ok(store)
 }
 
 /// The same, with the definition of one rollup taken although the store has another.

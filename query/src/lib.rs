@@ -52,7 +52,7 @@ pub use output::type_name;
 pub use registry::{QueryInfo, QueryState};
 pub use rollup_rewrite::Answers;
 pub use schema::{FieldInfo, REST_FIELDS_MAX, SchemaInfo, schema};
-pub use slice::{SliceArgs, slice_sql};
+pub use slice::{Slice, SliceArgs, slice_sql};
 pub use system::{NoSystemInfo, SourceInfo, SystemInfo};
 pub use tail::TailFilter;
 

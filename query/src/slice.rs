@@ -1,7 +1,9 @@
 //! The on-call question: what did this host do on that date?
 
+use std::net::IpAddr;
+
 use aggregator::{Calendar, Level, WeekStart};
-use chrono::{DateTime, NaiveDate, TimeZone};
+use chrono::{DateTime, Datelike, NaiveDate, TimeZone};
 use chrono_tz::Tz;
 use storage::Name;
 
@@ -24,36 +26,202 @@ pub struct SliceArgs {
     pub tz: Option<String>,
 }
 
-/// The query behind a slice, ordered by time.
+/// The query behind a slice, ordered by time and, within one, as the events came.
 ///
 /// # Errors
 /// [`Error::Invalid`] naming the argument that cannot be read.
 pub fn slice_sql(args: &SliceArgs) -> Result<String> {
-    let stream = Name::new(&args.stream).map_err(|e| Error::invalid(e.to_string()))?;
-    let zone = zone(args.tz.as_deref().unwrap_or("UTC"))?;
-    let date: NaiveDate = args.date.parse().map_err(|_| {
-        Error::invalid(format!(
-            "{:?} is not a date; write it as 2000-10-10",
-            args.date
-        ))
-    })?;
-    let (from, to) = day(date, zone)
-        .ok_or_else(|| Error::invalid(format!("{date} lies beyond the calendar")))?;
-    let mut terms = vec![format!(
-        "time >= '{}' AND time < '{}'",
-        stamp(from)?,
-        stamp(to)?
-    )];
-    for (column, value) in [("host", &args.host), ("path", &args.path)] {
-        terms.extend(value.iter().map(|v| format!("{column} = {}", quoted(v))));
+    Ok(Slice::new(args)?.rows(None, None))
+}
+
+/// A slice that was understood: the statements that answer it and what one asks beside it.
+#[derive(Debug, Clone)]
+pub struct Slice {
+    stream: Name,
+    host: Option<String>,
+    zone: Tz,
+    from: String,
+    to: String,
+    /// The conditions on path and status.
+    more: Vec<String>,
+}
+
+impl Slice {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the argument that cannot be read.
+    pub fn new(args: &SliceArgs) -> Result<Self> {
+        let stream = Name::new(&args.stream).map_err(|e| Error::invalid(e.to_string()))?;
+        let zone = zone(args.tz.as_deref().unwrap_or("UTC"))?;
+        let date = date(&args.date)?;
+        let (from, to) = day(date, zone)
+            .ok_or_else(|| Error::invalid(format!("{date} lies beyond the calendar")))?;
+        if let Some(host) = &args.host {
+            one_host(host)?;
+        }
+        let path = args.path.as_ref();
+        let mut more: Vec<String> = path
+            .map(|p| format!("path = {}", quoted(p)))
+            .into_iter()
+            .collect();
+        if let Some(status) = &args.status {
+            more.push(status_term(status)?);
+        }
+        Ok(Self {
+            stream,
+            host: args.host.clone(),
+            zone,
+            from: stamp(from)?,
+            to: stamp(to)?,
+            more,
+        })
     }
-    if let Some(status) = &args.status {
-        terms.push(status_term(status)?);
+
+    /// The zone of the date.
+    pub fn zone(&self) -> Tz {
+        self.zone
     }
-    Ok(format!(
-        "SELECT * FROM \"{stream}\" WHERE {} ORDER BY time, _seq",
-        terms.join(" AND ")
-    ))
+
+    /// Whether it asks for less than all events of the host on the date.
+    pub fn is_narrowed(&self) -> bool {
+        !self.more.is_empty()
+    }
+
+    fn of_host(&self, time: &[String]) -> String {
+        let host = self.host.iter().map(|h| format!("host = {}", quoted(h)));
+        time.iter()
+            .cloned()
+            .chain(host)
+            .collect::<Vec<_>>()
+            .join(" AND ")
+    }
+
+    fn on_date(&self) -> String {
+        self.of_host(&[format!("time >= '{}' AND time < '{}'", self.from, self.to)])
+    }
+
+    fn condition(&self) -> String {
+        let all = std::iter::once(self.on_date()).chain(self.more.iter().cloned());
+        all.collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// The events by time and, within one, as they came: all of them, or so many of the newest; those up to
+    /// the sequence `cut`, when it is given.
+    pub fn rows(&self, newest: Option<u64>, cut: Option<u64>) -> String {
+        let cut = cut.map(|cut| format!(" AND _seq <= {cut}"));
+        let condition = self.condition() + cut.as_deref().unwrap_or_default();
+        let stream = &self.stream;
+        match newest {
+            None => format!("SELECT * FROM \"{stream}\" WHERE {condition} ORDER BY time, _seq"),
+            Some(newest) => format!(
+                "SELECT * EXCEPT (_seq) FROM (SELECT *, _seq FROM \"{stream}\" WHERE {condition} \
+                 ORDER BY time DESC, _seq DESC LIMIT {newest}) AS newest ORDER BY time, _seq"
+            ),
+        }
+    }
+
+    /// By status: `status, events, first, last, bytes, cut`, the last being the highest sequence.
+    pub fn statuses(&self) -> String {
+        format!(
+            "SELECT status, count(*) AS events, min(time) AS first, max(time) AS last, \
+             sum(response_size) AS bytes, max(_seq) AS cut FROM \"{}\" WHERE {} GROUP BY status ORDER BY status",
+            self.stream,
+            self.condition()
+        )
+    }
+
+    /// The paths with the most events: `path, events, paths`, the last being how many there are.
+    pub fn top_paths(&self, limit: u64) -> String {
+        format!(
+            "SELECT path, count(*) AS events, count(*) OVER () AS paths FROM \"{}\" WHERE {} \
+             GROUP BY path ORDER BY events DESC, path LIMIT {limit}",
+            self.stream,
+            self.condition()
+        )
+    }
+
+    /// How many events the host has on the date, whatever their path and status.
+    pub fn on_date_at_all(&self) -> String {
+        format!(
+            "SELECT count(*) AS events FROM \"{}\" WHERE {}",
+            self.stream,
+            self.on_date()
+        )
+    }
+
+    /// The last days before the date, and the first after it, on which the host was seen: `day, events`.
+    pub fn other_days(&self, limit: u64) -> [String; 2] {
+        [
+            (format!("time < '{}'", self.from), "DESC"),
+            (format!("time >= '{}'", self.to), "ASC"),
+        ]
+        .map(|(time, order)| {
+            format!(
+                "SELECT time_bucket('1 day', time, {}) AS day, count(*) AS events FROM \"{}\" \
+                 WHERE {} GROUP BY 1 ORDER BY 1 {order} LIMIT {limit}",
+                quoted(self.zone.name()),
+                self.stream,
+                self.of_host(&[time])
+            )
+        })
+    }
+}
+
+/// A date as 2000-10-10, or what is wrong with it.
+fn date(text: &str) -> Result<NaiveDate> {
+    if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
+        return Ok(date);
+    }
+    let parts: Vec<u32> = text.split('-').filter_map(|p| p.parse().ok()).collect();
+    let shaped = text.len() == 10 && text.split('-').count() == 3;
+    let Some(&[year, month, day]) = shaped.then_some(parts.as_slice()) else {
+        return Err(Error::invalid(format!(
+            "{text:?} is not a date; write it as 2000-10-10"
+        )));
+    };
+    let first = i32::try_from(year)
+        .ok()
+        .and_then(|y| NaiveDate::from_ymd_opt(y, month, 1));
+    Err(Error::invalid(match first {
+        None => format!("{text:?} is not a date: there is no month {month}"),
+        Some(first) if day == 0 => format!(
+            "{text:?} is not a date: {} begins with day 1",
+            first.format("%B")
+        ),
+        Some(first) => format!(
+            "{text:?} is not a date: {} has {} days",
+            if month == 2 {
+                first.format("%B %Y")
+            } else {
+                first.format("%B")
+            },
+            first.num_days_in_month()
+        ),
+    }))
+}
+
+/// A slice is of one host: a network is refused with the way to ask for it.
+fn one_host(host: &str) -> Result<()> {
+    let Some((address, bits)) = host.split_once('/') else {
+        return Ok(());
+    };
+    let Ok(address) = address.parse::<IpAddr>() else {
+        return Ok(());
+    };
+    let like = match (address, bits) {
+        (IpAddr::V4(v4), "8" | "16" | "24") => {
+            let kept = bits.parse::<usize>().unwrap_or(8) / 8;
+            let octets = v4.octets().map(|o| o.to_string());
+            format!("{}.%", octets[..kept].join("."))
+        }
+        (IpAddr::V4(_), _) => "203.0.113.%".to_owned(),
+        (IpAddr::V6(_), _) => "2001:db8:%".to_owned(),
+    };
+    Err(Error::invalid(format!(
+        "{host:?} is a network, and a slice is of one host, as logged; for all of a network ask \
+         logmill sql \"SELECT host, count(*) AS events FROM … WHERE host LIKE '{like}' GROUP BY host ORDER BY events DESC\""
+    )))
 }
 
 /// Text as an SQL literal.

@@ -14,7 +14,7 @@ use crate::wiring;
 
 pub(super) fn run(context: &Context, command: &RollupCommand) -> Result<ExitCode> {
     match command {
-        RollupCommand::Status => sql::run(context, "SELECT * FROM system.rollups", false),
+        RollupCommand::Status => status(context),
         RollupCommand::Run => seal(context),
         RollupCommand::Verify { name, sample } => verify(context, name.as_deref(), *sample),
         RollupCommand::Rebuild { name, from, to } => rebuild(context, name, from, to),
@@ -90,6 +90,17 @@ fn redefine(context: &Context, name: &str, accept_loss: bool) -> Result<ExitCode
         (Some(_), None) => println!("the configuration has no {name} any more; it was dropped"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn status(context: &Context) -> Result<ExitCode> {
+    let code = sql::run(context, "SELECT * FROM system.rollups", false)?;
+    if matches!(context.output, None | Some(Output::Table)) {
+        println!(
+            "The first access log that came into a store has the rollups stats and traffic, a later one NAME_stats \
+             and NAME_traffic; [rollup.NAME] with stream = \"…\" in logmill.toml gives names of your own."
+        );
+    }
+    Ok(code)
 }
 
 fn compact(context: &Context) -> Result<ExitCode> {

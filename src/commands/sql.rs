@@ -1,4 +1,4 @@
-//! `logmill sql` and `logmill slice`.
+//! `logmill sql`.
 
 mod progress;
 
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use query::output::{Output as Form, Writer};
-use query::{Engine, Figures, QueryInfo, SliceArgs as Slice, slice_sql};
+use query::{Engine, Figures, QueryInfo};
 
 use self::progress::Shown;
-use super::{Context, Place};
-use crate::cli::{Output, SliceArgs};
+use super::{Context, Place, slice};
+use crate::cli::Output;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::wiring::{self, StoreInfo};
@@ -79,7 +79,8 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
                     }
                 } else {
                     let mut writer =
-                        Writer::new(form, &answer.schema, std::io::BufWriter::new(out))?;
+                        Writer::new(form, &answer.schema, std::io::BufWriter::new(out))?
+                            .within(slice::width());
                     while let Some(batch) = answer.stream.next().await {
                         let batch = batch?;
                         // A table comes when it is whole, anything else from now on.
@@ -144,7 +145,7 @@ fn relay(client: &Client, sql: &str, form: Form) -> Result<()> {
     if matches!(form, Form::Table | Form::Json) {
         let batches = arrow::ipc::reader::StreamReader::try_new(BufReader::new(answer), None);
         let batches = batches.map_err(anyhow::Error::from)?;
-        let mut writer = Writer::new(form, &batches.schema(), &mut out)?;
+        let mut writer = Writer::new(form, &batches.schema(), &mut out)?.within(slice::width());
         for batch in batches {
             writer.batch(&batch.map_err(anyhow::Error::from)?)?;
         }
@@ -190,16 +191,10 @@ fn show(figures: &Figures, output: Option<Output>) -> Result<()> {
     Ok(())
 }
 
-/// What did this host do on that date?
-pub(super) fn slice(context: &Context, args: SliceArgs) -> Result<ExitCode> {
-    let stream = context.only_stream(args.stream.as_deref())?;
-    let sql = slice_sql(&Slice {
-        stream,
-        host: Some(args.host),
-        date: args.date,
-        path: args.path,
-        status: args.status,
-        tz: args.tz,
-    })?;
-    run(context, &sql, false)
+/// The lines of a stream of server-sent events that carry data.
+pub(super) fn event_lines(from: impl Read) -> impl Iterator<Item = std::io::Result<String>> {
+    BufReader::new(from).lines().filter_map(|line| match line {
+        Ok(line) => line.strip_prefix("data: ").map(|data| Ok(data.to_owned())),
+        Err(e) => Some(Err(e)),
+    })
 }

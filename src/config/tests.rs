@@ -53,7 +53,13 @@ fn all_problems_are_named_at_once() {
     let error =
         parse("[stream.Bad]\n[stream.web]\nformat = \"combind\"\nwrite_concern = { w = 2 }")
             .expect_err("refused");
-    for part in ["[stream.Bad]", "combind", "w=2 needs 2 nodes"] {
+    for part in [
+        "logmill.toml:1: [stream.Bad]",
+        "logmill.toml:3: [stream.web] format: ",
+        "combind",
+        "logmill.toml:4: [stream.web] write_concern: ",
+        "w=2 needs 2 nodes",
+    ] {
         assert!(error.to_string().contains(part), "{error}");
     }
 }
@@ -79,7 +85,10 @@ fn the_retention_of_a_stream_says_something() {
         ("{ age = \"0s\" }", "0 would keep nothing"),
         ("{ bytes = 0 }", "0 would keep nothing"),
         ("{ age = \"90d\", byte = 5 }", "unknown field `byte`"),
-        ("\"90d\"", "invalid type"),
+        (
+            "\"90d\"",
+            "logmill.toml:2: retention of [stream.web] is a table: retention = { age = \"90d\"",
+        ),
     ] {
         let error = parse(&format!("[stream.web]\nretention = {wrong}")).expect_err(wrong);
         assert!(error.to_string().contains(said), "{wrong}: {error}");
@@ -108,5 +117,44 @@ fn a_server_that_nobody_could_reach_is_refused() {
     let error = parse(wrong).expect_err("refused").to_string();
     for part in ["[server] connections_max = 0", "[server] hosts: \"https://"] {
         assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn an_error_names_its_line_and_what_was_meant() {
+    for (text, said) in [
+        (
+            "[storage]\n\nlag = 5\n",
+            "logmill.toml:3: lag of [storage]: ",
+        ),
+        ("[storage\nlag = 5\n", "logmill.toml:1: "),
+        (
+            "[stream.web]\nindexes = [\"path\"]",
+            "logmill.toml:2: indexes of [stream.web] is a list of lists",
+        ),
+        (
+            "[stream.web]\norder_by = \"time\"",
+            ":2: order_by of [stream.web] is a list of columns: order_by = [",
+        ),
+        (
+            "[stream.web]\n# a week\npartition = \"week\"",
+            ":3: partition of [stream.web] is a width",
+        ),
+        (
+            "[stream.web]\nlaggg = 1",
+            "logmill.toml:2: unknown field `laggg`",
+        ),
+        (
+            "[rollup.r]\nstream = \"web\"\nlevels = \"day\"\n",
+            ":3: levels of [rollup.r] is a list: levels = [",
+        ),
+        (
+            "[rollup.r]\nstream = \"web\"\nby = [\"a\"]\nretention = \"7d\"\n",
+            ":4: retention of [rollup.r] is a table of levels",
+        ),
+    ] {
+        let error = parse(text).expect_err(text);
+        assert_eq!(error.code, crate::failure::CONFIG);
+        assert!(error.to_string().contains(said), "{text}: {error}");
     }
 }

@@ -21,6 +21,7 @@
 mod backup;
 mod check;
 mod concern;
+mod config;
 mod documents;
 mod example;
 mod faults;
@@ -51,6 +52,7 @@ mod repair;
 mod requests;
 mod rollup;
 mod shapes;
+mod slice;
 mod slt;
 mod starve;
 mod stop;

@@ -25,7 +25,8 @@ const IDLE_PACE = 5;
 const view = fromAddress(location.search);
 let list = []; // the store's streams, described
 let stream = null; // the one that is shown
-let data = { oldest: null, first: null, newest: null, utcDays: true, sites: [] };
+const NOTHING = { oldest: null, first: null, newest: null, utcDays: true, sites: [], levels: null };
+let data = NOTHING;
 let ready = false;
 let boundsAt = 0;
 let tailState = "connecting";
@@ -61,12 +62,12 @@ function showHost(host, at) {
 }
 
 function noteNewest(at) {
-  if (at !== null && (data.newest === null || at > data.newest)) data.newest = at;
+  if (at !== null && (data.newest === null || at > data.newest)) data = { ...data, newest: at };
 }
 
 function scope() {
   const { zone, site, path } = view;
-  return { stream, zone, site, path, utcDays: data.utcDays };
+  return { stream, zone, site, path, utcDays: data.utcDays, levels: data.levels };
 }
 
 function context() {
@@ -128,18 +129,26 @@ async function readBounds() {
   let newest = when(bounds.newest);
   if (newest === null) return false;
   let first = oldest;
+  let [sites, levels] = [[], null];
   if (stream.traffic) {
     // From the day to the minute to the event: three small questions instead of one large one.
     const minute = when((await run(ask.newestMinute(stream, newest))).rows[0]?.newest);
     newest = when((await run(ask.newestEvent(stream, minute ?? newest))).rows[0]?.newest) ?? minute ?? newest;
     first = when((await run(ask.firstHour(stream, oldest))).rows[0]?.oldest) ?? oldest;
-    data.sites = stream.access ? (await run(ask.sites(stream))).rows.map((row) => row.site ?? "") : [];
+    sites = stream.access ? (await run(ask.sites(stream))).rows.map((row) => row.site ?? "") : [];
+    levels = levelsOf((await run(ask.levels(stream))).rows);
   }
   // Days that do not begin at midnight UTC are days of the rollup's own zone: then hours are added up.
   const utcDays = !stream.traffic || (oldest % DAY === 0 && when(bounds.newest) % DAY === 0);
-  data = { ...data, oldest, first, newest: Math.max(newest, data.newest ?? newest), utcDays };
+  data = { oldest, first, newest: Math.max(newest, data.newest ?? newest), utcDays, sites, levels };
   boundsAt = performance.now();
   return true;
+}
+
+/// Rows of `level, floor` as the tables that state.js knows.
+function levelsOf(rows) {
+  const tables = { minute: "minutely", hour: "hourly", day: "daily", month: "monthly", year: "yearly" };
+  return Object.fromEntries(rows.filter(({ level }) => tables[level]).map(({ level, floor }) => [tables[level], when(floor)]));
 }
 
 function showEmpty() {
@@ -192,7 +201,7 @@ function goBack() {
 function openStream(name) {
   stream = list.find((one) => one.name === name) ?? stream;
   ready = false;
-  data = { oldest: null, first: null, newest: null, utcDays: true, sites: [] };
+  data = NOTHING;
   rounds.reset();
   tail.close();
   return start();

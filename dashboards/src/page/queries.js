@@ -61,10 +61,14 @@ function counted(scope) {
   return scope.path !== null ? scope.stream.stats : scope.stream.traffic;
 }
 
-/// `columns` of a rollup over a range, from as few rows as the levels from `coarsest` to `finest` allow.
+/// `columns` of a rollup over a range, from as few rows as the levels from `coarsest` to `finest` allow: those
+/// that the rollups have and that still hold the range.
 function covered(scope, rollup, range, columns, { coarsest = scope.utcDays ? "yearly" : "hourly", finest = "minutely" } = {}) {
   const at = (table) => LEVELS.findIndex((level) => level.table === table);
-  return cover(range.from, range.to, LEVELS.slice(at(coarsest), at(finest) + 1))
+  const last = Math.min(at(finest), at(range.finest ?? "minutely"));
+  const first = Math.min(at(coarsest), last);
+  const levels = LEVELS.slice(first, last + 1).filter(({ table }, n) => n === last - first || !scope.levels || Object.hasOwn(scope.levels, table));
+  return cover(range.from, range.to, levels)
     .map(([table, a, b]) => `SELECT ${columns} FROM ${name(`${rollup}.${table}`)} WHERE ${within("bucket", a, b)}${rollupKeys(scope, rollup)}`)
     .join(" UNION ALL ");
 }
@@ -180,6 +184,13 @@ export function sizes(scope, step, range) {
   }
   const merged = grouped(scope, rollup, step, range, "size", "hist_merge(size) AS s", scope.path !== null ? "hourly" : "minutely");
   return `SELECT t, hist_quantile(s, 0.5) AS p50, hist_quantile(s, 0.99) AS p99 FROM (${merged}) AS m ORDER BY t`;
+}
+
+/// → level, floor: the levels that all rollups of a stream's panels have, and since when each is whole.
+export function levels(stream) {
+  const rollups = [stream.stats, stream.traffic].filter(Boolean);
+  if (rollups.length === 0) return null;
+  return `SELECT level, max(floor) AS floor FROM system.rollups WHERE name IN (${rollups.map(text).join(", ")}) GROUP BY level HAVING count(*) = ${rollups.length}`;
 }
 
 /// → oldest, newest: the first and last bucket of a stream with events, as instants of days.

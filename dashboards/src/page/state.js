@@ -80,15 +80,33 @@ export function isLive(data, now) {
   return data.newest !== null && now - data.newest < LIVE_MS;
 }
 
-/// The instants that the view's range means at `now`: `{from, to, open, title}`, whole minutes, since
-/// that is the finest level of a rollup. Every panel covers exactly this range, so totals equal the
+/// The instants that the view's range means at `now`: `{from, to, open, title, finest}`, whole minutes, since
+/// that is the finest level of a rollup, or buckets of the level `finest` that holds it. Every panel covers exactly this range, so totals equal the
 /// sums of the charts; `open` says that the end is now.
 export function resolve(view, data, now) {
+  const range = asked(view, data, now);
+  const finest = finestLevel(data.levels, range.from);
+  const step = STEPS[FINEST[finest]];
+  return { ...range, from: floor(range.from, step, "UTC"), to: ceil(range.to, step, "UTC"), finest };
+}
+
+/// Which step the buckets of a level have, the finest first.
+const FINEST = { minutely: "1m", hourly: "1h", daily: "1d", monthly: "1mo", yearly: "1y" };
+
+/// The finest level that still holds all from `from` on: retention takes fine buckets of old times away,
+/// and a range back there is then cut at the coarser ones. `levels` maps tables to the instant from which
+/// they are whole, null for ever; without rollups raw events answer.
+export function finestLevel(levels, from) {
+  if (!levels) return "minutely";
+  const whole = Object.keys(FINEST).filter((table) => Object.hasOwn(levels, table) && (levels[table] === null || levels[table] <= from));
+  return whole[0] ?? Object.keys(FINEST).filter((table) => Object.hasOwn(levels, table)).at(-1) ?? "minutely";
+}
+
+function asked(view, data, now) {
   const end = ceil(now + 1, STEPS["1m"], "UTC");
   const day = STEPS["1d"];
   if (view.range === "custom") {
-    const minute = STEPS["1m"];
-    return { from: floor(view.from, minute, "UTC"), to: ceil(view.to, minute, "UTC"), open: view.to > now, title: "chosen range" };
+    return { from: view.from, to: view.to, open: view.to > now, title: "chosen range" };
   }
   if (view.range === "all") {
     const from = floor(data.first ?? data.oldest ?? now, day, view.zone);
@@ -136,12 +154,16 @@ const LADDERS = {
 /// all other charts. One of the three is always there.
 export function steps(range) {
   const length = range.to - range.from;
-  const found = { fit: stepFor(length) };
+  const least = STEPS[FINEST[range.finest ?? "minutely"]];
+  const wide = (step) => lengthOf(step) >= lengthOf(least);
+  const fit = stepFor(length);
+  const found = { fit: wide(fit) ? fit : least };
   for (const [kind, ladder] of Object.entries(LADDERS)) {
+    const usable = ladder.map((id) => STEPS[id]).filter(wide);
     // The first and the last bar may be cut off by the range: two more than fit into it.
-    const few = ladder.map((id) => STEPS[id]).find((step) => length / lengthOf(step) + 2 <= BARS_MAX);
+    const few = usable.find((step) => length / lengthOf(step) + 2 <= BARS_MAX);
     const step = few ?? (kind === "day" ? STEPS["1y"] : null);
-    found[kind] = step && (kind === "minute" || length >= 2 * lengthOf(step)) ? step : null;
+    found[kind] = step && (step === least || kind === "minute" || length >= 2 * lengthOf(step)) ? step : null;
   }
   return found;
 }

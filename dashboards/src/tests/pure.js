@@ -201,6 +201,27 @@ test("charts cover all of any range with a bounded number of bars", () => {
   }
 });
 
+test("where retention has taken the minutes, the range is cut at hours, and said to be", () => {
+  const now = at("2026-11-20T10:30:20Z");
+  const levels = { minutely: at("2026-11-13T00:00:00Z"), hourly: null, daily: null, monthly: null, yearly: null };
+  const data = { oldest: 0, first: 0, newest: now, levels };
+  const of = (from, to) => resolve({ range: "custom", from: at(from), to: at(to), zone: "UTC" }, data, now);
+  const fresh = of("2026-11-14T10:07:00Z", "2026-11-14T14:03:00Z");
+  assert.deepEqual([fresh.finest, fresh.from], ["minutely", at("2026-11-14T10:07:00Z")]);
+  const old = of("2026-11-01T10:07:00Z", "2026-11-01T14:03:00Z");
+  assert.deepEqual([old.finest, old.from, old.to], ["hourly", at("2026-11-01T10:00:00Z"), at("2026-11-01T15:00:00Z")]);
+  const found = steps(old);
+  assert.deepEqual([found.minute, found.hour.id, found.fit.id], [null, "1h", "1h"]);
+  assert.deepEqual(steps({ ...old, to: old.from + HOUR }).hour.id, "1h");
+  const stream = ask.describe({ name: "access", kind: "access", rollups: ["stats", "traffic"] });
+  const scope = { stream, zone: "Asia/Kolkata", site: null, path: null, utcDays: true, levels };
+  const sql = ask.board(scope, old, found);
+  assert.ok(sql.includes('"hourly"') && !sql.includes('"minutely"'), sql);
+  // A rollup of two levels is asked for nothing else.
+  const two = ask.board({ ...scope, zone: "UTC", levels: { minutely: null, daily: null } }, { from: 0, to: 400 * DAY + HOUR, finest: "minutely" }, steps({ from: 0, to: 400 * DAY + HOUR }));
+  assert.ok(two.includes('"daily"') && two.includes('"minutely"') && !/"(hourly|monthly|yearly)"/.test(two), two);
+});
+
 test("every statement of the board covers exactly the range", () => {
   const stream = ask.describe({ name: "access", kind: "access", rollups: ["stats", "traffic"] });
   for (let i = 0; i < 300; i += 1) {

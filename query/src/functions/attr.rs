@@ -257,7 +257,8 @@ fn text_of(value: RawBsonRef<'_>) -> Option<String> {
     })
 }
 
-fn json_of(value: RawBsonRef<'_>) -> String {
+/// A value as JSON, with every digit.
+pub(crate) fn json_of(value: RawBsonRef<'_>) -> String {
     let mut out = String::new();
     write_json(value, &mut out);
     out

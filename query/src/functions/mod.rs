@@ -1,7 +1,7 @@
 //! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`, `distinct_*`; a
 //! quicker `date_trunc`; and bounds on those of its own that make much of little.
 
-mod attr;
+pub(crate) mod attr;
 mod capped;
 mod date_trunc;
 mod states;

@@ -2,11 +2,14 @@
 //!
 //! JSON: an object for each row; null kept; integers as numbers, 64-bit ones too; a double that is no
 //! number as null; timestamps RFC 3339 in UTC with `Z`, the fraction only when it is not zero; bytes
-//! as base64 text; lists as arrays, structs as objects. CSV and tables spell values as JSON does,
+//! as base64 text, but those of `_rest` as the JSON of what they hold; lists as arrays, structs as
+//! objects. An Arrow stream has all values as they are. CSV and tables spell values as JSON does,
 //! without its quotes; in CSV null is empty and an empty text is `""`.
 
 mod table;
 mod text;
+
+pub use table::printable;
 
 use std::io::{self, Write};
 use std::str::FromStr;
@@ -77,6 +80,7 @@ pub struct Writer<W: Write> {
     to: W,
     schema: SchemaRef,
     kind: Kind,
+    width: Option<usize>,
 }
 
 enum Kind {
@@ -125,7 +129,15 @@ impl<W: Write> Writer<W> {
             to,
             schema: schema.clone(),
             kind,
+            width: None,
         })
+    }
+
+    /// Fits tables into lines of so many columns of a terminal; without, nothing is cut.
+    #[must_use]
+    pub fn within(mut self, width: Option<usize>) -> Self {
+        self.width = width;
+        self
     }
 
     /// Writes the rows of a batch.
@@ -165,7 +177,7 @@ impl<W: Write> Writer<W> {
     /// When writing fails.
     pub fn finish(mut self) -> Result<W> {
         match &mut self.kind {
-            Kind::Table(kept) => table::write(&self.schema, kept, &mut self.to)?,
+            Kind::Table(kept) => table::write(&self.schema, kept, self.width, &mut self.to)?,
             Kind::Json { first: true } => self.to.write_all(b"]\n")?,
             Kind::Json { first: false } => self.to.write_all(b"\n]\n")?,
             Kind::Ndjson | Kind::Csv => {}
@@ -214,11 +226,7 @@ impl JsonRows {
             name.push(b':');
             name
         });
-        let columns = batch
-            .columns()
-            .iter()
-            .map(Column::new)
-            .collect::<Result<Vec<_>>>()?;
+        let columns = Column::of_batch(batch)?;
         Ok(Self {
             names: names.collect(),
             columns,

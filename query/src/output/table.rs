@@ -3,19 +3,30 @@
 //! Log text is hostile: control characters, with which a line could move the cursor or recolour the
 //! terminal, are shown as escapes.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::text::Column;
 use crate::error::Result;
 
-/// Text wider than this is cut, so that one long URL does not make every line wrap.
-const WIDTH_MAX: usize = 120;
+/// Between two columns.
+const GAP: usize = 3;
+/// A column that is cut keeps at least so much.
+const CUT_MIN: usize = 6;
 
-/// Writes a table with a header, a rule, the rows and their number.
-pub(super) fn write(schema: &SchemaRef, batches: &[RecordBatch], to: &mut dyn Write) -> Result<()> {
+/// Writes a table with a header, a rule, the rows and their number. With a width, texts that are too wide
+/// for it are cut with `…`: the narrow columns keep theirs, the wide ones share the rest. Numbers and
+/// times are never cut, since what is left of one reads as another.
+pub(super) fn write(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    width: Option<usize>,
+    to: &mut dyn Write,
+) -> Result<()> {
     if schema
         .fields()
         .iter()
@@ -24,18 +35,19 @@ pub(super) fn write(schema: &SchemaRef, batches: &[RecordBatch], to: &mut dyn Wr
     {
         return write_plan(batches, to);
     }
-    let names: Vec<String> = schema.fields().iter().map(|f| shown(f.name())).collect();
-    let mut widths: Vec<usize> = names.iter().map(|n| n.chars().count()).collect();
+    let names: Vec<String> = schema
+        .fields()
+        .iter()
+        .map(|f| printable(f.name()))
+        .collect();
     let mut right = vec![false; names.len()];
+    let mut whole = vec![false; names.len()];
     let mut rows: Vec<Vec<String>> = Vec::new();
     for batch in batches {
-        let columns = batch
-            .columns()
-            .iter()
-            .map(Column::new)
-            .collect::<Result<Vec<_>>>()?;
-        for (right, column) in right.iter_mut().zip(&columns) {
-            *right = column.is_number();
+        let columns = Column::of_batch(batch)?;
+        for (i, column) in columns.iter().enumerate() {
+            right[i] = column.is_number();
+            whole[i] = column.is_number() || column.is_time();
         }
         for row in 0..batch.num_rows() {
             let cells = columns.iter().map(|column| {
@@ -43,41 +55,83 @@ pub(super) fn write(schema: &SchemaRef, batches: &[RecordBatch], to: &mut dyn Wr
                 if !column.is_null(row) {
                     column.plain(row, &mut text);
                 }
-                shown(&String::from_utf8_lossy(&text))
+                printable(&String::from_utf8_lossy(&text))
             });
             rows.push(cells.collect());
         }
     }
+    let mut widths: Vec<usize> = names.iter().map(|n| n.width()).collect();
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+            *width = (*width).max(cell.width());
         }
     }
-    let line = |cells: &[String], right: &[bool]| {
+    if let Some(width) = width {
+        fit(&mut widths, &whole, width);
+    }
+    let line = |cells: &[String]| {
         let mut line = String::new();
         for (i, cell) in cells.iter().enumerate() {
-            let width = widths[i];
-            let last = i + 1 == cells.len();
+            let cell = cut(cell, widths[i]);
+            let blank = " ".repeat(widths[i].saturating_sub(cell.width()));
             line.push_str(if i == 0 { "" } else { " | " });
-            match (right[i], last) {
-                (true, _) => line.push_str(&format!("{cell:>width$}")),
-                (false, true) => line.push_str(cell),
-                (false, false) => line.push_str(&format!("{cell:<width$}")),
+            match (right[i], i + 1 == cells.len()) {
+                (true, _) => line.extend([blank.as_str(), &cell]),
+                (false, true) => line.push_str(&cell),
+                (false, false) => line.extend([&cell, blank.as_str()]),
             }
         }
         line
     };
     if !names.is_empty() {
-        writeln!(to, "{}", line(&names, &right))?;
+        writeln!(to, "{}", line(&names))?;
         let rule: Vec<String> = widths.iter().map(|w| "-".repeat(*w)).collect();
         writeln!(to, "{}", rule.join("-+-"))?;
         for row in &rows {
-            writeln!(to, "{}", line(row, &right))?;
+            writeln!(to, "{}", line(row))?;
         }
     }
     let count = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
     writeln!(to, "({count} {})", if count == 1 { "row" } else { "rows" })?;
     Ok(())
+}
+
+/// Narrows the widest of the columns that may be cut until a line is no wider than `width`, or none of
+/// them can be narrowed any more.
+fn fit(widths: &mut [usize], whole: &[bool], width: usize) {
+    let gaps = GAP * widths.len().saturating_sub(1);
+    let line = |most: usize| -> usize {
+        let cells = widths.iter().zip(whole);
+        cells
+            .map(|(w, whole)| if *whole { *w } else { (*w).min(most) })
+            .sum()
+    };
+    let widest = widths.iter().copied().max().unwrap_or(0);
+    let most = (CUT_MIN..=widest)
+        .rev()
+        .find(|most| gaps + line(*most) <= width)
+        .unwrap_or(CUT_MIN);
+    let mut left = width.saturating_sub(gaps + line(most));
+    for (w, whole) in widths.iter_mut().zip(whole) {
+        if !whole && *w > most {
+            // What the division leaves over goes to the first of them.
+            *w = most + usize::from(left > 0);
+            left = left.saturating_sub(1);
+        }
+    }
+}
+
+/// Text of at most so many columns of a terminal, with `…` where some is missing.
+fn cut(text: &str, width_max: usize) -> Cow<'_, str> {
+    if text.width() <= width_max {
+        return Cow::Borrowed(text);
+    }
+    let mut taken = 1;
+    let end = text.char_indices().find_map(|(at, c)| {
+        taken += c.width().unwrap_or(0);
+        (taken > width_max).then_some(at)
+    });
+    Cow::Owned(format!("{}…", &text[..end.unwrap_or(text.len())]))
 }
 
 /// Writes what `EXPLAIN` gives: each plan under its name, with its lines kept.
@@ -96,25 +150,17 @@ fn write_plan(batches: &[RecordBatch], to: &mut dyn Write) -> Result<()> {
             };
             writeln!(to, "{}:", text(&columns[0]))?;
             for line in text(&columns[1]).trim_end().lines() {
-                writeln!(to, "  {}", escaped(line, usize::MAX))?;
+                writeln!(to, "  {}", printable(line))?;
             }
         }
     }
     Ok(())
 }
 
-/// Text without control characters, cut to [`WIDTH_MAX`].
-fn shown(text: &str) -> String {
-    escaped(text, WIDTH_MAX)
-}
-
-fn escaped(text: &str, chars_max: usize) -> String {
+/// Text in which control characters, and those that reorder what follows, are escapes.
+pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    for (i, c) in text.chars().enumerate() {
-        if i == chars_max {
-            shown.push('…');
-            break;
-        }
+    for c in text.chars() {
         if c.is_control() || is_direction(c) {
             shown.extend(c.escape_default());
         } else {

@@ -9,6 +9,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
 use arrow::ipc::reader::StreamReader;
+use unicode_width::UnicodeWidthStr;
 
 use super::{Output, Writer, type_name, write};
 
@@ -182,6 +183,81 @@ fn tables_are_aligned() {
          /longer | 300\n\
          (3 rows)\n"
     );
+}
+
+fn within(width: usize, batch: &RecordBatch) -> String {
+    let writer = Writer::new(Output::Table, &batch.schema(), Vec::new()).expect("begins");
+    let mut writer = writer.within(Some(width));
+    writer.batch(batch).expect("written");
+    String::from_utf8(writer.finish().expect("ends")).expect("text")
+}
+
+#[test]
+fn a_table_fits_the_width_and_cuts_no_number() {
+    let long = "/long".repeat(70);
+    let text = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
+    let rows = batch(vec![
+        ("t", times(vec![Some(971_211_336_000_000), None])),
+        ("path", text(vec![long.as_str(), "/a"])),
+        ("n", Arc::new(Int64Array::from(vec![i64::MAX, 1]))),
+        (
+            "agent",
+            text(vec![
+                "日本語のエージェント".repeat(9).as_str(),
+                "\u{2}\u{202e}é",
+            ]),
+        ),
+        ("short", text(vec!["yes", "no"])),
+    ]);
+    for width in [90, 100, 133, 200] {
+        let table = within(width, &rows);
+        assert!(table.contains("9223372036854775807"), "{table}");
+        assert!(table.contains("2000-10-10T20:55:36Z"), "{table}");
+        assert!(table.contains("yes") && table.contains('…'), "{table}");
+        assert!(table.contains("\\u{2}\\u{202e}é"), "{table}");
+        let widths: Vec<usize> = table.lines().map(UnicodeWidthStr::width).collect();
+        assert_eq!(widths.iter().max(), Some(&width), "{table}");
+        // The columns stand below each other, whatever is escaped or wide in them.
+        let bars = |line: &str| -> Vec<usize> {
+            let found = line.match_indices([' ', '-']).map(|(at, _)| at);
+            let found = found.filter(|at| matches!(line.get(*at..at + 3), Some(" | " | "-+-")));
+            found.map(|at| line[..at].width()).collect()
+        };
+        let lines: Vec<&str> = table.lines().take(4).collect();
+        assert!(
+            lines.iter().all(|line| bars(line) == bars(lines[0])),
+            "{table}"
+        );
+    }
+    // Where no terminal is, nothing is cut; where there is no room at all, columns keep a little.
+    assert!(written(Output::Table, &rows).contains(&long));
+    assert!(within(10, &rows).contains("/long…"));
+}
+
+#[test]
+fn the_overflow_column_is_json_but_in_arrow() {
+    let document = bson::doc! { "a": [1, "x\u{1b}\""], "b": { "c": 1.5 } };
+    let bytes = document.to_vec().expect("BSON");
+    let rest = BinaryArray::from(vec![
+        Some(bytes.as_slice()),
+        None,
+        Some(b"no BSON".as_slice()),
+    ]);
+    let rows = batch(vec![("_rest", Arc::new(rest))]);
+    let json: serde_json::Value =
+        serde_json::from_str(&written(Output::Json, &rows)).expect("JSON");
+    let wanted = serde_json::json!({ "a": [1, "x\u{1b}\""], "b": { "c": 1.5 } });
+    assert_eq!(json[0]["_rest"], wanted);
+    assert_eq!(json[1]["_rest"], serde_json::Value::Null);
+    assert_eq!(json[2]["_rest"], "bm8gQlNPTg==");
+    assert!(written(Output::Csv, &rows).contains("\"\"b\"\":{\"\"c\"\":1.5}"));
+    assert!(written(Output::Table, &rows).contains("\"b\":{\"c\":1.5}"));
+    let mut writer = Writer::new(Output::Arrow, &rows.schema(), Vec::new()).expect("begins");
+    writer.batch(&rows).expect("written");
+    let out = writer.finish().expect("ends");
+    let back = StreamReader::try_new(out.as_slice(), None).expect("a stream");
+    let back: Vec<RecordBatch> = back.collect::<Result<_, _>>().expect("batches");
+    assert_eq!(back, [rows]);
 }
 
 #[test]

@@ -10,9 +10,11 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use bson::{RawBsonRef, RawDocument};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::error::{Error, Result};
+use crate::functions::attr::json_of;
 
 /// A column ready to be written: its type is looked at once, not for every value.
 pub(super) enum Column {
@@ -24,6 +26,8 @@ pub(super) enum Column {
     Text(StringArray),
     View(StringViewArray),
     Bytes(BinaryArray),
+    /// The overflow column: BSON documents, written as JSON.
+    Document(BinaryArray),
     Micros(TimestampMicrosecondArray),
     Nanos(TimestampNanosecondArray),
     List(ListArray, Box<Column>),
@@ -33,6 +37,20 @@ pub(super) enum Column {
 }
 
 impl Column {
+    /// Prepares the columns of a batch.
+    pub(super) fn of_batch(batch: &RecordBatch) -> Result<Vec<Self>> {
+        let schema = batch.schema();
+        let named = schema.fields().iter().zip(batch.columns());
+        named
+            .map(|(field, array)| match Self::new(array)? {
+                Self::Bytes(documents) if field.name() == storage::REST => {
+                    Ok(Self::Document(documents))
+                }
+                column => Ok(column),
+            })
+            .collect()
+    }
+
     /// Prepares a column.
     pub(super) fn new(array: &ArrayRef) -> Result<Self> {
         let failed = |e: arrow::error::ArrowError| Error::Output(std::io::Error::other(e));
@@ -117,7 +135,7 @@ impl Column {
             Self::Float(a) => a,
             Self::Text(a) | Self::Number(a) => a,
             Self::View(a) => a,
-            Self::Bytes(a) => a,
+            Self::Bytes(a) | Self::Document(a) => a,
             Self::Micros(a) => a,
             Self::Nanos(a) => a,
             Self::List(a, _) => a,
@@ -136,6 +154,11 @@ impl Column {
             self,
             Self::Int(_) | Self::Uint(_) | Self::Float(_) | Self::Number(_)
         )
+    }
+
+    /// Whether values are instants.
+    pub(super) fn is_time(&self) -> bool {
+        matches!(self, Self::Micros(_) | Self::Nanos(_))
     }
 
     /// Appends a value as JSON.
@@ -169,6 +192,7 @@ impl Column {
             Self::Text(a) | Self::Number(a) => out.extend_from_slice(a.value(row).as_bytes()),
             Self::View(a) => out.extend_from_slice(a.value(row).as_bytes()),
             Self::Bytes(a) => base64(a.value(row), out),
+            Self::Document(a) => out.extend_from_slice(document(a.value(row)).as_bytes()),
             Self::Micros(a) => stamp(
                 DateTime::from_timestamp_micros(a.value(row)),
                 a.value(row),
@@ -260,6 +284,17 @@ pub(super) fn json_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// A BSON document as JSON with every digit; other bytes as a JSON string of base64.
+fn document(bytes: &[u8]) -> String {
+    if let Ok(document) = RawDocument::from_bytes(bytes) {
+        return json_of(RawBsonRef::Document(document));
+    }
+    let mut text = vec![b'"'];
+    base64(bytes, &mut text);
+    text.push(b'"');
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Appends bytes as base64 (RFC 4648, padded).
 fn base64(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -289,11 +324,7 @@ pub(super) fn csv_quoted(text: &str) -> String {
 
 /// Appends the rows of a batch as CSV.
 pub(super) fn csv_rows(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-    let columns = batch
-        .columns()
-        .iter()
-        .map(Column::new)
-        .collect::<Result<Vec<_>>>()?;
+    let columns = Column::of_batch(batch)?;
     let mut field = Vec::new();
     for row in 0..batch.num_rows() {
         for (i, column) in columns.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The query that a slice becomes.
 
-use super::{SliceArgs, slice_sql};
+use super::{Slice, SliceArgs, slice_sql};
 
 fn args(date: &str, tz: Option<&str>) -> SliceArgs {
     SliceArgs {
@@ -94,6 +94,11 @@ fn a_status_is_a_number_a_class_or_a_range() {
 fn what_cannot_be_read_is_named() {
     for (args, named) in [
         (args("10.10.2000", None), "10.10.2000"),
+        (args("2004-04-31", None), "April has 30 days"),
+        (args("2024-02-30", None), "February 2024 has 29 days"),
+        (args("2024-00-01", None), "there is no month 0"),
+        (args("2024-01-00", None), "January begins with day 1"),
+        (args("2024-01-1x", None), "write it as 2000-10-10"),
         (args("2000-10-10", Some("Berlin")), "Berlin"),
         (
             SliceArgs {
@@ -106,4 +111,35 @@ fn what_cannot_be_read_is_named() {
         let error = slice_sql(&args).expect_err(named).to_string();
         assert!(error.contains(named), "{error}");
     }
+}
+
+#[test]
+fn a_network_is_refused_with_the_way_to_ask_for_it_and_any_other_host_is_taken() {
+    let of = |host: &str| {
+        slice_sql(&SliceArgs {
+            host: Some(host.into()),
+            ..args("2000-10-10", None)
+        })
+    };
+    for (network, like) in [
+        ("10.0.0.0/8", "LIKE '10.%'"),
+        ("192.0.2.0/24", "LIKE '192.0.2.%'"),
+        ("2001:db8::/32", "LIKE '2001:db8:%'"),
+    ] {
+        let error = of(network).expect_err(network).to_string();
+        assert!(error.contains(like), "{error}");
+    }
+    for host in ["192.0.2.1", "2001:db8::1", "a/b", "host.example"] {
+        assert!(of(host).is_ok(), "{host}");
+    }
+}
+
+#[test]
+fn the_newest_rows_come_in_the_order_of_all_rows() {
+    let slice = Slice::new(&args("2000-10-10", None)).expect("right");
+    assert_eq!(
+        slice.rows(Some(2), Some(9)),
+        "SELECT * EXCEPT (_seq) FROM (SELECT *, _seq FROM \"access\" WHERE time >= '2000-10-10T00:00:00Z' AND \
+         time < '2000-10-11T00:00:00Z' AND _seq <= 9 ORDER BY time DESC, _seq DESC LIMIT 2) AS newest ORDER BY time, _seq"
+    );
 }

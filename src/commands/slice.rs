@@ -1,0 +1,364 @@
+//! `logmill slice`: what did this host do on that date?
+//!
+//! As JSON, NDJSON and CSV it is the rows, all of them. As a table it is read by someone at a terminal: first
+//! what it was in all, then the newest rows, with the columns that tell them apart, as wide as the
+//! terminal. An answer without events says when the host was seen instead. All of it is of one snapshot.
+
+use std::io::{BufReader, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{
+    DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType,
+};
+use chrono::{DateTime, SecondsFormat};
+use chrono_tz::Tz;
+use query::output::{Output as Form, Writer, printable};
+use query::{Engine, Slice, SliceArgs as Asked};
+use storage::Reader;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::{Context, Place, sql};
+use crate::cli::{Output, SliceArgs};
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+use crate::units::{grouped, human_bytes};
+use crate::wiring::{self, StoreInfo};
+
+/// The rows of a table when `--limit` does not say.
+const ROWS: u64 = 50;
+const PATHS: u64 = 5;
+const DAYS: u64 = 3;
+
+/// The columns of an access log in the order in which one reads them; what is not named follows.
+const ORDER: [&str; 9] = [
+    "time",
+    "status",
+    "method",
+    "path",
+    "query",
+    "response_size",
+    "request",
+    "referrer",
+    "user_agent",
+];
+/// What all rows have in common, or nobody reads.
+const LEFT_OUT: [&str; 3] = ["_id", "host", "protocol"];
+
+pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
+    let usage = |e: query::Error| Failure::usage(e);
+    let mut asked = Asked {
+        // Any name will do to find out whether the rest can be read.
+        stream: args.stream.clone().unwrap_or_else(|| "events".to_owned()),
+        host: Some(args.host.clone()),
+        date: args.date.clone(),
+        path: args.path,
+        status: args.status,
+        tz: args.tz,
+    };
+    Slice::new(&asked).map_err(usage)?;
+    asked.stream = stream(context, args.stream.as_deref())?;
+    let slice = Slice::new(&asked).map_err(usage)?;
+    if !matches!(context.output, None | Some(Output::Table)) {
+        return sql::run(context, &slice.rows(args.limit, None), false);
+    }
+    let mut out = std::io::stdout().lock();
+    let source = Source::of(context)?;
+    let title = format!(
+        "{} on {} ({}), stream {}",
+        printable(&args.host),
+        args.date,
+        slice.zone(),
+        asked.stream
+    );
+    let statuses = Statuses::of(&source.ask(&slice.statuses())?)?;
+    if statuses.events == 0 {
+        return no_events(&source, &slice, &title, &mut out);
+    }
+    writeln!(out, "{title}")?;
+    statuses.write(slice.zone(), &mut out)?;
+    write_paths(&source.ask(&slice.top_paths(PATHS))?, &mut out)?;
+    writeln!(out)?;
+    let limit = args.limit.unwrap_or(ROWS);
+    let rows = source.ask(&slice.rows(Some(limit), statuses.cut))?;
+    write_rows(&rows, slice.zone(), &mut out)?;
+    if limit < statuses.events {
+        writeln!(
+            out,
+            "the newest {} of {} events; --limit {} shows all of them",
+            grouped(limit),
+            grouped(statuses.events),
+            statuses.events
+        )?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The stream that was named, which must be there, or the only one.
+fn stream(context: &Context, named: Option<&str>) -> Result<String> {
+    let Some(name) = named else {
+        return context.only_stream(None);
+    };
+    let names = match &context.place {
+        Place::Server(client) => client.stream_names()?,
+        Place::Data(_) => super::stream_names(&context.reader()?.snapshot()),
+    };
+    if names.iter().any(|known| known == name) {
+        return Ok(name.to_owned());
+    }
+    Err(Failure::usage(format!(
+        "there is no stream {name:?} here; there is {}",
+        if names.is_empty() {
+            "none yet".to_owned()
+        } else {
+            names.join(", ")
+        }
+    )))
+}
+
+/// Where the statements of one slice are answered: a server, or one snapshot of a directory.
+enum Source {
+    Server(Client),
+    Data {
+        reader: Reader,
+        engine: Engine,
+        runtime: Runtime,
+        /// Holds what queries put on the disk.
+        _temp: TempDir,
+    },
+}
+
+/// Rows of one schema.
+type Rows = (SchemaRef, Vec<RecordBatch>);
+
+impl Source {
+    fn of(context: &Context) -> Result<Self> {
+        Ok(match &context.place {
+            Place::Server(client) => Self::Server(client.clone()),
+            Place::Data(_) => {
+                let temp = tempfile::tempdir()?;
+                Self::Data {
+                    reader: context.reader()?,
+                    engine: wiring::engine_of_one(&context.config, Some(temp.path()))?,
+                    runtime: wiring::runtime()?,
+                    _temp: temp,
+                }
+            }
+        })
+    }
+
+    fn ask(&self, sql: &str) -> Result<RecordBatch> {
+        let (schema, batches): Rows = match self {
+            Self::Server(client) => {
+                let answer = client.sql(sql, "application/vnd.apache.arrow.stream")?;
+                let batches =
+                    arrow::ipc::reader::StreamReader::try_new(BufReader::new(answer), None);
+                let batches = batches.map_err(anyhow::Error::from)?;
+                let schema = batches.schema();
+                let batches: std::result::Result<Vec<_>, _> = batches.collect();
+                (schema, batches.map_err(anyhow::Error::from)?)
+            }
+            Self::Data {
+                reader,
+                engine,
+                runtime,
+                ..
+            } => {
+                let system = Arc::new(StoreInfo::of_reader(reader));
+                let (schema, batches, _) = runtime.block_on(async {
+                    let answer = engine.sql(reader.snapshot(), system, sql, None).await?;
+                    answer.collect().await
+                })?;
+                (schema, batches)
+            }
+        };
+        Ok(concat_batches(&schema, &batches).map_err(anyhow::Error::from)?)
+    }
+}
+
+/// A column by its name, as the type that is asked for.
+fn column(rows: &RecordBatch, name: &str, wanted: &DataType) -> Result<ArrayRef> {
+    let found = rows.column_by_name(name);
+    let found = found.ok_or_else(|| anyhow::anyhow!("BUG: the answer has no column {name}"))?;
+    Ok(cast(found, wanted).map_err(anyhow::Error::from)?)
+}
+
+fn numbers(rows: &RecordBatch, name: &str) -> Result<Vec<Option<i64>>> {
+    let column = column(rows, name, &DataType::Int64)?;
+    Ok(column.as_primitive::<Int64Type>().iter().collect())
+}
+
+fn times(rows: &RecordBatch, name: &str) -> Result<Vec<Option<i64>>> {
+    let column = column(
+        rows,
+        name,
+        &DataType::Timestamp(TimeUnit::Microsecond, None),
+    )?;
+    let column = column.as_primitive::<TimestampMicrosecondType>();
+    Ok(column.iter().collect())
+}
+
+/// An instant on a clock of the zone, in RFC 3339.
+fn on_clock(at_us: i64, zone: Tz) -> String {
+    DateTime::from_timestamp_micros(at_us).map_or_else(
+        || at_us.to_string(),
+        |at| {
+            let at = at.with_timezone(&zone);
+            at.to_rfc3339_opts(SecondsFormat::AutoSi, zone == Tz::UTC)
+        },
+    )
+}
+
+/// What a slice was in all.
+struct Statuses {
+    events: u64,
+    first_us: Option<i64>,
+    last_us: Option<i64>,
+    bytes: u64,
+    /// The highest sequence: rows up to it are of the same snapshot, also where a server goes on.
+    cut: Option<u64>,
+    by_status: Vec<(Option<i64>, u64)>,
+}
+
+impl Statuses {
+    fn of(rows: &RecordBatch) -> Result<Self> {
+        let count = |n: &Option<i64>| u64::try_from(n.unwrap_or(0)).unwrap_or(0);
+        let events: Vec<u64> = numbers(rows, "events")?.iter().map(count).collect();
+        let by_status = numbers(rows, "status")?.into_iter().zip(events.clone());
+        Ok(Self {
+            events: events.iter().sum(),
+            first_us: times(rows, "first")?.into_iter().flatten().min(),
+            last_us: times(rows, "last")?.into_iter().flatten().max(),
+            bytes: numbers(rows, "bytes")?.iter().map(count).sum(),
+            cut: numbers(rows, "cut")?.iter().map(count).max(),
+            by_status: by_status.collect(),
+        })
+    }
+
+    fn write(&self, zone: Tz, out: &mut dyn Write) -> Result<()> {
+        let clock = |at: Option<i64>| at.map(|at| on_clock(at, zone)).unwrap_or_default();
+        writeln!(out, "  events    {}", grouped(self.events))?;
+        writeln!(out, "  first     {}", clock(self.first_us))?;
+        writeln!(out, "  last      {}", clock(self.last_us))?;
+        writeln!(out, "  bytes     {}", human_bytes(self.bytes))?;
+        let mix = self.by_status.iter().map(|(status, events)| {
+            let status = status.map_or_else(|| "none".to_owned(), |s| s.to_string());
+            format!("{status}: {}", grouped(*events))
+        });
+        writeln!(out, "  status    {}", mix.collect::<Vec<_>>().join(", "))?;
+        Ok(())
+    }
+}
+
+fn write_paths(rows: &RecordBatch, out: &mut dyn Write) -> Result<()> {
+    let paths = column(rows, "path", &DataType::Utf8)?;
+    let paths = paths.as_string::<i32>();
+    let events = numbers(rows, "events")?;
+    let all = numbers(rows, "paths")?.first().copied().flatten();
+    let width = width().map(|w| w.saturating_sub(24).max(20));
+    for (i, (path, events)) in paths.iter().zip(&events).enumerate() {
+        let name = if i == 0 { "top paths" } else { "" };
+        let events = grouped(u64::try_from(events.unwrap_or(0)).unwrap_or(0));
+        let path = printable(path.unwrap_or("(no path)"));
+        let shown: String = match width {
+            Some(width) if path.chars().count() > width => {
+                path.chars().take(width - 1).chain(['…']).collect()
+            }
+            _ => path,
+        };
+        writeln!(out, "  {name:<9} {events:>7}  {shown}")?;
+    }
+    let more = u64::try_from(all.unwrap_or(0)).unwrap_or(0);
+    let more = more.saturating_sub(events.len() as u64);
+    if more > 0 {
+        writeln!(out, "  {:<9} {:>7}  and {} more", "", "", grouped(more))?;
+    }
+    Ok(())
+}
+
+/// The rows as a table with times of the zone, without columns that say nothing.
+fn write_rows(rows: &RecordBatch, zone: Tz, out: &mut dyn Write) -> Result<()> {
+    let schema = rows.schema();
+    let has_nulls = |name: &str| rows.column_by_name(name).is_none_or(|c| c.null_count() > 0);
+    let request_is_told = !has_nulls("method") && !has_nulls("path");
+    let mut kept: Vec<(bool, usize, usize)> = Vec::new();
+    for (i, field) in schema.fields().iter().enumerate() {
+        let name = field.name().as_str();
+        let empty = rows.column(i).null_count() == rows.num_rows();
+        if empty || LEFT_OUT.contains(&name) || (name == "request" && request_is_told) {
+            continue;
+        }
+        let rank = ORDER.iter().position(|known| *known == name);
+        // What every row has comes first.
+        kept.push((has_nulls(name), rank.unwrap_or(ORDER.len()), i));
+    }
+    kept.sort_unstable();
+    let mut fields = Vec::with_capacity(kept.len());
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(kept.len());
+    for (_, _, i) in kept {
+        let field = schema.field(i);
+        if matches!(field.data_type(), DataType::Timestamp(..)) {
+            let shown = times(rows, field.name())?;
+            let shown = shown.into_iter().map(|at| at.map(|at| on_clock(at, zone)));
+            fields.push(Field::new(field.name(), DataType::Utf8, true));
+            columns.push(Arc::new(shown.collect::<StringArray>()));
+        } else {
+            fields.push(field.clone());
+            columns.push(rows.column(i).clone());
+        }
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let table = RecordBatch::try_new(schema.clone(), columns).map_err(anyhow::Error::from)?;
+    let mut writer = Writer::new(Form::Table, &schema, out)?.within(width());
+    writer.batch(&table)?;
+    writer.finish()?;
+    Ok(())
+}
+
+/// How wide the terminal is that reads the output; `None` where none does.
+pub(super) fn width() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
+    Some(width.0.into())
+}
+
+/// Says that there is nothing, and where to look instead.
+fn no_events(source: &Source, slice: &Slice, title: &str, out: &mut dyn Write) -> Result<ExitCode> {
+    writeln!(out, "no events: {title}")?;
+    if slice.is_narrowed() {
+        let all = numbers(&source.ask(&slice.on_date_at_all())?, "events")?;
+        let all = u64::try_from(all.first().copied().flatten().unwrap_or(0)).unwrap_or(0);
+        if all > 0 {
+            writeln!(
+                out,
+                "the host has {} events on that date; none of this path and status",
+                grouped(all)
+            )?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let mut seen = Vec::new();
+    for sql in slice.other_days(DAYS) {
+        let days = source.ask(&sql)?;
+        let events = numbers(&days, "events")?;
+        seen.extend(times(&days, "day")?.into_iter().flatten().zip(events));
+    }
+    seen.sort_unstable();
+    if seen.is_empty() {
+        writeln!(
+            out,
+            "the host is nowhere in this stream; hosts are compared as they were logged"
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "the host was seen on:")?;
+    for (day, events) in seen {
+        let events = grouped(u64::try_from(events.unwrap_or(0)).unwrap_or(0));
+        let day = on_clock(day, slice.zone());
+        let plural = if events == "1" { "event" } else { "events" };
+        writeln!(out, "  {}  {events:>9} {plural}", &day[..10.min(day.len())])?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,169 @@
+//! Where in `logmill.toml` something is, and what was meant there.
+
+use std::path::Path;
+
+/// What a key takes, as one writes it: (section, key, form). A section is the first word of its header.
+const FORMS: [(&str, &str, &str); 19] = [
+    (
+        "stream",
+        "retention",
+        "a table: retention = { age = \"90d\", bytes = \"200GB\" }",
+    ),
+    (
+        "stream",
+        "write_concern",
+        "a table: write_concern = { w = 1, journal = false }",
+    ),
+    (
+        "stream",
+        "indexes",
+        "a list of lists: indexes = [[\"path\"], [\"user\"]]",
+    ),
+    (
+        "stream",
+        "covering",
+        "a list of lists: covering = [[\"path\"]]",
+    ),
+    (
+        "stream",
+        "order_by",
+        "a list of columns: order_by = [\"host\", \"time\"]",
+    ),
+    (
+        "stream",
+        "partition",
+        "a width: partition = \"hour\", \"day\" or \"month\"",
+    ),
+    (
+        "stream",
+        "keep",
+        "a list of fields: keep = [\"host\", \"time\"]",
+    ),
+    (
+        "stream",
+        "drop",
+        "a list of fields: drop = [\"user_agent\"]",
+    ),
+    ("stream", "rollups", "a list: rollups = [] for none"),
+    ("stream", "raw_line", "raw_line = true or false"),
+    ("stream", "format", "a name: format = \"combined\""),
+    ("rollup", "stream", "a name: stream = \"events\""),
+    ("rollup", "by", "a list of keys: by = [\"site\", \"path\"]"),
+    (
+        "rollup",
+        "levels",
+        "a list: levels = [\"minute\", \"hour\", \"day\"]",
+    ),
+    (
+        "rollup",
+        "retention",
+        "a table of levels: retention = { minute = \"7d\", hour = \"400d\" }",
+    ),
+    (
+        "rollup",
+        "measures",
+        "a table: measures = { hits = \"count\", bytes = \"sum(response_size)\" }",
+    ),
+    ("rollup", "timezone", "a zone: timezone = \"Europe/Berlin\""),
+    ("rollup", "week", "week = \"sunday\" or \"monday\""),
+    ("rollup", "max_keys", "a number: max_keys = 100000"),
+];
+
+/// An error of the file: its name, the line, and what is wrong or was meant there.
+pub(super) fn explained(path: &Path, text: &str, error: &toml::de::Error, said: &str) -> String {
+    let Some(span) = error.span() else {
+        return format!("{}: {said}", path.display());
+    };
+    let start = span.start.min(text.len());
+    let line = line_of(text, start);
+    let at = format!("{}:{line}", path.display());
+    // An unknown or a missing field names what is wrong by itself; a wrong value needs its form.
+    let wrong_form = [
+        "invalid type",
+        "invalid value",
+        "unknown variant",
+        "data did not match",
+    ];
+    if !wrong_form.iter().any(|begins| said.starts_with(begins)) {
+        return format!("{at}: {said}");
+    }
+    let (section, key) = place(text, line);
+    let form = FORMS
+        .iter()
+        .find(|(first, known, _)| *known == key && section.split('.').next() == Some(*first));
+    match form {
+        Some((.., form)) => format!("{at}: {key} of [{section}] is {form} ({said})"),
+        None if section.is_empty() => format!("{at}: {key}: {said}"),
+        None => format!("{at}: {key} of [{section}]: {said}"),
+    }
+}
+
+/// A problem that begins with its section and perhaps a key, as in `[stream.web] retention: …`, with the
+/// line where that stands.
+pub(super) fn located(path: &Path, text: Option<&str>, problem: &str) -> String {
+    let line = text.and_then(|text| {
+        let (section, rest) = problem.strip_prefix('[')?.split_once(']')?;
+        let key: String = rest
+            .trim_start()
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+            .collect();
+        find(text, section, &key)
+    });
+    match line {
+        Some(line) => format!("{}:{line}: {problem}", path.display()),
+        None => format!("{}: {problem}", path.display()),
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().iter().take(at);
+    1 + before.filter(|b| **b == b'\n').count()
+}
+
+fn header(line: &str) -> Option<&str> {
+    let inside = line.trim().strip_prefix('[')?.split_once(']')?.0;
+    Some(inside.trim_matches('[').trim())
+}
+
+fn key(line: &str) -> Option<&str> {
+    let (key, _) = line.split_once('=')?;
+    Some(key.trim().trim_matches('"'))
+}
+
+/// The section and the key that a line belongs to.
+fn place(text: &str, line: usize) -> (String, String) {
+    let mut section = "";
+    let mut found = "";
+    for line in text.lines().take(line) {
+        if let Some(name) = header(line) {
+            (section, found) = (name, "");
+        } else if let Some(name) = key(line) {
+            found = name;
+        }
+    }
+    // A section may be the value itself, as [stream.web.retention] is.
+    if found.is_empty()
+        && let Some((outer, last)) = section.rsplit_once('.')
+    {
+        return (outer.to_owned(), last.to_owned());
+    }
+    (section.to_owned(), found.to_owned())
+}
+
+/// The line of a key of a section, or of the section's header where it has no such key.
+fn find(text: &str, section: &str, wanted: &str) -> Option<usize> {
+    let mut of_header = None;
+    let mut inside = false;
+    for (n, line) in text.lines().enumerate() {
+        if let Some(name) = header(line) {
+            inside = name == section;
+            if inside {
+                of_header = Some(n + 1);
+            }
+        } else if inside && key(line) == Some(wanted) {
+            return Some(n + 1);
+        }
+    }
+    of_header
+}
