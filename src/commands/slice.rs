@@ -60,13 +60,13 @@ pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
         tz: args.tz,
     };
     Slice::new(&asked).map_err(usage)?;
-    asked.stream = stream(context, args.stream.as_deref())?;
+    let source = Source::of(context)?;
+    asked.stream = stream(&source, args.stream.as_deref())?;
     let slice = Slice::new(&asked).map_err(usage)?;
     if !matches!(context.output, None | Some(Output::Table)) {
         return sql::run(context, &slice.rows(args.limit, None), false);
     }
     let mut out = std::io::stdout().lock();
-    let source = Source::of(context)?;
     let title = format!(
         "{} on {} ({}), stream {}",
         printable(&args.host),
@@ -97,26 +97,38 @@ pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The stream that was named, which must be there, or the only one.
-fn stream(context: &Context, named: Option<&str>) -> Result<String> {
-    let Some(name) = named else {
-        return context.only_stream(None);
+/// The stream that was named, which must be there, or the only access log.
+fn stream(source: &Source, named: Option<&str>) -> Result<String> {
+    let logs = "SELECT name, kind FROM system.streams WHERE kind <> 'quarantine' ORDER BY name";
+    let rows = source.ask(logs)?;
+    let texts = |name: &str| -> Result<Vec<String>> {
+        let column = column(&rows, name, &DataType::Utf8)?;
+        let texts = column.as_string::<i32>().iter();
+        Ok(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
     };
-    let names = match &context.place {
-        Place::Server(client) => client.stream_names()?,
-        Place::Data(_) => super::stream_names(&context.reader()?.snapshot()),
+    let (names, kinds) = (texts("name")?, texts("kind")?);
+    let access = names
+        .iter()
+        .zip(&kinds)
+        .filter(|(_, kind)| *kind == "access");
+    let access: Vec<&str> = access.map(|(name, _)| name.as_str()).collect();
+    let known = if access.is_empty() {
+        "no access log yet; import something first".to_owned()
+    } else {
+        access.join(", ")
     };
-    if names.iter().any(|known| known == name) {
-        return Ok(name.to_owned());
+    match (named, access.as_slice()) {
+        (Some(name), _) if access.contains(&name) => Ok(name.to_owned()),
+        (Some(name), _) if names.iter().any(|n| n == name) => Err(Failure::usage(format!(
+            "{name} is no access log and knows no hosts; there is {known}"
+        ))),
+        (Some(name), _) => Err(Failure::usage(format!(
+            "there is no stream {name:?} here; there is {known}"
+        ))),
+        (None, [only]) => Ok((*only).to_owned()),
+        (None, []) => Err(Failure::usage(format!("the store holds {known}"))),
+        (None, _) => Err(Failure::usage(format!("name one with --stream: {known}"))),
     }
-    Err(Failure::usage(format!(
-        "there is no stream {name:?} here; there is {}",
-        if names.is_empty() {
-            "none yet".to_owned()
-        } else {
-            names.join(", ")
-        }
-    )))
 }
 
 /// Where the statements of one slice are answered: a server, or one snapshot of a directory.

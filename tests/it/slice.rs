@@ -126,6 +126,8 @@ fn an_empty_slice_says_where_the_host_was_seen() {
         "{}",
         none.stdout
     );
+    // A stream of documents beside it is not in the way.
+    server.ingest("documents?format=json", "{\"a\":1}\n");
     let nowhere = slice(&place, &["--host", "192.0.2.99", "--date", "2024-03-01"]).code(0);
     assert!(
         nowhere.stdout.contains("nowhere in this stream"),
@@ -139,12 +141,17 @@ fn wrong_usage_of_slice_always_ends_with_2_and_says_what_to_write() {
     let home = Home::new();
     let server = Server::start(&home.data);
     server.ingest("access?format=combined", log().as_bytes());
+    server.ingest("documents?format=json", "{\"a\":1}\n");
     let right = ["--host", "192.0.2.7", "--date", "2024-03-01"];
     let with = |more: &[&'static str]| [&right[..], more].concat();
     let cases = [
         (with(&["--tz", "Berlin"]), "\"Berlin\" is not a time zone"),
         (with(&["--status", "5x"]), "\"5x\" is not a status"),
         (with(&["--stream", "no such"]), "no such"),
+        (
+            with(&["--stream", "documents"]),
+            "documents is no access log",
+        ),
         (
             with(&["--stream", "other"]),
             "there is no stream \"other\" here; there is access",

@@ -20,7 +20,8 @@ const CUT_MIN: usize = 6;
 
 /// Writes a table with a header, a rule, the rows and their number. With a width, texts that are too wide
 /// for it are cut with `…`: the narrow columns keep theirs, the wide ones share the rest. Numbers and
-/// times are never cut, since what is left of one reads as another.
+/// times are never cut, since what is left of one reads as another. Where even that is too wide, each row
+/// stands upright, a column a line.
 pub(super) fn write(
     schema: &SchemaRef,
     batches: &[RecordBatch],
@@ -68,6 +69,9 @@ pub(super) fn write(
     }
     if let Some(width) = width {
         fit(&mut widths, &whole, width);
+        if line_width(&widths) > width && names.len() > 1 {
+            return write_upright(&names, &rows, to);
+        }
     }
     let line = |cells: &[String]| {
         let mut line = String::new();
@@ -92,6 +96,25 @@ pub(super) fn write(
         }
     }
     let count = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    writeln!(to, "({count} {})", if count == 1 { "row" } else { "rows" })?;
+    Ok(())
+}
+
+fn line_width(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
+/// Rows whose columns do not fit beside each other: each column in a line of its own, whole.
+fn write_upright(names: &[String], rows: &[Vec<String>], to: &mut dyn Write) -> Result<()> {
+    let width = names.iter().map(|n| n.width()).max().unwrap_or(0);
+    for (n, row) in rows.iter().enumerate() {
+        writeln!(to, "-- row {} {}", n + 1, "-".repeat(width))?;
+        for (name, cell) in names.iter().zip(row) {
+            let blank = " ".repeat(width - name.width());
+            writeln!(to, "{}", format!("{name}{blank} | {cell}").trim_end())?;
+        }
+    }
+    let count = rows.len();
     writeln!(to, "({count} {})", if count == 1 { "row" } else { "rows" })?;
     Ok(())
 }

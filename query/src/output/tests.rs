@@ -229,9 +229,15 @@ fn a_table_fits_the_width_and_cuts_no_number() {
             "{table}"
         );
     }
-    // Where no terminal is, nothing is cut; where there is no room at all, columns keep a little.
+    // Where no terminal is, nothing is cut; where there is no room at all, rows stand upright and whole.
     assert!(written(Output::Table, &rows).contains(&long));
-    assert!(within(10, &rows).contains("/long…"));
+    let upright = within(40, &rows);
+    assert!(upright.contains(&format!("path  | {long}\n")), "{upright}");
+    assert!(
+        upright.contains("-- row 2 -----\nt     |\npath  | /a\n"),
+        "{upright}"
+    );
+    assert!(upright.ends_with("short | no\n(2 rows)\n"), "{upright}");
 }
 
 #[test]
