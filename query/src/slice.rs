@@ -121,11 +121,12 @@ impl Slice {
         }
     }
 
-    /// By status: `status, events, first, last, bytes, cut`, the last being the highest sequence.
+    /// By status: `status, events, first, last, bytes, cut`, the last being the highest sequence. Bytes are
+    /// for reading, and added up as floats: sizes of a hostile log may exceed 64 bits.
     pub fn statuses(&self) -> String {
         format!(
             "SELECT status, count(*) AS events, min(time) AS first, max(time) AS last, \
-             sum(response_size) AS bytes, max(_seq) AS cut FROM \"{}\" WHERE {} GROUP BY status ORDER BY status",
+             sum(CAST(response_size AS DOUBLE)) AS bytes, max(_seq) AS cut FROM \"{}\" WHERE {} GROUP BY status ORDER BY status",
             self.stream,
             self.condition()
         )

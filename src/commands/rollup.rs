@@ -96,8 +96,8 @@ fn status(context: &Context) -> Result<ExitCode> {
     let code = sql::run(context, "SELECT * FROM system.rollups", false)?;
     if matches!(context.output, None | Some(Output::Table)) {
         println!(
-            "The first access log that came into a store has the rollups stats and traffic, a later one NAME_stats \
-             and NAME_traffic; [rollup.NAME] with stream = \"…\" in logmill.toml gives names of your own."
+            "The first access log that came into a store has the rollups stats and traffic, a later one\n\
+             NAME_stats and NAME_traffic; [rollup.NAME] with stream = \"…\" in logmill.toml gives other names."
         );
     }
     Ok(code)

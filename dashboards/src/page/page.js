@@ -25,7 +25,7 @@ const IDLE_PACE = 5;
 const view = fromAddress(location.search);
 let list = []; // the store's streams, described
 let stream = null; // the one that is shown
-const NOTHING = { oldest: null, first: null, newest: null, utcDays: true, sites: [], levels: null };
+const NOTHING = { oldest: null, first: null, newest: null, utcDays: true, sites: [], levels: null, completeFrom: null };
 let data = NOTHING;
 let ready = false;
 let boundsAt = 0;
@@ -65,15 +65,15 @@ function noteNewest(at) {
   if (at !== null && (data.newest === null || at > data.newest)) data = { ...data, newest: at };
 }
 
-function scope() {
+function scope(from = Infinity) {
   const { zone, site, path } = view;
-  return { stream, zone, site, path, utcDays: data.utcDays, levels: data.levels };
+  return { stream: ask.counting(stream, data.completeFrom, from), zone, site, path, utcDays: data.utcDays, levels: data.levels };
 }
 
 function context() {
   const at = now();
   const range = resolve(view, data, at);
-  const made = { scope: scope(), view, range, steps: steps(range), data, now: at };
+  const made = { scope: scope(range.from), view, range, steps: steps(range), data, now: at };
   return { ...made, main: mainOf(made.scope, range, made.steps) };
 }
 
@@ -124,23 +124,29 @@ async function firstWithEvents() {
 
 /// Reads from when to when the stream has events; false where it has none.
 async function readBounds() {
-  const { rows: [bounds = {}] } = await run(ask.bounds(stream));
+  let [sites, levels, completeFrom] = [[], null, null];
+  if (stream.traffic) {
+    const { rows } = await run(ask.levels(stream));
+    levels = levelsOf(rows);
+    completeFrom = rows.reduce((latest, row) => Math.max(latest ?? -Infinity, when(row.complete_from) ?? -Infinity), null);
+    if (completeFrom === -Infinity) completeFrom = null;
+  }
+  const counted = ask.counting(stream, completeFrom, -Infinity);
+  const { rows: [bounds = {}] } = await run(ask.bounds(counted));
   const oldest = when(bounds.oldest);
   let newest = when(bounds.newest);
   if (newest === null) return false;
   let first = oldest;
-  let [sites, levels] = [[], null];
-  if (stream.traffic) {
+  if (counted.traffic) {
     // From the day to the minute to the event: three small questions instead of one large one.
-    const minute = when((await run(ask.newestMinute(stream, newest))).rows[0]?.newest);
-    newest = when((await run(ask.newestEvent(stream, minute ?? newest))).rows[0]?.newest) ?? minute ?? newest;
-    first = when((await run(ask.firstHour(stream, oldest))).rows[0]?.oldest) ?? oldest;
-    sites = stream.access ? (await run(ask.sites(stream))).rows.map((row) => row.site ?? "") : [];
-    levels = levelsOf((await run(ask.levels(stream))).rows);
+    const minute = when((await run(ask.newestMinute(counted, newest))).rows[0]?.newest);
+    newest = when((await run(ask.newestEvent(counted, minute ?? newest))).rows[0]?.newest) ?? minute ?? newest;
+    first = when((await run(ask.firstHour(counted, oldest))).rows[0]?.oldest) ?? oldest;
   }
+  if (stream.traffic && stream.access) sites = (await run(ask.sites(stream))).rows.map((row) => row.site ?? "");
   // Days that do not begin at midnight UTC are days of the rollup's own zone: then hours are added up.
-  const utcDays = !stream.traffic || (oldest % DAY === 0 && when(bounds.newest) % DAY === 0);
-  data = { oldest, first, newest: Math.max(newest, data.newest ?? newest), utcDays, sites, levels };
+  const utcDays = !counted.traffic || (oldest % DAY === 0 && when(bounds.newest) % DAY === 0);
+  data = { oldest, first, newest: Math.max(newest, data.newest ?? newest), utcDays, sites, levels, completeFrom };
   boundsAt = performance.now();
   return true;
 }

@@ -186,11 +186,18 @@ export function sizes(scope, step, range) {
   return `SELECT t, hist_quantile(s, 0.5) AS p50, hist_quantile(s, 0.99) AS p99 FROM (${merged}) AS m ORDER BY t`;
 }
 
-/// → level, floor: the levels that all rollups of a stream's panels have, and since when each is whole.
+/// The stream as a range from `from` on is to be asked: without its rollups where those are not complete, as
+/// one that was added later and still counts what came before is not. Raw events answer then.
+export function counting(stream, completeFrom, from) {
+  return completeFrom === null || from >= completeFrom ? stream : { ...stream, stats: null, traffic: null };
+}
+
+/// → level, floor, complete_from: the levels that all rollups of a stream's panels have, since when retention
+/// leaves each, and since when the rollups count all events (null: ever).
 export function levels(stream) {
   const rollups = [stream.stats, stream.traffic].filter(Boolean);
   if (rollups.length === 0) return null;
-  return `SELECT level, max(floor) AS floor FROM system.rollups WHERE name IN (${rollups.map(text).join(", ")}) GROUP BY level HAVING count(*) = ${rollups.length}`;
+  return `SELECT level, max(floor) AS floor, max(complete_from) AS complete_from FROM system.rollups WHERE name IN (${rollups.map(text).join(", ")}) GROUP BY level HAVING count(*) = ${rollups.length}`;
 }
 
 /// → oldest, newest: the first and last bucket of a stream with events, as instants of days.

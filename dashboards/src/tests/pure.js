@@ -222,6 +222,14 @@ test("where retention has taken the minutes, the range is cut at hours, and said
   assert.ok(two.includes('"daily"') && two.includes('"minutely"') && !/"(hourly|monthly|yearly)"/.test(two), two);
 });
 
+test("raw events answer a range that a rollup has not counted all of", () => {
+  const stream = ask.describe({ name: "access", kind: "access", rollups: ["stats", "traffic"] });
+  const range = { from: 0, to: DAY, open: false, finest: "minutely" };
+  const of = (completeFrom) => ask.board({ stream: ask.counting(stream, completeFrom, range.from), zone: "UTC", site: null, path: null, utcDays: true }, range, steps(range));
+  for (const whole of [null, 0, -DAY]) assert.ok(!of(whole).includes('FROM "access"'), of(whole));
+  assert.ok(!of(1).includes('"traffic"') && of(1).includes('FROM "access"'), of(1));
+});
+
 test("every statement of the board covers exactly the range", () => {
   const stream = ask.describe({ name: "access", kind: "access", rollups: ["stats", "traffic"] });
   for (let i = 0; i < 300; i += 1) {
