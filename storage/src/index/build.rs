@@ -28,12 +28,11 @@ pub(crate) fn build(
         pause()
     })?;
     if rows as u64 != part.rows {
-        let path = &part.file.path;
-        let what = format!(
-            "{path}: it has {rows} rows, the manifest says {}",
-            part.rows
-        );
-        return Err(Error::invalid(what));
+        return Err(Error::Corrupt {
+            path: snapshot.data_dir().join(&part.file.path),
+            offset: 0,
+            what: format!("it has {rows} rows, the manifest says {}", part.rows),
+        });
     }
     Ok(values.map(|values| encode(&Of::new(part, field), values, &mut pairs)))
 }

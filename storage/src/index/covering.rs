@@ -151,10 +151,11 @@ pub(crate) fn build(
     })?;
     let written = part::census(&file.path, snapshot.open(&file))?;
     if merged != Some(read) || written != read {
-        let path = &part.file.path;
-        return Err(Error::invalid(format!(
-            "{path}: its rows in the order of {field} are not its rows"
-        )));
+        return Err(Error::Corrupt {
+            path: data.join(&part.file.path),
+            offset: 0,
+            what: format!("its rows in the order of {field} are not its rows"),
+        });
     }
     let bytes = name(fs, data, file, (part, field))?;
     clear(fs, data)?;
