@@ -121,6 +121,10 @@ pub(crate) struct ServeArgs {
     /// Where to answer HTTP.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
+    /// Answer queries about the store as it is now and write nothing: on a full disk, on read-only
+    /// media, or in another user's store.
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 #[derive(Debug, Args)]

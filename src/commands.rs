@@ -137,7 +137,8 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     }
     let why = "serve works on a directory, not on a server";
     let data = context.directory(args.data_dir, why)?;
-    if is_empty(&data) {
+    context.config.server.read_only = args.read_only;
+    if !context.config.server.read_only && is_empty(&data) {
         tell(format_args!(
             "{} holds no store yet: a new, empty one is made there",
             data.display()

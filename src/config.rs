@@ -61,6 +61,9 @@ pub(crate) struct Server {
     pub(crate) answer_time_max: Span,
     /// Clients that follow a stream at once; never more than half of the connections.
     pub(crate) tails_max: usize,
+    /// The store is only read: said on the command line alone.
+    #[serde(skip)]
+    pub(crate) read_only: bool,
 }
 
 impl Default for Server {
@@ -75,6 +78,7 @@ impl Default for Server {
             bodies_bytes_max: Bytes(256 << 20),
             answer_time_max: Span(std::time::Duration::from_secs(10)),
             tails_max: 500,
+            read_only: false,
         }
     }
 }
@@ -122,6 +126,9 @@ pub(crate) struct Storage {
     pub(crate) memtable_bytes_max: Bytes,
     /// The journal is synced at least this often.
     pub(crate) sync_interval: Span,
+    /// Room that is kept back on the disk: when it is full, partitions can still be dropped or
+    /// detached and a server stopped. At most a sixteenth of the disk; 0 keeps none.
+    pub(crate) reserve: Bytes,
     /// Tiles are compacted, and the retention of levels applied, without being asked.
     pub(crate) tends: bool,
     /// A server verifies this share of every rollup each interval: 0.01 takes 100 of them for all.
@@ -137,6 +144,7 @@ impl Default for Storage {
             lag: Span(std::time::Duration::from_secs(60)),
             memtable_bytes_max: Bytes(defaults.memtable_bytes_max as u64),
             sync_interval: Span(std::time::Duration::from_millis(defaults.sync_interval_ms)),
+            reserve: Bytes(8 << 20),
             tends: defaults.tends,
             scrub_share: 0.01,
             scrub_interval: Span(std::time::Duration::from_secs(3600)),
@@ -497,6 +505,7 @@ impl Config {
             tends: self.storage.tends,
             keeps_log: true,
             columns_max: self.ingest.columns_max,
+            reserve_bytes: self.storage.reserve.0,
             index_rows_min: storage::INDEX_ROWS_MIN,
             streams: streams.collect(),
             ..storage::Config::default()

@@ -149,7 +149,7 @@ pub(crate) fn run_with(
             config.server.connections_max
         );
     }
-    let store = Arc::new(wiring::open_store(data, config)?);
+    let store = Arc::new(wiring::open_served(data, config)?);
     let stop = Stop::default();
     listen_for_signals(&stop)?;
     let app = Arc::new(App {

@@ -30,6 +30,22 @@ pub(crate) fn redefine(
     Ok(Store::open(data, options)?)
 }
 
+/// Opens a store for a server: for writing, or only to be read.
+pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
+    if config.server.read_only {
+        return Ok(Store::open_read_only(data, store_options(config)?)?);
+    }
+    open_store(data, config).map_err(|failure| {
+        let is_full = |error: &storage::Error| error.kind() == storage::Kind::DiskFull;
+        if !failure.storage().is_some_and(is_full) {
+            return failure;
+        }
+        let advice =
+            "free some space, or answer queries meanwhile with `logmill serve --read-only`";
+        Failure::new(failure.code, format!("{failure}; {advice}"))
+    })
+}
+
 /// The world of a store that this configuration describes.
 pub(crate) fn store_options(config: &Config) -> Result<Options> {
     let cascade = config.cascade().map_err(Failure::config)?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::Context;
 use super::rollup::verify_snapshot;
 use crate::cli::CheckArgs;
-use crate::failure::{FAILED, Result};
+use crate::failure::{FAILED, Failure, Result, code_of};
 use crate::units::{grouped, human_bytes};
 use crate::wiring;
 
@@ -14,14 +14,19 @@ use crate::wiring;
 pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
     let why = "check reads a directory; name it, the server may go on meanwhile";
     let data = context.directory(args.data_dir, why)?;
-    let reader = storage::Reader::open(wiring::disk(), &data)?;
+    let reader = storage::Reader::open(wiring::disk(), &data).map_err(refused)?;
     let snapshot = reader.snapshot();
+    let report = storage::check(&snapshot);
     println!(
-        "manifest  version {}, sound; journal replayed up to sequence {}",
+        "manifest  version {}, {}; journal replayed up to sequence {}",
         snapshot.manifest().version,
+        if report.manifest_is_whole {
+            "sound"
+        } else {
+            "damaged in one of its two places"
+        },
         snapshot.next_seq()
     );
-    let report = storage::check(&snapshot);
     println!(
         "files     {} read, {}, {} events in parts",
         grouped(report.files),
@@ -53,4 +58,19 @@ pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
     } else {
         ExitCode::from(FAILED)
     })
+}
+
+/// Why a store does not open; its own advice would be to check it.
+fn refused(error: storage::Error) -> Failure {
+    let code = code_of(error.kind());
+    match error {
+        storage::Error::Corrupt { .. } => Failure::new(
+            code,
+            format!(
+                "{}; keep the file, and see `logmill repair --accept-loss`",
+                error.without_advice()
+            ),
+        ),
+        other => other.into(),
+    }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::Context;
 use crate::cli::RepairArgs;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, code_of};
 use crate::units::grouped;
 use crate::wiring;
 
@@ -17,7 +17,10 @@ pub(super) fn run(context: &Context, args: RepairArgs) -> Result<ExitCode> {
         ));
     }
     let options = wiring::store_options(&context.config)?;
-    let report = storage::repair(&data, &options)?;
+    let report = storage::repair(&data, &options).map_err(|error| {
+        // Its own advice would be to call repair.
+        Failure::new(code_of(error.kind()), error.without_advice())
+    })?;
     let Some(evidence) = &report.evidence else {
         println!("nothing is damaged; nothing was changed");
         return Ok(ExitCode::SUCCESS);

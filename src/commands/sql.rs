@@ -190,11 +190,3 @@ fn show(figures: &Figures, output: Option<Output>) -> Result<()> {
     }
     Ok(())
 }
-
-/// The lines of a stream of server-sent events that carry data.
-pub(super) fn event_lines(from: impl Read) -> impl Iterator<Item = std::io::Result<String>> {
-    BufReader::new(from).lines().filter_map(|line| match line {
-        Ok(line) => line.strip_prefix("data: ").map(|data| Ok(data.to_owned())),
-        Err(e) => Some(Err(e)),
-    })
-}

@@ -17,10 +17,19 @@ pub(super) async fn health() -> &'static str {
 }
 
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
-    match app.store.status().poisoned {
-        None if !app.stop.is_set() => "ready\n".into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
-        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    let status = app.store.status();
+    let unavailable = |why: &str| {
+        let why = format!("{why}\n");
+        (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+    };
+    match status.poisoned {
+        Some(why) => unavailable(&why),
+        None if app.stop.is_set() => unavailable("stopping"),
+        None if status.disk_full => unavailable(
+            "the disk is full: nothing is taken until there is room, queries are answered",
+        ),
+        None if status.read_only => "ready, read-only\n".into_response(),
+        None => "ready\n".into_response(),
     }
 }
 

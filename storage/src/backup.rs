@@ -19,14 +19,14 @@
 //! be used instead of the store; where both take events, two of them may bear one `_id`.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::detached::{Card, card_path};
 use crate::env::{Clock, Fs, IoContext};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_full};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::journal;
 use crate::manifest::{self, DetachedPartition, Manifest};
@@ -62,6 +62,19 @@ pub struct BackupReport {
 /// what is damaged and was to be copied, or what the disk says. What was made so far stays: it is no
 /// store, and may be removed.
 pub fn backup(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<BackupReport> {
+    make(fs, clock, data, to).map_err(|error| match error {
+        // Nothing was acknowledged there: what failed is the place, and the store is as it was.
+        Error::Io { op, path, source } if path.starts_with(to) && !is_full(&source) => {
+            Error::invalid(format!(
+                "{op} {}: {source}; no backup was made, name another directory",
+                path.display()
+            ))
+        }
+        other => other,
+    })
+}
+
+fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<BackupReport> {
     let begun_us = clock.elapsed_us();
     check_place(&**fs, data, to)?;
     let (held, committed) = reader::hold(fs, data, clock.now_us())?;
@@ -77,7 +90,9 @@ pub fn backup(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Re
     let _lock = take_lock(&**fs, to)?;
     work.copy_journal(&committed.manifest)?;
     // As for any reader: the journal is not needed any more, however long the rest takes.
-    held.loaded(&committed.manifest)?;
+    if let Some(held) = &held {
+        held.loaded(&committed.manifest)?;
+    }
     for file in committed.manifest.files() {
         work.take(file)?;
     }
@@ -96,7 +111,9 @@ fn check_place(fs: &dyn Fs, data: &Path, to: &Path) -> Result<()> {
     if !to.is_absolute() {
         return wrong("name the backup's directory by its whole path");
     }
-    if to.starts_with(data) {
+    // Through whichever links they are named.
+    let (inside, store) = (resolved(fs, to)?, resolved(fs, data)?);
+    if inside.starts_with(store) {
         return wrong("this lies within the store; name a directory beside it");
     }
     if fs.exists(to) && !fs.is_dir(to) {
@@ -106,6 +123,21 @@ fn check_place(fs: &dyn Fs, data: &Path, to: &Path) -> Result<()> {
         return wrong("there is something in it; name a directory that is empty or not there yet");
     }
     Ok(())
+}
+
+/// A path without links and dots: what is not there yet lies below what is.
+fn resolved(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
+    let there = path.ancestors().find(|p| fs.exists(p)).unwrap_or(path);
+    let known = fs.resolve(there).at("look at", there)?;
+    let rest = path.strip_prefix(there).unwrap_or(Path::new(""));
+    let goes_up = |part: Component<'_>| part == Component::ParentDir;
+    if rest.components().any(goes_up) {
+        return Err(Error::invalid(format!(
+            "{}: write it without `..`",
+            path.display()
+        )));
+    }
+    Ok(known.join(rest))
 }
 
 struct Backup<'a> {

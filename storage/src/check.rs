@@ -1,7 +1,7 @@
 //! Check: read everything that the manifest names and hold it against what the manifest says.
 //!
 //! Manifest and journal are checked by opening the store for reading, which refuses what is damaged;
-//! here follow the files. Nothing is changed, and one damaged file does not hide the next. The folder
+//! here follow both places of the manifest, of which one is enough to open, and the files. Nothing is changed, and one damaged file does not hide the next. The folder
 //! of a detached partition may have been carried away: that is told and is no damage.
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::detached::{self, Card};
 use crate::env::IoContext;
 use crate::error::Error;
-use crate::manifest::{DetachedPartition, PartMeta, TileFile};
+use crate::manifest::{self, DetachedPartition, PartMeta, TileFile};
 use crate::memtable::column;
 use crate::model::{ColumnType, SEQ, TIME};
 use crate::part::read_part;
@@ -30,6 +30,8 @@ pub struct CheckReport {
     pub events: u64,
     /// What is damaged, file by file, in words.
     pub damage: Vec<(PathBuf, String)>,
+    /// Both places of the manifest are as they were written.
+    pub manifest_is_whole: bool,
     /// Folders of detached partitions that are not where they were detached to.
     pub away: Vec<PathBuf>,
 }
@@ -38,6 +40,17 @@ pub struct CheckReport {
 pub fn check(snapshot: &Snapshot) -> CheckReport {
     let mut report = CheckReport::default();
     let manifest = snapshot.manifest();
+    match manifest::damaged(&*snapshot.fs, snapshot.data_dir()) {
+        Ok(damaged) => {
+            let damaged = damaged.into_iter().map(|d| (d.path, d.what));
+            report.damage.extend(damaged);
+        }
+        Err(error) => {
+            let dir = snapshot.data_dir().join(manifest::DIR);
+            report.damage.push((dir, error.to_string()));
+        }
+    }
+    report.manifest_is_whole = report.damage.is_empty();
     for part in &manifest.parts {
         report.read(snapshot, &part.file, |report, bytes| {
             check_part(part, bytes).map(|rows| report.events += rows)
@@ -144,7 +157,7 @@ pub(crate) fn check_part(part: &PartMeta, bytes: &Bytes) -> Result<u64, String> 
     Ok(rows)
 }
 
-fn has_own_columns(batch: &RecordBatch) -> bool {
+pub(crate) fn has_own_columns(batch: &RecordBatch) -> bool {
     let wanted = [(TIME, ColumnType::Time), (SEQ, ColumnType::Uint64)];
     wanted.iter().all(|(name, of)| {
         let found = batch.column_by_name(name);

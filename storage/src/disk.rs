@@ -31,12 +31,13 @@ pub struct DiskUse {
 }
 
 /// Folders that hold what no manifest names.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
     "damaged",
     "indexes",
     "journal",
     "maintenance",
     "manifest",
+    "manifest-copy",
     "readers",
     "trash",
 ];

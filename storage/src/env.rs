@@ -11,7 +11,7 @@ mod freeing;
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -205,12 +205,27 @@ pub trait FsFile: Send + Sync + Debug {
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts or extends the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Takes room for this many bytes of an empty file, which are zeros then.
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        write_zeros(self, len)
+    }
     /// The file's length.
     fn len(&self) -> io::Result<u64>;
     /// Whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+fn write_zeros(file: &(impl FsFile + ?Sized), len: u64) -> io::Result<()> {
+    let zeros = vec![0; 1 << 16];
+    let mut at = 0;
+    while at < len {
+        let piece = usize::try_from(len - at).map_or(zeros.len(), |left| left.min(zeros.len()));
+        file.write_all_at(&zeros[..piece], at)?;
+        at += piece as u64;
+    }
+    Ok(())
 }
 
 /// The room on a disk, bytes.
@@ -223,7 +238,11 @@ pub struct Space {
 }
 
 /// Releases a lock when dropped.
-pub trait Guard: Send + Sync + Debug {}
+pub trait Guard: Send + Sync + Debug {
+    /// Returns true while the file that was locked still lies at its path. Once it was removed or
+    /// replaced another process can take the lock of the file that is there now.
+    fn is_in_place(&self) -> io::Result<bool>;
+}
 
 /// A file system.
 pub trait Fs: Send + Sync + Debug {
@@ -239,6 +258,14 @@ pub trait Fs: Send + Sync + Debug {
     /// Renames within one directory tree, replacing the file that is there. Between two directories
     /// it is still one change; durable once either is synced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// As [`Fs::rename`], when there is nothing at `to`; else [`io::ErrorKind::AlreadyExists`], and
+    /// nothing has changed.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.exists(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.rename(from, to)
+    }
     /// Gives a file that nobody writes to any more a second name, at which there must be nothing.
     /// Durable only after [`Fs::sync_dir`] on the directory of that name.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -256,6 +283,19 @@ pub trait Fs: Send + Sync + Debug {
     fn is_dir(&self, path: &Path) -> bool;
     /// Takes the exclusive lock of a file, creating it; `None` when another process holds it.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>>;
+    /// Takes the exclusive lock of a directory, as [`Fs::try_lock`] that of a file.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] where directories cannot be locked.
+    fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
+        let _ = path;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The path without links and dots, of something that is there.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.into())
+    }
 
     /// The room on the disk that holds this path.
     fn space(&self, path: &Path) -> io::Result<Space>;
@@ -277,10 +317,37 @@ pub struct RealFs;
 #[derive(Debug)]
 struct RealFile(File);
 
+/// A locked file; the lock goes when the file is closed.
 #[derive(Debug)]
-struct RealGuard(#[expect(dead_code, reason = "held for its lock, released when dropped")] File);
+struct RealGuard {
+    file: File,
+    path: PathBuf,
+}
 
-impl Guard for RealGuard {}
+impl RealGuard {
+    /// Locks an open file unless another process has it.
+    fn take(file: File, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Box::new(Self {
+                file,
+                path: path.into(),
+            }))),
+            Err(e) if e == rustix::io::Errno::WOULDBLOCK => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl Guard for RealGuard {
+    fn is_in_place(&self) -> io::Result<bool> {
+        let held = self.file.metadata()?;
+        match std::fs::metadata(&self.path) {
+            Ok(there) => Ok((there.dev(), there.ino()) == (held.dev(), held.ino())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+}
 
 impl FsFile for RealFile {
     fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
@@ -294,6 +361,13 @@ impl FsFile for RealFile {
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
+    }
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        use rustix::io::Errno;
+        match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => write_zeros(self, len),
+            other => Ok(other?),
+        }
     }
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
@@ -321,6 +395,18 @@ impl Fs for RealFs {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
     }
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // This file system, or this kernel, cannot look and rename in one call.
+            Err(Errno::INVAL | Errno::NOSYS) if to.exists() => {
+                Err(io::ErrorKind::AlreadyExists.into())
+            }
+            Err(Errno::INVAL | Errno::NOSYS) => std::fs::rename(from, to),
+            other => Ok(other?),
+        }
+    }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::hard_link(from, to)
     }
@@ -346,6 +432,9 @@ impl Fs for RealFs {
     fn is_dir(&self, path: &Path) -> bool {
         path.is_dir()
     }
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
     fn space(&self, path: &Path) -> io::Result<Space> {
         let disk = rustix::fs::statvfs(path)?;
         Ok(Space {
@@ -361,11 +450,10 @@ impl Fs for RealFs {
             .create(true)
             .truncate(false)
             .open(path)?;
-        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Box::new(RealGuard(file)))),
-            Err(e) if e == rustix::io::Errno::WOULDBLOCK => Ok(None),
-            Err(e) => Err(e.into()),
-        }
+        RealGuard::take(file, path)
+    }
+    fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
+        RealGuard::take(File::open(path)?, path)
     }
 }
 

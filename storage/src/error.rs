@@ -49,6 +49,12 @@ pub enum Error {
         /// The address at which that process answers HTTP, when it serves.
         address: Option<String>,
     },
+    /// The store was opened to be read.
+    #[error("{} is open for reading only; serve it without --read-only to change it", path.display())]
+    ReadOnly {
+        /// The data directory.
+        path: PathBuf,
+    },
     /// There is no store at this place.
     #[error("{} is not a logmill store; import something into it or name another with --data", path.display())]
     NotAStore {
@@ -166,15 +172,26 @@ impl Error {
             Self::Io { source, .. } if is_out_of_descriptors(source) => Kind::Unavailable,
             Self::Io { .. } | Self::Unknown { .. } => Kind::Disk,
             Self::Corrupt { .. } => Kind::Corrupt,
-            Self::FormatTooNew { .. } | Self::Locked { .. } | Self::NotAStore { .. } => {
-                Kind::Unavailable
-            }
+            Self::FormatTooNew { .. }
+            | Self::Locked { .. }
+            | Self::ReadOnly { .. }
+            | Self::NotAStore { .. } => Kind::Unavailable,
             Self::Invalid { .. } | Self::Gap { .. } => Kind::Invalid,
             Self::KeyReused { .. } | Self::Settled { .. } => Kind::Conflict,
             Self::Overloaded { .. } => Kind::Overloaded,
             Self::DiskFull { .. } => Kind::DiskFull,
             Self::Closed => Kind::Closed,
             Self::Parquet { .. } | Self::Arrow(_) | Self::Rollup { .. } => Kind::Internal,
+        }
+    }
+
+    /// The message without the commands that it advises, for those commands themselves.
+    pub fn without_advice(&self) -> String {
+        match self {
+            Self::Corrupt { path, offset, what } => {
+                format!("{} is corrupt at byte {offset}: {what}", path.display())
+            }
+            other => other.to_string(),
         }
     }
 

@@ -55,7 +55,34 @@ const SYNC_BYTES: u64 = 8 << 20;
 pub(crate) fn write_durably(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<u32> {
     let mut file = FileWriter::create(fs, path)?;
     file.put(bytes)?;
-    Ok(file.finish()?.crc)
+    Ok(file.finish(Naming::Replace)?.crc)
+}
+
+/// As [`write_durably`], at a path where nothing lies yet, under a temporary name that ends in
+/// `writer`: two writers that take each other for gone never write to one file.
+///
+/// # Errors
+/// [`Error::Io`] of the kind `AlreadyExists` when a file lies there; it stays as it is.
+pub(crate) fn write_new_durably(fs: &dyn Fs, path: &Path, bytes: &[u8], writer: u64) -> Result<()> {
+    let mut file = FileWriter::create_as(fs, path, &format!(".{writer:x}.tmp"))?;
+    file.put(bytes)?;
+    file.finish(Naming::New).map(|_| ())
+}
+
+/// As [`write_durably`], under a temporary name that ends in `writer`.
+pub(crate) fn replace_durably(fs: &dyn Fs, path: &Path, bytes: &[u8], writer: u64) -> Result<()> {
+    let mut file = FileWriter::create_as(fs, path, &format!(".{writer:x}.tmp"))?;
+    file.put(bytes)?;
+    file.finish(Naming::Replace).map(|_| ())
+}
+
+/// The fate of a file that lies at the path already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    /// The new file takes its place.
+    Replace,
+    /// It stays, and the new file is taken away.
+    New,
 }
 
 /// Length and checksums of a file, as the manifest names them.
@@ -64,6 +91,35 @@ struct Sums {
     len: u64,
     crc: u32,
     blocks: Vec<u32>,
+}
+
+impl Sums {
+    /// The file at `path` with these checksums, fewer of them where it is long.
+    fn file(self, path: String) -> FileRef {
+        let Self {
+            len,
+            crc,
+            mut blocks,
+        } = self;
+        let mut block_bytes = BLOCK_BYTES as u64;
+        while blocks.len() > BLOCKS && block_bytes < BLOCK_BYTES_MAX {
+            blocks = in_pairs(&blocks, block_bytes, len);
+            block_bytes *= 2;
+        }
+        if blocks.len() == 1 {
+            blocks.clear();
+        }
+        if blocks.is_empty() {
+            block_bytes = BLOCK_BYTES_MAX;
+        }
+        FileRef {
+            path,
+            len,
+            crc,
+            blocks,
+            block_bytes,
+        }
+    }
 }
 
 /// A file that is being written, as [`write_durably`] does it, block by block: one block of it is in
@@ -82,10 +138,14 @@ pub(crate) struct FileWriter<'a> {
 
 impl<'a> FileWriter<'a> {
     /// A file that is not there before it is finished.
-    #[expect(clippy::disallowed_methods, reason = "the helper itself")]
     pub(crate) fn create(fs: &'a dyn Fs, path: &Path) -> Result<Self> {
+        Self::create_as(fs, path, ".tmp")
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the helper itself")]
+    fn create_as(fs: &'a dyn Fs, path: &Path, ending: &str) -> Result<Self> {
         let mut name = path.file_name().expect("BUG: a file has a name").to_owned();
-        name.push(".tmp");
+        name.push(ending);
         let temporary = path.with_file_name(name);
         if fs.exists(&temporary) {
             fs.remove(&temporary).at("remove", &temporary)?;
@@ -146,7 +206,7 @@ impl<'a> FileWriter<'a> {
     }
 
     #[expect(clippy::disallowed_methods, reason = "the helper itself")]
-    fn finish(mut self) -> Result<Sums> {
+    fn finish(mut self, naming: Naming) -> Result<Sums> {
         if !self.rest.is_empty() || self.sums.len == 0 {
             self.flush_rest()?;
         }
@@ -155,38 +215,28 @@ impl<'a> FileWriter<'a> {
             file.sync_data().at("sync", &self.temporary)?;
         }
         self.compare()?;
-        self.fs
-            .rename(&self.temporary, &self.path)
-            .at("rename", &self.temporary)?;
+        let renamed = match naming {
+            Naming::Replace => self.fs.rename(&self.temporary, &self.path),
+            Naming::New => self.fs.rename_new(&self.temporary, &self.path),
+        };
+        renamed.at("rename", &self.temporary)?;
         self.file = None;
         Ok(std::mem::take(&mut self.sums))
     }
 
-    /// Finishes the file and names it: `path` is relative to the data directory.
+    /// Finishes the file and names it: `path` is relative to the data directory. A file that lies
+    /// there is replaced.
     pub(crate) fn finish_as(self, path: String) -> Result<FileRef> {
-        let Sums {
-            len,
-            crc,
-            mut blocks,
-        } = self.finish()?;
-        let mut block_bytes = BLOCK_BYTES as u64;
-        while blocks.len() > BLOCKS && block_bytes < BLOCK_BYTES_MAX {
-            blocks = in_pairs(&blocks, block_bytes, len);
-            block_bytes *= 2;
-        }
-        if blocks.len() == 1 {
-            blocks.clear();
-        }
-        if blocks.is_empty() {
-            block_bytes = BLOCK_BYTES_MAX;
-        }
-        Ok(FileRef {
-            path,
-            len,
-            crc,
-            blocks,
-            block_bytes,
-        })
+        self.finish_named(path, Naming::Replace)
+    }
+
+    /// As [`FileWriter::finish_as`], where nothing lies yet: what another writer has put there stays.
+    pub(crate) fn finish_new(self, path: String) -> Result<FileRef> {
+        self.finish_named(path, Naming::New)
+    }
+
+    fn finish_named(self, path: String, naming: Naming) -> Result<FileRef> {
+        Ok(self.finish(naming)?.file(path))
     }
 
     /// Reads back what was written.
@@ -274,11 +324,28 @@ pub(crate) fn create_dir_durably(fs: &dyn Fs, data: &Path, dir: &Path) -> Result
 }
 
 impl FileRef {
-    /// Writes a file below `data` with [`write_durably`].
+    /// Writes a file below `data` as [`write_durably`] does.
     pub(crate) fn write(fs: &dyn Fs, data: &Path, path: String, bytes: &[u8]) -> Result<Self> {
         let mut file = FileWriter::create(fs, &data.join(&path))?;
         file.put(bytes)?;
         file.finish_as(path)
+    }
+
+    /// As [`FileRef::write`], under a number that was never given to a file before.
+    pub(crate) fn write_new(fs: &dyn Fs, data: &Path, path: String, bytes: &[u8]) -> Result<Self> {
+        let mut file = FileWriter::create(fs, &data.join(&path))?;
+        file.put(bytes)?;
+        file.finish_new(path)
+    }
+
+    /// A file of which nothing is known but what is in it now.
+    pub(crate) fn of(path: String, bytes: &[u8]) -> Self {
+        let sums = Sums {
+            len: bytes.len() as u64,
+            crc: crc32c::crc32c(bytes),
+            blocks: bytes.chunks(BLOCK_BYTES).map(crc32c::crc32c).collect(),
+        };
+        sums.file(path)
     }
 
     /// Bytes of each block but the last.

@@ -9,6 +9,7 @@
 //!    damage what has been acknowledged as synced.
 //! 4. Each group carries `durable_seq`, the end of what was known synced when it was written. By it
 //!    a torn tail (nothing synced lies beyond) is told from damage to synced data.
+//!    A mark beside the journal tells that the last segment was removed (`mark`).
 //! 5. Sequence numbers rise from group to group; holes are legal, re-use is not.
 //!
 //! # Byte layout (little-endian)
@@ -29,13 +30,14 @@
 //! are zeros.
 
 mod copy;
+mod mark;
 mod reader;
 mod salvage;
 mod writer;
 
 pub(crate) use copy::copy;
 pub(crate) use reader::{Replay, replay};
-pub(crate) use salvage::{Salvage, salvage};
+pub(crate) use salvage::{Salvage, headers, salvage};
 pub(crate) use writer::{Journal, Syncer, settle_tail};
 
 use std::path::{Path, PathBuf};

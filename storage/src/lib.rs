@@ -11,6 +11,7 @@
 )]
 
 mod backup;
+mod birth;
 mod blocks;
 mod check;
 mod derived;

@@ -1,8 +1,11 @@
 //! The manifest: what the store consists of, and the only commit point.
 //!
-//! A manifest is one small file, `manifest/<version>.manifest` (its bytes: the module `encoding`).
-//! Each version is a whole; the highest one counts. It is written to a temporary name, synced,
-//! renamed, and the directory synced; only then does anything else rely on it.
+//! A manifest is one small file, `manifest/<version>.manifest` (its bytes: the module `encoding`),
+//! with a copy in `manifest-copy/` (the module `places`). Each version is a whole; the highest one
+//! counts. It is written to a temporary name, synced,
+//! renamed, and the directory synced; only then does anything else rely on it. Before a version is
+//! written the newest one on the disk is compared with the one that it follows, and it gets its name
+//! only where nothing lies: of two writers the slower one learns of the other (`store/lock.rs`).
 //!
 //! # Invariants, checked at every edit in release builds too (`manifest/proof.rs`)
 //! 1. Versions rise by one; `sealed_seq`, `next_seq`, `writer_epoch` and the journal's floor never
@@ -20,22 +23,27 @@
 mod detached;
 mod encoding;
 mod parts;
+mod places;
 mod proof;
 mod tiles;
 
 pub use detached::DetachedPartition;
 #[cfg(test)]
 pub(crate) use encoding::FORMAT;
+pub(crate) use places::{
+    COPY_DIR, Found, copy_path, damaged, find_newest, newest_version, read_newest, refuse_newer,
+};
 pub(crate) use tiles::SectionKey;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
-use crate::file::{FileRef, write_durably};
+use crate::file::{FileRef, create_dir_durably, write_new_durably};
 use crate::model::{Column, ColumnType, Name, StreamKind};
 use crate::rolling::{RollupMeta, Section};
 use crate::seeded::{self, Bug};
@@ -347,15 +355,6 @@ fn versions(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
     Ok(versions)
 }
 
-/// The version number of the newest manifest.
-pub(crate) fn newest_version(fs: &dyn Fs, data: &Path) -> Result<Option<u64>> {
-    let dir = data.join(DIR);
-    if !fs.exists(&dir) {
-        return Ok(None);
-    }
-    Ok(versions(fs, &dir)?.last().copied())
-}
-
 /// Refuses a directory with data and without a manifest: to take it for a new store would give up
 /// what lies there. Nothing is written in these folders before the first manifest is durable.
 pub(crate) fn refuse_headless(fs: &dyn Fs, data: &Path) -> Result<()> {
@@ -383,53 +382,54 @@ pub(crate) fn absent(fs: &dyn Fs, data: &Path) -> Error {
         .unwrap_or(Error::NotAStore { path })
 }
 
-/// Refuses a store that a newer program wrote, before anything in it is touched.
-pub(crate) fn refuse_newer(fs: &dyn Fs, data: &Path) -> Result<()> {
-    let Some(version) = newest_version(fs, data)? else {
-        return Ok(());
+/// Compares the newest version on the disk with the one that this writer holds. A version that has
+/// gone or is damaged is no other writer's: the next edit mends it.
+fn compare(fs: &dyn Fs, dir: &Path, current: &Committed) -> Result<()> {
+    let held = current.manifest.version;
+    let known = if fs.exists(dir) {
+        versions(fs, dir)?
+    } else {
+        Vec::new()
     };
-    let path = path(data, version);
-    match fs.read(&path) {
-        // A writer has committed the next version meanwhile: one of our time.
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        bytes => encoding::refuse_newer(&path, &bytes.at("read", &path)?),
+    let newest = known.last().copied().unwrap_or(0);
+    if newest > held {
+        return Err(superseded(dir, held, newest));
+    }
+    if newest < held {
+        return Ok(());
+    }
+    let path = dir.join(file_name(held));
+    let mut head = [0; encoding::HEAD_BYTES_MAX];
+    let read = || -> std::io::Result<usize> {
+        let file = fs.open_read(&path)?;
+        let len = usize::try_from(file.len()?).map_or(head.len(), |len| len.min(head.len()));
+        file.read_exact_at(&mut head[..len], 0)?;
+        Ok(len)
+    };
+    let crc = { read }()
+        .ok()
+        .and_then(|len| encoding::crc_of(&head[..len]));
+    match crc {
+        Some(crc) if crc != current.crc => Err(superseded(dir, held, newest)),
+        _ => Ok(()),
     }
 }
 
-/// Reads the newest manifest. It must be whole: an older one must not be fallen back to, since the
-/// journal below its floor is gone.
-pub(crate) fn read_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Committed>> {
-    let dir = data.join(DIR);
-    loop {
-        let Some(version) = newest_version(fs, data)? else {
-            return Ok(None);
-        };
-        let path = dir.join(file_name(version));
-        let bytes = match fs.read(&path) {
-            // A writer has committed the next version and removed this one meanwhile.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-            other => other.at("read", &path)?,
-        };
-        let (manifest, crc) = encoding::decode(&path, &bytes)?;
-        if manifest.version != version {
-            return Err(Error::Corrupt {
-                path,
-                offset: 0,
-                what: format!("it says version {}", manifest.version),
-            });
-        }
-        return Ok(Some(Committed {
-            manifest: manifest.into(),
-            crc,
-        }));
+fn superseded(dir: &Path, held: u64, newest: u64) -> Error {
+    Error::Unknown {
+        what: format!(
+            "{}: another process has written version {newest}, this one holds {held}; start one \
+             server for a store",
+            dir.display()
+        ),
     }
 }
 
 /// Commits `next` as the successor of `current` and removes the versions before it.
 ///
 /// # Errors
-/// [`Error::Unknown`] when it may or may not have been committed: the writer must stop. After any
-/// other error `current` stands.
+/// [`Error::Unknown`] when it may or may not have been committed, or another writer was met: this one
+/// must stop. After any other error `current` stands.
 pub(crate) fn commit(
     fs: &dyn Fs,
     data: &Path,
@@ -438,6 +438,9 @@ pub(crate) fn commit(
 ) -> Result<Committed> {
     let dir = data.join(DIR);
     if let Some(current) = current {
+        if !seeded::is(Bug::LockUnchecked) {
+            compare(fs, &dir, current)?;
+        }
         next.version = current.manifest.version + 1;
         next.previous_crc = current.crc;
         if let Err(what) = current.manifest.check_edit(&next)
@@ -447,7 +450,16 @@ pub(crate) fn commit(
         }
     }
     let (bytes, crc) = encoding::encode(&next).map_err(|what| refused(&dir, &what))?;
-    write_durably(fs, &dir.join(file_name(next.version)), &bytes)?;
+    if !fs.exists(&dir) {
+        create_dir_durably(fs, data, &dir)?;
+    }
+    let path = dir.join(file_name(next.version));
+    match write_new_durably(fs, &path, &bytes, next.writer_epoch) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+            return Err(superseded(&dir, next.version - 1, next.version));
+        }
+        other => other?,
+    }
     if let Err(e) = fs.sync_dir(&dir) {
         // The new version is there and counts, or is not there after a power cut: which of the two
         // cannot be known any more, so nothing may be built on either.
@@ -455,14 +467,18 @@ pub(crate) fn commit(
             what: format!("sync {}: {e}", dir.display()),
         });
     }
-    for version in versions(fs, &dir).unwrap_or_default() {
-        let path: PathBuf = dir.join(file_name(version));
-        // The edit is committed: an old version that stays is in nobody's way, and the next commit
-        // tries again.
-        if version < next.version
-            && let Err(error) = fs.remove(&path)
-        {
-            tracing::warn!(path = %path.display(), %error, "could not remove an old manifest");
+    let known = versions(fs, &dir).unwrap_or_default();
+    if let Some(newest) = known.last().filter(|v| **v > next.version)
+        && !seeded::is(Bug::LockUnchecked)
+    {
+        return Err(superseded(&dir, next.version, *newest));
+    }
+    match places::write_copy(fs, data, (next.version, next.writer_epoch), &bytes) {
+        Ok(()) => places::remove_older(fs, data, next.version),
+        // The edit is committed all the same, and the version before stays until there is a copy.
+        Err(error) => {
+            tracing::warn!(%error, "could not write the copy of the manifest; the next edit tries again");
+            places::remove_older(fs, data, next.version.saturating_sub(1));
         }
     }
     Ok(Committed {

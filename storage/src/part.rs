@@ -13,13 +13,13 @@ mod write;
 pub(crate) use bounds::Bounds;
 pub use calendar::{partition_end, partition_folder, partition_start};
 pub(crate) use merge::{Census, Stop, census, merge, rewrite, write_sorted};
-pub(crate) use read::read_column;
 pub use read::read_part;
+pub(crate) use read::{read_column, read_schema};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, TimestampMicrosecondArray};
+use arrow::array::{RecordBatch, TimestampMicrosecondArray, UInt64Array};
 use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
@@ -49,6 +49,18 @@ pub(crate) fn build(meta: &StreamMeta, chunks: &[Arc<Chunk>]) -> Result<Vec<Part
         images.push(build_one(meta, &schema, *partition_us, rows, chunks)?);
     }
     Ok(images)
+}
+
+/// The sequence numbers of a chunk in the order in which a part has its rows.
+pub(crate) fn order_of(meta: &StreamMeta, chunk: &Arc<Chunk>) -> Result<Vec<u64>> {
+    let keys = SortKeys::of(meta, std::slice::from_ref(chunk))?;
+    let seqs: &UInt64Array = column(&chunk.events, SEQ);
+    let mut rows: Vec<Place> = (0..).take(seqs.len()).map(|row| (0, row)).collect();
+    keys.sort(&mut rows);
+    Ok(rows
+        .iter()
+        .map(|(_, row)| seqs.value(*row as usize))
+        .collect())
 }
 
 fn index_rows(width: PartitionWidth, chunks: &[Arc<Chunk>]) -> BTreeMap<i64, Vec<Place>> {

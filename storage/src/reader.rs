@@ -4,22 +4,34 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::env::{Clock, Fs, SystemClock};
-use crate::error::Result;
+use crate::error::{Error, Result, is_full};
 use crate::identity::{Identities, SourcePosition};
 use crate::manifest::{self, Committed};
 use crate::readers::{self, Registration};
 use crate::recover::{Recovered, recover};
 use crate::snapshot::Snapshot;
 
+/// How often a store is read again whose writer removes what is being read.
+const TRIES: usize = 100;
+
+/// A reader's registration; none where nothing can be written.
+pub(crate) type Held = Option<Registration>;
+
 /// Reads the newest manifest; nothing that belongs to it, its journal included, is deleted while
 /// the registration lives. `now_us` is the time, microseconds since 1970.
-pub(crate) fn hold(
-    fs: &Arc<dyn Fs>,
-    data: &Path,
-    now_us: i64,
-) -> Result<(Registration, Committed)> {
+///
+/// On a full disk, on read-only media and in another user's store nobody can be registered: there the
+/// reader reads all the same, and who finds a file gone reads the newest manifest again.
+pub(crate) fn hold(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<(Held, Committed)> {
     manifest::refuse_newer(&**fs, data)?;
-    let held = readers::register(fs, data, now_us)?;
+    let held = match readers::register(fs, data, now_us) {
+        Ok(held) => Some(held),
+        Err(error) if cannot_write(&error) => {
+            tracing::debug!(%error, "the store is read without being registered");
+            None
+        }
+        Err(error) => return Err(error),
+    };
     let committed = manifest::read_newest(&**fs, data)?;
     Ok((
         held,
@@ -27,13 +39,62 @@ pub(crate) fn hold(
     ))
 }
 
+/// Returns true for an error that says no more than that nothing can be written here.
+fn cannot_write(error: &Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match error {
+        Error::Io { source, .. } => {
+            is_full(source) || matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem)
+        }
+        Error::DiskFull { .. } => true,
+        _ => false,
+    }
+}
+
+/// A store as it was read.
+pub(crate) struct Read {
+    pub(crate) held: Held,
+    pub(crate) committed: Committed,
+    pub(crate) recovered: Recovered,
+}
+
+/// Reads manifest and journal. Writes nothing but the registration.
+pub(crate) fn read(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<Read> {
+    let mut tries = 0;
+    loop {
+        let (held, committed) = hold(fs, data, now_us)?;
+        let version = committed.manifest.version;
+        match recover(&**fs, data, &committed.manifest) {
+            Ok(recovered) => {
+                if let Some(held) = &held {
+                    held.loaded(&committed.manifest)?;
+                }
+                return Ok(Read {
+                    held,
+                    committed,
+                    recovered,
+                });
+            }
+            Err(error) => {
+                tries += 1;
+                // A writer that knows nothing of this reader may have removed what it was reading.
+                let newest = manifest::newest_version(&**fs, data)?;
+                if held.is_some() || newest == Some(version) || tries == TRIES {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
 /// What a process that does not write sees: one manifest and the journal up to its last whole
 /// group, so everything acknowledged with w≥1 before it was opened. It runs no recovery, and what it
-/// reads is not deleted under it while it lives.
+/// reads is not deleted under it while it lives, wherever it can register itself.
 #[derive(Debug)]
 pub struct Reader {
     snapshot: Arc<Snapshot>,
     identities: Identities,
+    is_registered: bool,
 }
 
 impl Reader {
@@ -42,15 +103,19 @@ impl Reader {
     /// # Errors
     /// [`crate::Error::NotAStore`], [`crate::Error::Corrupt`], or what the file system says.
     pub fn open(fs: Arc<dyn Fs>, data: &Path) -> Result<Self> {
-        let (pin, committed) = hold(&fs, data, SystemClock.now_us())?;
+        let Read {
+            held,
+            committed,
+            recovered,
+        } = read(&fs, data, SystemClock.now_us())?;
         let Recovered {
             memtable,
             streams,
             identities,
             next_seq,
             ..
-        } = recover(&*fs, data, &committed.manifest)?;
-        pin.loaded(&committed.manifest)?;
+        } = recovered;
+        let is_registered = held.is_some();
         let snapshot = Snapshot {
             data: data.into(),
             fs,
@@ -60,12 +125,19 @@ impl Reader {
             next_seq,
             settled: Arc::clone(identities.settled()),
             derived: Arc::default(),
-            pin: Arc::new(pin),
+            pin: Arc::new(held),
         };
         Ok(Self {
             snapshot: Arc::new(snapshot),
             identities,
+            is_registered,
         })
+    }
+
+    /// Returns true when the store's writer knows of this reader and keeps the files that it reads. Where
+    /// nothing can be written it does not: when a file has gone the store is to be opened again.
+    pub fn is_registered(&self) -> bool {
+        self.is_registered
     }
 
     /// What it sees.
@@ -78,3 +150,6 @@ impl Reader {
         self.identities.positions()
     }
 }
+
+#[cfg(test)]
+mod tests;

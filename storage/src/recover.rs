@@ -1,7 +1,7 @@
 //! From a manifest and the journal's tail to what had been acknowledged.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::env::Fs;
@@ -71,6 +71,14 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
         },
     )?;
     gathered.append_to(&mut memtable)?;
+    // A stream is created by a batch that goes into the journal next: its segment was there.
+    if replay.last.segment == 0 && !manifest.streams.is_empty() {
+        return Err(Error::Corrupt {
+            path: journal::segment_path(data, manifest.journal_floor.max(1)),
+            offset: 0,
+            what: "the segment is missing".into(),
+        });
+    }
     let next_seq = replay.next_seq.max(manifest.next_seq);
     Ok(Recovered {
         memtable,
@@ -127,10 +135,14 @@ pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> R
             || !gathered.has_like(&record.stream, &record.events))
         && shape::reconcile(meta, record, usize::MAX)?.is_some()
     {
-        return Err(Error::invalid(format!(
-            "stream {}: a journaled column changed its type",
-            record.stream
-        )));
+        return Err(Error::Corrupt {
+            path: PathBuf::from(journal::DIR),
+            offset: 0,
+            what: format!(
+                "the record at sequence {first_seq}: a column of {} has another type than the stream's",
+                record.stream
+            ),
+        });
     }
     memtable.count_record();
     let ack = Ack {

@@ -4,7 +4,14 @@
 //! Order: copies of everything damaged and a report go to `damaged/<seconds>/`; what can be had of the
 //! journal goes into a new segment, tiles that the raw events still give into new files; then one
 //! manifest edit. A crash before that edit leaves the store as it was, and repair can be run again.
-//! The manifest itself has no second copy from which it could be repaired.
+//! Where one place of the manifest is damaged the other counts, and the edit writes both. Where both
+//! are, a manifest is made again from the files (`rebuild`).
+//!
+//! # Invariant
+//! No sequence number is given twice. Nobody can tell how many were given in what is lost of the
+//! journal, so numbers go on [`GAP`] past the last that is known.
+
+mod rebuild;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,14 +25,20 @@ use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::identity;
 use crate::journal::{self, Journal, Salvage, salvage};
 use crate::maintenance::{Job, Maintenance, Said};
-use crate::manifest::{self, Committed, Manifest, PartMeta, Pending, TileFile};
+use crate::manifest::{self, Committed, Found, Manifest, PartMeta, Pending, TileFile};
 use crate::record::Record;
 use crate::recover::recover;
 use crate::rolling::{Roller, RollupMeta};
+use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
 use crate::store::{Options, Remade, take_lock};
 
 const DIR: &str = "damaged";
+/// More sequence numbers than a journal can hold that was lost. It holds what is not sealed, a few
+/// memtables at most, in which each event takes tens of bytes. An `_id` has room for 2^48 numbers.
+const GAP: u64 = 1 << 32;
+/// More segments than are begun between two seals: none of a lost journal gets the number of a new one.
+const SEGMENTS: u64 = 1 << 16;
 
 /// What a repair found and gave up.
 #[derive(Debug, Clone, Default)]
@@ -41,15 +54,82 @@ pub struct RepairReport {
 /// Repairs the store in `data`, which nobody else may have open.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when the manifest itself is damaged, [`Error::Locked`], or what the disk says;
-/// the store is as it was then.
+/// [`Error::NotAStore`], [`Error::Locked`], [`Error::FormatTooNew`], or what the disk says; the store is
+/// as it was then.
 pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     let fs = &*options.fs;
-    if manifest::newest_version(fs, data)?.is_none() {
-        return Err(manifest::absent(fs, data));
+    if manifest::newest_version(fs, data)?.is_none()
+        && let error @ Error::NotAStore { .. } = manifest::absent(fs, data)
+    {
+        return Err(error);
     }
     let _lock = take_lock(fs, data)?;
-    let committed = manifest::read_newest(fs, data)?.ok_or_else(|| manifest::absent(fs, data))?;
+    match manifest::find_newest(fs, data) {
+        Ok(Some(found)) => mend(data, options, found),
+        Ok(None) | Err(Error::Corrupt { .. }) => remake(data, options),
+        Err(Error::Io { source, .. }) if is_lost(&source) => remake(data, options),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns true when a file is gone or the disk cannot read it; anything else may pass.
+fn is_lost(error: &std::io::Error) -> bool {
+    const EIO: i32 = 5;
+    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(EIO)
+}
+
+/// Makes a manifest again from what lies there.
+fn remake(data: &Path, options: &Options) -> Result<RepairReport> {
+    let fs = &*options.fs;
+    let mut found = rebuild::rebuild(data, options)?;
+    let base = Committed {
+        manifest: Arc::new(found.manifest.clone()),
+        crc: 0,
+    };
+    let mut work = Repair {
+        fs: Arc::clone(&options.fs),
+        data,
+        roller: &*options.roller,
+        next: (*base.manifest).clone(),
+        report: RepairReport {
+            findings: std::mem::take(&mut found.findings),
+            ..RepairReport::default()
+        },
+        evidence: std::mem::take(&mut found.evidence),
+    };
+    work.keep_evidence(options.clock.now_us())?;
+    let leftovers = std::mem::take(&mut found.leftovers);
+    let segment = found.write(fs, data)?;
+    work.next = found.manifest;
+    work.begin_journal(segment, work.next.next_seq)?
+        .syncer()
+        .sync_written()?;
+    let evidence = work.report.evidence.clone();
+    let report = work.finish(&base, options)?;
+    if let Some(folder) = evidence {
+        keep_leftovers(fs, data, &folder, &leftovers);
+    }
+    Ok(report)
+}
+
+/// Moves what the new manifest does without to the evidence. The trash gets at the next start what cannot
+/// be moved.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing that is moved there is a file of the store any more"
+)]
+fn keep_leftovers(fs: &dyn Fs, data: &Path, folder: &Path, leftovers: &[String]) {
+    for path in leftovers {
+        let to = folder.join(path.replace('/', "+"));
+        if let Err(error) = fs.rename(&data.join(path), &to) {
+            tracing::warn!(path, %error, "could not keep a file of the store as it was");
+        }
+    }
+}
+
+/// Repairs a store of which the manifest is whole in one place at least.
+fn mend(data: &Path, options: &Options, found: Found) -> Result<RepairReport> {
+    let committed = found.committed;
     let mut work = Repair {
         fs: Arc::clone(&options.fs),
         data,
@@ -58,6 +138,11 @@ pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
         report: RepairReport::default(),
         evidence: Vec::new(),
     };
+    for damaged in manifest::damaged(&*options.fs, data)? {
+        let path = damaged.path.strip_prefix(data).unwrap_or(&damaged.path);
+        let what = format!("{}; it is written anew from the other place", damaged.what);
+        work.found(&path.to_string_lossy(), what);
+    }
     let journal = work.look_at_journal()?;
     work.look_at_parts();
     let tiles = work.look_at_tiles();
@@ -71,23 +156,7 @@ pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     for (rollup, made) in tiles {
         work.write_tiles(rollup, made)?;
     }
-    let log = Maintenance::of(
-        Arc::clone(&options.fs),
-        Arc::clone(&options.clock),
-        data,
-        options.config.keeps_log,
-    );
-    let run = log.begin(Job::Repair, None, "asked for by hand");
-    let report = work.commit(&committed)?;
-    run.done(Said {
-        what: format!(
-            "gave up what {} findings say, {} events with it",
-            report.findings.len(),
-            report.events_lost
-        ),
-        ..Said::default()
-    });
-    Ok(report)
+    work.finish(&committed, options)
 }
 
 struct Repair<'a> {
@@ -120,13 +189,14 @@ impl Repair<'_> {
                 Ok(_) => self.next.identities.push(file),
                 Err(error @ Error::FormatTooNew { .. }) => return Err(error),
                 Err(error) => {
-                    self.found(&file.path, format!("{error}; batches that it knew and that are sent again will be taken again, and what it knew of the quarantine as replayed or dropped waits again"));
+                    self.found(&file.path, format!("{}; batches that it knew and that are sent again will be taken again, and what it knew of the quarantine as replayed or dropped waits again", error.without_advice()));
                     self.give_up(file.path);
                 }
             }
         }
-        let Err(error) = recover(&*self.fs, self.data, &self.next) else {
-            return Ok(None);
+        let error = match recover(&*self.fs, self.data, &self.next) {
+            Ok(_) => return Ok(None),
+            Err(error) => error,
         };
         if let Error::FormatTooNew { .. } = error {
             return Err(error);
@@ -141,7 +211,7 @@ impl Repair<'_> {
         found
             .groups
             .retain(|g| g.records.iter().all(|r| Record::decode(r).is_ok()));
-        self.report.findings.push(error.to_string());
+        self.report.findings.push(error.without_advice());
         for hole in &found.holes {
             self.report.findings.push(format!(
                 "{}: no record could be had from bytes {}..{}",
@@ -155,7 +225,7 @@ impl Repair<'_> {
             "{}: {items} items in {} groups were had and go into a new segment; sequence numbers go on from {}",
             journal::DIR,
             found.groups.len(),
-            found.next_seq()
+            self.after(&found)
         ));
         let segments = found.segments.iter();
         self.evidence
@@ -163,12 +233,22 @@ impl Repair<'_> {
         Ok(Some(found))
     }
 
+    /// A sequence number that was never given, whatever is lost of the journal.
+    fn after(&self, found: &Salvage) -> u64 {
+        let gap = if seeded::is(Bug::GapForgotten) {
+            0
+        } else {
+            GAP
+        };
+        found.next_seq().max(self.next.next_seq) + gap
+    }
+
     /// Parts that cannot be read are given up.
     fn look_at_parts(&mut self) {
         for part in std::mem::take(&mut self.next.parts) {
             let read = part.file.read(&*self.fs, self.data);
             let sound = read
-                .map_err(|e| e.to_string())
+                .map_err(|e| e.without_advice())
                 .and_then(|bytes| check_part(&part, &bytes));
             match sound {
                 Ok(_) => self.next.parts.push(part),
@@ -238,7 +318,7 @@ impl Repair<'_> {
     fn tile_damage(&self, file: &TileFile) -> Option<String> {
         let read = file.file.read(&*self.fs, self.data);
         let sound = read
-            .map_err(|e| e.to_string())
+            .map_err(|e| e.without_advice())
             .and_then(|bytes| check_tile(file, &bytes));
         sound.err()
     }
@@ -269,19 +349,15 @@ impl Repair<'_> {
 
     /// Writes what was had of the journal into a segment after all others, which becomes the floor.
     fn write_journal(&mut self, found: &Salvage) -> Result<()> {
-        self.next.writer_epoch += 1;
         let first_seq = found
             .groups
             .first()
             .map_or(self.next.sealed_seq, |g| g.first_seq);
-        let mut journal = Journal::begin(
-            Arc::clone(&self.fs),
-            self.data,
-            &self.next.store_id,
-            self.next.writer_epoch,
-            found.last(),
-            first_seq,
-        )?;
+        // Past every segment that there was, those that are gone included.
+        let lost = self.next.journal_floor + SEGMENTS;
+        let last = found.last_segment().unwrap_or(lost).max(lost);
+        let next_seq = self.after(found);
+        let mut journal = self.begin_journal(last, first_seq)?;
         for group in &found.groups {
             let payloads: Vec<Vec<u8>> = group.records.iter().map(|r| r.to_vec()).collect();
             journal.append(group.first_seq, u64::from(group.items), &payloads)?;
@@ -290,10 +366,28 @@ impl Repair<'_> {
         for segment in &found.segments {
             self.give_up(journal::relative_path(*segment));
         }
-        self.next.journal_floor = journal.segment();
-        self.next.next_seq = self.next.next_seq.max(found.next_seq());
-        self.next.clean = false;
+        self.next.next_seq = next_seq;
         Ok(())
+    }
+
+    /// Begins a segment after the one of this number, which becomes the floor.
+    fn begin_journal(&mut self, last: u64, first_seq: u64) -> Result<Journal> {
+        self.next.writer_epoch += 1;
+        create_dir_durably(&*self.fs, self.data, &self.data.join(journal::DIR))?;
+        let journal = Journal::begin(
+            Arc::clone(&self.fs),
+            self.data,
+            &self.next.store_id,
+            self.next.writer_epoch,
+            journal::Previous {
+                segment: last,
+                ..journal::Previous::default()
+            },
+            first_seq,
+        )?;
+        self.next.journal_floor = journal.segment();
+        self.next.clean = false;
+        Ok(journal)
     }
 
     fn write_tiles(&mut self, rollup: u32, made: Remade) -> Result<()> {
@@ -314,9 +408,24 @@ impl Repair<'_> {
         Ok(())
     }
 
-    fn commit(self, current: &Committed) -> Result<RepairReport> {
-        let fs = Arc::clone(&self.fs);
-        manifest::commit(&*fs, self.data, Some(current), self.next)?;
+    /// Commits, and writes it down in the log of maintenance.
+    fn finish(self, current: &Committed, options: &Options) -> Result<RepairReport> {
+        let log = Maintenance::of(
+            Arc::clone(&options.fs),
+            Arc::clone(&options.clock),
+            self.data,
+            options.config.keeps_log,
+        );
+        let run = log.begin(Job::Repair, None, "asked for by hand");
+        manifest::commit(&*options.fs, self.data, Some(current), self.next)?;
+        run.done(Said {
+            what: format!(
+                "gave up what {} findings say, {} events with it",
+                self.report.findings.len(),
+                self.report.events_lost
+            ),
+            ..Said::default()
+        });
         Ok(self.report)
     }
 }

@@ -39,6 +39,14 @@ pub(crate) enum Bug {
     SettledInGroup,
     /// A merge of parts leaves out a row and has another twice.
     PartRowLost,
+    /// A writer does not look whether its lock is still in place.
+    LockUnchecked,
+    /// A version of the manifest is written to one place alone.
+    ManifestCopySkipped,
+    /// After a repair of the journal the sequence goes on where what was had of it ends.
+    GapForgotten,
+    /// Events are taken into the room that was kept back for what gives room.
+    ReserveTaken,
 }
 
 impl Bug {
@@ -61,6 +69,10 @@ impl Bug {
         (Self::SettledForgotten, "settled_forgotten"),
         (Self::SettledInGroup, "settled_in_group"),
         (Self::PartRowLost, "part_row_lost"),
+        (Self::LockUnchecked, "lock_unchecked"),
+        (Self::ManifestCopySkipped, "manifest_copy_skipped"),
+        (Self::GapForgotten, "gap_forgotten"),
+        (Self::ReserveTaken, "reserve_taken"),
     ];
 }
 

@@ -24,7 +24,9 @@ mod lock;
 mod log;
 mod open;
 mod quarantine;
+mod read_only;
 mod rebuild;
+mod reserve;
 mod retain;
 mod room;
 mod seal;
@@ -36,7 +38,7 @@ pub use compact::{CompactReport, Debt, PartsReport, compaction_debt};
 pub use config::{COLUMNS_MAX, Config, Options, StreamConfig};
 pub use drop::PartitionReport;
 pub use index::IndexReport;
-pub(crate) use lock::take_lock;
+pub(crate) use lock::{WriterLock, take_lock};
 pub use rebuild::Rebuilt;
 pub(crate) use rebuild::Remade;
 pub use room::DiskRoom;
@@ -53,7 +55,7 @@ use crossbeam_channel::{Receiver, Sender};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::derived::Derived;
-use crate::env::{Fs, Guard};
+use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::{Identities, SourcePosition};
@@ -63,6 +65,7 @@ use crate::maintenance::{Job, Maintenance};
 use crate::manifest::{Committed, Manifest};
 use crate::memtable::{Chunks, Memtable};
 use crate::model::{Ack, Batch, Name, WriteConcern};
+use crate::reader::Held;
 use crate::readers::Hold;
 use crate::record::Record;
 use crate::recover::Streams;
@@ -104,6 +107,10 @@ pub struct Status {
     pub tend_error: Option<String>,
     /// Why nothing is taken any more.
     pub poisoned: Option<String>,
+    /// The store is only read.
+    pub read_only: bool,
+    /// The disk is full: nothing is taken until there is room again, and reads go on.
+    pub disk_full: bool,
     /// Bytes of memory held by the memtable.
     pub memtable_bytes: usize,
     /// Exclusive end of what is synced in the journal.
@@ -193,6 +200,13 @@ struct Shared {
     log: Maintenance,
     /// Turns on the processor for what nobody waits for.
     spare: Spare,
+    /// Kept until the last thread of the store has ended; none of a store that is only read.
+    lock: Option<WriterLock>,
+    /// The registration of a store that is only read.
+    _registration: Held,
+    reserve: reserve::Reserve,
+    /// The last batch found no room.
+    refuses_for_room: AtomicBool,
 }
 
 /// An open store and its writer.
@@ -201,7 +215,6 @@ pub struct Store {
     shared: Arc<Shared>,
     commands: Option<Sender<Command>>,
     threads: Vec<JoinHandle<()>>,
-    _lock: Box<dyn Guard>,
 }
 
 impl Store {
@@ -210,6 +223,9 @@ impl Store {
     /// # Errors
     /// What the file system says.
     pub fn announce(&self, address: &str) -> Result<()> {
+        if self.shared.lock.is_none() {
+            return Ok(());
+        }
         lock::write_writer(&*self.shared.options.fs, &self.shared.data, Some(address))
     }
 
@@ -225,6 +241,7 @@ impl Store {
         reply: impl FnOnce(Result<Ack>) + Send + 'static,
     ) -> Result<()> {
         batch.validate()?;
+        self.shared.check_writable()?;
         self.shared.syncer.check()?;
         let record = Record::of(batch);
         let payload = record.encode();
@@ -286,6 +303,7 @@ impl Store {
     /// # Errors
     /// Why it could not; what was to be sealed stays in journal and memtable.
     pub fn seal(&self) -> Result<SealReport> {
+        self.shared.check_writable()?;
         seal::seal(&self.shared)
     }
 
@@ -301,6 +319,7 @@ impl Store {
         (from_us, to_us): (i64, i64),
         dry: bool,
     ) -> Result<PartitionReport> {
+        self.shared.check_writable()?;
         let work = || drop::drop_partitions(&self.shared, stream, (from_us, to_us), dry);
         self.shared
             .by_hand(Job::Drop, stream, (from_us, to_us), dry, work)
@@ -320,6 +339,7 @@ impl Store {
         range_us: (i64, i64),
         dry: bool,
     ) -> Result<PartitionReport> {
+        self.shared.check_writable()?;
         let work = || detach::detach(&self.shared, stream, range_us, dry);
         self.shared
             .by_hand(Job::Detach, stream, range_us, dry, work)
@@ -336,6 +356,7 @@ impl Store {
         stream: &Name,
         range_us: (i64, i64),
     ) -> Result<PartitionReport> {
+        self.shared.check_writable()?;
         let work = || detach::attach(&self.shared, stream, range_us);
         let report = self
             .shared
@@ -350,6 +371,7 @@ impl Store {
     /// # Errors
     /// [`Error::Invalid`] when there is no such stream, or why it could not seal or commit.
     pub fn retain(&self, only: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
+        self.shared.check_writable()?;
         let work = || retain::retain(&self.shared, only, dry);
         if dry {
             return work();
@@ -363,6 +385,7 @@ impl Store {
     /// # Errors
     /// Why it could not; the partitions stay as they are.
     pub fn drop_settled(&self) -> Result<PartitionReport> {
+        self.shared.check_writable()?;
         self.shared.tell_drop_settled()
     }
 
@@ -373,6 +396,7 @@ impl Store {
     /// # Errors
     /// Why it could not; what was not merged stays as it is.
     pub fn compact_tiles(&self, quiet: bool) -> Result<CompactReport> {
+        self.shared.check_writable()?;
         compact::compact_tiles(&self.shared, &|_| quiet)
     }
 
@@ -382,6 +406,7 @@ impl Store {
     /// # Errors
     /// Why it could not, all or some of it; what was not merged stays as it is.
     pub fn compact_parts(&self, stream: Option<&Name>, quiet: bool) -> Result<PartsReport> {
+        self.shared.check_writable()?;
         let report = compact::compact_parts(&self.shared, stream, &|_| quiet, Pace::Asked);
         // What was merged has no indexes yet.
         self.shared.ask_to_tend();
@@ -395,6 +420,7 @@ impl Store {
     /// [`Error::Invalid`] when there is no such stream, the column cannot have one or has one of the other kind,
     /// or what the file system says.
     pub fn create_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
+        self.shared.check_writable()?;
         index::create(&self.shared, stream, field, kind)
     }
 
@@ -404,6 +430,7 @@ impl Store {
     /// [`Error::Invalid`] when there is none or the configuration asks for it, or what the file system
     /// says.
     pub fn drop_index(&self, stream: &Name, field: &str) -> Result<()> {
+        self.shared.check_writable()?;
         index::drop(&self.shared, stream, field)
     }
 
@@ -412,6 +439,7 @@ impl Store {
     /// # Errors
     /// Why it could not, all or some of it; queries scan what has none.
     pub fn build_indexes(&self) -> Result<IndexReport> {
+        self.shared.check_writable()?;
         index::build(&self.shared, Pace::Asked).map(|(report, _)| report)
     }
 
@@ -421,13 +449,14 @@ impl Store {
     /// # Errors
     /// Why it could not; the levels stay as they are.
     pub fn retain_levels(&self) -> Result<u64> {
+        self.shared.check_writable()?;
         self.shared.tell_retain_levels(self.shared.now_us())
     }
 
     /// Counts some of the history of rollups that were added to streams with events, as the store does by
     /// itself. Whether there is more.
     pub fn backfill(&self) -> bool {
-        backfill::step(&self.shared)
+        self.shared.lock.is_some() && backfill::step(&self.shared)
     }
 
     /// Gives up a rollup that the configuration does not want any more, with everything that it has
@@ -437,6 +466,7 @@ impl Store {
     /// [`Error::Invalid`] when there is no such rollup or the configuration wants it, or what the file
     /// system says.
     pub fn drop_rollup(&self, rollup: &Name) -> Result<u64> {
+        self.shared.check_writable()?;
         backfill::drop_rollup(&self.shared, rollup)
     }
 
@@ -468,6 +498,7 @@ impl Store {
     /// # Errors
     /// [`Error::Invalid`] when there is no such rollup, or why it could not seal, read or commit.
     pub fn rebuild(&self, rollup: &Name, range: (i64, i64)) -> Result<Vec<Rebuilt>> {
+        self.shared.check_writable()?;
         let work = || rebuild::rebuild(&self.shared, rollup, range);
         self.shared.tell_rebuild(rollup, range, work)
     }
@@ -536,8 +567,11 @@ impl Store {
 
     /// What the store says of itself.
     pub fn status(&self) -> Status {
+        let disk_full = self.shared.is_disk_full();
         let state = self.shared.state.lock();
         Status {
+            read_only: self.shared.lock.is_none(),
+            disk_full,
             seal_error: state.seal_error.as_ref().map(|(_, why)| why.clone()),
             tend_error: state.tend_error.clone(),
             poisoned: self.shared.syncer.poisoned().map(str::to_owned),
@@ -548,24 +582,37 @@ impl Store {
         }
     }
 
-    /// Takes nothing more, seals what there is and marks the store as closed.
+    /// Takes nothing more, seals what there is and marks the store as closed. On a full disk what is in
+    /// memory stays in the journal, from which the next start reads it.
     ///
     /// # Errors
     /// Why the last seal failed; everything acknowledged is in the journal then.
     pub fn close(mut self) -> Result<()> {
         self.stop();
-        let sealed = seal::seal(&self.shared);
-        if sealed.is_ok() {
+        if self.shared.lock.is_none() {
+            return Ok(());
+        }
+        let shared = &self.shared;
+        let closed = shared.with_reserve(|| {
+            seal::seal(shared)?;
             let close = |manifest: &mut Manifest, view: &View| {
                 manifest.clean = view.memtable_is_empty;
                 // The log thread has begun an empty segment as its last act: readers of a closed
                 // store have nothing to replay.
                 seal::drop_journal(manifest, view);
             };
-            self.shared.edit_and(close, |_| ())?;
-            self.shared.remove_unreferenced();
+            shared.edit_and(close, |_| ())
+        });
+        match closed {
+            Ok(()) => shared.remove_unreferenced(),
+            Err(error) if error.kind() == Kind::DiskFull => {
+                shared.syncer.sync_written()?;
+                shared.check_lock()?;
+                tracing::warn!(%error, "the disk is full: what is in memory was not sealed; it is in the journal, from which the next start reads it");
+            }
+            Err(error) => return Err(error),
         }
-        sealed.map(|_| ())
+        Ok(())
     }
 
     fn stop(&mut self) {
@@ -636,6 +683,31 @@ impl Shared {
             self.directories.lock().insert(directory.to_path_buf());
         }
         Ok(())
+    }
+
+    /// Returns true while batches are refused for want of room, as far as the disk says now.
+    fn is_disk_full(&self) -> bool {
+        if self.reserve.is_given_up() {
+            return true;
+        }
+        let free = || {
+            self.fs()
+                .space(&self.data)
+                .map_or(u64::MAX, |space| space.free)
+        };
+        self.refuses_for_room.load(Ordering::SeqCst) && free() < log::GROUP_ROOM
+    }
+
+    /// Checks that this process is still the one writer; stops the store when it is not.
+    fn check_lock(&self) -> Result<()> {
+        let Some(lock) = &self.lock else {
+            return self.check_writable();
+        };
+        let checked = lock.check();
+        if let Err(error) = &checked {
+            self.poison(error);
+        }
+        checked
     }
 
     /// Takes nothing any more and tells the process.

@@ -240,11 +240,17 @@ impl Fs for FaultFs {
     fn is_dir(&self, path: &Path) -> bool {
         RealFs.is_dir(path)
     }
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        RealFs.resolve(path)
+    }
     fn space(&self, path: &Path) -> io::Result<Space> {
         RealFs.space(path)
     }
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
         RealFs.try_lock(path)
+    }
+    fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
+        RealFs.try_lock_dir(path)
     }
 }
 

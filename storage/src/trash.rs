@@ -18,26 +18,27 @@ use crate::env::{Fs, IoContext};
 use crate::error::Result;
 use crate::journal;
 use crate::manifest::{self, Manifest};
+use crate::readers::file_number;
 
 const DIR: &str = "trash";
 /// Folders in which everything is ours.
-const OURS: [&str; 5] = [
+const OURS: [&str; 6] = [
     "streams",
     "rollups",
     "identities",
     journal::DIR,
     manifest::DIR,
+    manifest::COPY_DIR,
 ];
 const BYTES_MAX: u64 = 1 << 30;
+/// No writer gives so many numbers to files before its next edit.
+const NUMBERS_AHEAD: u64 = 1 << 20;
 const AGE_MAX_S: i64 = 24 * 3600;
 
-/// Moves away what `manifest`, the newest one, does not account for, and returns how many files.
-/// `now_us` is the time, microseconds since 1970. A file that cannot be moved stays: it is in
-/// nobody's way.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "nothing that is moved there is a file of the store any more"
-)]
+/// Moves away what `manifest`, the newest one, does not account for, and returns the highest number
+/// that a part, a tile or a checkpoint among it bears: whoever wrote it may still take it away, so no
+/// other file may get that number. `now_us` is the time, microseconds since 1970. A file that cannot be
+/// moved stays: it is in nobody's way.
 pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64) -> Result<u64> {
     let mut known: HashSet<PathBuf> = manifest
         .files()
@@ -47,34 +48,56 @@ pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64
         .map(|path| data.join(path))
         .collect();
     known.insert(manifest::path(data, manifest.version));
+    known.insert(manifest::copy_path(data, manifest.version));
     let mut unknown = Vec::new();
     for folder in OURS {
         walk(fs, &data.join(folder), &mut unknown)?;
     }
     unknown.extend(half_detached(fs, data, manifest)?);
     unknown.retain(|path| !known.contains(path) && !journal::is_live(path, manifest.journal_floor));
-    let trash = data.join(DIR);
-    if !unknown.is_empty() {
-        fs.create_dir_all(&trash).at("create directory", &trash)?;
-    }
     let now_s = now_us.div_euclid(1_000_000);
-    let mut moved = 0;
+    let mut highest = 0;
     for path in unknown {
-        let place = path.strip_prefix(data).unwrap_or(&path);
-        let place = place.to_string_lossy().replace('/', "+");
-        let to = trash.join(format!("{now_s:012}-{place}"));
-        match fs.rename(&path, &to) {
-            Ok(()) => {
-                moved += 1;
-                tracing::warn!(from = %path.display(), to = %to.display(), "moved a file that the manifest does not know");
-            }
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "could not move a file that the manifest does not know");
+        if OURS[..3]
+            .iter()
+            .any(|folder| path.starts_with(data.join(folder)))
+        {
+            // A number far off is not one of ours.
+            let number = file_number(&path.to_string_lossy());
+            if number < manifest.next_file.saturating_add(NUMBERS_AHEAD) {
+                highest = highest.max(number);
             }
         }
+        move_away(fs, data, &path, now_s);
     }
-    empty(fs, &trash, now_s)?;
-    Ok(moved)
+    empty(fs, &data.join(DIR), now_s)?;
+    Ok(highest)
+}
+
+/// Moves one file to the trash and says whether it could.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing that is moved there is a file of the store any more"
+)]
+pub(crate) fn move_away(fs: &dyn Fs, data: &Path, path: &Path, now_s: i64) -> bool {
+    let trash = data.join(DIR);
+    let place = path.strip_prefix(data).unwrap_or(path);
+    let place = place.to_string_lossy().replace('/', "+");
+    let to = trash.join(format!("{now_s:012}-{place}"));
+    let moved = match fs.exists(&trash) {
+        true => Ok(()),
+        false => fs.create_dir_all(&trash),
+    };
+    match moved.and_then(|()| fs.rename(path, &to)) {
+        Ok(()) => {
+            tracing::warn!(from = %path.display(), to = %to.display(), "moved a file that the manifest does not know");
+            true
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "could not move a file that the manifest does not know");
+            false
+        }
+    }
 }
 
 /// What a detachment has left that was not committed: folders that hold second names of live parts.

@@ -40,6 +40,17 @@ fn check_passes_a_sound_store_and_names_a_damaged_part_and_a_damaged_manifest() 
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&manifest, &bytes).unwrap();
+    // One place is enough: the store opens, and check names the other.
+    let told = run(&["check", &home.data]).code(1).stdout;
+    assert!(told.contains("damaged in one of its two places"), "{told}");
+    assert!(told.contains(&*manifest.to_string_lossy()), "{told}");
+    for place in ["manifest", "manifest-copy"] {
+        let place = std::path::Path::new(&home.data).join(place);
+        for entry in std::fs::read_dir(place).unwrap() {
+            std::fs::write(entry.unwrap().path(), &bytes).unwrap();
+        }
+    }
     let told = run(&["check", &home.data]).code(65);
     assert!(told.stderr.contains("manifest"), "{}", told.stderr);
+    assert!(!told.stderr.contains("logmill check"), "{}", told.stderr);
 }

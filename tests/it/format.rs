@@ -54,9 +54,18 @@ fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).expect("a directory") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_owned();
-        if ["LOCK", "WRITER", "readers", EXPECT]
-            .iter()
-            .any(|n| name == *n)
+        if [
+            "LOCK",
+            "WRITER",
+            "JOURNAL",
+            "RESERVE",
+            "STORE",
+            "manifest-copy",
+            "readers",
+            EXPECT,
+        ]
+        .iter()
+        .any(|n| name == *n)
         {
             continue;
         }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{Batch, Home, Ledger, Outcome, Server, knob, seed};
+use crate::support::{
+    Batch, Home, Ledger, Outcome, PAST_S, Server, knob, line, only_number, run, seed, sql,
+};
 use small_disk::SmallDisk;
 
 const DISK_BYTES: u64 = 48 << 20;
@@ -49,6 +51,98 @@ fn a_full_disk_refuses_writes_answers_reads_and_resumes_by_itself() {
         std::fs::remove_dir_all(&store).expect("a store at rest");
     }
     println!("{fills} fills: {figures:?}");
+}
+
+/// A full disk is left with the program's own means, and hides nothing from who reads.
+#[test]
+fn on_a_full_disk_partitions_go_commands_read_and_the_server_stops_and_starts() {
+    let home = Home::new();
+    let Some(disk) = SmallDisk::mount(&home.path("disk"), DISK_BYTES) else {
+        return;
+    };
+    let store = format!("{}/store", disk.path);
+    let server = Server::start(&store);
+    for day in 0..3 {
+        let lines: String = (0..200)
+            .map(|n| line("h", PAST_S + day * 86_400 + n, &format!("/{n}"), 200, 5))
+            .collect();
+        server.ingest("web?j=true", lines);
+    }
+    server.seal();
+    server.ingest(
+        "web?j=true",
+        line("h", PAST_S + 3 * 86_400, "/late", 200, 5),
+    );
+    assert_eq!(server.get("/ready").status(200).text(), "ready\n");
+    disk.fill();
+    let refused = server.post(
+        "/api/v1/ingest/web",
+        &[],
+        line("h", PAST_S, "/no", 200, 5).as_bytes(),
+    );
+    refused.status(507);
+    let ready = server.get("/ready").status(503).text();
+    assert!(ready.contains("the disk is full"), "{ready}");
+    // Every command that reads, beside the server.
+    let count = "SELECT count(*) AS n FROM web";
+    let data = ["--data", &store];
+    let ask = |args: &[&str]| run(&[args, &data[..]].concat()).code(0).stdout;
+    let backup = home.path("backup");
+    assert!(ask(&["sql", count, "--output", "csv"]).contains("601"));
+    ask(&["partition", "list", "web"]);
+    ask(&["stream", "list"]);
+    run(&["check", &store]).code(0);
+    ask(&["backup", &backup]);
+    assert_eq!(only_number(&sql(&["--data", &backup], count)), 601);
+    // Drops and detachments give room.
+    let days = ["2024-03-01", "2024-03-02"];
+    let partition = |day: &str| format!("stream=web&date={day}");
+    let dropped = server.delete(&format!("/api/v1/partitions?{}", partition(days[0])));
+    assert_eq!(dropped.status(200).json()["events"], 200);
+    // With room the server takes events again, and keeps room back again.
+    disk.empty();
+    server.ingest(
+        "web?j=true",
+        line("h", PAST_S + 3 * 86_400, "/more", 200, 5),
+    );
+    disk.fill();
+    let detach = format!("/api/v1/partitions/detach?{}", partition(days[1]));
+    let detached = server.post(&detach, &[], b"").status(200);
+    assert_eq!(detached.json()["events"], 200);
+    assert_eq!(server.number(count), 202);
+    disk.fill();
+    assert_eq!(
+        server.stop(),
+        Some(0),
+        "a stop on a full disk is no failure"
+    );
+    disk.fill();
+    assert!(ask(&["sql", count, "--output", "csv"]).contains("202"));
+    // A server that writes nothing.
+    let before = std::fs::read_dir(&store).expect("a store").count();
+    let reads = Server::start_reading(&store);
+    assert_eq!(reads.number(count), 202);
+    assert_eq!(reads.get("/ready").status(200).text(), "ready, read-only\n");
+    let refused = reads
+        .post(
+            "/api/v1/ingest/web",
+            &[],
+            line("h", PAST_S, "/no", 200, 5).as_bytes(),
+        )
+        .status(503)
+        .text();
+    assert!(refused.contains("--read-only"), "{refused}");
+    reads
+        .delete(&format!("/api/v1/partitions?{}", partition(days[1])))
+        .status(503);
+    assert_eq!(reads.stop(), Some(0));
+    assert_eq!(std::fs::read_dir(&store).expect("a store").count(), before);
+    disk.empty();
+    let server = Server::start(&store);
+    assert_eq!(server.number(count), 202);
+    server.ingest("web?j=true", line("h", PAST_S, "/again", 200, 5));
+    assert_eq!(server.get("/ready").status(200).text(), "ready\n");
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[derive(Debug, Default)]

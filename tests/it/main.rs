@@ -38,6 +38,7 @@ mod index;
 mod injection;
 mod kill;
 mod levels;
+mod lock;
 mod operations;
 mod oracle;
 mod origin;

@@ -87,6 +87,31 @@ fn a_damaged_part_is_given_up_and_its_evidence_kept() {
     file_in(&home, "damaged", &name);
 }
 
+/// Whatever is gone the parts are had back, and the rollups begin anew from them.
+#[test]
+fn without_its_manifest_and_its_journal_a_store_is_had_back_from_its_parts() {
+    let (home, events) = imported();
+    for folder in ["manifest", "manifest-copy", "journal"] {
+        std::fs::remove_dir_all(Path::new(&home.data).join(folder)).expect("removed");
+    }
+    let refused = run(&["sql", "SELECT 1", "--data", &home.data])
+        .code(65)
+        .stderr;
+    assert!(refused.contains("repair --accept-loss"), "{refused}");
+    let repaired = run(&["repair", &home.data, "--accept-loss"]).code(0).stdout;
+    assert!(
+        repaired.contains("begin anew from the raw events"),
+        "{repaired}"
+    );
+    assert!(!repaired.contains("logmill repair"), "{repaired}");
+    assert_eq!(home.count(), events);
+    let server = Server::start(&home.data);
+    assert_eq!(server.number("SELECT sum(hits) FROM stats.yearly"), events);
+    assert_eq!(server.stop(), Some(0));
+    assert_verified(&["--data", &home.data], events);
+    run(&["check", &home.data]).code(0);
+}
+
 #[test]
 fn a_store_that_a_server_has_is_not_repaired() {
     let (home, _) = imported();

@@ -131,6 +131,44 @@ fn a_backup_of_a_running_store_holds_what_was_acknowledged_and_shares_its_files(
 }
 
 #[test]
+fn a_place_within_the_store_is_refused_through_whichever_links_it_is_named() {
+    let place = Place::new();
+    place.store().close().expect("closes");
+    std::os::unix::fs::symlink(place.path("data"), place.path("link")).expect("linked");
+    for (data, to) in [
+        ("data", "data/streams/zz"),
+        ("link", "data/streams/zz"),
+        ("data", "link/zz/deep"),
+        ("link", "link"),
+        ("data", "beside/../data/zz"),
+    ] {
+        let refused = place.backup(data, to).expect_err("refused");
+        assert!(
+            matches!(refused, Error::Invalid { .. }),
+            "{data} {to}: {refused}"
+        );
+    }
+    assert!(!place.path("data/zz").exists() && !place.path("data/streams/zz").exists());
+    place.backup("link", "elsewhere").expect("backs up");
+    assert_eq!(events(&place.path("elsewhere")), 4);
+}
+
+#[test]
+fn a_place_in_which_nothing_can_be_made_is_named_and_no_outcome_is_unknown() {
+    let place = Place::new();
+    place.store().close().expect("closes");
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let to = Path::new("/proc/logmill-backup");
+    let refused = backup(&fs, &SystemClock, &place.path("data"), to).expect_err("refused");
+    let text = refused.to_string();
+    assert!(matches!(refused, Error::Invalid { .. }), "{text}");
+    assert!(
+        text.contains("/proc/logmill-backup") && text.contains("no backup was made"),
+        "{text}"
+    );
+}
+
+#[test]
 fn nothing_that_happens_to_a_backup_is_seen_in_the_store_nor_the_other_way_round() {
     for (busy, quiet) in [("copy", "data"), ("data", "copy")] {
         let place = Place::new();
@@ -226,7 +264,6 @@ fn a_backup_that_was_cut_short_is_a_store_to_nobody() {
         let refusals = [
             Reader::open(Arc::new(RealFs), &copy).map(|_| ()),
             Store::open(&copy, Options::default()).map(|_| ()),
-            repair(&copy, &Options::default()).map(|_| ()),
         ];
         for refused in refusals {
             match refused {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use super::mark;
 use super::{
     BLOCK, DIR, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD,
     SegmentHeader, segment_of, segment_path, u32_at, u64_at,
@@ -58,7 +59,13 @@ pub(crate) fn replay(
         next_seq: 0,
         torn_bytes: 0,
     };
-    let Some((first, last)) = segments(fs, data, floor)? else {
+    // Before the segments are listed: a writer may begin another one meanwhile.
+    let marked = mark::read(fs, data, store_id);
+    let listed = segments(fs, data, floor)?;
+    if marked >= floor && marked > listed.map_or(0, |(_, last)| last) {
+        return Err(missing(segment_path(data, marked)));
+    }
+    let Some((first, last)) = listed else {
         return Ok(found);
     };
     for number in first..=last {
@@ -104,7 +111,11 @@ pub(crate) fn replay(
 /// and its first segment at 1.
 fn segments(fs: &dyn Fs, data: &Path, floor: u64) -> Result<Option<(u64, u64)>> {
     let dir = data.join(DIR);
-    let names = fs.list(&dir).at("list", &dir)?;
+    let names = match fs.list(&dir) {
+        // The folder is made before the first manifest is: it was removed, with all that was in it.
+        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+        names => names.at("list", &dir)?,
+    };
     let numbers = names.iter().filter_map(|n| segment_of(n));
     let numbers: Vec<u64> = numbers.filter(|s| *s >= floor).collect();
     let wanted = floor.max(1);

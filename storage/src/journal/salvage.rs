@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::reader::{Group, group_at};
-use super::{DIR, HEADER_LEN, Previous, SegmentHeader, segment_of, segment_path};
+use super::{BadHeader, DIR, HEADER_LEN, SegmentHeader, segment_of, segment_path};
 use crate::env::{Fs, IoContext};
 use crate::error::Result;
 
@@ -36,15 +36,12 @@ pub(crate) fn salvage(
     floor: u64,
     sealed_seq: u64,
 ) -> Result<Salvage> {
-    let dir = data.join(DIR);
-    let names = fs.list(&dir).at("list", &dir)?;
-    let numbers = names.iter().filter_map(|n| segment_of(n));
     let mut found = Salvage {
-        segments: numbers.filter(|s| *s >= floor).collect(),
+        segments: numbers(fs, data)?,
         end_seq: sealed_seq,
         ..Salvage::default()
     };
-    found.segments.sort_unstable();
+    found.segments.retain(|s| *s >= floor);
     for segment in found.segments.clone() {
         let path = segment_path(data, segment);
         // A sector that cannot be read takes its segment with it.
@@ -54,6 +51,32 @@ pub(crate) fn salvage(
     found
         .groups
         .retain(|g| g.first_seq + u64::from(g.items) > sealed_seq || g.items == 0);
+    Ok(found)
+}
+
+/// The segments that lie there, in their order; none where there is no folder for them.
+fn numbers(fs: &dyn Fs, data: &Path) -> Result<Vec<u64>> {
+    let dir = data.join(DIR);
+    if !fs.is_dir(&dir) {
+        return Ok(Vec::new());
+    }
+    let names = fs.list(&dir).at("list", &dir)?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|n| segment_of(n)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The headers of the segments that can be read, in their order.
+pub(crate) fn headers(fs: &dyn Fs, data: &Path) -> Result<Vec<SegmentHeader>> {
+    let mut found = Vec::new();
+    for segment in numbers(fs, data)? {
+        let bytes = fs.read(&segment_path(data, segment)).unwrap_or_default();
+        match SegmentHeader::decode(&bytes) {
+            Ok((header, _)) => found.push(header),
+            Err(bad @ BadHeader::Format(_)) => return Err(bad.at(&segment_path(data, segment))),
+            Err(BadHeader::Damaged(_)) => {}
+        }
+    }
     Ok(found)
 }
 
@@ -85,7 +108,9 @@ impl Salvage {
     /// Notes a stretch that is not just the zeros between groups.
     fn hole(&mut self, segment: u64, bytes: &bytes::Bytes, (from, to): (usize, usize)) {
         let lost = bytes.get(from..to).unwrap_or_default();
-        if lost.iter().any(|b| *b != 0) || bytes.is_empty() {
+        // A segment without a header may have held anything, whatever its bytes are now.
+        let headless = from == 0 && to > 0;
+        if headless || bytes.is_empty() || lost.iter().any(|b| *b != 0) {
             self.holes.push(Hole {
                 segment,
                 bytes: (from as u64, to as u64),
@@ -103,11 +128,8 @@ impl Salvage {
                 .sum::<u64>()
     }
 
-    /// The segment after which a new one may be begun, whatever the others look like.
-    pub(crate) fn last(&self) -> Previous {
-        Previous {
-            segment: self.segments.last().copied().unwrap_or(0),
-            ..Previous::default()
-        }
+    /// The last segment that is there.
+    pub(crate) fn last_segment(&self) -> Option<u64> {
+        self.segments.last().copied()
     }
 }

@@ -200,7 +200,7 @@ fn a_group_without_items_is_synced_like_any_other() {
         fs.calls(),
         [(
             Op::Sync,
-            segment_path(log.data(), 1).with_extension("log.tmp")
+            segment_path(log.data(), 1).with_extension("1.log.tmp")
         )]
     );
 }
@@ -359,7 +359,17 @@ fn any_flipped_byte_is_refused_or_costs_nothing_durable() {
 
 #[test]
 fn a_missing_segment_is_refused() {
-    for (gone, floor) in [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2)] {
+    // The fourth is the last, for which nothing in the journal vouches.
+    for (gone, floor) in [
+        (1, 0),
+        (1, 1),
+        (2, 0),
+        (2, 1),
+        (2, 2),
+        (4, 0),
+        (4, 1),
+        (4, 4),
+    ] {
         let mut log = Log::new();
         for _ in 0..3 {
             log.append(&[10]);
@@ -370,6 +380,25 @@ fn a_missing_segment_is_refused() {
         let (path, _, _) = refused(log.data(), floor);
         assert_eq!(path, log.path(gone), "floor {floor}");
     }
+}
+
+#[test]
+fn a_mark_that_is_missing_damaged_or_of_another_store_says_nothing() {
+    let mut log = Log::new();
+    log.append(&[10]);
+    log.journal.rotate(log.next_seq).expect("rotates");
+    std::fs::remove_file(log.path(2)).expect("removed");
+    assert_eq!(refused(log.data(), 0).0, log.path(2));
+    let mark = log.data().join(mark::FILE);
+    let whole = std::fs::read_to_string(&mark).expect("read");
+    let foreign = whole.replace(STORE, &"f".repeat(32));
+    let later = whole.replace(" 2 ", " 3 ");
+    for text in [String::new(), "logmill journal".to_owned(), later, foreign] {
+        std::fs::write(&mark, &text).expect("written");
+        assert!(read(log.data()).is_ok(), "{text:?}");
+    }
+    std::fs::remove_file(&mark).expect("removed");
+    assert!(read(log.data()).is_ok());
 }
 
 #[test]
@@ -412,7 +441,7 @@ fn other_files_in_the_directory_are_nobodys() {
     log.append(&[10]);
     for name in [
         "10.log",
-        "0000000000000002.log.tmp",
+        "0000000000000002.1.log.tmp",
         "notes",
         "000000000000000G.log",
     ] {

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::mark;
 use super::{
     BLOCK, DIR, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD,
     SEGMENT_BYTES_MAX, SegmentHeader, segment_path,
@@ -78,22 +79,8 @@ impl Journal {
             store_id: store_id.to_owned(),
         };
         let (file, path, crc) = create_segment(&*fs, data, &header)?;
-        let syncer = Arc::new(Syncer {
-            state: Mutex::new(SyncState {
-                file,
-                path,
-                end: HEADER_LEN,
-                barrier: HEADER_LEN,
-                written_seq: next_seq,
-                durable_seq: next_seq,
-                written_groups: 0,
-                durable_groups: 0,
-                syncing: false,
-            }),
-            changed: Condvar::new(),
-            poisoned: OnceLock::new(),
-            durable_seq: AtomicU64::new(next_seq),
-        });
+        mark::write(&*fs, data, store_id, header.segment);
+        let syncer = Syncer::of(file, path, next_seq);
         Ok(Self {
             fs,
             data: data.into(),
@@ -220,6 +207,7 @@ impl Journal {
             store_id: self.store_id.clone(),
         };
         let (file, path, crc) = create_segment(&*self.fs, &self.data, &header)?;
+        mark::write(&*self.fs, &self.data, &self.store_id, header.segment);
         let mut state = self.syncer.state.lock();
         while state.syncing {
             self.syncer.changed.wait(&mut state);
@@ -248,7 +236,7 @@ fn create_segment(
     let (bytes, crc) = header.encode();
     // Under a temporary name until the header is synced, so that nobody ever meets a segment that
     // does not say what it is.
-    let temporary = path.with_extension("log.tmp");
+    let temporary = path.with_extension(format!("{:x}.log.tmp", header.writer_epoch));
     if fs.exists(&temporary) {
         fs.remove(&temporary).at("remove", &temporary)?;
     }
@@ -256,7 +244,8 @@ fn create_segment(
         let file = fs.create_new(&temporary)?;
         file.write_all_at(&bytes, 0)?;
         file.sync_data()?;
-        fs.rename(&temporary, &path)?;
+        // A segment that another writer has begun is not replaced.
+        fs.rename_new(&temporary, &path)?;
         Ok(file)
     };
     let file = match create() {
@@ -302,7 +291,53 @@ pub(crate) fn settle_tail(fs: &dyn Fs, data: &Path, last: &Previous) -> Result<(
     fs.sync_dir(&dir).at("sync", &dir)
 }
 
+/// The journal of a store that is only read: nothing is ever written to it.
+#[derive(Debug)]
+struct NoFile;
+
+impl FsFile for NoFile {
+    fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    fn len(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+}
+
 impl Syncer {
+    /// The syncer of a store that is only read.
+    pub(crate) fn idle(data: &Path, next_seq: u64) -> Arc<Self> {
+        Self::of(Arc::new(NoFile), data.join(DIR), next_seq)
+    }
+
+    fn of(file: Arc<dyn FsFile>, path: PathBuf, next_seq: u64) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(SyncState {
+                file,
+                path,
+                end: HEADER_LEN,
+                barrier: HEADER_LEN,
+                written_seq: next_seq,
+                durable_seq: next_seq,
+                written_groups: 0,
+                durable_groups: 0,
+                syncing: false,
+            }),
+            changed: Condvar::new(),
+            poisoned: OnceLock::new(),
+            durable_seq: AtomicU64::new(next_seq),
+        })
+    }
+
     /// Exclusive end of what is known to be on disk.
     pub(crate) fn durable_seq(&self) -> u64 {
         self.durable_seq.load(Ordering::Acquire)

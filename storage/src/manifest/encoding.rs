@@ -27,6 +27,9 @@ const LEVEL: i32 = 1;
 /// 400 days of two rollups are half a megabyte.
 const JSON_BYTES_MAX: u64 = 256 << 20;
 
+/// A head line is shorter than this.
+pub(super) const HEAD_BYTES_MAX: usize = 128;
+
 /// What a head line says that the body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
@@ -64,6 +67,16 @@ pub(super) fn encode(manifest: &Manifest) -> Result<(Vec<u8>, u32), String> {
     let mut bytes = (Layout::Store(FORMAT).head_line(&body) + "\n").into_bytes();
     bytes.extend_from_slice(&body);
     Ok((bytes, crc32c::crc32c(&body)))
+}
+
+/// The checksum of the body that a head line of today names; `None` for what is none.
+pub(super) fn crc_of(bytes: &[u8]) -> Option<u32> {
+    let (layout, head) = read_head(Path::new(""), bytes).ok()?;
+    let crc = head.rsplit(' ').next()?;
+    let is_today = matches!(layout, Layout::Store(_)) && crc.len() == 8;
+    is_today
+        .then(|| u32::from_str_radix(crc, 16).ok())
+        .flatten()
 }
 
 /// Refuses a manifest of which nothing can be said but that a newer program wrote it.

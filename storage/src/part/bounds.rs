@@ -33,6 +33,13 @@ impl Bounds {
         }
     }
 
+    /// Those of all the rows of a part.
+    pub(crate) fn of(rows: &[RecordBatch], order_by: &[String]) -> Self {
+        let mut bounds = Self::new();
+        rows.iter().for_each(|batch| bounds.widen(batch, order_by));
+        bounds
+    }
+
     /// Adds rows with `time` and `_seq`.
     pub(super) fn widen(&mut self, batch: &RecordBatch, order_by: &[String]) {
         self.rows += batch.num_rows() as u64;

@@ -5,6 +5,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
@@ -34,6 +35,15 @@ pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBat
     reader
         .map(|batch| batch.map_err(ParquetError::from))
         .collect()
+}
+
+/// The columns of a part.
+///
+/// # Errors
+/// When the bytes are not a part.
+pub(crate) fn read_schema(bytes: Bytes) -> Result<SchemaRef, ParquetError> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
+    Ok(Arc::clone(builder.schema()))
 }
 
 /// Reads one column of a part, some thousand rows at a time, and nothing else of it. `take` gets how many

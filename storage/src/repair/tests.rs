@@ -185,13 +185,263 @@ fn a_damaged_part_and_a_damaged_checkpoint_are_given_up() {
     assert_eq!(crate::check(&reader.snapshot()).damage.len(), 0);
 }
 
+/// The newest manifest in both of its places.
+fn places(data: &Path) -> [PathBuf; 2] {
+    let version = manifest::newest_version(&RealFs, data).expect("listed");
+    let version = version.expect("there is one");
+    [
+        manifest::path(data, version),
+        manifest::copy_path(data, version),
+    ]
+}
+
+fn cut(path: &Path) {
+    let bytes = std::fs::read(path).expect("read");
+    std::fs::write(path, &bytes[..bytes.len() / 2]).expect("written");
+}
+
+fn remove(path: &Path) {
+    std::fs::remove_file(path).expect("removed");
+}
+
+fn remove_all(path: PathBuf) {
+    std::fs::remove_dir_all(path).expect("removed");
+}
+
+type Damage = (&'static str, fn(&Path));
+
+/// Damages to one place of the manifest: nothing is lost by them.
+const OF_ONE_PLACE: [Damage; 6] = [
+    ("flipped", |data| flip(&places(data)[0], 200)),
+    ("cut", |data| cut(&places(data)[0])),
+    ("removed", |data| remove(&places(data)[0])),
+    ("folder removed", |data| {
+        remove_all(data.join(manifest::DIR));
+    }),
+    ("copy flipped", |data| flip(&places(data)[1], 200)),
+    ("copy cut", |data| cut(&places(data)[1])),
+];
+
 #[test]
-fn a_damaged_manifest_is_refused_and_nothing_is_changed() {
-    let dir = store();
-    let folder = dir.path().join(manifest::DIR);
-    let name = RealFs.list(&folder).expect("listed").remove(0);
-    flip(&folder.join(&name), 200);
+fn one_damaged_place_of_the_manifest_is_told_by_check_and_mended_by_a_start_or_a_repair() {
+    for (name, damage) in OF_ONE_PLACE {
+        for repairs in [false, true] {
+            let dir = store();
+            damage(dir.path());
+            let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+            let damaged = crate::check(&reader.snapshot()).damage;
+            assert_eq!(damaged.len(), 1, "{name}: {damaged:?}");
+            drop(reader);
+            if repairs {
+                let report = repair(dir.path(), &options()).expect("repairs");
+                assert_eq!(report.findings.len(), 1, "{name}: {report:?}");
+                assert!(report.findings[0].contains("the other place"), "{report:?}");
+            } else {
+                drop(Store::open(dir.path(), options()).expect("opens"));
+            }
+            let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+            assert_eq!(crate::check(&reader.snapshot()).damage, [], "{name}");
+            assert_eq!(values(dir.path()), ALL, "{name}");
+            let again = repair(dir.path(), &options()).expect("looked at");
+            assert_eq!(again.findings.len(), 0, "{name}: {again:?}");
+        }
+    }
+}
+
+fn lose_manifests(data: &Path) {
+    places(data).iter().for_each(|path| remove(path));
+}
+
+fn lose_journal(data: &Path) {
+    remove_all(data.join(journal::DIR));
+}
+
+/// The segment with the three groups.
+fn full_segment(data: &Path) -> PathBuf {
+    let all = segments(data).into_iter();
+    let paths = all.map(|name| data.join(journal::DIR).join(name));
+    let mut full = paths.filter(|p| find(&std::fs::read(p).expect("read"), b"LMRG").len() == 3);
+    full.next().expect("a segment with the three groups")
+}
+
+/// Damages after which a store does not open, and what is had of it.
+const DAMAGES: &[(&str, fn(&Path), &[i64])] = &[
+    (
+        "both places flipped",
+        |data| places(data).iter().for_each(|path| flip(path, 200)),
+        &ALL,
+    ),
+    (
+        "both places cut",
+        |data| places(data).iter().for_each(|path| cut(path)),
+        &ALL,
+    ),
+    ("both places removed", lose_manifests, &ALL),
+    (
+        "both folders removed",
+        |data| {
+            remove_all(data.join(manifest::DIR));
+            remove_all(data.join(manifest::COPY_DIR));
+        },
+        &ALL,
+    ),
+    ("journal folder removed", lose_journal, &[1, 2]),
+    (
+        "the last segment removed",
+        |data| {
+            let last = segments(data).pop().expect("a segment");
+            remove(&data.join(journal::DIR).join(last));
+        },
+        &[1, 2],
+    ),
+    (
+        "every segment removed",
+        |data| {
+            for name in segments(data) {
+                remove(&data.join(journal::DIR).join(name));
+            }
+        },
+        &[1, 2],
+    ),
+    (
+        "the full segment zeroed",
+        |data| {
+            let path = full_segment(data);
+            let len = std::fs::read(&path).expect("read").len();
+            std::fs::write(path, vec![0; len]).expect("written");
+        },
+        &[1, 2],
+    ),
+    (
+        "manifests and journal removed",
+        |data| {
+            lose_manifests(data);
+            lose_journal(data);
+        },
+        &[1, 2],
+    ),
+    (
+        "manifests removed, the full segment flipped",
+        |data| {
+            lose_manifests(data);
+            let path = full_segment(data);
+            let second = find(&std::fs::read(&path).expect("read"), b"LMRG")[1] + 60;
+            flip(&path, second);
+        },
+        &[1, 2, 10, 11, 12, 30, 31, 32],
+    ),
+    (
+        "all but the parts and STORE removed",
+        |data| {
+            lose_journal(data);
+            for folder in ["manifest", "manifest-copy", "identities"] {
+                remove_all(data.join(folder));
+            }
+        },
+        &[1, 2],
+    ),
+];
+
+/// Nothing given before is given again, whatever was lost.
+#[test]
+fn whatever_is_damaged_or_gone_every_sound_event_is_had_back_and_no_number_is_given_twice() {
+    for (name, damage, had) in DAMAGES {
+        let dir = store();
+        let before = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+        let snapshot = before.snapshot();
+        let (given, prefix) = (snapshot.next_seq(), snapshot.manifest().id_prefix());
+        drop((before, snapshot));
+        damage(dir.path());
+        let refused = Store::open(dir.path(), options()).map(|_| ());
+        let refused = refused.expect_err(name);
+        assert!(
+            matches!(refused, Error::Corrupt { .. }),
+            "{name}: {refused}"
+        );
+        let report = repair(dir.path(), &options()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let told = report.findings.join("\n");
+        assert!(!told.contains("logmill repair"), "{name}: {told}");
+        assert!(
+            told.contains("sequence numbers go on from"),
+            "{name}: {told}"
+        );
+        assert_eq!(values(dir.path()), *had, "{name}: {told}");
+        let store = Store::open(dir.path(), options()).expect(name);
+        let ack = store.write(batch(&[99], &[], None), WriteConcern::JOURNALED);
+        let first = ack.expect(name).first_seq.expect("one event");
+        assert!(first >= given + GAP, "{name}: number {first} after {given}");
+        let id = store.snapshot().manifest().id_prefix();
+        assert_eq!(id, prefix, "{name}: _ids stay");
+        store.close().expect(name);
+        let reader = Reader::open(Arc::new(RealFs), dir.path()).expect(name);
+        assert_eq!(crate::check(&reader.snapshot()).damage, [], "{name}");
+        let again = repair(dir.path(), &options()).expect(name);
+        assert_eq!(again.findings.len(), 0, "{name}: {again:?}");
+    }
+}
+
+/// The files tell what was merged, detached, quarantined and known of batches.
+#[test]
+fn a_store_that_has_lived_is_had_back_without_its_manifest() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let day_us = 86_400_000_000;
+    let with_rollups = Options {
+        roller: Arc::new(crate::store::model::listing::Listing),
+        ..options()
+    };
+    let store = Store::open(dir.path(), with_rollups.clone()).expect("opens");
+    let write = |times: &[i64], bad: &[u32], k: &str| {
+        let ack = store.write(batch(times, bad, key(k)), WriteConcern::JOURNALED);
+        ack.expect("taken")
+    };
+    write(&[1, 2, day_us], &[0], "a");
+    store.seal().expect("seals");
+    write(&[3, 2 * day_us], &[], "b");
+    store.seal().expect("seals");
+    let merged = store.compact_parts(None, true).expect("compacts");
+    assert!(merged.merged > 0);
+    let events = Name::new("events").expect("a name");
+    let detached = store.detach_partitions(&events, (day_us, 2 * day_us), false);
+    assert_eq!(detached.expect("detaches").events, 1);
+    write(&[4], &[1], "c");
+    drop(store);
+    lose_manifests(dir.path());
+    let report = repair(dir.path(), &with_rollups).expect("repairs");
+    assert_eq!(values(dir.path()), [1, 2, 3, 2 * day_us, 4], "{report:?}");
+    let store = Store::open(dir.path(), options()).expect("opens");
+    let quarantined = |store: &Store| {
+        let name = Name::new(crate::model::QUARANTINE).expect("a name");
+        let snapshot = store.snapshot();
+        snapshot
+            .manifest()
+            .parts_of(&name)
+            .map(|p| p.rows)
+            .sum::<u64>()
+    };
+    assert_eq!(quarantined(&store), 2);
+    for (k, times, bad) in [("a", &[1, 2, day_us][..], &[0][..]), ("c", &[4], &[1])] {
+        let again = store.write(batch(times, bad, key(k)), WriteConcern::JOURNALED);
+        assert!(again.expect("answered").duplicate, "{k} is known");
+    }
+    let back = store.attach_partitions(&events, (day_us, 2 * day_us));
+    assert_eq!(back.expect("attaches").events, 1);
+    store.close().expect("closes");
+    assert_eq!(values(dir.path()), [1, 2, day_us, 3, 2 * day_us, 4]);
+    // The rollup begins anew, from the raw events.
+    let store = Store::open(dir.path(), with_rollups).expect("opens");
+    let manifest = Arc::clone(&store.snapshot().manifest);
+    let counted: u64 = manifest.tiles.iter().map(|t| t.events).sum();
+    assert_eq!(counted, 6);
+    store.close().expect("closes");
+    let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+    assert_eq!(crate::check(&reader.snapshot()).damage, []);
+}
+
+#[test]
+fn a_folder_that_is_no_store_is_not_made_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("notes"), b"mine").expect("written");
     let refused = repair(dir.path(), &options()).expect_err("refused");
-    assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
-    assert_eq!(RealFs.list(&folder).expect("listed"), [name]);
+    assert!(matches!(refused, Error::NotAStore { .. }), "{refused}");
+    assert_eq!(RealFs.list(dir.path()).expect("listed"), ["notes"]);
 }

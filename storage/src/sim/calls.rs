@@ -118,10 +118,19 @@ impl FsFile for SimFile {
 #[derive(Debug)]
 struct SimGuard {
     node: u64,
+    path: PathBuf,
     fs: SimFs,
 }
 
-impl Guard for SimGuard {}
+impl Guard for SimGuard {
+    fn is_in_place(&self) -> io::Result<bool> {
+        match self.fs.node(&self.path) {
+            Ok(node) => Ok(node == self.node),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+}
 
 impl Drop for SimGuard {
     fn drop(&mut self) {
@@ -263,7 +272,10 @@ impl Fs for SimFs {
         if !self.shared.0.lock().locks.insert(node) {
             return Ok(None);
         }
-        let fs = self.clone();
-        Ok(Some(Box::new(SimGuard { node, fs })))
+        Ok(Some(Box::new(SimGuard {
+            node,
+            path: path.into(),
+            fs: self.clone(),
+        })))
     }
 }

@@ -37,6 +37,9 @@ pub struct Config {
     /// The most columns of a stream, besides those that the store gives it by itself; the values of
     /// further fields stay in `_rest`.
     pub columns_max: usize,
+    /// Room that is kept back on the disk for dropping, detaching and a stop when it is full, bytes; at
+    /// most a sixteenth of the disk.
+    pub reserve_bytes: u64,
     /// Parts of fewer rows get no index.
     pub index_rows_min: u64,
     /// Streams that are not to have the defaults.
@@ -56,6 +59,7 @@ impl Default for Config {
             backfill_step_rows: 1 << 20,
             keeps_log: true,
             columns_max: COLUMNS_MAX,
+            reserve_bytes: 0,
             index_rows_min: INDEX_ROWS_MIN,
             streams: BTreeMap::new(),
         }

@@ -40,20 +40,22 @@ pub(super) fn detach(
 ) -> Result<PartitionReport> {
     shared.check_stream(stream)?;
     let _one_at_a_time = shared.parts.lock();
-    seal::seal(shared)?;
+    shared.with_reserve(|| seal::seal(shared))?;
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let leaving = choose(&manifest, stream, range_us)?;
     let report = PartitionReport::of(leaving.iter());
     if dry || leaving.is_empty() {
         return Ok(report);
     }
-    let mut written = Written::default();
-    let outcome = write_folders(shared, &manifest, &leaving, &mut written)
-        .and_then(|()| shared.edit(|manifest| take_out(manifest, leaving)));
-    if let Err(error) = &outcome {
-        written.take_away(shared, error);
-    }
-    outcome?;
+    shared.with_reserve(|| {
+        let mut written = Written::default();
+        let outcome = write_folders(shared, &manifest, &leaving, &mut written)
+            .and_then(|()| shared.edit(|manifest| take_out(manifest, leaving.clone())));
+        if let Err(error) = &outcome {
+            written.take_away(shared, error);
+        }
+        outcome
+    })?;
     shared.remove_unreferenced();
     Ok(report)
 }

@@ -54,8 +54,7 @@ pub(super) fn drop_partitions(
 ) -> Result<PartitionReport> {
     shared.check_stream(stream)?;
     let _one_at_a_time = shared.parts.lock();
-    seal::seal(shared)?;
-    let mut report = PartitionReport::default();
+    shared.with_reserve(|| seal::seal(shared))?;
     let gone = |partition_us: i64| (from_us..to_us).contains(&partition_us);
     if dry {
         let mut manifest = (*shared.state.lock().committed.manifest).clone();
@@ -67,8 +66,9 @@ pub(super) fn drop_partitions(
         detached.filter(|d| gone(d.partition_us))
     };
     if !manifest.parts_of(stream).any(|p| gone(p.partition_us)) && detached().next().is_none() {
-        return Ok(report);
+        return Ok(PartitionReport::default());
     }
+    let mut report = PartitionReport::default();
     commit(shared, |manifest| report = take_out(manifest, stream, gone))?;
     shared.remove_folders(detached());
     Ok(report)
@@ -76,7 +76,7 @@ pub(super) fn drop_partitions(
 
 /// One edit that gives up parts: what it says was dropped holds for the live streams too.
 pub(super) fn commit(shared: &Shared, change: impl FnOnce(&mut Manifest)) -> Result<()> {
-    shared.edit_and(
+    shared.edit_for_room(
         |manifest, _| change(manifest),
         |state| {
             let committed = Arc::clone(&state.committed.manifest);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Pin, Shared, State};
 use crate::error::{Error, Result};
-use crate::manifest::{self, Manifest, Pending};
+use crate::manifest::{self, Committed, Manifest, Pending};
 use crate::model::{Name, StreamKind};
 use crate::readers::{self, Hold};
 use crate::recover::Streams;
@@ -54,8 +54,30 @@ impl Shared {
         change: impl FnOnce(&mut Manifest, &View),
         also: impl FnOnce(&mut State),
     ) -> Result<()> {
+        self.edit_with(change, also, |next, commit| commit(next))
+    }
+
+    /// As [`Shared::edit_and`], of an edit that gives room: on a full disk it uses the reserve.
+    pub(super) fn edit_for_room(
+        &self,
+        change: impl FnOnce(&mut Manifest, &View),
+        also: impl FnOnce(&mut State),
+    ) -> Result<()> {
+        self.edit_with(change, also, |next, commit| {
+            self.with_reserve(|| commit(next.clone()))
+        })
+    }
+
+    /// `make` commits the next version by what it is given for that.
+    fn edit_with(
+        &self,
+        change: impl FnOnce(&mut Manifest, &View),
+        also: impl FnOnce(&mut State),
+        make: impl FnOnce(Manifest, &dyn Fn(Manifest) -> Result<Committed>) -> Result<Committed>,
+    ) -> Result<()> {
         let _one_at_a_time = self.edits.lock();
         self.syncer.check()?;
+        self.check_lock()?;
         let current = self.state.lock().committed.clone();
         // Half a megabyte of names, copied and changed while nobody waits for the state.
         let mut next = (*current.manifest).clone();
@@ -70,11 +92,14 @@ impl Shared {
         }
         let removed = self.unlink_pending(&current.manifest);
         next.pending.retain(|p| !removed.contains(&p.path));
-        let outcome = manifest::commit(self.fs(), &self.data, Some(&current), next);
+        let commit = |next| manifest::commit(self.fs(), &self.data, Some(&current), next);
+        let outcome = make(next, &commit);
         if let Err(error @ Error::Unknown { .. }) = &outcome {
             self.poison(error);
         }
         let committed = outcome?;
+        // A second writer may have come while the version was written; it may or may not know of it.
+        self.check_lock()?;
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.pin, Arc::new(Pin));
         state.old_pins.retain(|(_, pin)| pin.strong_count() > 0);
@@ -122,8 +147,10 @@ impl Shared {
     /// Gives space back as soon as nobody reads it; the manifest forgets it with its next edit.
     pub(super) fn remove_unreferenced(&self) {
         let _one_at_a_time = self.edits.lock();
-        let current = Arc::clone(&self.state.lock().committed.manifest);
-        self.unlink_pending(&current);
+        if self.check_lock().is_ok() {
+            let current = Arc::clone(&self.state.lock().committed.manifest);
+            self.unlink_pending(&current);
+        }
     }
 
     /// Creates a stream and its rollups in one edit.

@@ -1,14 +1,62 @@
 //! One writer: the lock of the data directory, and who holds it.
+//!
+//! A writer locks the file `LOCK`, and the data directory itself where the file system can: the
+//! directory stays locked when somebody removes `LOCK`. Where only the file can be locked, a second
+//! writer that comes after such a removal takes over, and the first stops.
+//!
+//! # Invariants
+//! 1. A group is acknowledged, and a version of the manifest relied upon, only when the lock was in
+//!    place after it was written (with `j` and for the manifest: after it was durable). A second
+//!    writer has a `LOCK` of its own before it reads the journal. So while the first still finds its
+//!    own there, the second has yet to read what the first acknowledges.
+//!    A writer that starts looks once more when it has read manifest and journal.
+//! 2. A version of the manifest and a file that it names get their names only where nothing lies at
+//!    them: the slower of two writers learns of the other, and replaces nothing.
+//! 3. A writer that finds its lock gone, or another's version of the manifest, acknowledges nothing
+//!    any more: outcomes are unknown, and the process ends.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::env::{Fs, Guard, IoContext};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::write_durably;
 use crate::manifest;
+use crate::seeded::{self, Bug};
 
 const LOCK: &str = "LOCK";
 const WRITER: &str = "WRITER";
+/// So often a lock is taken again whose file was removed between opening and locking it.
+const TRIES: usize = 8;
+
+/// The lock of a data directory, held by its one writer.
+#[derive(Debug)]
+pub(crate) struct WriterLock {
+    path: PathBuf,
+    file: Box<dyn Guard>,
+    /// None where directories cannot be locked.
+    _directory: Option<Box<dyn Guard>>,
+}
+
+impl WriterLock {
+    /// Checks that this process is still the one writer.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] when it cannot be sure of that: nothing may be acknowledged any more.
+    pub(crate) fn check(&self) -> Result<()> {
+        let why = match self.file.is_in_place() {
+            _ if seeded::is(Bug::LockUnchecked) => return Ok(()),
+            Ok(true) => return Ok(()),
+            Ok(false) => "it was removed or replaced under this process".to_owned(),
+            Err(error) => format!("it cannot be looked at: {error}"),
+        };
+        Err(Error::Unknown {
+            what: format!(
+                "{}: {why}, so another may write to the store; leave LOCK alone and start one server",
+                self.path.display()
+            ),
+        })
+    }
+}
 
 /// Takes the lock, making the data directory when it is not there.
 ///
@@ -19,29 +67,59 @@ const WRITER: &str = "WRITER";
     clippy::disallowed_methods,
     reason = "above the data directory there is nothing of ours to sync but its name"
 )]
-pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
+pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<WriterLock> {
     fs.create_dir_all(data).at("create directory", data)?;
     if let Some(parent) = data.parent().filter(|p| !p.as_os_str().is_empty()) {
         fs.sync_dir(parent).at("sync", parent)?;
     }
+    let directory = match fs.try_lock_dir(data) {
+        Ok(None) => return Err(locked(fs, data)),
+        Ok(some) => some,
+        // The file's lock alone, then.
+        Err(error) => {
+            tracing::debug!(data = %data.display(), %error, "the directory cannot be locked");
+            None
+        }
+    };
+    let lock = WriterLock {
+        path: data.join(LOCK),
+        file: lock_file(fs, data)?,
+        _directory: directory,
+    };
+    manifest::refuse_newer(fs, data)?;
+    match write_writer(fs, data, None) {
+        // On a full disk nobody is named rather than the writer before.
+        Err(error) if error.kind() == Kind::DiskFull => {
+            tracing::warn!(%error, "could not write which process has the store");
+            let _ignored = fs.remove(&data.join(WRITER));
+        }
+        other => other?,
+    }
+    Ok(lock)
+}
+
+fn lock_file(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
     let path = data.join(LOCK);
-    match fs.try_lock(&path).at("lock", &path)? {
-        Some(lock) => {
-            manifest::refuse_newer(fs, data)?;
-            write_writer(fs, data, None)?;
-            Ok(lock)
+    for _ in 0..TRIES {
+        let Some(lock) = fs.try_lock(&path).at("lock", &path)? else {
+            break;
+        };
+        if lock.is_in_place().at("look at", &path)? {
+            return Ok(lock);
         }
-        None => {
-            let text = fs.read(&data.join(WRITER)).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text).into_owned();
-            let mut words = text.split_whitespace();
-            let pid = words.next().and_then(|w| w.parse().ok()).unwrap_or(0);
-            Err(Error::Locked {
-                path: data.into(),
-                pid,
-                address: words.next().map(str::to_owned),
-            })
-        }
+    }
+    Err(locked(fs, data))
+}
+
+fn locked(fs: &dyn Fs, data: &Path) -> Error {
+    let text = fs.read(&data.join(WRITER)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut words = text.split_whitespace();
+    let pid = words.next().and_then(|w| w.parse().ok()).unwrap_or(0);
+    Error::Locked {
+        path: data.into(),
+        pid,
+        address: words.next().map(str::to_owned),
     }
 }
 
@@ -50,3 +128,6 @@ pub(crate) fn write_writer(fs: &dyn Fs, data: &Path, address: Option<&str>) -> R
     let text = format!("{} {}\n", std::process::id(), address.unwrap_or(""));
     write_durably(fs, &data.join(WRITER), text.as_bytes()).map(|_| ())
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ use crate::shape;
 /// A group is closed at this many bytes or batches: one write of a few megabytes.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 const GROUP_BATCHES_MAX: usize = 1024;
+/// With less room than this a disk on which a batch was refused is taken for full still.
+pub(super) const GROUP_ROOM: u64 = 1 << 20;
 /// How often a group that waits for a sync to end looks whether it has: a small part of the fastest.
 const GATHER: Duration = Duration::from_micros(50);
 /// The memtable may grow to this many times its limit while a seal is running.
@@ -122,7 +125,7 @@ fn log_loop(
 ) {
     while let Ok(Command::Write(mut group)) = inbox.recv() {
         gather(shared, &mut group, inbox, waiters);
-        match wait_for_room(shared) {
+        match keep_reserve(shared).and_then(|()| wait_for_room(shared)) {
             Ok(()) => write_group(shared, &mut journal, group, waiters),
             Err(error) => refuse_all(shared, group, &error),
         }
@@ -164,6 +167,19 @@ fn gather(
         patient &= only_j(&next);
         group.extend(next);
     }
+}
+
+/// Nothing is taken while the reserve is given up (`reserve.rs`).
+fn keep_reserve(shared: &Shared) -> Result<()> {
+    if seeded::is(Bug::ReserveTaken)
+        || !shared.reserve.is_given_up()
+        || shared.reserve.restore(shared.fs())
+    {
+        return Ok(());
+    }
+    Err(Error::DiskFull {
+        path: shared.data.clone(),
+    })
 }
 
 /// Back-pressure: while a seal is running and the memtable has grown to its slack, senders wait.
@@ -243,9 +259,12 @@ fn write_group(
     if !payloads.is_empty() {
         let written = cut_segment(shared, journal, rotate, first_seq)
             .and_then(|()| journal.append(first_seq, next_seq - first_seq, &payloads));
+        shared.refuses_for_room.store(false, Ordering::SeqCst);
         if let Err(error) = written {
             // In both cases nothing has changed.
             if matches!(error, Error::DiskFull { .. } | Error::Overloaded { .. }) {
+                let is_full = matches!(error, Error::DiskFull { .. });
+                shared.refuses_for_room.store(is_full, Ordering::SeqCst);
                 shared.state.lock().rotate |= rotate;
             } else {
                 shared.poison(&error);
@@ -255,6 +274,11 @@ fn write_group(
         }
     } else if rotate {
         shared.state.lock().rotate = true;
+    }
+    // Only the one writer answers what it has written (the first invariant of `lock.rs`).
+    if let Err(error) = shared.check_lock() {
+        refuse_all(shared, placed.into_iter().map(|p| p.request), &error);
+        return;
     }
     publish(shared, placed, next_seq, waiters);
 }
@@ -381,6 +405,7 @@ fn prepare(shared: &Shared, request: &mut Request, next_seq: u64) -> Result<()> 
 
 fn cut_segment(shared: &Shared, journal: &mut Journal, wanted: bool, next_seq: u64) -> Result<()> {
     if journal.is_full() || (wanted && !journal.is_empty()) {
+        shared.check_lock()?;
         journal.rotate(next_seq)?;
         shared
             .state
@@ -523,7 +548,9 @@ pub(super) fn sync_loop(shared: &Arc<Shared>, waiting: &Receiver<Vec<Waiter>>) {
             Err(RecvTimeoutError::Disconnected) => break,
         }
         gathered.extend(waiting.try_iter().flatten());
-        match shared.syncer.sync_written() {
+        // Looked at after the sync, and after each interval in which nobody writes.
+        let synced = shared.syncer.sync_written();
+        match synced.and_then(|durable| shared.check_lock().map(|()| durable)) {
             Ok(durable) => {
                 for waiter in gathered {
                     debug_assert!(

@@ -9,12 +9,20 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, Mutex};
 
 use super::index::Indexes;
-use super::{Options, Pin, QUEUE, Shared, State, Store, backfill, log, seal, take_lock, tend};
-use crate::error::{Error, Result};
+use super::reserve::Reserve;
+use super::{
+    Options, Pin, QUEUE, Shared, State, Store, WriterLock, backfill, log, seal, take_lock, tend,
+};
+use crate::birth::Birth;
+use crate::env::Fs;
+use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
-use crate::journal::{self, Journal};
+use crate::identity::Identities;
+use crate::journal::{self, Journal, Replay};
 use crate::maintenance::Maintenance;
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Committed, Manifest, StreamMeta};
+use crate::memtable::Memtable;
+use crate::model::Name;
 use crate::recover::{Recovered, recover};
 use crate::seeded::{self, Bug};
 use crate::spare::Spare;
@@ -24,28 +32,28 @@ use crate::trash;
 /// than can be journaled between two syncs.
 pub(super) const SKIP: u64 = 1 << 24;
 
-impl Store {
-    /// Opens the store in `data` for writing, creating it when there is none.
-    ///
-    /// # Errors
-    /// [`Error::Locked`] when another process writes to it; [`Error::Corrupt`] when acknowledged
-    /// data cannot be read back; [`Error::Rollup`] when a configured rollup differs from the store's.
-    pub fn open(data: &Path, options: Options) -> Result<Self> {
+/// The beginnings of a writer. Each step may be made again by the next start, or by this one when it
+/// finds room.
+struct Begun {
+    committed: Committed,
+    memtable: Memtable,
+    streams: BTreeMap<Name, StreamMeta>,
+    identities: Identities,
+    replay: Replay,
+    items: u64,
+    journal: Journal,
+    /// A number that no file has had.
+    next_file: u64,
+}
+
+impl Begun {
+    fn of(data: &Path, options: &Options, lock: &WriterLock) -> Result<Self> {
         let fs = Arc::clone(&options.fs);
-        let lock = take_lock(&*fs, data)?;
         for dir in [manifest::DIR, journal::DIR] {
             create_dir_durably(&*fs, data, &data.join(dir))?;
         }
-        let committed = match manifest::read_newest(&*fs, data)? {
-            Some(committed) => committed,
-            None => {
-                manifest::refuse_headless(&*fs, data)?;
-                let id = format!("{:032x}", rand::random::<u128>());
-                let now_s = options.clock.now_us().div_euclid(1_000_000);
-                let new = Manifest::new(id, u32::try_from(now_s).unwrap_or(0));
-                manifest::commit(&*fs, data, None, new)?
-            }
-        };
+        let now_us = options.clock.now_us();
+        let committed = newest(&*fs, data, now_us.div_euclid(1_000_000))?;
         let Recovered {
             memtable,
             streams,
@@ -54,6 +62,8 @@ impl Store {
             replay,
             items,
         } = recover(&*fs, data, &committed.manifest)?;
+        // Nobody else has written until here, and who does from here on commits a version first.
+        lock.check()?;
         if replay.last.segment > 0 && (!committed.manifest.clean || replay.torn_bytes > 0) {
             journal::settle_tail(&*fs, data, &replay.last)?;
         }
@@ -65,7 +75,12 @@ impl Store {
         opened.clean = false;
         opened.next_seq = next_seq;
         let committed = manifest::commit(&*fs, data, Some(&committed), opened)?;
-        trash::collect(&*fs, data, &committed.manifest, options.clock.now_us())?;
+        if let Err(error) = Birth::of(&committed.manifest).keep(&*fs, data) {
+            tracing::warn!(%error, "could not write which store this is; a later start tries again");
+        }
+        // Files that another writer has put there since are not to be moved away.
+        lock.check()?;
+        let foreign = trash::collect(&*fs, data, &committed.manifest, now_us)?;
         let journal = Journal::begin(
             Arc::clone(&fs),
             data,
@@ -74,6 +89,66 @@ impl Store {
             replay.last,
             next_seq,
         )?;
+        Ok(Self {
+            next_file: committed.manifest.next_file.max(foreign.saturating_add(1)),
+            committed,
+            memtable,
+            streams,
+            identities,
+            replay,
+            items,
+            journal,
+        })
+    }
+}
+
+/// The newest manifest, or the first one of a new store.
+fn newest(fs: &dyn Fs, data: &Path, now_s: i64) -> Result<Committed> {
+    let Some(found) = manifest::find_newest(fs, data)? else {
+        manifest::refuse_headless(fs, data)?;
+        let id = format!("{:032x}", rand::random::<u128>());
+        let new = Manifest::new(id, u32::try_from(now_s).unwrap_or(0));
+        return manifest::commit(fs, data, None, new);
+    };
+    if let Some(damaged) = &found.damaged {
+        tracing::warn!(path = %damaged.path.display(), what = damaged.what, "the manifest was damaged; its copy is read and written anew");
+        // Kept for whoever looks for the cause; the next edit writes both places.
+        if fs.exists(&damaged.path) {
+            trash::move_away(fs, data, &damaged.path, now_s);
+        }
+    }
+    Ok(found.committed)
+}
+
+impl Store {
+    /// Opens the store in `data` for writing, creating it when there is none.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another process writes to it; [`Error::Corrupt`] when acknowledged
+    /// data cannot be read back; [`Error::Rollup`] when a configured rollup differs from the store's.
+    pub fn open(data: &Path, options: Options) -> Result<Self> {
+        let fs = Arc::clone(&options.fs);
+        let lock = take_lock(&*fs, data)?;
+        let reserve = Reserve::of(&*fs, data, options.config.reserve_bytes);
+        let begun = match Begun::of(data, &options, &lock) {
+            Err(error) if error.kind() == Kind::DiskFull && reserve.release(&*fs) => {
+                tracing::warn!(%error, "the disk is full; the store is opened with its reserve");
+                Begun::of(data, &options, &lock)?
+            }
+            other => other?,
+        };
+        reserve.restore(&*fs);
+        let Begun {
+            committed,
+            memtable,
+            streams,
+            identities,
+            replay,
+            items,
+            journal,
+            next_file,
+        } = begun;
+        let next_seq = committed.manifest.next_seq;
         let mut segments = Vec::new();
         if replay.last.segment > 0 {
             segments.push((
@@ -95,7 +170,7 @@ impl Store {
         let spare = Spare::new(Arc::clone(&options.clock));
         let shared = Arc::new(Shared {
             data: data.into(),
-            next_file: AtomicU64::new(committed.manifest.next_file),
+            next_file: AtomicU64::new(next_file),
             syncer: Arc::clone(journal.syncer()),
             options,
             state: Mutex::new(State {
@@ -132,6 +207,10 @@ impl Store {
             unwanted: Mutex::default(),
             log,
             spare,
+            lock: Some(lock),
+            _registration: None,
+            reserve,
+            refuses_for_room: AtomicBool::new(false),
         });
         backfill::new_rollups(&shared)?;
         Indexes::open(&shared)?;
@@ -152,7 +231,6 @@ impl Store {
             shared,
             commands: Some(commands),
             threads,
-            _lock: lock,
         })
     }
 }

@@ -50,7 +50,7 @@ fn take(
 ) -> Result<PartitionReport> {
     let mut report = PartitionReport::default();
     shared.syncer.sync_written()?;
-    shared.edit_and(
+    shared.edit_for_room(
         |manifest, _| {
             settled.retain(|partition_us, known| {
                 let parts = manifest.parts_of(stream);

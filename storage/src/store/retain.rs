@@ -65,7 +65,7 @@ pub(super) fn tend(shared: &Shared, trust: &mut Trust) -> Result<Vec<Leaving>> {
 pub(super) fn retain(shared: &Shared, only: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
     only.map_or(Ok(()), |stream| shared.check_stream(stream))?;
     let _one_at_a_time = shared.parts.lock();
-    seal::seal(shared)?;
+    shared.with_reserve(|| seal::seal(shared))?;
     let mut limits = limits(shared);
     limits.retain(|stream, _| only.is_none_or(|only| stream == only));
     apply(shared, &limits, Some(shared.now_us()), dry)

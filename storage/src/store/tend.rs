@@ -60,6 +60,7 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
 }
 
 fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
+    shared.reserve.restore(shared.fs());
     room::sample(shared);
     // Nobody may have read it any more for a while, with no edit since.
     shared.remove_unreferenced();

@@ -49,7 +49,7 @@ impl Written {
             Some(error) => return Err(error.into()),
             None => rows?,
         };
-        let file = file.finish_as(path)?;
+        let file = file.finish_new(path)?;
         self.paths.push(full);
         self.parts.push(bounds.part(id, stream, partition_us, file));
         Ok(())
@@ -73,7 +73,7 @@ impl Written {
     /// Writes a file.
     pub(super) fn write(&mut self, shared: &Shared, path: String, bytes: &[u8]) -> Result<FileRef> {
         let full = self.place(shared, &path)?;
-        let file = FileRef::write(shared.fs(), &shared.data, path, bytes)?;
+        let file = FileRef::write_new(shared.fs(), &shared.data, path, bytes)?;
         self.paths.push(full);
         Ok(file)
     }
@@ -108,6 +108,10 @@ impl Written {
 
     /// As [`Written::take_away`], of what was not to be committed after all.
     pub(super) fn remove(&self, shared: &Shared) {
+        if shared.check_lock().is_err() {
+            // Another writer may have taken their names.
+            return;
+        }
         for path in &self.paths {
             if let Err(error) = shared.fs().remove(path) {
                 tracing::warn!(path = %path.display(), %error, "could not remove a file that nothing refers to");

@@ -81,9 +81,27 @@ impl Server {
         }
     }
 
+    /// Starts a server that only reads the store.
+    #[track_caller]
+    pub(crate) fn start_reading(data: &str) -> Self {
+        match Self::try_start_with(command(), &["serve", data, "--read-only"], data, &[]) {
+            Ok(server) => server,
+            Err(told) => panic!("the server ends with {}: {}", told.code, told.stderr),
+        }
+    }
+
     /// Starts `program`, the binary or something that runs it; how it ended when it serves nothing.
     pub(crate) fn try_start(
+        program: Command,
+        data: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Self, Output> {
+        Self::try_start_with(program, &["serve", data], data, environment)
+    }
+
+    fn try_start_with(
         mut program: Command,
+        args: &[&str],
         data: &str,
         environment: &[(&str, &str)],
     ) -> Result<Self, Output> {
@@ -94,7 +112,8 @@ impl Server {
             .open(&log)
             .expect("the server's log");
         let mut child = program
-            .args(["serve", data, "--http", "127.0.0.1:0"])
+            .args(args)
+            .args(["--http", "127.0.0.1:0"])
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .stderr(stderr)

@@ -6,11 +6,25 @@ use std::time::Instant;
 use crate::seeded::Bug;
 
 const HISTORIES: &str = "store::model::a_history_keeps_its_promises_over_kills_and_power_cuts";
+const TWO_WRITERS: &str =
+    "store::lock::tests::of_two_writers_that_meet_at_any_moment_neither_loses_what_it_acknowledged";
+const REPAIRS: &str = "repair::tests::whatever_is_damaged_or_gone_every_sound_event_is_had_back_and_no_number_is_given_twice";
+const RESERVE: &str = "store::reserve::tests::nobody_takes_events_into_the_room_that_was_kept_back";
 
-/// Runs the histories in a process of their own.
-fn histories(bug: Option<&str>, seconds: u64) -> Output {
+/// The test that finds a fault; histories have one writer at a time.
+fn test_of(bug: Bug) -> &'static str {
+    match bug {
+        Bug::LockUnchecked => TWO_WRITERS,
+        Bug::GapForgotten => REPAIRS,
+        Bug::ReserveTaken => RESERVE,
+        _ => HISTORIES,
+    }
+}
+
+/// Runs a test in a process of its own.
+fn run(name: &str, bug: Option<&str>, seconds: u64) -> Output {
     let mut test = Command::new(std::env::current_exe().expect("known"));
-    test.args(["--exact", HISTORIES, "--nocapture"])
+    test.args(["--exact", name, "--nocapture"])
         .env("LOGMILL_SIM_SECONDS", seconds.to_string())
         .env("RUST_BACKTRACE", "0")
         .env_remove("LOGMILL_SIM_SEED")
@@ -49,25 +63,32 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::SettledForgotten => &["what is settled", "is lost"],
         Bug::SettledInGroup => &["settles what was settled before", "no longer wait"],
         Bug::PartRowLost => &["are not the rows that were merged"],
+        Bug::ManifestCopySkipped => &["the manifest is in one place alone"],
+        Bug::GapForgotten => &[" after "],
+        Bug::ReserveTaken => &["no room yet"],
+        Bug::LockUnchecked => &["acknowledged and lost", "is corrupt", "opens after both"],
     }
 }
 
 #[test]
 fn every_bug_put_in_on_purpose_is_found() {
-    let healthy = histories(None, 2);
+    let healthy = run(HISTORIES, None, 2);
     let text = String::from_utf8_lossy(&healthy.stdout);
     let passes = healthy.status.success() && text.contains(" 1 passed");
     assert!(passes, "{text}");
     for &(bug, name) in Bug::ALL {
         let started = Instant::now();
-        let output = histories(Some(name), 60);
+        let output = run(test_of(bug), Some(name), 60);
         let text = String::from_utf8_lossy(&output.stderr);
         let seed = text.lines().find_map(|l| l.strip_prefix("failed: "));
         let reason = text
             .lines()
             .find(|l| reasons(bug).iter().any(|r| l.contains(r)));
         println!("{name}: {seed:?} in {:.1?}: {reason:?}", started.elapsed());
-        let found = !output.status.success() && seed.is_some() && reason.is_some();
+        // A test without seeds names what it damaged in its reason.
+        let is_history = test_of(bug) == HISTORIES;
+        let named = seed.is_some() || !is_history;
+        let found = !output.status.success() && named && reason.is_some();
         assert!(found, "{name} was not found, or for another reason: {text}");
     }
 }

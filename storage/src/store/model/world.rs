@@ -14,6 +14,7 @@ use super::seen::{self, STREAM, Seen};
 use super::steps::Step;
 use crate::env::{Fs, ManualClock};
 use crate::error::{Error, Kind, Result};
+use crate::manifest;
 use crate::model::Name;
 use crate::reader::Reader;
 use crate::retention::Retention;
@@ -29,6 +30,7 @@ const OLD_DAYS: (i64, i64) = (-1, 0);
 const AGE_US: i64 = RECEIVED_US / 2;
 /// Most recoveries have fewer operations of the disk than this: 25 on a quiet store, at most 52 in 10,556 histories.
 const RECOVERY: u64 = 48;
+const RESERVE_BYTES: u64 = 4 * 4096;
 
 fn options(fs: &SimFs) -> Options {
     let stream = StreamConfig {
@@ -52,6 +54,8 @@ fn options(fs: &SimFs) -> Options {
             keeps_log: false,
             streams: BTreeMap::from([(name, stream)]),
             index_rows_min: crate::index::INDEX_ROWS_MIN,
+            // A few blocks, as the disk is when it is full.
+            reserve_bytes: RESERVE_BYTES,
             columns_max: motley::COLUMNS_MAX,
             ..Config::default()
         },
@@ -216,8 +220,58 @@ impl World {
         let seen = self.look();
         self.oracle.reopened(&seen, power);
         self.look_at_backups();
+        self.look_at_places();
         self.moment();
         Ok(())
+    }
+
+    /// A writer that has just opened the store has written the manifest to both of its places.
+    fn look_at_places(&self) {
+        if self.faulty() || self.fs.capacity().is_some() {
+            return;
+        }
+        self.fs.suspend(true);
+        let places = self.places();
+        let here = places.iter().filter(|path| self.fs.exists(path)).count();
+        assert_eq!(here, 2, "the manifest is in one place alone: {places:?}");
+        let damaged = manifest::damaged(&self.fs, Path::new(DATA)).expect("read");
+        assert_eq!(damaged, []);
+        self.fs.suspend(false);
+    }
+
+    /// Where the newest version of the manifest is to lie.
+    fn places(&self) -> Vec<PathBuf> {
+        let data = Path::new(DATA);
+        let newest = manifest::newest_version(&self.fs, data).expect("listed");
+        let places = newest.map(|v| [manifest::path(data, v), manifest::copy_path(data, v)]);
+        places.into_iter().flatten().collect()
+    }
+
+    /// While nobody has the store open one of the two places of its manifest rots, where both have it:
+    /// a crash may have come before the copy was made.
+    fn rot_one_place(&mut self) {
+        let which = self.random.below(16) as usize;
+        let places = self.places();
+        if which > 7 || places.len() < 2 || !places.iter().all(|path| self.fs.exists(path)) {
+            return;
+        }
+        let path = &places[which % 2];
+        let bytes = self.fs.read(path).expect("read");
+        let (at, dir) = (bytes.len() / 2, path.parent().expect("a folder"));
+        if which / 2 == 0 {
+            self.fs.remove(path).expect("removed");
+            self.fs.sync_dir(dir).expect("synced");
+        } else {
+            let file = self.fs.open(path).expect("opened");
+            match which / 2 {
+                1 => file.set_len(at as u64).expect("cut"),
+                _ => file
+                    .write_all_at(&[!bytes[at]], at as u64)
+                    .expect("written"),
+            }
+            file.sync_data().expect("synced");
+        }
+        self.tell(|| format!("{} rots: {}", path.display(), which / 2));
     }
 
     /// Opens the store; when the disk is full, after it was given room.
@@ -282,6 +336,7 @@ impl World {
 
     /// Recovers, after so many recoveries that were cut short by another crash.
     pub(super) fn recover(&mut self, mut power: bool, cuts: u64) {
+        self.rot_one_place();
         for _ in 0..cuts {
             let at = self.random.below(self.done.recovery.max(RECOVERY));
             let image = self.image();

@@ -1,0 +1,53 @@
+//! `JOURNAL`: the newest segment that was begun, written beside the journal.
+//!
+//! Each segment vouches for the one before it; nothing in the journal vouches for the last. With this
+//! mark a last segment that was removed is missed, at the cost of one small file for each segment.
+//! (A last segment that was cut between two groups is not: that would cost a sync for each group.)
+//!
+//! # Invariant
+//! The mark is written when the segment's name is durable and read before the segments are listed: it
+//! never names one that was not there. Where it is missing or damaged it says nothing.
+//!
+//! ```text
+//! logmill journal <32 hex digits of the store> <segment, hex> <crc32c of both, hex>
+//! ```
+
+use std::path::Path;
+
+use crate::env::{Fs, IoContext};
+use crate::error::Result;
+use crate::file::write_durably;
+
+pub(crate) const FILE: &str = "JOURNAL";
+
+fn line(store_id: &str, segment: u64) -> String {
+    let both = format!("{store_id} {segment:x}");
+    format!(
+        "logmill journal {both} {:08x}\n",
+        crc32c::crc32c(both.as_bytes())
+    )
+}
+
+/// The newest segment of this store that was begun, as far as the mark says; 0 when it says nothing.
+pub(super) fn read(fs: &dyn Fs, data: &Path, store_id: &str) -> u64 {
+    let text = fs.read(&data.join(FILE)).unwrap_or_default();
+    let text = String::from_utf8(text).unwrap_or_default();
+    let segment = text
+        .split_whitespace()
+        .nth(3)
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    let segment = segment.filter(|segment| line(store_id, *segment) == text);
+    segment.unwrap_or(0)
+}
+
+/// Marks a segment whose name is durable. Without the mark the journal is as good as it was without one:
+/// a failure is logged and no more.
+pub(super) fn write(fs: &dyn Fs, data: &Path, store_id: &str, segment: u64) {
+    let written = || -> Result<()> {
+        write_durably(fs, &data.join(FILE), line(store_id, segment).as_bytes())?;
+        fs.sync_dir(data).at("sync", data)
+    };
+    if let Err(error) = written() {
+        tracing::warn!(%error, segment, "could not mark the newest segment of the journal");
+    }
+}

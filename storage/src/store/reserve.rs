@@ -1,0 +1,128 @@
+//! Room that is kept back on the disk: a file of zeros, given up when the disk is full.
+//!
+//! # Invariants
+//! 1. Nothing that takes events uses it. While it is given up, batches are refused as on a full disk,
+//!    until it lies there again.
+//! 2. It is given up only for what gives room or ends well: dropping, detaching, retention, the seal
+//!    before them, a stop, and the start of a writer.
+//! 3. The store depends on nothing in it. Where it is missing it is made as soon as there is room for
+//!    it and a little more; on a disk that never had that room nobody is refused for it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Shared;
+use crate::env::Fs;
+use crate::error::{Error, Kind, Result};
+
+const FILE: &str = "RESERVE";
+/// At most this part of a disk is kept back.
+const PART_OF_DISK: u64 = 16;
+
+/// The reserve of a store.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    path: PathBuf,
+    data: PathBuf,
+    bytes: u64,
+    is_there: AtomicBool,
+    /// This process has given it up, and it is not back yet.
+    is_given_up: AtomicBool,
+}
+
+impl Reserve {
+    /// The reserve of `bytes` at most; none when that is 0. Nothing is written yet.
+    pub(super) fn of(fs: &dyn Fs, data: &Path, bytes: u64) -> Self {
+        let path = data.join(FILE);
+        let total = fs.space(data).map_or(u64::MAX, |space| space.total);
+        let bytes = bytes.min(total / PART_OF_DISK);
+        let len = fs.open_read(&path).and_then(|file| file.len());
+        Self {
+            path,
+            data: data.into(),
+            bytes,
+            is_there: AtomicBool::new(bytes == 0 || len.is_ok_and(|len| len >= bytes)),
+            is_given_up: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns true while nothing may be taken.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::SeqCst)
+    }
+
+    /// Gives the room up; whether there was any.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no file of the store: it is cut at once, since large files are freed little by little"
+    )]
+    pub(super) fn release(&self, fs: &dyn Fs) -> bool {
+        if self.bytes == 0 || !fs.exists(&self.path) {
+            return false;
+        }
+        self.is_there.store(false, Ordering::SeqCst);
+        self.is_given_up.store(true, Ordering::SeqCst);
+        let cut = fs.open(&self.path).and_then(|file| file.set_len(0));
+        match cut.and_then(|()| fs.remove(&self.path)) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "could not give up the reserve");
+                false
+            }
+        }
+    }
+
+    /// Keeps room back again, when there is enough; whether it is there now.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no file of the store: nothing in it is ever read"
+    )]
+    pub(super) fn restore(&self, fs: &dyn Fs) -> bool {
+        if self.is_there.load(Ordering::SeqCst) {
+            return true;
+        }
+        let enough = |free: u64| free >= self.bytes.saturating_add(self.bytes / 4);
+        if !fs.space(&self.data).is_ok_and(|space| enough(space.free)) {
+            return false;
+        }
+        let make = || {
+            if fs.exists(&self.path) {
+                fs.remove(&self.path)?;
+            }
+            fs.create_new(&self.path)?.allocate(self.bytes)
+        };
+        match make() {
+            Ok(()) => {
+                self.is_there.store(true, Ordering::SeqCst);
+                self.is_given_up.store(false, Ordering::SeqCst);
+            }
+            Err(error) => {
+                tracing::debug!(path = %self.path.display(), %error, "no room to keep back");
+                // Half of it would be in the way, and keeps nothing back.
+                let _ignored = fs.remove(&self.path);
+            }
+        }
+        self.is_there.load(Ordering::SeqCst)
+    }
+}
+
+impl Shared {
+    /// Does what gives room or ends the store; when the disk is full, once more with the reserve.
+    pub(super) fn with_reserve<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
+        let outcome = work();
+        let is_full = |error: &Error| error.kind() == Kind::DiskFull;
+        if !outcome.as_ref().is_err_and(is_full)
+            || self.syncer.poisoned().is_some()
+            || !self.reserve.release(self.fs())
+        {
+            return outcome;
+        }
+        tracing::warn!("the disk is full; what gives room uses the reserve");
+        let outcome = work();
+        self.reserve.restore(self.fs());
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;
