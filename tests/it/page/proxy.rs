@@ -78,9 +78,9 @@ fn pass(socket: TcpStream, way: &Way) -> std::io::Result<()> {
         // One request a connection, so that the end of an answer is the end of the connection. The
         // server is asked under its own name, as a proxy may do it.
         if lower.starts_with("host:") {
-            head += &format!("Host: {address}\r\n");
+            head += &format!("Host: {}\r\n", way.address);
         } else if lower.starts_with("origin:") {
-            head += &format!("Origin: http://{address}\r\n");
+            head += &format!("Origin: http://{}\r\n", way.address);
         } else if !lower.starts_with("connection:") {
             head += &line;
         }
