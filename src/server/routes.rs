@@ -71,7 +71,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("POST", "/api/v1/rollups/{name}/verify", &["sample"]),
     route("POST", "/api/v1/rollups/{name}/rebuild", &["from", "to"]),
     route("POST", "/api/v1/backup", &[]),
-    route("GET", "/api/v1/sources", &["producer"]),
+    route("GET", "/api/v1/sources", &["producer", "prefix"]),
     route("GET", "/api/v1/queries", &[]),
     route("DELETE", "/api/v1/queries/{id}", &[]),
 ];
