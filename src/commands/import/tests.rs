@@ -270,7 +270,8 @@ impl Folder {
                 }
                 "compressed"
             }
-            _ if self.at_rest => {
+            // A copy that ends within a line would never be whole.
+            _ if self.at_rest && !self.half => {
                 let to = self.next_name();
                 std::fs::copy(self.log(), to).expect("a copy");
                 "copied while at rest"
