@@ -168,75 +168,7 @@ fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {
             println!("{} = {}", value.key, value.value);
         }
     }
-    for (key, value) in [
-        ("server.http", config.server.http.clone()),
-        (
-            "server.batch_bytes_max",
-            config.server.batch_bytes_max.0.to_string(),
-        ),
-        (
-            "server.connections_max",
-            config.server.connections_max.to_string(),
-        ),
-        ("server.hosts", format!("{:?}", config.server.hosts)),
-        (
-            "server.body_time_max",
-            humantime::format_duration(config.server.body_time_max.0).to_string(),
-        ),
-        (
-            "server.body_pace_min",
-            config.server.body_pace_min.0.to_string(),
-        ),
-        (
-            "server.bodies_bytes_max",
-            config.server.bodies_bytes_max.0.to_string(),
-        ),
-        (
-            "server.answer_time_max",
-            humantime::format_duration(config.server.answer_time_max.0).to_string(),
-        ),
-        ("server.tails_max", config.server.tails_max.to_string()),
-        (
-            "storage.lag",
-            humantime::format_duration(config.storage.lag.0).to_string(),
-        ),
-        (
-            "storage.memtable_bytes_max",
-            config.storage.memtable_bytes_max.0.to_string(),
-        ),
-        (
-            "storage.sync_interval",
-            humantime::format_duration(config.storage.sync_interval.0).to_string(),
-        ),
-        (
-            "ingest.max_future",
-            humantime::format_duration(config.ingest.max_future.0).to_string(),
-        ),
-        ("ingest.columns_max", config.ingest.columns_max.to_string()),
-        (
-            "query.memory_bytes_max",
-            config.query.memory_bytes_max.0.to_string(),
-        ),
-        (
-            "query.temp_bytes_max",
-            config.query.temp_bytes_max.0.to_string(),
-        ),
-        (
-            "query.sql_bytes_max",
-            config.query.sql_bytes_max.0.to_string(),
-        ),
-        (
-            "query.time_max",
-            humantime::format_duration(config.query.time_max.0).to_string(),
-        ),
-        ("query.rows_max", config.query.rows_max.to_string()),
-        (
-            "query.result_bytes_max",
-            config.query.result_bytes_max.0.to_string(),
-        ),
-        ("query.running_max", config.query.running_max.to_string()),
-        ("query.queued_max", config.query.queued_max.to_string()),
-    ] {
+    for (key, value) in config.settings() {
         if config.origins.iter().all(|o| o.key != key) {
             println!(
                 "{key} = {value}{}",

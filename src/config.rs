@@ -8,7 +8,7 @@ mod place;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::units::{Bytes, Span};
@@ -39,7 +39,7 @@ pub(crate) struct Origin {
 }
 
 /// `[server]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Server {
     /// Where HTTP is answered.
@@ -117,7 +117,7 @@ impl Server {
 }
 
 /// `[storage]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Storage {
     /// The memtable is sealed, and every rollup fed, at this age at the latest.
@@ -153,7 +153,7 @@ impl Default for Storage {
 }
 
 /// `[ingest]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Ingest {
     /// An event stamped further than this after its receipt is quarantined.
@@ -174,7 +174,7 @@ impl Default for Ingest {
 }
 
 /// `[query]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Query {
     /// Memory of all queries together.
@@ -329,6 +329,28 @@ impl Config {
         config.origins = origins;
         config.validate(&source, text.as_deref())?;
         Ok(config)
+    }
+
+    /// Every setting of the sections that have a default, by its dotted key: derived, so that none is missing.
+    pub(crate) fn settings(&self) -> Vec<(String, String)> {
+        let sections = [
+            ("server", serde_json::to_value(&self.server)),
+            ("storage", serde_json::to_value(&self.storage)),
+            ("ingest", serde_json::to_value(&self.ingest)),
+            ("query", serde_json::to_value(&self.query)),
+        ];
+        let mut settings = Vec::new();
+        for (section, values) in sections {
+            let values = values.expect("BUG: a section is an object of plain values");
+            for (key, value) in values.as_object().into_iter().flatten() {
+                let value = match value {
+                    serde_json::Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                settings.push((format!("{section}.{key}"), value));
+            }
+        }
+        settings
     }
 
     fn validate(&self, source: &Path, text: Option<&str>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Sizes and durations as people write them.
 
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Reads `512MiB`, `200GB`, `4096`: bytes.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
@@ -32,7 +32,8 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
 }
 
 /// A size in the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
 pub(crate) struct Bytes(pub(crate) u64);
 
 impl<'de> Deserialize<'de> for Bytes {
@@ -57,6 +58,12 @@ pub(crate) struct Span(pub(crate) std::time::Duration);
 impl Span {
     pub(crate) fn micros(self) -> i64 {
         i64::try_from(self.0.as_micros()).unwrap_or(i64::MAX)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&humantime::format_duration(self.0))
     }
 }
 

@@ -147,8 +147,12 @@ impl<'a> Raw<'a> {
             ),
             Source::Part(part) => {
                 let bytes = self.snapshot.read(&part.file)?;
-                let events = read_part(bytes, Some(&columns))
-                    .map_err(|e| Error::invalid(format!("{}: {e}", part.file.path)))?;
+                let events =
+                    read_part(bytes, Some(&columns)).map_err(|e| storage::Error::Corrupt {
+                        path: self.snapshot.data_dir().join(&part.file.path),
+                        offset: 0,
+                        what: e.to_string(),
+                    })?;
                 inside(&events, window, self.meta.first_seq)
             }
         }

@@ -158,3 +158,39 @@ fn an_error_names_its_line_and_what_was_meant() {
         assert!(error.to_string().contains(said), "{text}: {error}");
     }
 }
+
+#[test]
+fn every_setting_is_shown_as_it_can_be_written() {
+    let defaults = Config::default();
+    let shown = defaults.settings();
+    for key in [
+        "storage.tends",
+        "storage.scrub_share",
+        "storage.scrub_interval",
+        "query.rollup_rewrite",
+    ] {
+        assert!(shown.iter().any(|(known, _)| known == key), "{key}");
+    }
+    // Each of them is known, and nothing that a section knows is left out.
+    for (key, value) in &shown {
+        let (section, name) = key.split_once('.').expect("a section and a key");
+        let written = |text: &str| format!("[{section}]\n{name} = {text}\n");
+        let config = toml::from_str::<Config>(&written(value))
+            .or_else(|_| toml::from_str(&written(&format!("{value:?}"))));
+        let config = config.unwrap_or_else(|e| panic!("{key} = {value}: {e}"));
+        assert_eq!(config.settings(), shown, "{key} = {value}");
+    }
+    for section in ["server", "storage", "ingest", "query"] {
+        let unknown = format!("[{section}]\nno_such_key = 1\n");
+        let error = toml::from_str::<Config>(&unknown).expect_err("unknown");
+        let error = error.to_string();
+        let known = error.split('`').skip(3).step_by(2);
+        for key in known {
+            let key = format!("{section}.{key}");
+            assert!(
+                shown.iter().any(|(known, _)| *known == key),
+                "{key} is not shown: {error}"
+            );
+        }
+    }
+}
