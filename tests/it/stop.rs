@@ -2,7 +2,7 @@
 //! store is closed. A second signal does not wait.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
@@ -101,6 +101,23 @@ impl Half {
         Self { socket, rest }
     }
 
+    /// Waits until the server has read what was sent: nothing lies in the queue of its socket.
+    fn is_read(&self) {
+        let of = |address: std::io::Result<SocketAddr>| address.expect("connected").port();
+        let (server, ours) = (of(self.socket.peer_addr()), of(self.socket.local_addr()));
+        await_that("the server reads", || {
+            let sockets = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
+            sockets.lines().any(|line| {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                let port = |at: usize| fields.get(at).and_then(|f| f.split_once(':')).map(|f| f.1);
+                let queue = fields.get(4).and_then(|f| f.split_once(':')).map(|f| f.1);
+                port(1) == Some(&format!("{server:04X}"))
+                    && port(2) == Some(&format!("{ours:04X}"))
+                    && queue == Some("00000000")
+            })
+        });
+    }
+
     fn finish(mut self) -> String {
         self.socket
             .write_all(&self.rest)
@@ -113,15 +130,39 @@ impl Half {
     }
 }
 
+#[track_caller]
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a signal was delivered: of two that wait to be, one would be lost.
+#[track_caller]
+fn hears(server: &Server) {
+    let status = format!("/proc/{}/status", server.pid());
+    await_that("the server hears the signal", || {
+        let status = std::fs::read_to_string(&status).expect("it is there");
+        let mut waiting = status.lines().filter_map(|line| {
+            let set = line
+                .strip_prefix("SigPnd:")
+                .or(line.strip_prefix("ShdPnd:"));
+            set.map(str::trim)
+        });
+        waiting.all(|set| set.chars().all(|digit| digit == '0'))
+    });
+}
+
 #[test]
 fn a_request_under_way_is_finished_before_the_server_ends() {
     let home = Home::new();
     let mut server = Server::start(&home.data);
     let half = Half::send(&server);
-    // The server has begun to read it before it hears the signal.
-    std::thread::sleep(Duration::from_millis(200));
+    half.is_read();
     server.signal(Signal::TERM);
-    std::thread::sleep(Duration::from_millis(200));
+    hears(&server);
     assert!(!server.is_gone(), "a request is under way");
     let answer = half.finish();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
@@ -135,16 +176,15 @@ fn a_second_signal_ends_the_server_at_once() {
         let home = Home::new();
         let mut server = Server::start(&home.data);
         server.ingest("access", line("203.0.113.1", PAST_S, "/", 200, 1));
-        let _half = Half::send(&server);
-        std::thread::sleep(Duration::from_millis(200));
+        let half = Half::send(&server);
+        half.is_read();
         server.signal(signal);
-        std::thread::sleep(Duration::from_millis(300));
+        hears(&server);
         assert!(!server.is_gone(), "a request is under way");
-        let told = Instant::now();
+        // It does not wait for the other half, which never comes.
         server.signal(signal);
         assert_eq!(server.ended(PATIENCE), 130);
-        let took = told.elapsed();
-        assert!(took < Duration::from_secs(2), "at once took {took:?}");
+        drop(half);
         // As after a kill: nothing is lost.
         assert_eq!(
             Server::start(&home.data).number("SELECT count(*) FROM access"),

@@ -1,8 +1,6 @@
 //! Which parts are merged: few stay, each row is rewritten seldom, and no merge is large. And what comes
 //! of it: the same rows, in fewer files.
 
-use std::time::{Duration, Instant};
-
 use super::*;
 use crate::check::check;
 use crate::file::FileRef;
@@ -295,27 +293,29 @@ fn what_is_dropped_during_a_merge_stays_dropped() {
 #[test]
 fn a_merge_ends_soon_when_the_store_closes() {
     let dir = tempfile::tempdir().expect("a directory");
-    let store = store_of(&FaultFs::default(), dir.path(), 2);
+    let fs = FaultFs::default();
+    let store = store_of(&fs, dir.path(), 2);
     for _ in 0..2 {
         let times: Vec<i64> = (0..200_000).map(|t| t * 7 % 80_000_000).collect();
         write(&store, &times);
         store.seal().expect("seals");
     }
     let shared = Arc::clone(&store.shared);
-    let merging = std::thread::spawn(move || compact(&shared, None, &|_| true, Pace::Tending));
-    while store.shared.merging.try_lock().is_some() {
-        std::thread::yield_now();
-    }
-    std::thread::sleep(Duration::from_millis(30));
-    store.shared.state.lock().closing = true;
-    store.shared.sealing.notify_all();
-    let closed = Instant::now();
-    let report = merging.join().expect("no panic").expect("no error");
-    let took = closed.elapsed();
-    println!("ended after {took:?}: {report:?}");
+    // It closes when the merge has begun to write.
+    let closing = Arc::clone(&store.shared);
+    fs.before(crate::testing::Op::Create, "parquet", move || {
+        closing.state.lock().closing = true;
+        closing.sealing.notify_all();
+    });
+    fs.calls();
+    let report = compact(&shared, None, &|_| true, Pace::Tending).expect("no error");
+    assert_eq!(report.merged, 0, "{report:?}");
+    let calls = fs.calls();
+    let has = |op| calls.iter().any(|(called, _)| *called == op);
+    assert!(has(crate::testing::Op::Create), "{calls:?}");
     assert!(
-        report.merged == 0 && took < Duration::from_millis(300),
-        "{took:?}"
+        !has(crate::testing::Op::Rename),
+        "it wrote all of it: {calls:?}"
     );
     assert!(check(&store.snapshot()).damage.is_empty());
 }
