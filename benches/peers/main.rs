@@ -6,7 +6,8 @@
 //! The store is that of `--bench questions`, with the two rollups that an access log gets by itself, one of
 //! the hosts of each day (for Q9) and an index of `path`. The peers load the rows of its parts, once, and keep them in `--dir`. Everybody has all
 //! cores and is asked in turn in one run: each question once, and then `--runs` times of which the median
-//! is told; an answer is taken whole, as Arrow. The parts have no column for `request`, which we put
+//! is told; an answer is taken whole, as Arrow. We are asked in this process, as DuckDB and chdb are, and
+//! beside that over HTTP as a client of a server asks. The parts have no column for `request`, which we put
 //! together, nor for what no line has, so `{columns}` are the others.
 //!
 //! Where a rollup answers, we are asked for the raw events too: peers have no rollups.
@@ -21,6 +22,9 @@
 #[allow(dead_code, reason = "another bench needs the rest")]
 #[path = "../journal/ask.rs"]
 mod ask;
+#[allow(dead_code, reason = "another bench needs the rest")]
+#[path = "../common/client.rs"]
+mod client;
 mod content;
 #[path = "../questions/imported.rs"]
 mod imported;
@@ -36,6 +40,7 @@ use std::process::ExitCode;
 
 use arrow::array::RecordBatch;
 use chrono::{Days, NaiveDate, NaiveDateTime, TimeDelta};
+use client::{Client, Taken};
 use imported::STREAM;
 use machine::{load, median};
 use ours::Ours;
@@ -122,13 +127,19 @@ fn main() -> ExitCode {
         ..of_parts(&ours)
     };
     std::fs::create_dir_all(&loaded.dir).expect("a directory");
+    let values = values(&ours, &columns, s.days);
+    drop(ours);
+    store.close().expect("closes");
+    let asked = asked(&s.only);
+    let client = as_client(&data, &asked, &values, s.runs);
+    let store = open(&data);
+    let ours = Ours::new(store.snapshot());
     let started = PEERS.map(|name| (name, Peer::start(&python, name, &loaded)));
     let mut bench = Bench {
-        values: values(&ours, &columns, s.days),
+        values,
         ours,
         peers: started,
         runs: s.runs,
-        only: s.only,
     };
     println!(
         "{} events, {threads} threads, median of {} runs, ms; load average {}\n",
@@ -136,7 +147,7 @@ fn main() -> ExitCode {
         s.runs,
         load()
     );
-    let told = bench.ask_all();
+    let told = bench.ask_all(asked.iter().zip(client));
     println!("\nload average {}", load());
     drop(bench);
     store.close().expect("closes");
@@ -148,6 +159,27 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// The questions that `only` names, or all.
+fn asked(only: &[String]) -> Vec<Question> {
+    let is_asked = |name: &str| only.is_empty() || only.iter().any(|o| o == name);
+    let asked: Vec<Question> = questions()
+        .into_iter()
+        .filter(|q| is_asked(q.name))
+        .collect();
+    assert!(!asked.is_empty(), "--only names no question: Q1, Q3a, …");
+    asked
+}
+
+/// What a client of a server on the same store sees of each question.
+fn as_client(data: &Path, asked: &[Question], values: &Values, runs: usize) -> Vec<Taken> {
+    let client = Client::start(data, false);
+    let of = |question: &Question| {
+        let sql = spelled(&question.ours.replace("{t}", STREAM), values);
+        client.ask(&sql, runs)
+    };
+    asked.iter().map(of).collect()
 }
 
 /// The store with a covering index of `path`, that nobody else works on.
@@ -257,13 +289,14 @@ struct Bench {
     peers: [(&'static str, Peer); PEERS.len()],
     values: Values,
     runs: usize,
-    only: Vec<String>,
 }
 
 /// The times of one question, milliseconds.
 struct Times {
     first: f64,
     ours: f64,
+    /// Of us over HTTP.
+    client: f64,
     /// Of raw events alone, where a rollup answers.
     raw: Option<f64>,
     /// As [`FORMS`].
@@ -278,26 +311,20 @@ impl Times {
 
 impl Bench {
     /// Prints the table; returns the differences.
-    fn ask_all(&mut self) -> Vec<String> {
+    fn ask_all<'a>(&mut self, asked: impl Iterator<Item = (&'a Question, Taken)>) -> Vec<String> {
         let titles = FORMS.map(|form| form.title);
         println!(
-            "| | | ours, first | ours | ours, raw | answered by | rows | looked at | {} | ours ÷ best peer | same |",
+            "| | | ours, first | ours | ours over HTTP | Arrow ÷ NDJSON | ours, raw | answered by | rows | looked at | {} | ours ÷ best peer | same |",
             titles.join(" | ")
         );
         println!(
-            "|---|---|---:|---:|---:|---|---:|---:|{}---:|---|",
+            "|---|---|---:|---:|---:|---:|---:|---|---:|---:|{}---:|---|",
             "---:|".repeat(titles.len())
         );
         let mut told = Vec::new();
         let mut all = Vec::new();
-        let is_asked = |name: &str| self.only.is_empty() || self.only.iter().any(|o| o == name);
-        let asked: Vec<Question> = questions()
-            .into_iter()
-            .filter(|q| is_asked(q.name))
-            .collect();
-        assert!(!asked.is_empty(), "--only names no question: Q1, Q3a, …");
-        for question in asked {
-            all.push(self.ask(&question, &mut told));
+        for (question, taken) in asked {
+            all.push(self.ask(question, taken, &mut told));
         }
         let mean = |of: &dyn Fn(&Times) -> f64| {
             let logs: f64 = all.iter().map(|times| of(times).ln()).sum();
@@ -307,9 +334,10 @@ impl Bench {
             .map(|nth| figure(mean(&|times| times.peers[nth])))
             .collect();
         println!(
-            "| | geometric mean | {} | {} | {} | | | | {} | {:.2} | |",
+            "| | geometric mean | {} | {} | {} | | {} | | | | {} | {:.2} | |",
             figure(mean(&|times| times.first)),
             figure(mean(&|times| times.ours)),
+            figure(mean(&|times| times.client)),
             figure(mean(&|times| times.raw.unwrap_or(times.ours))),
             peers.join(" | "),
             mean(&|times| times.ours / times.best())
@@ -318,7 +346,7 @@ impl Bench {
     }
 
     /// Asks everybody in turn and prints a row of the table.
-    fn ask(&mut self, question: &Question, told: &mut Vec<String>) -> Times {
+    fn ask(&mut self, question: &Question, taken: Taken, told: &mut Vec<String>) -> Times {
         let only = match question.same {
             Same::Column(name) => Some(name),
             Same::Rows | Same::Nearly(_) => None,
@@ -371,6 +399,7 @@ impl Bench {
         let times = Times {
             first: ours.ms[0],
             ours: median(ours.ms[1..].to_vec()),
+            client: taken.ms,
             raw,
             peers,
         };
@@ -379,11 +408,13 @@ impl Bench {
         }
         let figures: Vec<String> = times.peers.iter().copied().map(figure).collect();
         println!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} | {} |",
+            "| {} | {} | {} | {} | {} | {:.2} | {} | {} | {} | {} | {} | {:.2} | {} |",
             question.name,
             question.what,
             figure(times.first),
             figure(times.ours),
+            figure(times.client),
+            taken.arrow_bytes as f64 / taken.ndjson_bytes.max(1) as f64,
             times.raw.map(figure).unwrap_or_default(),
             ours.figures.answered_by.join(", "),
             ours.batches

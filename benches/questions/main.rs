@@ -4,17 +4,20 @@
 //!
 //! The store is imported and compacted by the real program, and stays. Each question is asked in this
 //! process over one snapshot: rows looked at beside rows returned, the first run (cold for our caches, not
-//! for the kernel's), and the median of the others; before indexes of `path` and `user` are made, and
-//! after. Then what those cost.
+//! for the kernel's), and the median of the others; then, of a real server on the same store, what a client
+//! sees over HTTP; before indexes of `path` and `user` are made, and after. Then what those cost.
 
 #[path = "../journal/ask.rs"]
 mod ask;
+#[path = "../common/client.rs"]
+mod client;
 mod imported;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ask::{Answer, Asker};
+use client::{Client, Taken};
 use imported::STREAM;
 use storage::{Config, IndexKind, Name, Options, Store};
 
@@ -55,15 +58,9 @@ fn settings() -> Settings {
 fn main() {
     let s = settings();
     let data = imported::store(&s.dir, s.lines, s.days);
-    let options = Options {
-        config: Config {
-            tends: false,
-            ..Config::default()
-        },
-        ..Options::default()
-    };
-    let bench = Bench {
-        store: Store::open(&data, options).expect("opens"),
+    let mut bench = Bench {
+        store: Some(open(&data)),
+        data,
         asker: Asker::new(),
         runs: s.runs,
     };
@@ -84,7 +81,18 @@ fn main() {
         bench.ask(&questions);
         bench.costs();
     }
-    bench.store.close().expect("closes");
+    bench.close();
+}
+
+fn open(data: &Path) -> Store {
+    let options = Options {
+        config: Config {
+            tends: false,
+            ..Config::default()
+        },
+        ..Options::default()
+    };
+    Store::open(data, options).expect("opens")
 }
 
 /// The last lines and those that hold a text: what one pages through.
@@ -133,19 +141,41 @@ fn first_rows() -> Vec<(&'static str, String)> {
 }
 
 struct Bench {
-    store: Store,
+    data: PathBuf,
+    /// A server has it meanwhile where this is none.
+    store: Option<Store>,
     asker: Asker,
     runs: usize,
 }
 
 impl Bench {
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("BUG: no server has it now")
+    }
+
+    fn close(&mut self) {
+        let store = self.store.take().expect("BUG: no server has it now");
+        store.close().expect("closes");
+    }
+
+    /// What a client of a server on the same store sees of each question.
+    fn as_client(&mut self, questions: &[(&'static str, String)]) -> Vec<Taken> {
+        self.close();
+        let client = Client::start(&self.data, false);
+        let asked = questions.iter().map(|(_, sql)| client.ask(sql, self.runs));
+        let taken = asked.collect();
+        drop(client);
+        self.store = Some(open(&self.data));
+        taken
+    }
+
     /// Makes an index of a column, and none is left of another kind.
     fn make(&self, stream: &Name, field: &str, kind: IndexKind) {
         self.drop(stream, field);
         let started = Instant::now();
-        let created = self.store.create_index(stream, field, kind);
+        let created = self.store().create_index(stream, field, kind);
         created.expect("suits");
-        let report = self.store.build_indexes().expect("builds");
+        let report = self.store().build_indexes().expect("builds");
         println!(
             "\n{kind} index of {field}: {} parts, {} rows in {:.2} s",
             report.parts,
@@ -156,13 +186,13 @@ impl Bench {
 
     /// Drops one that an earlier run may have left.
     fn drop(&self, stream: &Name, field: &str) {
-        if let Err(error) = self.store.drop_index(stream, field) {
+        if let Err(error) = self.store().drop_index(stream, field) {
             println!("({error})");
         }
     }
 
     fn run(&self, sql: &str) -> Answer {
-        self.asker.ask(self.store.snapshot(), sql)
+        self.asker.ask(self.store().snapshot(), sql)
     }
 
     fn text(&self, sql: &str) -> String {
@@ -221,24 +251,33 @@ impl Bench {
         ]
     }
 
-    fn ask(&self, questions: &[(&'static str, String)]) {
+    fn ask(&mut self, questions: &[(&'static str, String)]) {
+        let taken = self.as_client(questions);
         println!(
-            "{:<28} {:>9} {:>10} {:>9} {:>7} {:>9} {:>9}",
-            "", "rows", "looked at", "ratio", "parts", "first ms", "median ms"
+            "{:<28} {:>9} {:>10} {:>9} {:>7} {:>9} {:>9} {}",
+            "",
+            "rows",
+            "looked at",
+            "ratio",
+            "parts",
+            "first ms",
+            "median ms",
+            client::COLUMNS
         );
-        for (what, sql) in questions {
+        for ((what, sql), taken) in questions.iter().zip(taken) {
             let first = self.run(sql);
             let figures = &first.figures;
             let mut times: Vec<f64> = (0..self.runs).map(|_| self.run(sql).ms).collect();
             times.sort_by(f64::total_cmp);
             println!(
-                "{what:<28} {:>9} {:>10} {:>9.1} {:>7} {:>9.2} {:>9.2}  {}",
+                "{what:<28} {:>9} {:>10} {:>9.1} {:>7} {:>9.2} {:>9.2} {}  {}",
                 first.rows,
                 figures.rows_examined,
                 figures.rows_examined as f64 / first.rows.max(1) as f64,
                 figures.parts.to_string(),
                 first.ms,
                 times[times.len() / 2],
+                taken.columns(),
                 figures.answered_by.join(", ")
             );
         }
@@ -247,7 +286,7 @@ impl Bench {
     /// Bytes of the indexes, and of the Parquet bloom filters that would say less: in which parts a value
     /// is not.
     fn costs(&self) {
-        let snapshot = self.store.snapshot();
+        let snapshot = self.store().snapshot();
         let rows: u64 = snapshot.manifest().parts.iter().map(|p| p.rows).sum();
         println!();
         for field in FIELDS {

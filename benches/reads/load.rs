@@ -7,8 +7,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
+use chrono::Utc;
 use storage::{Batch, Clock, Store, SystemClock, TIME, WriteConcern};
 
+use crate::client::Client;
 use crate::events;
 
 /// Events of one batch.
@@ -37,6 +39,20 @@ impl Load {
         }
     }
 
+    /// The same as lines to a server.
+    pub(crate) fn over_http(client: &Arc<Client>, rate: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (client, stopped) = (Arc::clone(client), Arc::clone(&stop));
+        let lines = events::lines(Path::new(crate::LOGMILL), BATCH * BATCHES);
+        let began = Instant::now();
+        let thread = std::thread::spawn(move || send_lines(&client, &lines, rate, &stopped));
+        Self {
+            stop,
+            thread,
+            began,
+        }
+    }
+
     /// Events sent, and the seconds it took.
     pub(crate) fn stop(self) -> (u64, f64) {
         self.stop.store(true, Ordering::SeqCst);
@@ -57,6 +73,28 @@ fn send(store: &Store, batches: &[Batch], rate: usize, stop: &AtomicBool) -> u64
         sent += ack.expect("taken").accepted;
     }
     sent
+}
+
+fn send_lines(client: &Client, lines: &[Vec<u8>], rate: usize, stop: &AtomicBool) -> u64 {
+    let (began, mut sent) = (Instant::now(), 0);
+    for batch in lines.chunks(BATCH).cycle() {
+        if stop.load(Ordering::SeqCst) || rate == 0 {
+            break;
+        }
+        let due = began + Duration::from_secs_f64(sent as f64 / rate as f64);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let stamp = Utc::now().format("[%d/%b/%Y:%H:%M:%S +0000]").to_string();
+        let stamped = batch.iter().map(|line| of_now(line, &stamp));
+        client.send(events::STREAM, &stamped.collect::<Vec<_>>().concat());
+        sent += batch.len() as u64;
+    }
+    sent
+}
+
+/// The line with another stamp.
+fn of_now(line: &[u8], stamp: &str) -> Vec<u8> {
+    let at = |byte| line.iter().position(|b| *b == byte).expect("a stamp");
+    [&line[..at(b'[')], stamp.as_bytes(), &line[at(b']') + 1..]].concat()
 }
 
 /// The batch as of this moment.

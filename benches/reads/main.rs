@@ -1,14 +1,18 @@
-//! Chart queries on a store of 400 days while events come in: milliseconds of each, in process.
+//! Chart queries on a store of 400 days while events come in: milliseconds of each, in this process and as a
+//! client of a real server sees them.
 //!
 //!     cargo bench --bench reads -- [--lines 20000000] [--days 400] [--seconds 30] [--rate 50000]
 //!         [--dir target/bench] [--keep]
 //!
 //! The store is imported and compacted by the real program and opened here for writing; events of now
 //! come in at the given rate, and the store seals and compacts as it does in a server. Each query
-//! takes a snapshot of its moment, is planned, run and taken whole; queries take turns.
+//! takes a snapshot of its moment, is planned, run and taken whole; queries take turns. Then the same of a
+//! server on another copy of the store, over HTTP, with the events sent to it as lines.
 
 #[path = "../journal/ask.rs"]
 mod ask;
+#[path = "../common/client.rs"]
+mod client;
 #[path = "../journal/events.rs"]
 mod events;
 #[allow(dead_code, reason = "another bench needs the rest")]
@@ -67,10 +71,7 @@ fn main() {
     let s = settings();
     let whole = store(&s);
     let data = s.dir.join("reads");
-    if data.exists() {
-        std::fs::remove_dir_all(&data).expect("removed");
-    }
-    files::link(&whole, &data);
+    link(&whole, &data);
     let bench = Bench::open(&data);
     let queries = bench.queries();
     println!("{} events, {}", bench.events(), bench.shape());
@@ -100,9 +101,54 @@ fn main() {
         }
     }
     drop(bench);
+    link(&whole, &data);
+    as_client(&s, &data, &queries);
     std::fs::remove_dir_all(&data).expect("removed");
     if !s.keep {
         std::fs::remove_dir_all(&whole).expect("removed");
+    }
+}
+
+/// A copy of the store that shares its files.
+fn link(whole: &Path, data: &Path) {
+    if data.exists() {
+        std::fs::remove_dir_all(data).expect("removed");
+    }
+    files::link(whole, data);
+}
+
+/// Asks a server the same.
+fn as_client(s: &Settings, data: &Path, queries: &[(&'static str, String)]) {
+    let client = Arc::new(client::Client::start(data, true));
+    for rate in [0, s.rate] {
+        let load = load::Load::over_http(&client, rate);
+        let mut times: Vec<Vec<f64>> = queries.iter().map(|_| Vec::new()).collect();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(s.seconds) {
+            for ((_, sql), times) in queries.iter().zip(&mut times) {
+                times.push(client.once(sql).0);
+            }
+        }
+        let (sent, seconds) = load.stop();
+        println!(
+            "over HTTP, while {:.0} events/s came in over {seconds:.0} s ({rate} asked)\n  {:<46} {:>9} {:>7} {:>7} {}",
+            sent as f64 / seconds,
+            "",
+            "median ms",
+            "95th",
+            "times",
+            client::COLUMNS
+        );
+        for ((name, sql), mut times) in queries.iter().zip(times) {
+            times.sort_by(f64::total_cmp);
+            println!(
+                "  {name:<46} {:>9.2} {:>7.2} {:>7} {}",
+                times[times.len() / 2],
+                times[times.len() * 95 / 100],
+                times.len(),
+                client.ask(sql, 3).columns()
+            );
+        }
     }
 }
 

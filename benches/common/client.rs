@@ -1,0 +1,146 @@
+//! The real program as a server, asked as a client asks: over HTTP on loopback, each answer taken whole.
+//!
+//! An answer is taken as Arrow. Beside it its bytes are held against those of the same answer as NDJSON:
+//! `query/src/output/arrow_stream.rs` has the rule, and a bench that meets an answer beyond it ends.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use arrow::ipc::reader::StreamReader;
+use ureq::Agent;
+
+const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
+const ARROW: &str = "application/vnd.apache.arrow.stream";
+const NDJSON: &str = "application/x-ndjson";
+/// As in-process figures have it: no limits, and nothing else that works on the store.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    ("LOGMILL_QUERY__TIME_MAX", "0s"),
+    ("LOGMILL_QUERY__ROWS_MAX", "0"),
+    ("LOGMILL_QUERY__RESULT_BYTES_MAX", "0"),
+    ("LOGMILL_STORAGE__SCRUB_SHARE", "0"),
+];
+/// Headers of an Arrow answer, and for each column: of a message, of which each has 8,192 rows or 4 MiB.
+const HEADER_BYTES: usize = 512;
+const HEADER_COLUMN_BYTES: usize = 256;
+
+/// A running `logmill serve`; killed when dropped.
+pub(crate) struct Client {
+    child: Child,
+    url: String,
+    agent: Agent,
+}
+
+/// What the client sees of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// The median of several, from the question to the last byte, decoded.
+    pub(crate) ms: f64,
+    pub(crate) arrow_bytes: usize,
+    pub(crate) ndjson_bytes: usize,
+}
+
+/// The heads of the columns that [`Taken::columns`] gives.
+pub(crate) const COLUMNS: &str = "client ms    arrow KB   ndjson KB";
+
+impl Taken {
+    pub(crate) fn columns(&self) -> String {
+        let kilobytes = |bytes: usize| bytes as f64 / 1e3;
+        format!(
+            "{:>9.2} {:>11.1} {:>11.1}",
+            self.ms,
+            kilobytes(self.arrow_bytes),
+            kilobytes(self.ndjson_bytes)
+        )
+    }
+}
+
+impl Client {
+    /// Serves a store on a port that the system picks. Maintenance goes on where `tends`.
+    pub(crate) fn start(data: &Path, tends: bool) -> Self {
+        let mut child = Command::new(LOGMILL)
+            .args(["serve", "--http", "127.0.0.1:0"])
+            .arg(data)
+            .envs(ENVIRONMENT)
+            .env("LOGMILL_STORAGE__TENDS", tends.to_string())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let mut first = String::new();
+        let stdout = child.stdout.take().expect("BUG: its output is piped");
+        let read = BufReader::new(stdout).read_line(&mut first);
+        read.expect("a line of the server");
+        let (_, url) = first.split_once(" at ").expect("its address");
+        Self {
+            child,
+            url: url.trim().trim_end_matches('/').to_owned(),
+            agent: Agent::config_builder().build().into(),
+        }
+    }
+
+    fn body(&self, path: &str, accept: &str, body: &[u8]) -> Vec<u8> {
+        let request = self.agent.post(format!("{}{path}", self.url));
+        let answer = request.header("Accept", accept).send(body);
+        let mut answer = answer.unwrap_or_else(|e| panic!("{path}: {e}"));
+        let body = answer.body_mut().with_config().limit(u64::MAX);
+        body.read_to_vec().expect("the whole answer")
+    }
+
+    /// Asks once; milliseconds, bytes, rows and messages.
+    pub(crate) fn once(&self, sql: &str) -> (f64, usize, usize, usize) {
+        let began = Instant::now();
+        let body = self.body("/api/v1/sql", ARROW, sql.as_bytes());
+        let batches = StreamReader::try_new(body.as_slice(), None).expect("Arrow");
+        let (mut rows, mut messages) = (0, 0);
+        for batch in batches {
+            rows += batch.expect("a batch").num_rows();
+            messages += 1;
+        }
+        let ms = began.elapsed().as_secs_f64() * 1e3;
+        (ms, body.len(), rows, messages)
+    }
+
+    /// Asks once and then as often as `runs` says, and holds the bytes to the rule.
+    pub(crate) fn ask(&self, sql: &str, runs: usize) -> Taken {
+        let (_, arrow_bytes, rows, messages) = self.once(sql);
+        let mut times: Vec<f64> = (0..runs.max(1)).map(|_| self.once(sql).0).collect();
+        times.sort_by(f64::total_cmp);
+        let ndjson = self.body("/api/v1/sql", NDJSON, sql.as_bytes());
+        let first = ndjson.split(|byte| *byte == b'\n').next();
+        let columns = match serde_json::from_slice(first.unwrap_or_default()) {
+            Ok(serde_json::Value::Object(row)) => row.len(),
+            // An answer without rows.
+            _ => arrow_bytes / HEADER_COLUMN_BYTES,
+        };
+        let headers = (HEADER_BYTES + HEADER_COLUMN_BYTES * columns) * messages.max(1);
+        assert!(
+            arrow_bytes <= ndjson.len() + headers,
+            "{arrow_bytes} bytes of Arrow for {} of NDJSON, {rows} rows: {sql}",
+            ndjson.len()
+        );
+        Taken {
+            ms: times[times.len() / 2],
+            arrow_bytes,
+            ndjson_bytes: ndjson.len(),
+        }
+    }
+
+    /// Sends lines to a stream.
+    #[allow(dead_code, reason = "one bench needs it")]
+    pub(crate) fn send(&self, stream: &str, lines: &[u8]) {
+        self.body(
+            &format!("/api/v1/ingest/{stream}?format=combined"),
+            "*/*",
+            lines,
+        );
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.child.kill().expect("a signal to our own child");
+        self.child.wait().expect("it ends");
+    }
+}
