@@ -12,6 +12,7 @@ use ureq::http::Response;
 use ureq::{Agent, Body};
 
 use crate::failure::{FAILED, Failure, Result, USAGE};
+use crate::server::TAG;
 
 /// A server by its URL.
 #[derive(Debug, Clone)]
@@ -196,10 +197,11 @@ impl Client {
         self.json(answer)
     }
 
-    /// A query; the answer's body in the form of `accept`.
-    pub(crate) fn sql(&self, sql: &str, accept: &str) -> Result<impl Read + use<>> {
+    /// A query that is listed with a tag; the answer's body in the form of `accept`.
+    pub(crate) fn sql(&self, sql: &str, accept: &str, tag: &str) -> Result<impl Read + use<>> {
         let request = self.agent.post(format!("{}/api/v1/sql", self.base));
-        let answer = self.checked(request.header("Accept", accept).send(sql))?;
+        let request = request.header("Accept", accept).header(TAG, tag);
+        let answer = self.checked(request.send(sql))?;
         Ok(answer.into_body().into_reader())
     }
 

@@ -29,6 +29,8 @@ mod sql;
 mod status;
 mod tail;
 
+pub(crate) use sql::TAG;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;

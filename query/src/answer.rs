@@ -6,19 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
+use tokio::time::Instant;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::figures::{Figures, Stage, operators};
-use crate::limits::{Limits, Place};
-use crate::registry::{End, Progress, Registered};
-use crate::runtime::{Driven, Lane};
+use crate::limits::Limits;
+use crate::occupancy::Occupied;
+use crate::output::size;
+use crate::registry::{End, Progress};
+use crate::runtime::Driven;
 
 /// The answer to a query: its columns and a stream of rows.
 #[derive(Debug)]
@@ -96,13 +100,15 @@ pub struct AnswerStream {
     pub(crate) ended: BoxFuture<'static, End>,
     /// Has names for hints.
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) registered: Option<Registered>,
+    pub(crate) progress: Arc<Progress>,
     pub(crate) id: u64,
     pub(crate) limits: Limits,
     /// Ends when its time is over.
     pub(crate) over: BoxFuture<'static, ()>,
-    /// Where it runs.
-    pub(crate) place: Option<(Place, Lane)>,
+    /// When that is.
+    pub(crate) until: Option<Instant>,
+    /// Until it has ended.
+    pub(crate) occupied: Option<Occupied>,
     /// Bytes given out so far.
     pub(crate) bytes: u64,
 }
@@ -116,21 +122,26 @@ impl fmt::Debug for AnswerStream {
 }
 
 impl AnswerStream {
-    /// Stops the plan and leaves the registry.
+    /// Stops the plan. It leaves the registry when nothing of it computes any more.
+    fn stop(&mut self) {
+        self.inner = None;
+        self.progress.end();
+        self.occupied = None;
+    }
+
+    /// The plan has come to its end, and leaves the registry.
     fn end(&mut self) {
         self.inner = None;
-        self.registered = None;
-        self.place = None;
+        if let Some(occupied) = self.occupied.take() {
+            occupied.end();
+        }
     }
 
     /// Counts a batch that is to be given out.
     fn count(&mut self, batch: &RecordBatch) -> Result<()> {
-        let Some(registered) = &self.registered else {
-            return Ok(());
-        };
         let rows = batch.num_rows() as u64;
-        registered.progress.reached(Stage::FirstRows);
-        let before = registered.progress.rows.fetch_add(rows, Ordering::Relaxed);
+        self.progress.reached(Stage::FirstRows);
+        let before = self.progress.rows.fetch_add(rows, Ordering::Relaxed);
         self.limits.check_rows(before + rows)?;
         if self.limits.bytes.is_some() {
             self.bytes += batch.columns().iter().map(size).sum::<u64>();
@@ -139,15 +150,14 @@ impl AnswerStream {
     }
 }
 
-/// Bytes of the values alone: what a filter has left of a text column keeps all of its buffers.
-pub(crate) fn size(column: &ArrayRef) -> u64 {
-    let texts = match column.data_type() {
-        DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
-        DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
-        _ => 0,
-    };
-    let rest = column.to_data().get_slice_memory_size();
-    (texts + rest.unwrap_or_else(|_| column.get_array_memory_size())) as u64
+/// Whether the time of a query is over.
+pub(crate) fn is_over(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() >= until)
+}
+
+/// Whether the task was stopped that drives a plan.
+pub(crate) fn was_aborted(error: &DataFusionError) -> bool {
+    matches!(error, DataFusionError::ExecutionJoin(why) if why.is_cancelled())
 }
 
 impl Stream for AnswerStream {
@@ -159,11 +169,11 @@ impl Stream for AnswerStream {
             return Poll::Ready(None);
         };
         if let Poll::Ready(why) = this.ended.poll_unpin(context) {
-            this.end();
+            this.stop();
             return Poll::Ready(Some(Err(why.error(this.id))));
         }
         if this.over.poll_unpin(context).is_ready() {
-            this.end();
+            this.stop();
             return Poll::Ready(Some(Err(this.limits.too_long())));
         }
         match inner.poll_next_unpin(context) {
@@ -171,13 +181,16 @@ impl Stream for AnswerStream {
             Poll::Ready(Some(Ok(batch))) => match this.count(&batch) {
                 Ok(()) => Poll::Ready(Some(Ok(batch))),
                 Err(error) => {
-                    this.end();
+                    this.stop();
                     Poll::Ready(Some(Err(error)))
                 }
             },
             Poll::Ready(Some(Err(e))) => {
-                let error = Error::of(e, || this.catalog.names());
-                this.end();
+                let error = match is_over(this.until) && was_aborted(&e) {
+                    true => this.limits.too_long(),
+                    false => Error::of(e, || this.catalog.names()),
+                };
+                this.stop();
                 Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(None) => {

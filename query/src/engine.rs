@@ -13,6 +13,7 @@ use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, SchemaError, exec_err};
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -28,7 +29,7 @@ use futures::{FutureExt, StreamExt};
 use storage::Snapshot;
 use tokio::sync::watch;
 
-use crate::answer::{Answer, AnswerStream, FiguresHandle};
+use crate::answer::{Answer, AnswerStream, FiguresHandle, is_over};
 use crate::catalog::{CATALOG, Catalog, Hidden, PUBLIC};
 use crate::error::{Error, Result};
 use crate::figures::Stage;
@@ -36,6 +37,7 @@ use crate::hints::Hints;
 use crate::level::{Rollups, TileCache};
 use crate::limits::{Limits, Queue, wait_until};
 use crate::memory::{Memory, Share};
+use crate::occupancy::Occupied;
 use crate::registry::{End, QueryInfo, Registry};
 use crate::rollup_rewrite::Answers;
 use crate::rules::{self, Rules};
@@ -52,6 +54,8 @@ use crate::{functions, manifest_count, portions, rewrite, upstream, windows};
 const MEMORY_BYTES: usize = 4 << 30;
 /// Heads of indexes are kept up to this many bytes: some kilobytes for a million rows.
 const INDEX_HEADS_BYTES: usize = 64 << 20;
+/// Inflated dictionaries of parts are kept up to this many bytes, and a sixteenth of the memory for queries.
+const DICTIONARIES_BYTES: usize = 64 << 20;
 /// Open tile files are kept up to this many bytes, and a quarter of the memory for queries.
 const TILE_CACHE_BYTES: u64 = 256 << 20;
 
@@ -129,6 +133,10 @@ impl Engine {
             .map_err(Error::Execution)?;
         let files = Files {
             footers: runtime.cache_manager.get_file_metadata_cache(),
+            dictionaries: Arc::new(
+                DefaultCache::new(DICTIONARIES_BYTES.min(options.memory_bytes / 16))
+                    .with_name("dictionaries"),
+            ),
             heads: Arc::new(Heads::new(INDEX_HEADS_BYTES)),
             views: Arc::default(),
             indexes: None,
@@ -190,17 +198,34 @@ impl Engine {
         sql: &str,
         params: Option<serde_json::Value>,
     ) -> Result<Answer> {
+        self.sql_tagged(snapshot, system, sql, params, None).await
+    }
+
+    /// The same of a query that is listed with a name that whoever asks gave it.
+    ///
+    /// # Errors
+    /// As [`Engine::sql`].
+    pub async fn sql_tagged(
+        &self,
+        snapshot: Arc<Snapshot>,
+        system: Arc<dyn SystemInfo>,
+        sql: &str,
+        params: Option<serde_json::Value>,
+        tag: Option<String>,
+    ) -> Result<Answer> {
         let (end, ended) = watch::channel(None);
-        let registered = self.registry.register(sql, end.clone());
+        let registered = self.registry.register(sql, tag, end.clone());
         let id = registered.id;
         let ended = wait_for(ended);
         let progress = Arc::clone(&registered.progress);
+        let reached = Arc::clone(&progress);
         let limits = self.queue.limits;
         let work = async {
             limits.check_text(sql)?;
             let place = self.queue.place().await?;
-            progress.reached(Stage::Queue);
-            let over = wait_until(place.until).boxed();
+            reached.reached(Stage::Queue);
+            let until = place.until;
+            let over = wait_until(until).boxed();
             let (engine, sql) = (self.clone(), sql.to_owned());
             let lane = self.lanes.lane()?;
             let threads = lane.threads();
@@ -210,8 +235,15 @@ impl Engine {
                 engine.start(snapshot, system, &sql, params, share).await
             };
             let (starting, rows) = lane.run(start);
+            let occupied = Occupied::new(registered, place, lane, rows.abort_handle());
             match select(starting, over).await {
-                Either::Left((Ok(started), over)) => Ok((started?, rows, (place, lane), over)),
+                Either::Left((Ok(Ok(started)), over)) => Ok((started, rows, occupied, until, over)),
+                Either::Left((Ok(Err(error)), _)) => {
+                    // Nothing was started.
+                    occupied.end();
+                    Err(error)
+                }
+                Either::Left((Err(_), _)) if is_over(until) => Err(limits.too_long()),
                 Either::Left((Err(_), _)) => Err(match rows.into_future().await {
                     (Some(Err(panic)), _) => Error::Execution(panic),
                     _ => Error::Execution(DataFusionError::Internal("a plan told nothing".into())),
@@ -221,24 +253,24 @@ impl Engine {
         };
         match select(Box::pin(work), ended).await {
             Either::Left((started, ended)) => {
-                let (started, rows, place, over) = started?;
+                let (started, rows, occupied, until, over) = started?;
                 let Started {
                     plan,
                     catalog,
                     reads_tables,
                 } = started;
                 let schema = plan.schema();
-                let progress = Arc::clone(&registered.progress);
                 progress.plan_is(&plan);
                 let stream = AnswerStream {
                     inner: Some(rows),
                     ended,
                     catalog,
-                    registered: Some(registered),
+                    progress: Arc::clone(&progress),
                     id,
                     limits,
                     over,
-                    place: Some(place),
+                    until,
+                    occupied: Some(occupied),
                     bytes: 0,
                 };
                 Ok(Answer {
@@ -270,6 +302,12 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn lanes_are_empty(&self) -> bool {
         self.lanes.are_empty()
+    }
+
+    /// Queries that wait for a place.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.waiting()
     }
 
     /// The session from which that of every query is made.
@@ -311,7 +349,7 @@ impl Engine {
         let started = self.plan(catalog.clone(), asked, share).await;
         let (plan, stream, reads_tables) = started.map_err(|e| match entry_hint(&e, &catalog) {
             Some(hint) => Error::Invalid {
-                message: plain(e).to_string(),
+                message: plain(e).message(),
                 hint: Some(hint),
             },
             None => Error::of(e, || catalog.names()),

@@ -1,7 +1,8 @@
 //! One error type for the room, with a [`Kind`] that says what its reader can do about it.
 //!
-//! Messages of DataFusion are kept as they are; a hint is added where a name nearly fits or where a
-//! measure lives at a coarser level.
+//! The kind of an error follows from its type, never from its text: a text may be the user's own. Messages of
+//! DataFusion are kept but for what only its developers need to know; a hint is added where a name nearly fits
+//! or where a measure lives at a coarser level.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,9 @@ use datafusion::error::DataFusionError;
 
 /// How to need less memory.
 pub(crate) const LESS: &str = "narrow its time range, or select fewer columns or groups";
+
+const NEEDS_MORE: &str =
+    "the query needs more than it may have (query.memory_bytes_max, query.temp_bytes_max)";
 
 /// What went wrong while planning or running a query.
 #[derive(Debug, thiserror::Error)]
@@ -31,10 +35,7 @@ pub enum Error {
         id: u64,
     },
     /// The query needs more memory or temporary space than it may have.
-    #[error(
-        "the query needs more than it may have (query.memory_bytes_max, query.temp_bytes_max): {0}; {hint}",
-        hint = LESS
-    )]
+    #[error("{NEEDS_MORE}: {0}; {LESS}")]
     Resources(String),
     /// The query goes beyond what one may take.
     #[error("{message} ({limit}); {hint}")]
@@ -58,7 +59,7 @@ pub enum Error {
     #[error(transparent)]
     Storage(Arc<storage::Error>),
     /// The query failed while it ran.
-    #[error("the query failed: {0}")]
+    #[error("the query failed: {}", of_internal(.0))]
     Execution(#[source] DataFusionError),
     /// Rows could not be written in the form asked for.
     #[error("writing the answer: {0}")]
@@ -119,6 +120,19 @@ impl Error {
         }
     }
 
+    /// What went wrong, without the hint.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Invalid { message, .. } => message.clone(),
+            Self::Limit { limit, message, .. } => format!("{message} ({limit})"),
+            Self::Resources(what) => format!("{NEEDS_MORE}: {what}"),
+            Self::Busy { running, queued } => {
+                format!("{running} queries run and {queued} wait for them")
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// A query that is wrong in itself.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid {
@@ -165,7 +179,7 @@ impl Error {
                 }
             }
             // A cast or a function refusing its argument while it runs is the query's fault too.
-            DataFusionError::Execution(what) if !what.contains("BUG") => Self::Invalid {
+            DataFusionError::Execution(_) => Self::Invalid {
                 message: plain(root),
                 hint: None,
             },
@@ -180,10 +194,11 @@ impl Error {
     }
 }
 
-/// What a filter refused that was evaluated while a part was read: from there errors come as text.
+/// What a filter refused that was evaluated while a part was read: from there an error comes as the debug form
+/// of what it was, which begins with its type.
 fn of_filter(text: &str) -> Option<String> {
     let (_, why) = text.split_once("Error evaluating filter predicate: ")?;
-    if why.contains("BUG") {
+    if why.starts_with("Internal(") {
         return None;
     }
     let why = match why.split_once("(\"") {
@@ -191,6 +206,32 @@ fn of_filter(text: &str) -> Option<String> {
         None => why,
     };
     Some(format!("a filter could not be evaluated: {why}"))
+}
+
+/// A fault of the program: DataFusion asks to report it to its own developers.
+fn of_internal(error: &DataFusionError) -> String {
+    let text = error.strip_backtrace();
+    let text = without_report(&text);
+    let text = text.trim_end_matches('.');
+    match error.find_root() {
+        DataFusionError::Internal(_) => {
+            format!("{text}; this is a fault of Logmill: please report it with the query")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Without the request to report it to DataFusion's developers, which stands in the middle where one error is
+/// told within another.
+fn without_report(text: &str) -> String {
+    const BEGINS: &str = "\nThis issue was likely caused by a bug in DataFusion";
+    const ENDS: &str = "datafusion/issues";
+    let mut out = text.replace("Internal error: ", "");
+    while let Some(begin) = out.find(BEGINS) {
+        let end = out[begin..].find(ENDS).map(|at| begin + at + ENDS.len());
+        out.replace_range(begin..end.unwrap_or(out.len()), "");
+    }
+    out
 }
 
 /// Why a regular expression is none. DataFusion says so as a fault of a rule, or of its own.
@@ -237,13 +278,23 @@ impl From<Error> for DataFusionError {
     }
 }
 
-/// DataFusion's own words without its prefixes and without a back trace.
+/// DataFusion's own words without its prefixes and without a back trace, and types by their SQL names.
 fn plain(error: &DataFusionError) -> String {
-    if let DataFusionError::SQL(parser, _) = error {
+    match error {
         // Its display, where DataFusion prints its debug form.
-        return parser.to_string().replace("sql parser error: ", "SQL: ");
+        DataFusionError::SQL(parser, _) => {
+            return parser.to_string().replace("sql parser error: ", "SQL: ");
+        }
+        // The hint says which there are.
+        DataFusionError::SchemaError(schema, _) => {
+            if let SchemaError::FieldNotFound { field, .. } = &**schema {
+                return format!("there is no column {}", field.quoted_flat_name());
+            }
+        }
+        _ => {}
     }
-    let text = error.strip_backtrace();
+    let text = without_report(&error.strip_backtrace());
+    let mut text = text.as_str();
     for prefix in [
         "Error during planning: ",
         "Execution error: ",
@@ -252,11 +303,82 @@ fn plain(error: &DataFusionError) -> String {
         "Arrow error: ",
     ] {
         if let Some(rest) = text.strip_prefix(prefix) {
-            return rest.to_owned();
+            text = rest;
+            break;
         }
     }
-    text
+    // Whoever asks names tables without what all of them lie in.
+    let table = text.strip_prefix("table 'logmill.");
+    let table = table.map(|table| table.strip_prefix("public.").unwrap_or(table));
+    match table {
+        Some(table) => format!("table '{table}"),
+        None => in_sql_words(text),
+    }
 }
+
+/// Arrow's names of types as SQL has them. What stands in quotes is somebody's own, unless it is a call.
+fn in_sql_words(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        if let Some(quoted) = quoted(rest) {
+            out.push_str(quoted);
+            rest = &rest[quoted.len()..];
+            continue;
+        }
+        let in_word = |c: char| c.is_alphanumeric() || c == '_';
+        let of_type = TYPES.iter().find(|(name, _)| {
+            let after = rest.strip_prefix(name);
+            after.is_some_and(|after| !after.starts_with(in_word)) && !out.ends_with(in_word)
+        });
+        match of_type {
+            Some((name, sql)) => {
+                out.push_str(sql);
+                rest = &rest[name.len()..];
+            }
+            None => {
+                out.push(next);
+                rest = &rest[next.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+/// The text in quotes that begins here, with them.
+fn quoted(text: &str) -> Option<&str> {
+    let open = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    let end = text[1..].find(open)? + 2;
+    Some(&text[..end]).filter(|quoted| !quoted.contains('('))
+}
+
+/// Longer names first.
+const TYPES: [(&str, &str); 24] = [
+    ("Timestamp(Microsecond, Some(\"UTC\"))", "timestamp"),
+    ("Timestamp(µs, \"UTC\")", "timestamp"),
+    ("Timestamp(Nanosecond, None)", "timestamp"),
+    ("Timestamp(ns)", "timestamp"),
+    ("Timestamp(µs)", "timestamp"),
+    ("Interval(MonthDayNano)", "interval"),
+    ("LargeBinary", "bytea"),
+    ("BinaryView", "bytea"),
+    ("Binary", "bytea"),
+    ("LargeUtf8", "text"),
+    ("Utf8View", "text"),
+    ("Utf8", "text"),
+    ("Float64", "double precision"),
+    ("Float32", "real"),
+    ("Boolean", "boolean"),
+    ("Date32", "date"),
+    ("UInt64", "bigint"),
+    ("UInt32", "bigint"),
+    ("UInt16", "integer"),
+    ("UInt8", "smallint"),
+    ("Int64", "bigint"),
+    ("Int32", "integer"),
+    ("Int16", "smallint"),
+    ("Int8", "smallint"),
+];
 
 fn hint(error: &DataFusionError, tables: &[String]) -> Option<String> {
     match error {
@@ -266,7 +388,11 @@ fn hint(error: &DataFusionError, tables: &[String]) -> Option<String> {
                 valid_fields,
             } => {
                 let names: Vec<String> = valid_fields.iter().map(|f| f.name.clone()).collect();
-                nearest(&field.name, &names).map(|name| format!("did you mean {name}?"))
+                match nearest(&field.name, &names) {
+                    Some(name) => Some(format!("did you mean {name}?")),
+                    None if names.is_empty() => None,
+                    None => Some(format!("there are {}", first(&names, 12))),
+                }
             }
             _ => None,
         },
@@ -331,3 +457,6 @@ fn distance(a: &str, b: &str) -> usize {
     }
     row[b.len()]
 }
+
+#[cfg(test)]
+mod tests;

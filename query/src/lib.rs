@@ -23,6 +23,7 @@ mod level;
 mod limits;
 mod manifest_count;
 mod memory;
+mod occupancy;
 pub mod output;
 mod portions;
 mod registry;

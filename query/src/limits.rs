@@ -14,7 +14,6 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::{Error, Result};
 
@@ -172,10 +171,10 @@ pub(crate) struct Queue {
     pub(crate) limits: Limits,
 }
 
-/// A place among those that run: a task holds it until the query's time is over, whoever reads it or not.
+/// A place among those that run.
 #[derive(Debug)]
 pub(crate) struct Place {
-    _held: AbortOnDropHandle<()>,
+    _permit: OwnedSemaphorePermit,
     /// When its time is over.
     pub(crate) until: Option<Instant>,
 }
@@ -198,17 +197,16 @@ impl Queue {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
     /// Waits for a place. Dropping the future gives up.
     pub(crate) async fn place(&self) -> Result<Place> {
-        let permit = self.permit().await?;
-        let until = self.limits.time.map(|time| Instant::now() + time);
-        let held = tokio::spawn(async move {
-            let _permit = permit;
-            wait_until(until).await;
-        });
         Ok(Place {
-            _held: AbortOnDropHandle::new(held),
-            until,
+            _permit: self.permit().await?,
+            until: self.limits.time.map(|time| Instant::now() + time),
         })
     }
 

@@ -25,6 +25,8 @@ use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 
+use crate::functions;
+
 /// A portion that takes longer than this was too large.
 const SLOW: Duration = Duration::from_millis(10);
 /// One that takes less may be larger.
@@ -43,6 +45,7 @@ pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
             _ if node.children().is_empty() => {
                 return Ok(Transformed::yes(Arc::new(PortionsExec::whole(node)) as _));
             }
+            _ if node.children().len() < 2 && compares(&*node)? => 0,
             _ if node.children().len() < 2 => return Ok(Transformed::no(node)),
             _ => return Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as _)),
         };
@@ -54,6 +57,19 @@ pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
         Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as _))
     });
     Ok(interruptible?.data)
+}
+
+/// Whether a node calls functions that hold all of one argument against all of another: nobody knows before
+/// how long that takes for a batch.
+fn compares(node: &dyn ExecutionPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(&mut |root| {
+        root.apply(|expr| {
+            found |= functions::compares(expr);
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
 }
 
 /// Passes its input on in portions, or batch by batch, and gives its thread back now and then.
@@ -151,6 +167,8 @@ struct Portions {
     handed: Option<Instant>,
     /// When the first one was since the thread was given back.
     since: Option<Instant>,
+    /// The clock: of the machine, but in tests.
+    now: fn() -> Instant,
 }
 
 impl Portions {
@@ -161,14 +179,17 @@ impl Portions {
             rows,
             handed: None,
             since: None,
+            now: Instant::now,
         }
     }
 
     /// Says how large the next portion is; whether the thread was held for long.
     fn measure(&mut self) -> bool {
-        let Some(took) = self.handed.take().map(|at| at.elapsed()) else {
+        let Some(handed) = self.handed.take() else {
             return false;
         };
+        let now = (self.now)();
+        let took = now - handed;
         // Whole batches stay whole.
         if self.rows <= ROWS_MAX {
             if took > SLOW {
@@ -177,14 +198,14 @@ impl Portions {
                 self.rows = (self.rows * 2).min(ROWS_MAX);
             }
         }
-        self.since.is_some_and(|since| since.elapsed() > SLOW)
+        self.since.is_some_and(|since| now - since > SLOW)
     }
 
     fn hand_over(&mut self, batch: RecordBatch) -> RecordBatch {
         let rows = self.rows.min(batch.num_rows());
         let left = batch.num_rows() - rows;
         self.rest = (left > 0).then(|| batch.slice(rows, left));
-        let now = Instant::now();
+        let now = (self.now)();
         self.handed = Some(now);
         self.since.get_or_insert(now);
         batch.slice(0, rows)

@@ -1,8 +1,8 @@
 //! Which queries are running.
 //!
 //! # Invariants
-//! A query is entered when it is accepted, before it is planned, and leaves when its answer ends,
-//! fails or is dropped.
+//! A query is entered when it is accepted, before it is planned, and leaves when its answer has ended, failed
+//! or was dropped, and nothing of it computes any more.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,6 +30,8 @@ pub enum QueryState {
     Queued,
     /// It is planned or runs.
     Running,
+    /// Its answer has ended early, or nobody waits for it any more, and it still computes.
+    Stopping,
 }
 
 impl fmt::Display for QueryState {
@@ -37,6 +39,7 @@ impl fmt::Display for QueryState {
         f.write_str(match self {
             Self::Queued => "queued",
             Self::Running => "running",
+            Self::Stopping => "stopping",
         })
     }
 }
@@ -71,6 +74,9 @@ impl End {
 pub struct QueryInfo {
     /// Its number, given by this engine.
     pub id: u64,
+    /// What whoever asked calls it: two may have the same text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
     /// Its text, cut when it is long.
     pub sql: String,
     /// Whether it has begun.
@@ -97,6 +103,7 @@ pub(crate) struct Registry {
 
 #[derive(Debug)]
 struct Running {
+    tag: Option<String>,
     sql: String,
     started_us: i64,
     progress: Arc<Progress>,
@@ -129,10 +136,16 @@ impl Progress {
         self.reached(Stage::Plan);
     }
 
+    /// Its answer has ended.
+    pub(crate) fn end(&self) {
+        self.ended.get_or_init(|| self.started.elapsed());
+    }
+
     fn state(&self) -> QueryState {
-        match self.reached[Stage::Queue as usize].get() {
-            Some(_) => QueryState::Running,
-            None => QueryState::Queued,
+        match (self.ended.get(), self.reached[Stage::Queue as usize].get()) {
+            (Some(_), _) => QueryState::Stopping,
+            (None, Some(_)) => QueryState::Running,
+            (None, None) => QueryState::Queued,
         }
     }
 
@@ -184,8 +197,7 @@ pub(crate) struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let progress = &self.progress;
-        progress.ended.get_or_init(|| progress.started.elapsed());
+        self.progress.end();
         self.registry.running.lock().remove(&self.id);
     }
 }
@@ -195,6 +207,7 @@ impl Registry {
     pub(crate) fn register(
         self: &Arc<Self>,
         sql: &str,
+        tag: Option<String>,
         end: watch::Sender<Option<End>>,
     ) -> Registered {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
@@ -207,6 +220,7 @@ impl Registry {
         });
         let shown = sql[..sql.floor_char_boundary(SQL_SHOWN)].to_owned();
         let running = Running {
+            tag,
             sql: shown,
             started_us: SystemClock.now_us(),
             progress: progress.clone(),
@@ -227,10 +241,11 @@ impl Registry {
             .iter()
             .map(|(id, query)| QueryInfo {
                 id: *id,
+                tag: query.tag.clone(),
                 sql: query.sql.clone(),
                 state: query.progress.state(),
                 started_us: query.started_us,
-                elapsed_ms: query.progress.elapsed_ms(),
+                elapsed_ms: micros(query.progress.started.elapsed()) / 1000,
                 rows_returned: query.progress.rows.load(Ordering::Relaxed),
                 done: query.progress.done(),
                 cancelled: query.end.borrow().is_some(),

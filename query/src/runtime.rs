@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use storage::ThreadId;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The planner recurses deeply.
@@ -36,7 +37,7 @@ const NICE: i32 = 10;
 /// That of what nobody waits for any more and that does not end.
 const ABANDONED_NICE: i32 = 19;
 /// A query that has ended leaves its lane within this time, unless its plan gives no thread back.
-const GRACE: Duration = Duration::from_millis(100);
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
 /// Lanes for queries. Clones share them.
 #[derive(Debug, Clone)]
@@ -217,6 +218,19 @@ impl Lane {
         owned.expect("BUG: it ends with this").runtime()
     }
 
+    /// Whether nothing of a query is left in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.owned.as_ref().is_none_or(Owned::is_empty)
+    }
+
+    /// Lets everybody else go first: nobody waits for what still runs in it.
+    pub(crate) fn abandon(&self) {
+        if let Some(owned) = &self.owned {
+            owned.stepped_back.store(true, Ordering::SeqCst);
+            step_back(&owned.ids, ABANDONED_NICE);
+        }
+    }
+
     /// The threads that run it.
     pub(crate) fn threads(&self) -> Threads {
         let owned = self.owned.as_ref();
@@ -272,6 +286,14 @@ pub(crate) struct Driven {
     rows: mpsc::Receiver<datafusion::common::Result<RecordBatch>>,
     /// Until it has ended.
     task: Option<AbortOnDropHandle<()>>,
+}
+
+impl Driven {
+    /// Stops what drives the rows.
+    pub(crate) fn abort_handle(&self) -> AbortHandle {
+        let task = self.task.as_ref();
+        task.expect("BUG: it has not been read").abort_handle()
+    }
 }
 
 impl Stream for Driven {

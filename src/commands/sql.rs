@@ -42,10 +42,11 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
     let form = context.output.map_or(Form::Table, Form::from);
     match &context.place {
         Place::Server(client) if explain => {
-            let shown = shown_of(client, sql);
+            let tag = tag();
+            let shown = shown_of(client, &tag);
             let mut text = String::new();
             client
-                .sql(sql, "application/json")?
+                .sql(sql, "application/json", &tag)?
                 .read_to_string(&mut text)?;
             drop(shown);
             let answer: serde_json::Value =
@@ -120,14 +121,19 @@ async fn end_when_interrupted(engine: Engine, interrupted: Arc<AtomicBool>, temp
     std::process::exit(INTERRUPTED.into());
 }
 
-/// The progress of a query that a server answers: the newest of this text.
-fn shown_of(client: &Client, sql: &str) -> Shown {
-    let (client, sql) = (client.clone(), sql.to_owned());
+/// What nobody else calls a query.
+fn tag() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+/// The progress of a query that a server answers.
+fn shown_of(client: &Client, tag: &str) -> Shown {
+    let (client, tag) = (client.clone(), tag.to_owned());
     Shown::start(move || {
         let queries = client.get_json("/api/v1/queries", &[]).ok()?;
         let queries: Vec<QueryInfo> = serde_json::from_value(queries).ok()?;
-        let of_text = |query: &QueryInfo| sql.starts_with(&query.sql);
-        queries.into_iter().rev().find(of_text)
+        let is_ours = |query: &QueryInfo| query.tag.as_deref() == Some(&tag);
+        queries.into_iter().find(is_ours)
     })
 }
 
@@ -138,8 +144,9 @@ fn relay(client: &Client, sql: &str, form: Form) -> Result<()> {
         Form::Ndjson => "application/x-ndjson",
         Form::Csv => "text/csv",
     };
-    let shown = shown_of(client, sql);
-    let mut answer = client.sql(sql, accept)?;
+    let tag = tag();
+    let shown = shown_of(client, &tag);
+    let mut answer = client.sql(sql, accept, &tag)?;
     drop(shown);
     let mut out = std::io::stdout().lock();
     if matches!(form, Form::Table | Form::Json) {

@@ -108,7 +108,7 @@ pub(super) fn of_storage(e: &storage::Error) -> Response {
 
 /// A query's error where the status is sent already.
 pub(super) fn query_error(e: &query::Error) -> Value {
-    said(of_kind(e.kind()).1, &e.to_string(), e.hint())
+    said(of_kind(e.kind()).1, &e.message(), e.hint())
 }
 
 fn of_kind(kind: query::Kind) -> (StatusCode, &'static str) {
@@ -125,7 +125,7 @@ fn of_kind(kind: query::Kind) -> (StatusCode, &'static str) {
 /// What a query's errors are in HTTP.
 pub(super) fn of_query(e: &query::Error) -> Response {
     let (status, code) = of_kind(e.kind());
-    let mut response = error(status, code, &e.to_string(), e.hint());
+    let mut response = error(status, code, &e.message(), e.hint());
     if e.kind() == query::Kind::Busy {
         retry_soon(&mut response);
     }

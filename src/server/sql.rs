@@ -17,6 +17,10 @@ use serde_json::json;
 use super::{App, answer, body};
 use crate::wiring::StoreInfo;
 
+/// The header by which whoever asks finds its query among those that run: `/api/v1/queries` has it as `tag`.
+pub(crate) const TAG: &str = "x-logmill-tag";
+/// A longer one is none.
+const TAG_BYTES_MAX: usize = 64;
 /// The longest request body: the engine refuses longer texts itself.
 const BODY_BYTES_MAX: usize = 2 << 20;
 
@@ -45,7 +49,10 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
         .get(header::ACCEPT)
         .and_then(|v| v.to_str().ok())
         .unwrap_or("*/*");
-    let result = start(&app, &asked.sql, asked.params).await;
+    let tag = headers.get(TAG).and_then(|v| v.to_str().ok());
+    let tag = tag.filter(|tag| tag.len() <= TAG_BYTES_MAX);
+    let tag = tag.map(str::to_owned);
+    let result = start_tagged(&app, &asked.sql, asked.params, tag).await;
     let answer = match result {
         Ok(answer) => answer,
         Err(error) => return answer::of_query(&error),
@@ -73,9 +80,19 @@ pub(super) async fn start(
     sql: &str,
     params: Option<serde_json::Value>,
 ) -> query::Result<Answer> {
+    start_tagged(app, sql, params, None).await
+}
+
+async fn start_tagged(
+    app: &App,
+    sql: &str,
+    params: Option<serde_json::Value>,
+    tag: Option<String>,
+) -> query::Result<Answer> {
     app.store.somebody_waits();
+    let (snapshot, system) = (app.store.snapshot(), Arc::new(info(app)));
     app.engine
-        .sql(app.store.snapshot(), Arc::new(info(app)), sql, params)
+        .sql_tagged(snapshot, system, sql, params, tag)
         .await
 }
 

@@ -27,20 +27,38 @@ fn spent(process: u32) -> f64 {
     ticks.filter_map(|f| f.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// Makes sure that a process computes nothing, 200 ms after it was told to stop.
+/// Nothing takes longer, however busy the machine is: a bound for a test that fails.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until it is so.
 #[track_caller]
-fn is_calm(process: u32, what: &str) {
-    std::thread::sleep(Duration::from_millis(200));
-    let before = spent(process);
-    std::thread::sleep(Duration::from_millis(300));
-    let busy = spent(process) - before;
-    assert!(busy <= 0.06, "{what}: {busy} s of the processor in 300 ms");
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Makes sure that a server stops computing what it was told to stop: no query is left, and from some moment
+/// on the processor time of its process stands still.
+#[track_caller]
+fn comes_to_rest(server: &Server, what: &str) {
+    await_that(&format!("no query is listed after {what}"), || {
+        let found = server.get("/api/v1/queries").status(200).json();
+        found.as_array().is_some_and(Vec::is_empty)
+    });
+    await_that(&format!("nothing is computed after {what}"), || {
+        let before = spent(server.pid());
+        std::thread::sleep(Duration::from_millis(300));
+        spent(server.pid()) - before <= 0.01
+    });
 }
 
 /// Waits until one query runs that has taken some time; its number.
 #[track_caller]
 fn await_one(server: &Server) -> u64 {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + PATIENCE;
     loop {
         let found = server.get("/api/v1/queries").status(200).json();
         let query = &found[0];
@@ -69,15 +87,15 @@ fn a_query_that_is_stopped_computes_no_more() {
     for sql in [COMPARES, MEETS, COUNTS] {
         let socket = post(&server, sql);
         let id = await_one(&server);
-        assert!(spent(server.pid()) > 0.1, "it computes");
+        await_that("it computes", || spent(server.pid()) > 0.1);
         server.delete(&format!("/api/v1/queries/{id}")).status(200);
-        is_calm(server.pid(), &format!("DELETE of {sql}"));
+        comes_to_rest(&server, &format!("DELETE of {sql}"));
         drop(socket);
 
         let socket = post(&server, sql);
         await_one(&server);
         drop(socket);
-        is_calm(server.pid(), &format!("a closed connection of {sql}"));
+        comes_to_rest(&server, &format!("a closed connection of {sql}"));
 
         let mut asking = command()
             .args(["sql", sql, "--server", &server.url])
@@ -85,7 +103,7 @@ fn a_query_that_is_stopped_computes_no_more() {
             .expect("the binary starts");
         await_one(&server);
         kill_process(Pid::from_child(&asking), Signal::INT).expect("a signal to our own child");
-        is_calm(server.pid(), &format!("Ctrl-C of {sql}"));
+        comes_to_rest(&server, &format!("Ctrl-C of {sql}"));
         asking.wait().expect("it ends");
     }
 }
@@ -107,9 +125,10 @@ fn ctrl_c_ends_a_query_over_a_directory() {
             ])
             .spawn()
             .expect("the binary starts");
-        std::thread::sleep(Duration::from_millis(1500));
+        let process = asking.id();
+        await_that("it computes", || spent(process) > 1.0);
         kill_process(Pid::from_child(&asking), Signal::INT).expect("a signal to our own child");
-        let code = ended_within(&mut asking, Duration::from_millis(400));
+        let code = ended_within(&mut asking, PATIENCE);
         assert_eq!(code, Some(130), "{sql}");
         assert_eq!(files(temp.as_ref()), 0, "temporary files of {sql}");
     }
@@ -189,7 +208,7 @@ fn progress_tells_what_waits_and_how_far_the_others_are() {
     let first = post(&server, slow);
     await_one(&server);
     let second = post(&server, "SELECT 1");
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + PATIENCE;
     let queries = loop {
         let found = server.get("/api/v1/queries").status(200).json();
         if found.as_array().is_some_and(|q| q.len() == 2) && found[0]["percent"] == 100.0 {

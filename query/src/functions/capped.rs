@@ -1,7 +1,10 @@
-//! DataFusion's functions whose result may be far larger than their arguments, refused before they make
-//! it: what a function makes is not in the memory that queries are given.
+//! DataFusion's functions whose result may be far larger than their arguments, or that hold all of one argument
+//! against all of another, refused before they begin: what a function makes is not in the memory that queries
+//! are given, and nothing stops it.
 
 mod joined;
+mod patterns;
+mod work;
 
 use std::sync::Arc;
 
@@ -21,7 +24,11 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-use crate::answer::size;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+
+use crate::output::size;
+use work::{COMPARING, Work};
 
 /// What one call may make of one batch of rows, bytes.
 const BYTES_MAX: u64 = 64 << 20;
@@ -45,9 +52,11 @@ enum Growth {
     Replaced { by_pattern: bool },
     /// Elements with the second text between them.
     Joined,
+    /// An element of each list, as often as the longest has one.
+    Zipped,
 }
 
-const GROWING: [(&str, Growth); 17] = [
+const GROWING: [(&str, Growth); 18] = [
     ("repeat", Growth::Times),
     ("array_repeat", Growth::Times),
     ("array_resize", Growth::Padded(8)),
@@ -65,19 +74,48 @@ const GROWING: [(&str, Growth); 17] = [
     ("replace", Growth::Replaced { by_pattern: false }),
     ("regexp_replace", Growth::Replaced { by_pattern: true }),
     ("array_to_string", Growth::Joined),
+    ("arrays_zip", Growth::Zipped),
 ];
 
 /// Puts the capped functions in the place of DataFusion's.
 pub(super) fn cap(state: &mut SessionState, longest_constant: u64) -> Result<()> {
-    for (name, growth) in GROWING {
+    let mut names: Vec<&str> = GROWING.iter().map(|(name, _)| *name).collect();
+    names.extend(COMPARING.iter().map(|(name, _)| *name));
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
         let capped = Capped {
             inner: state.udf(name)?,
-            growth,
+            growth: of(&GROWING, name),
+            work: of(&COMPARING, name),
             longest_constant,
         };
         state.register_udf(Arc::new(ScalarUDF::new_from_impl(capped)))?;
     }
     Ok(())
+}
+
+fn of<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
+    let (_, found) = table.iter().find(|(known, _)| *known == name)?;
+    Some(*found)
+}
+
+/// Caps the operators too that match patterns, for a plan in which one of them is heavy. Says whether it did.
+pub(super) fn cap_patterns(state: &mut SessionState, plan: &LogicalPlan) -> Result<bool> {
+    let mut is_heavy = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|root| {
+            root.apply(|expr| {
+                is_heavy |= patterns::is_heavy(expr);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    if is_heavy {
+        let regexp_like = state.udf("regexp_like")?;
+        state.register_function_rewrite(Arc::new(patterns::ByFunction { regexp_like }))?;
+    }
+    Ok(is_heavy)
 }
 
 /// Caps `||` too, for a plan in which it may make much: few of them, and nothing else that grows, at most
@@ -102,7 +140,8 @@ pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<
     let inner = Arc::new(ScalarUDF::new_from_impl(joined::Join::new()));
     let capped = Capped {
         inner,
-        growth: Growth::Together,
+        growth: Some(Growth::Together),
+        work: None,
         longest_constant: BYTES_MAX,
     };
     let join = Arc::new(ScalarUDF::new_from_impl(capped));
@@ -121,6 +160,16 @@ pub(crate) fn grows(expr: &Expr) -> bool {
     }
 }
 
+/// Whether an expression holds all of one argument against all of another that comes with the rows.
+pub(crate) fn compares(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
+        return false;
+    };
+    let name = call.fun().name();
+    let is_known = patterns::NAMES.contains(&name) || of(&COMPARING, name).is_some();
+    is_known && call.args().get(1).is_some_and(|arg| !arg.is::<Literal>())
+}
+
 fn is_join(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat)
 }
@@ -128,7 +177,8 @@ fn is_join(expr: &Expr) -> bool {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Capped {
     inner: Arc<ScalarUDF>,
-    growth: Growth,
+    growth: Option<Growth>,
+    work: Option<Work>,
     /// Bytes that it may make of constants alone, before the plan runs.
     longest_constant: u64,
 }
@@ -164,7 +214,10 @@ impl Capped {
             Some(of) if of.is_valid(row) => of.value(row),
             _ => otherwise,
         };
-        Ok(match self.growth {
+        let Some(growth) = self.growth else {
+            return Ok(0);
+        };
+        Ok(match growth {
             Growth::Times => {
                 let (what, times) = (sizes(args.args.first(), rows)?, at(1)?);
                 let all = args.args.first().map_or(0, |arg| bytes(arg, rows));
@@ -231,6 +284,13 @@ impl Capped {
                 let longest = between.into_iter().max().unwrap_or(0);
                 // An element has four bytes of offsets, or as many of its own.
                 list.saturating_add((list / 4).saturating_mul(longest))
+            }
+            Growth::Zipped => {
+                let lists = args.args.iter().map(|arg| work::lengths(arg, rows));
+                let lists = lists.collect::<Result<Vec<_>>>()?;
+                let longest = |row: usize| lists.iter().map(|list| list[row]).max();
+                let each = 8 * lists.len() as u64;
+                sum(&|row| longest(row).unwrap_or(0).saturating_mul(each))
             }
         })
     }
@@ -308,8 +368,16 @@ impl ScalarUDFImpl for Capped {
         self.inner.is_strict()
     }
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // It would become an operator, which nothing bounds.
+        if self.work == Some(Work::Pattern)
+            && args
+                .get(1)
+                .is_some_and(|pattern| !patterns::is_light(pattern, patterns::weight))
+        {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
         // Constants are put together here.
-        if self.growth == Growth::Together {
+        if self.growth == Some(Growth::Together) {
             let sizes = args.iter().map(|arg| match arg {
                 Expr::Literal(value, _) => value.size() as u64,
                 _ => 0,
@@ -322,6 +390,9 @@ impl ScalarUDFImpl for Capped {
         self.inner.documentation()
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Some(work) = self.work {
+            work.check(self.name(), &args)?;
+        }
         let is_constant = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
         if args.args.iter().all(is_constant) {
             // Made once, for all rows.
@@ -330,5 +401,19 @@ impl ScalarUDFImpl for Capped {
             self.check(self.bytes(&args, args.number_rows)?, args.number_rows)?;
         }
         self.inner.invoke_with_args(args)
+    }
+}
+
+/// What the test of all functions looks at.
+#[cfg(test)]
+pub(super) mod tests_only {
+    use super::{COMPARING, GROWING};
+
+    pub(in crate::functions) fn growing() -> Vec<&'static str> {
+        GROWING.iter().map(|(name, _)| *name).collect()
+    }
+
+    pub(in crate::functions) fn comparing() -> Vec<&'static str> {
+        COMPARING.iter().map(|(name, _)| *name).collect()
     }
 }

@@ -3,12 +3,15 @@
 
 pub(crate) mod attr;
 mod capped;
+#[cfg(test)]
+mod classes;
 mod date_trunc;
 mod states;
 mod string_agg;
 mod time_bucket;
+mod version;
 
-pub(crate) use capped::grows;
+pub(crate) use capped::{compares, grows};
 pub(crate) use time_bucket::Width;
 
 use std::sync::Arc;
@@ -21,6 +24,7 @@ use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 /// Makes the functions known to a session. None makes a constant of more bytes than `longest_constant`.
 pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Result<()> {
     let mut scalars = vec![ScalarUDF::new_from_impl(time_bucket::TimeBucket::new())];
+    scalars.push(ScalarUDF::new_from_impl(version::Version::new()));
     scalars.extend(attr::scalars());
     scalars.extend(states::scalars());
     for function in scalars {
@@ -37,7 +41,8 @@ pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Res
 
 /// Bounds what a statement's own operators make, where that may be much: whether a session was changed for it.
 pub(crate) fn bound(state: &mut SessionState, plan: &LogicalPlan) -> Result<bool> {
-    capped::cap_joins(state, plan)
+    let is_capped = capped::cap_patterns(state, plan)?;
+    Ok(capped::cap_joins(state, plan)? || is_capped)
 }
 
 #[cfg(test)]

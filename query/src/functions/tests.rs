@@ -228,3 +228,13 @@ async fn date_trunc_of_stamps_in_utc_is_as_datafusion_has_it() {
     assert_eq!(answers[0].schema(), answers[1].schema());
     assert_eq!(answers[0], answers[1]);
 }
+
+#[tokio::test]
+async fn the_version_is_that_of_this_program() {
+    let row = run(&session(), "SELECT version()").await;
+    let version = row.column(0).as_string::<i32>().value(0);
+    assert!(
+        version.starts_with(concat!("Logmill ", env!("CARGO_PKG_VERSION"))),
+        "{version}"
+    );
+}

@@ -3,9 +3,12 @@
 //! JSON: an object for each row; null kept; integers as numbers, 64-bit ones too; a double that is no
 //! number as null; timestamps RFC 3339 in UTC with `Z`, the fraction only when it is not zero; bytes
 //! as base64 text, but those of `_rest` as the JSON of what they hold; lists as arrays, structs as
-//! objects. An Arrow stream has all values as they are. CSV and tables spell values as JSON does,
-//! without its quotes; in CSV null is empty and an empty text is `""`.
+//! objects. CSV and tables spell values as JSON does, without its quotes; in CSV null is empty and an
+//! empty text is `""`. An Arrow stream carries the values of its rows in their plain form:
+//! `arrow_stream.rs` has the rule.
 
+mod arrow_stream;
+mod plain;
 mod table;
 mod text;
 
@@ -16,9 +19,11 @@ use std::str::FromStr;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, IntervalUnit, SchemaRef};
-use arrow::ipc::writer::StreamWriter;
+use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
+use arrow_stream::ArrowStream;
+pub(crate) use plain::size;
 use text::Column;
 
 /// A form of output.
@@ -75,7 +80,7 @@ pub fn write(
 }
 
 /// Writes an answer batch by batch. A table is written when it is finished, since its widths depend
-/// on all rows; everything else as it comes.
+/// on all rows; rows of an Arrow stream when some thousands have come; everything else as it comes.
 pub struct Writer<W: Write> {
     to: W,
     schema: SchemaRef,
@@ -88,7 +93,7 @@ enum Kind {
     Json { first: bool },
     Ndjson,
     Csv,
-    Arrow(Box<StreamWriter<Vec<u8>>>),
+    Arrow(Box<ArrowStream>),
 }
 
 impl<W: Write> std::fmt::Debug for Writer<W> {
@@ -121,9 +126,10 @@ impl<W: Write> Writer<W> {
                 writeln!(to, "{}", names.join(","))?;
                 Kind::Csv
             }
-            Output::Arrow => Kind::Arrow(Box::new(
-                StreamWriter::try_new(Vec::new(), schema).map_err(arrow_failed)?,
-            )),
+            Output::Arrow => {
+                let stream = ArrowStream::new(schema).map_err(arrow_failed)?;
+                Kind::Arrow(Box::new(stream))
+            }
         };
         Ok(Self {
             to,
@@ -162,10 +168,7 @@ impl<W: Write> Writer<W> {
                 }
             }
             Kind::Csv => text::csv_rows(batch, &mut out)?,
-            Kind::Arrow(stream) => {
-                stream.write(batch).map_err(arrow_failed)?;
-                out.append(stream.get_mut());
-            }
+            Kind::Arrow(stream) => stream.batch(batch, &mut out).map_err(arrow_failed)?,
         }
         self.to.write_all(&out)?;
         Ok(())
@@ -182,8 +185,8 @@ impl<W: Write> Writer<W> {
             Kind::Json { first: false } => self.to.write_all(b"\n]\n")?,
             Kind::Ndjson | Kind::Csv => {}
             Kind::Arrow(stream) => {
-                stream.finish().map_err(arrow_failed)?;
-                let end = std::mem::take(stream.get_mut());
+                let mut end = Vec::new();
+                stream.finish(&mut end).map_err(arrow_failed)?;
                 self.to.write_all(&end)?;
             }
         }
@@ -192,7 +195,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-fn arrow_failed(error: arrow::error::ArrowError) -> Error {
+fn arrow_failed(error: ArrowError) -> Error {
     Error::Output(io::Error::other(error))
 }
 

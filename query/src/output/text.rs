@@ -100,9 +100,11 @@ impl Column {
                 let values = Self::new(list.values())?;
                 Self::List(list, Box::new(values))
             }
-            DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-                Self::new(&to(&DataType::List(field.clone()))?)?
-            }
+            DataType::RunEndEncoded(_, values) => Self::new(&to(values.data_type())?)?,
+            DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::FixedSizeList(field, _) => Self::new(&to(&DataType::List(field.clone()))?)?,
             DataType::Struct(fields) => {
                 let values: StructArray = downcast(array);
                 let named = fields.iter().zip(values.columns());

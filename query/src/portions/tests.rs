@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::time::Duration;
 
 use arrow::array::AsArray;
@@ -25,10 +26,26 @@ fn batches(rows: &[i64]) -> SendableRecordBatchStream {
     Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(all)))
 }
 
+thread_local! {
+    /// The clock of a test: it stands still but for who takes portions.
+    static CLOCK: Cell<Instant> = Cell::new(Instant::now());
+}
+
+fn passes(time: Duration) {
+    CLOCK.set(CLOCK.get() + time);
+}
+
+fn portions(rows: &[i64], first: usize) -> Portions {
+    Portions {
+        now: || CLOCK.get(),
+        ..Portions::of(batches(rows), first)
+    }
+}
+
 #[tokio::test]
 async fn portions_hold_every_row_in_order_and_suit_who_takes_them() {
     let rows = [5000, 1, 8192, 300, 8192];
-    let mut portions = Portions::of(batches(&rows), 1);
+    let mut portions = portions(&rows, 1);
     let (mut all, mut sizes) = (Vec::new(), Vec::new());
     while let Some(batch) = portions.next().await {
         let batch = batch.expect("a batch");
@@ -42,7 +59,7 @@ async fn portions_hold_every_row_in_order_and_suit_who_takes_them() {
         sizes.push(batch.num_rows());
         // Then each portion takes long, until they are small.
         if all.len() > 5001 && batch.num_rows() > 16 {
-            std::thread::sleep(Duration::from_millis(11));
+            passes(Duration::from_millis(11));
         }
     }
     assert_eq!(all, (0..rows.iter().sum()).collect::<Vec<i64>>());
@@ -54,35 +71,30 @@ async fn portions_hold_every_row_in_order_and_suit_who_takes_them() {
 #[tokio::test]
 async fn a_thread_is_given_back_whoever_takes_portions_and_however_long_each_takes() {
     for (rows, pause) in [(1, 1), (1, 6), (1, 12), (usize::MAX, 3)] {
-        let mut portions = Portions::of(batches(&[300; 40]), rows);
-        let mut held = Instant::now();
-        let mut longest = Duration::ZERO;
-        let began = Instant::now();
+        let pause = Duration::from_millis(pause);
+        let mut portions = portions(&[300; 40], rows);
+        let (mut held, mut longest) = (Duration::ZERO, Duration::ZERO);
         let mut pieces = 0;
-        while began.elapsed() < Duration::from_millis(150) {
+        loop {
             // As an operator does that keeps what it reads.
             let taken = std::future::poll_fn(|context| match portions.poll_next_unpin(context) {
                 Poll::Pending => Poll::Ready(None),
                 Poll::Ready(batch) => Poll::Ready(Some(batch)),
             });
             match taken.await {
-                None => {
-                    longest = longest.max(held.elapsed());
-                    held = Instant::now();
-                }
+                None => held = Duration::ZERO,
                 Some(None) => break,
                 Some(Some(batch)) => {
                     pieces += 1;
                     assert!(rows == 1 || batch.expect("a batch").num_rows() == 300);
-                    std::thread::sleep(Duration::from_millis(pause));
+                    passes(pause);
+                    held += pause;
+                    longest = longest.max(held);
                 }
             }
         }
-        longest = longest.max(held.elapsed());
-        assert!(
-            longest < Duration::from_millis(60),
-            "{rows} {pause}: {longest:?}"
-        );
-        assert!(pieces > 5, "{pieces}");
+        // The portion during which it became too long ends first.
+        assert!(longest <= SLOW + pause, "{rows} {pause:?}: {longest:?}");
+        assert!(pieces >= 40, "{pieces}");
     }
 }

@@ -50,6 +50,8 @@ pub(crate) use view::{Views, shown, stored_schema, table, view};
 pub(crate) struct Files {
     /// Footers of parts.
     pub(crate) footers: Arc<FileMetadataCache>,
+    /// Dictionaries of parts, inflated: a cache of their own, so that they take no footer's place.
+    pub(crate) dictionaries: Arc<FileMetadataCache>,
     /// Heads of indexes.
     pub(crate) heads: Arc<Heads>,
     /// What streams are seen as.

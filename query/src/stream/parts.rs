@@ -299,6 +299,7 @@ impl PartScans<'_> {
         PartReaders {
             snapshot: Arc::clone(&self.table.snapshot),
             footers: Arc::clone(&self.table.files.footers),
+            dictionaries: Arc::clone(&self.table.files.dictionaries),
         }
     }
 }

@@ -47,6 +47,7 @@ pub(super) enum Rows {
 pub(crate) struct PartReaders {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) footers: Arc<FileMetadataCache>,
+    pub(crate) dictionaries: Arc<FileMetadataCache>,
 }
 
 impl fmt::Debug for PartReaders {

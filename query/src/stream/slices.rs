@@ -290,7 +290,7 @@ impl Reading {
             footer: &file.footer,
             wanted: &file.wanted,
             place,
-            dictionaries: &self.readers.footers,
+            dictionaries: &self.readers.dictionaries,
         };
         slice
             .read(&mut reader, (&self.stored, &self.schema), self.batch_rows)

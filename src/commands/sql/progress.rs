@@ -83,6 +83,7 @@ mod tests {
     fn a_line_says_how_far_a_query_is() {
         let mut query = QueryInfo {
             id: 1,
+            tag: None,
             sql: "SELECT 1".into(),
             state: QueryState::Queued,
             started_us: 0,

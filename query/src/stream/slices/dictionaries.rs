@@ -1,5 +1,5 @@
 //! Dictionaries of column chunks, inflated: who reads ten rows of a day would inflate all its paths for them.
-//! They are kept among the footers, and within their bound.
+//! They have a bounded cache of their own: many of them must not cost a footer its place.
 
 use std::any::Any;
 use std::sync::Arc;

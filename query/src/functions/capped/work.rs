@@ -1,0 +1,176 @@
+//! Functions that hold all of one argument against all of another: how many steps a call takes, before it
+//! takes them. Nothing stops a call.
+
+use arrow::array::{Array, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::compute::kernels::length::length;
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+use super::bytes;
+use super::patterns::weight;
+
+/// Steps that a call may take for one row: some seconds at most.
+pub(super) const ROW_STEPS_MAX: u64 = 1 << 30;
+/// And for all rows of one batch. An operator takes fewer rows where they take long.
+const CALL_STEPS_MAX: u64 = 1 << 33;
+/// A regular expression holds a text against so much of itself at a time, nearly always: it keeps what it found
+/// out, and falls back to following each of its states where that grows too large.
+pub(super) const STATES_AT_ONCE: u64 = 8;
+/// Compiling a regular expression: what each of its states takes, and what any takes.
+const COMPILE_STATE_STEPS: u64 = 1000;
+const COMPILE_STEPS: u64 = 100_000;
+
+/// What a function holds against what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Work {
+    /// Each byte of the first text against each of the second.
+    Texts,
+    /// The same, unless the second is the same for all rows: then it is looked for in one pass.
+    Find,
+    /// Each element of the first list against each of the second.
+    Lists,
+    /// Each byte of the first text against each state of the second, a regular expression.
+    Pattern,
+}
+
+/// The functions that do.
+pub(super) const COMPARING: [(&str, Work); 12] = [
+    ("levenshtein", Work::Texts),
+    ("strpos", Work::Find),
+    ("btrim", Work::Texts),
+    ("ltrim", Work::Texts),
+    ("rtrim", Work::Texts),
+    ("array_has_all", Work::Lists),
+    ("array_has_any", Work::Lists),
+    ("regexp_count", Work::Pattern),
+    ("regexp_instr", Work::Pattern),
+    ("regexp_like", Work::Pattern),
+    ("regexp_match", Work::Pattern),
+    ("regexp_replace", Work::Pattern),
+];
+
+impl Work {
+    /// Refuses a call that would take too long.
+    ///
+    /// # Errors
+    /// Naming the function and how many steps it would take.
+    pub(super) fn check(self, name: &str, args: &ScalarFunctionArgs) -> Result<()> {
+        let [first, second, ..] = args.args.as_slice() else {
+            return Ok(());
+        };
+        let rows = match (first, second) {
+            (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)) => 1,
+            (ColumnarValue::Array(_), ColumnarValue::Scalar(_)) if self == Self::Find => {
+                return Ok(());
+            }
+            _ => args.number_rows,
+        };
+        // All of one against all of the other is never less than what each row has.
+        let all = match self {
+            Self::Texts | Self::Find | Self::Lists => {
+                bytes(first, rows).saturating_mul(bytes(second, rows))
+            }
+            Self::Pattern => match constant(second) {
+                Some(pattern) => self.pattern_steps(bytes(first, rows), weight(pattern)?),
+                None => u64::MAX,
+            },
+        };
+        if all <= ROW_STEPS_MAX {
+            return Ok(());
+        }
+        let mut sum = 0_u64;
+        for steps in self.steps(first, second, rows)? {
+            if steps > ROW_STEPS_MAX {
+                return exec_err!(
+                    "{name} would take {steps} steps for one row, at most {ROW_STEPS_MAX} are taken at once; \
+                     make its arguments shorter"
+                );
+            }
+            sum = sum.saturating_add(steps);
+        }
+        if sum > CALL_STEPS_MAX {
+            return exec_err!(
+                "{name} would take {sum} steps for {rows} rows, at most {CALL_STEPS_MAX} are taken at once; \
+                 make its arguments shorter"
+            );
+        }
+        Ok(())
+    }
+
+    fn pattern_steps(self, text: u64, weight: u64) -> u64 {
+        text.saturating_mul(weight) / STATES_AT_ONCE
+    }
+
+    /// The steps of each row.
+    fn steps(self, first: &ColumnarValue, second: &ColumnarValue, rows: usize) -> Result<Vec<u64>> {
+        let a = lengths(first, rows)?;
+        if self == Self::Pattern {
+            return self.steps_of_patterns(&a, second, rows);
+        }
+        let b = lengths(second, rows)?;
+        // To compare two texts of a list takes longer than two numbers.
+        let each = match self {
+            Self::Lists => 1 + bytes(second, rows) / b.iter().sum::<u64>().max(1) / 16,
+            _ => 1,
+        };
+        let both = a.into_iter().zip(b);
+        Ok(both
+            .map(|(a, b)| a.saturating_mul(b).saturating_mul(each))
+            .collect())
+    }
+
+    fn steps_of_patterns(
+        self,
+        texts: &[u64],
+        patterns: &ColumnarValue,
+        rows: usize,
+    ) -> Result<Vec<u64>> {
+        if let ColumnarValue::Scalar(_) = patterns {
+            let weight = constant(patterns).map_or(Ok(1), weight)?;
+            let of = |text: &u64| self.pattern_steps(*text, weight);
+            return Ok(texts.iter().map(of).collect());
+        }
+        let patterns = cast(&patterns.to_array(rows)?, &DataType::Utf8View)?;
+        let patterns = patterns.as_string_view().iter();
+        let both = texts.iter().zip(patterns);
+        both.map(|(text, pattern)| {
+            let weight = pattern.map_or(Ok(1), weight)?;
+            let compile = weight.saturating_mul(COMPILE_STATE_STEPS) + COMPILE_STEPS;
+            Ok(self.pattern_steps(*text, weight).saturating_add(compile))
+        })
+        .collect()
+    }
+}
+
+/// A text that is the same for all rows.
+fn constant(arg: &ColumnarValue) -> Option<&str> {
+    match arg {
+        ColumnarValue::Scalar(
+            ScalarValue::Utf8(text) | ScalarValue::LargeUtf8(text) | ScalarValue::Utf8View(text),
+        ) => Some(text.as_deref().unwrap_or_default()),
+        _ => None,
+    }
+}
+
+/// The bytes of a text or the elements of a list in each row; 0 of null and of what is neither.
+pub(super) fn lengths(arg: &ColumnarValue, rows: usize) -> Result<Vec<u64>> {
+    // One that is the same for all rows is not laid out for each of them.
+    let (array, times) = match arg {
+        ColumnarValue::Array(array) => (array.clone(), 1),
+        ColumnarValue::Scalar(value) => (value.to_array()?, rows),
+    };
+    let has_length = matches!(
+        array.data_type(),
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
+    ) || array.data_type().is_string();
+    if !has_length {
+        return Ok(vec![0; rows]);
+    }
+    let lengths = cast(&length(&*array)?, &DataType::Int64)?;
+    let lengths: &Int64Array = lengths.as_primitive::<Int64Type>();
+    let of = |length: Option<i64>| u64::try_from(length.unwrap_or(0)).unwrap_or(0);
+    let lengths: Vec<u64> = lengths.iter().map(of).collect();
+    Ok(lengths.repeat(times))
+}

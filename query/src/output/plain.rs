@@ -1,0 +1,269 @@
+//! The plain form of columns: the values of their rows, and nothing else.
+//!
+//! A batch of an answer may hold far more than its rows show. A view array keeps every buffer of the part
+//! that it was read from, a dictionary keeps all of its values, a slice keeps what it was cut from, and a
+//! null may hide a text or a list. Arrow's writer writes most of that, and for every batch again.
+//!
+//! In the plain form texts and bytes stand one after another with 32-bit offsets, dictionaries and runs are
+//! unpacked, every kind of list is a list with 32-bit offsets, and nothing lies below a null.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, GenericByteViewArray, ListArray, MapArray,
+    OffsetSizeTrait, StringArray, StructArray, UInt32Array,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{cast, nullif, take};
+use arrow::datatypes::{ByteViewType, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::error::ArrowError;
+
+/// The schema of the plain form.
+pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
+    let fields: Fields = schema.fields().iter().map(plain_field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let data_type = plain_type(field.data_type());
+    if data_type == *field.data_type() {
+        return Arc::clone(field);
+    }
+    Arc::new(Field::clone(field).with_data_type(data_type))
+}
+
+fn plain_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+        DataType::BinaryView | DataType::LargeBinary | DataType::FixedSizeBinary(_) => {
+            DataType::Binary
+        }
+        DataType::Dictionary(_, values) => plain_type(values),
+        DataType::RunEndEncoded(_, values) => plain_type(values.data_type()),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _) => DataType::List(plain_field(field)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
+        DataType::Map(entries, is_sorted) => DataType::Map(plain_field(entries), *is_sorted),
+        other => other.clone(),
+    }
+}
+
+/// The plain form of a column.
+///
+/// # Errors
+/// When a column has more bytes than 32-bit offsets can count.
+pub(super) fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    if size(array) > i32::MAX as u64 {
+        return Err(ArrowError::OffsetOverflowError(i32::MAX as usize));
+    }
+    Ok(match array.data_type() {
+        DataType::Utf8 => match hides_bytes::<i32>(array) {
+            true => Arc::new(array.as_string::<i32>().iter().collect::<StringArray>()),
+            false => Arc::clone(array),
+        },
+        DataType::LargeUtf8 => Arc::new(array.as_string::<i64>().iter().collect::<StringArray>()),
+        DataType::Utf8View => Arc::new(array.as_string_view().iter().collect::<StringArray>()),
+        DataType::Binary => match hides_bytes::<i32>(array) {
+            true => Arc::new(array.as_binary::<i32>().iter().collect::<BinaryArray>()),
+            false => Arc::clone(array),
+        },
+        DataType::LargeBinary => Arc::new(array.as_binary::<i64>().iter().collect::<BinaryArray>()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().iter().collect::<BinaryArray>()),
+        DataType::FixedSizeBinary(_) => {
+            let each = array.as_fixed_size_binary().iter();
+            Arc::new(each.collect::<BinaryArray>())
+        }
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            plain(&take(dictionary.values(), dictionary.keys(), None)?)?
+        }
+        DataType::RunEndEncoded(_, values) => plain(&cast(array, values.data_type())?)?,
+        DataType::List(_) => plain_list(array.as_list())?,
+        DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _) => {
+            plain_list(cast(array, &DataType::List(Arc::clone(field)))?.as_list())?
+        }
+        DataType::Struct(_) => plain_struct(array.as_struct())?,
+        DataType::Map(..) => plain_map(array.as_map())?,
+        _ => Arc::clone(array),
+    })
+}
+
+/// Whether nulls stand where there are bytes.
+fn hides_bytes<O: OffsetSizeTrait>(array: &ArrayRef) -> bool {
+    let data = array.to_data();
+    let offsets = &data.buffer::<O>(0)[..=data.len()];
+    hides(data.nulls(), offsets)
+}
+
+fn hides<O: OffsetSizeTrait>(nulls: Option<&NullBuffer>, offsets: &[O]) -> bool {
+    let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
+        return false;
+    };
+    let mut each = offsets.windows(2).enumerate();
+    each.any(|(row, ends)| nulls.is_null(row) && ends[0] != ends[1])
+}
+
+/// The same rows, gathered one by one: what a null hides is not gathered.
+fn gathered(array: &dyn Array) -> Result<ArrayRef, ArrowError> {
+    let rows = u32::try_from(array.len()).map_err(|e| ArrowError::ComputeError(e.to_string()))?;
+    take(array, &UInt32Array::from_iter_values(0..rows), None)
+}
+
+/// Offsets that begin with 0, and where the values of the first one began and those of the last one end.
+fn from_zero(offsets: &[i32]) -> (OffsetBuffer<i32>, usize, usize) {
+    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+    let offsets = offsets.iter().map(|offset| offset - first).collect();
+    (OffsetBuffer::new(offsets), first as usize, last as usize)
+}
+
+fn plain_list(list: &ListArray) -> Result<ArrayRef, ArrowError> {
+    if hides(list.nulls(), list.value_offsets()) {
+        return plain_list(gathered(list)?.as_list());
+    }
+    let (offsets, first, last) = from_zero(list.value_offsets());
+    let values = plain(&list.values().slice(first, last - first))?;
+    let field = match list.data_type() {
+        DataType::List(field) => plain_field(field),
+        other => unreachable!("BUG: a list has the type {other}"),
+    };
+    let nulls = list.nulls().cloned();
+    Ok(Arc::new(ListArray::try_new(field, offsets, values, nulls)?))
+}
+
+fn plain_map(map: &MapArray) -> Result<ArrayRef, ArrowError> {
+    if hides(map.nulls(), map.value_offsets()) {
+        return plain_map(gathered(map)?.as_map());
+    }
+    let (offsets, first, last) = from_zero(map.value_offsets());
+    let entries = plain_struct(&map.entries().slice(first, last - first))?;
+    let (field, is_sorted) = match map.data_type() {
+        DataType::Map(field, is_sorted) => (plain_field(field), *is_sorted),
+        other => unreachable!("BUG: a map has the type {other}"),
+    };
+    let (entries, nulls) = (entries.as_struct().clone(), map.nulls().cloned());
+    let map = MapArray::try_new(field, offsets, entries, nulls, is_sorted)?;
+    Ok(Arc::new(map))
+}
+
+fn plain_struct(record: &StructArray) -> Result<ArrayRef, ArrowError> {
+    let nulls = record.nulls().filter(|nulls| nulls.null_count() > 0);
+    let is_null = nulls.map(|nulls| BooleanArray::new(!nulls.inner(), None));
+    let columns = record.columns().iter().map(|column| match &is_null {
+        // Not of every type: a union has no nulls of its own.
+        Some(is_null) if !matches!(column.data_type(), DataType::Union(..)) => {
+            plain(&nullif(&with_nulls(column)?, is_null)?)
+        }
+        _ => plain(column),
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let fields: Fields = record.fields().iter().map(plain_field).collect();
+    let (nulls, rows) = (record.nulls().cloned(), record.len());
+    let record = StructArray::try_new_with_length(fields, columns, nulls, rows)?;
+    Ok(Arc::new(record))
+}
+
+/// Runs have no nulls of their own.
+fn with_nulls(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match column.data_type() {
+        DataType::RunEndEncoded(..) => plain(column),
+        _ => Ok(Arc::clone(column)),
+    }
+}
+
+/// The bytes of a column in its plain form, validity left out: of its values alone, however much more it
+/// holds. Looks at each row, and copies none.
+pub(crate) fn size(array: &ArrayRef) -> u64 {
+    let rows = array.len() as u64;
+    match array.data_type() {
+        DataType::Null => 0,
+        DataType::Boolean => rows.div_ceil(8),
+        DataType::Utf8 => 4 * rows + span(array.as_string::<i32>().value_offsets()),
+        DataType::Binary => 4 * rows + span(array.as_binary::<i32>().value_offsets()),
+        DataType::LargeUtf8 => 4 * rows + span(array.as_string::<i64>().value_offsets()),
+        DataType::LargeBinary => 4 * rows + span(array.as_binary::<i64>().value_offsets()),
+        DataType::Utf8View => 4 * rows + lengths(array.as_string_view()),
+        DataType::BinaryView => 4 * rows + lengths(array.as_binary_view()),
+        DataType::FixedSizeBinary(width) => rows * (4 + u64::from(width.unsigned_abs())),
+        DataType::Dictionary(..) => unpacked(array),
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            4 * rows + ranged(list.values(), list.value_offsets())
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            4 * rows + ranged(list.values(), list.value_offsets())
+        }
+        DataType::FixedSizeList(..) => 4 * rows + size(array.as_fixed_size_list().values()),
+        DataType::Struct(_) => array.as_struct().columns().iter().map(size).sum(),
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            4 * rows + ranged(&entries, map.value_offsets())
+        }
+        other => match other.primitive_width() {
+            Some(width) => rows * width as u64,
+            None => array.get_array_memory_size() as u64,
+        },
+    }
+}
+
+fn span<O: OffsetSizeTrait>(offsets: &[O]) -> u64 {
+    (offsets[offsets.len() - 1] - offsets[0]).as_usize() as u64
+}
+
+fn ranged<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O]) -> u64 {
+    let length = span(offsets) as usize;
+    size(&values.slice(offsets[0].as_usize(), length))
+}
+
+fn lengths<T: ByteViewType>(array: &GenericByteViewArray<T>) -> u64 {
+    let all = array.lengths();
+    match array.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => all.map(u64::from).sum(),
+        Some(nulls) => {
+            let valid = all.zip(nulls.iter()).filter(|(_, is_valid)| *is_valid);
+            valid.map(|(length, _)| u64::from(length)).sum()
+        }
+    }
+}
+
+/// The bytes of a dictionary's rows. Not all of its values are looked at: there may be a hundred thousand of
+/// them behind ten rows.
+fn unpacked(array: &ArrayRef) -> u64 {
+    let dictionary = array.as_any_dictionary();
+    let values = dictionary.values();
+    if values.is_empty() {
+        return 4 * array.len() as u64;
+    }
+    let each: Box<dyn Fn(usize) -> u64> = match values.data_type() {
+        DataType::Utf8 => of_offsets(values.as_string::<i32>().value_offsets()),
+        DataType::Binary => of_offsets(values.as_binary::<i32>().value_offsets()),
+        DataType::LargeUtf8 => of_offsets(values.as_string::<i64>().value_offsets()),
+        DataType::LargeBinary => of_offsets(values.as_binary::<i64>().value_offsets()),
+        DataType::Utf8View => of_views(values.as_string_view().views()),
+        DataType::BinaryView => of_views(values.as_binary_view().views()),
+        other => match other.primitive_width() {
+            Some(width) => return (array.len() * width) as u64,
+            None => Box::new(|key| size(&values.slice(key, 1))),
+        },
+    };
+    let keys = dictionary.normalized_keys().into_iter().enumerate();
+    keys.filter(|(row, _)| array.is_valid(*row))
+        .map(|(_, key)| each(key))
+        .sum()
+}
+
+fn of_offsets<'a, O: OffsetSizeTrait>(offsets: &'a [O]) -> Box<dyn Fn(usize) -> u64 + 'a> {
+    Box::new(|key| 4 + (offsets[key + 1] - offsets[key]).as_usize() as u64)
+}
+
+/// A view begins with its length.
+fn of_views(views: &[u128]) -> Box<dyn Fn(usize) -> u64 + '_> {
+    Box::new(|key| 4 + u64::from(views[key] as u32))
+}
