@@ -118,11 +118,14 @@ fn begin(
             Some(at_us) => day(shared, &rollup, at_us)?.end_us,
             None => i64::MIN,
         };
-        rollup.history = Some(History {
+        let mut history = History {
             until_us: Some(until_us),
             missing: sealed,
             ..History::default()
-        });
+        };
+        // Events that are gone may be newer than all that is there.
+        pass(manifest, &rollup, &mut history, (until_us, i64::MAX));
+        rollup.history = Some(history);
     }
     Ok(rollup)
 }
@@ -359,20 +362,31 @@ fn left(
     let start_us = window.map_or(i64::MIN, |w| w.start_us);
     left.missing = left.missing.saturating_sub(events);
     left.until_us = window.map(|w| w.start_us);
+    pass(manifest, rollup, &mut left, (start_us, end_us));
+    (left.until_us.is_some() || left.missing > 0).then_some(left)
+}
+
+/// Notes what raw events cannot give of a range of time that is not to be counted again.
+fn pass(
+    manifest: &Manifest,
+    rollup: &RollupMeta,
+    history: &mut History,
+    (start_us, end_us): (i64, i64),
+) {
+    let meets = |from_us: i64, to_us: i64| to_us > start_us && from_us < end_us;
     for (from_us, to_us) in rebuild::gone(manifest, rollup) {
-        if to_us > start_us && from_us < end_us {
-            left.lost_to_us = left.lost_to_us.max(Some(to_us));
+        if meets(from_us, to_us) {
+            history.lost_to_us = history.lost_to_us.max(Some(to_us));
         }
     }
     let width = manifest.streams.get(&rollup.stream).map(|s| s.partition);
     for detached in manifest.detached_of(&rollup.stream) {
         let at_us = detached.partition_us;
         let to_us = partition_end(width.unwrap_or_default(), at_us);
-        if to_us > start_us && at_us < end_us && !left.detached.contains(&at_us) {
-            left.detached.push(at_us);
+        if meets(at_us, to_us) && !history.detached.contains(&at_us) {
+            history.detached.push(at_us);
         }
     }
-    (left.until_us.is_some() || left.missing > 0).then_some(left)
 }
 
 fn day(shared: &Shared, rollup: &RollupMeta, at_us: i64) -> Result<Partition> {
