@@ -368,7 +368,6 @@ fn broken_json_names_the_column() {
     for line in [
         "{\"a\":1} x",
         "{'a':1}",
-        "{\"a\":1}{\"b\":2}",
         "nonsense",
         "{\"a\":\"\\ud800\"}",
         "{\"a\":\"\t\"}",

@@ -482,6 +482,60 @@ fn a_line_beyond_the_limit_is_quarantined_and_the_source_goes_on() {
     );
 }
 
+#[test]
+fn values_that_are_not_one_to_a_line_keep_their_places() {
+    let source = b"[{\"a\":1},\n {\"a\" 2}, 3,\n{\n\"a\":4}, {\"a\":5";
+    for format in [Format::Auto, Format::Json] {
+        let parsed = Parser::new(options(format)).parse(source).unwrap();
+        assert_eq!((parsed.format, parsed.lines), (Format::Json, 5));
+        assert_eq!(parsed.events.num_rows(), 2);
+        let places = parsed.quarantine.iter();
+        let places: Vec<_> = places.map(|q| (q.index, q.rank, q.line, q.byte)).collect();
+        assert_eq!(places, [(1, 1, 2, 11), (2, 2, 2, 20), (4, 4, 4, 33)]);
+        assert_eq!(parsed.quarantine[1].raw, b"3");
+        // The same in blocks, of which each begins where the one before ended.
+        for block_bytes in 1..60 {
+            let mut parser = Parser::new(options(format));
+            let (mut events, mut found) = (0, Vec::new());
+            let blocks = LineBlocks::new(&source[..]).with_limits(block_bytes, 100);
+            for block in blocks.of_values(true) {
+                let parsed = parser.parse_block(&block.unwrap()).unwrap();
+                events += parsed.events.num_rows();
+                found.extend(parsed.quarantine.iter().map(|q| (q.index, q.line, q.byte)));
+            }
+            assert_eq!(events, 2, "{block_bytes}");
+            assert_eq!(found, [(1, 2, 11), (2, 2, 20), (4, 4, 33)], "{block_bytes}");
+        }
+    }
+}
+
+#[test]
+fn what_lines_become_is_bounded() {
+    let most = |format, bytes_max| ParseOptions {
+        bytes_max,
+        site: Some("s".repeat(100)),
+        ..options(format)
+    };
+    for (format, line) in [
+        (Format::Plain, "x\n"),
+        (Format::Combined, "x\n"),
+        (Format::Common, &format!("{COMMON}\n")),
+        (Format::Json, "{}\n"),
+    ] {
+        let block = line.repeat(1000);
+        let parsed = Parser::new(most(format, 1 << 20)).parse(block.as_bytes());
+        assert_eq!(parsed.unwrap().lines, 1000, "{format}");
+        let mut parser = Parser::new(most(format, 10_000));
+        let refused = parser.parse(block.as_bytes());
+        let Err(Error::TooMuch { lines, max: 10_000 }) = refused else {
+            panic!("{format}: {refused:?}")
+        };
+        assert!(lines < 200, "{format}: {lines}");
+        // Nothing of it is left.
+        assert_eq!(parser.parse(line.as_bytes()).unwrap().lines, 1);
+    }
+}
+
 /// Lines of every kind, good, bad, empty and not UTF-8.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
@@ -508,6 +562,11 @@ proptest! {
         ordered in any::<bool>(),
     ) {
         for format in [Format::Auto, Format::Common, Format::Combined, Format::VhostCombined, Format::Json, Format::Plain] {
+            // Values that are not one to a line are counted as values: `values/tests.rs`.
+            let may_be_values = matches!(format, Format::Auto | Format::Json);
+            if may_be_values && holds_values(&block) {
+                continue;
+            }
             let mut parser = Parser::new(ParseOptions { strict, ordered, ..options(format) });
             let parsed = parser.parse(&block).unwrap();
             check_sums(&parsed);
