@@ -125,6 +125,15 @@ fn a_failure_inside_a_line_over_the_limit_is_reported() {
     assert!(blocks.next_block().unwrap().is_none());
 }
 
+#[test]
+fn a_block_of_very_short_lines_has_a_bound_too() {
+    let source = b"x\n".repeat(LINES_MAX + 10);
+    let blocks = blocks(&source, 1 << 20, 1 << 20);
+    let places: Vec<_> = blocks.iter().map(|b| (b.first_line, b.end_byte)).collect();
+    let (most, all) = (LINES_MAX as u64, source.len() as u64);
+    assert_eq!(places, [(1, 2 * most), (most + 1, all)]);
+}
+
 proptest! {
     #[test]
     fn blocks_lie_side_by_side_and_hold_every_byte_that_fits(
@@ -141,6 +150,9 @@ proptest! {
             prop_assert_eq!((block.first_line, block.first_byte), (line, byte));
             let place = &source.as_bytes()[block.first_byte as usize..block.end_byte as usize];
             prop_assert!(place.starts_with(&block.bytes));
+            // Of what was passed over too, so that a source with a line over the limit is known again.
+            let before = &source.as_bytes()[..block.end_byte as usize];
+            prop_assert_eq!(block.content, xxhash_rust::xxh3::xxh3_64(before));
             let too_long = place.split(|&b| b == b'\n').any(|l| l.len() > line_max);
             prop_assert_eq!(block.too_long, too_long);
             if block.too_long {
