@@ -42,6 +42,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     events(&mut text, &app);
     rollups(&mut text, &app);
     upkeep::jobs(&mut text, &app);
+    upkeep::uncounted(&mut text, &app);
     let mut text = upkeep::with_disk(text, &app).await;
     let status = app.store.status();
     text.single(

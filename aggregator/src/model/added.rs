@@ -202,6 +202,7 @@ fn hours(snapshot: &Snapshot, meta: &RollupMeta) -> BTreeMap<i64, u64> {
 
 fn run(seed: u64) {
     let mut history = History::new(seed);
+    history.write();
     for _ in 0..4 + history.random.below(12) {
         history.step();
     }

@@ -33,6 +33,17 @@ pub(super) fn jobs(text: &mut Text, app: &App) {
     debt(text, name, "rollup", "sections", &tiles);
 }
 
+/// What rollups that were added to streams with events have not counted of them.
+pub(super) fn uncounted(text: &mut Text, app: &App) {
+    let name = "logmill_rollup_uncounted_events";
+    let help = "Sealed events that a rollup does not count: they wait for it, or raw events cannot give them.";
+    text.family(name, "gauge", help);
+    for rollup in &app.store.snapshot().manifest().rollups {
+        let labels = format!("{{rollup=\"{}\"}}", rollup.name);
+        text.sample(name, &labels, rollup.missing());
+    }
+}
+
 fn debt(text: &mut Text, name: &str, label: &str, files: &str, all: &BTreeMap<Name, Debt>) {
     let what = "that would be merged if nothing were added any more";
     for unit in [files, "bytes"] {
