@@ -173,8 +173,12 @@ impl Error {
             | DataFusionError::Diagnostic(..)
             | DataFusionError::ArrowError(..) => {
                 let hint = hint(root, &tables());
+                let message = match root {
+                    DataFusionError::ArrowError(..) => of_pattern(&root.strip_backtrace()),
+                    _ => None,
+                };
                 Self::Invalid {
-                    message: plain(root),
+                    message: message.unwrap_or_else(|| plain(root)),
                     hint,
                 }
             }
