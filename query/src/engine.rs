@@ -369,7 +369,7 @@ impl Engine {
             .build()
             .and_then(|mut parser| parser.parse_statements());
         let mut statements = parsed.map_err(|e| Error::of(e, Vec::new))?;
-        let statement = statements
+        let mut statement = statements
             .pop_front()
             .ok_or_else(|| Error::invalid("there is no statement in the query"))?;
         if !statements.is_empty() {
@@ -382,6 +382,7 @@ impl Engine {
                 "only statements that read are taken: SELECT, EXPLAIN, SHOW",
             ));
         }
+        upstream::mend(&mut statement);
         Ok(statement)
     }
 

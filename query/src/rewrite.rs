@@ -61,7 +61,8 @@ pub(crate) fn rewrite(statement: &mut Statement, snapshot: &Snapshot, with_seq: 
     }
 }
 
-fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) {
+/// Visits a statement, and that which an EXPLAIN explains.
+pub(crate) fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) {
     match statement {
         Statement::Statement(sql) => {
             let _: ControlFlow<V::Break> = VisitMut::visit(&mut **sql, visitor);

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::stream::exec::conform;
 use crate::stream::{stored_schema, view};
+use crate::upstream;
 
 /// Turns chunks into the rows of `SELECT * FROM stream WHERE …`.
 #[derive(Debug)]
@@ -70,7 +71,12 @@ impl TailFilter {
         let session = engine.session();
         let wrong = |e| Error::of(e, Vec::new);
         let schema = DFSchema::try_from(viewed.as_ref().clone()).map_err(wrong)?;
-        let expr = session.create_logical_expr(sql, &schema).map_err(wrong)?;
+        let dialect = session.config_options().sql_parser.dialect;
+        let parsed = session.sql_to_expr_with_alias(sql, &dialect);
+        let mut parsed = parsed.map_err(wrong)?;
+        upstream::mend_expr(&mut parsed.expr);
+        let expr = session.create_logical_expr_from_sql_expr(parsed, &schema);
+        let expr = expr.map_err(wrong)?;
         let condition = session.create_physical_expr(expr, &schema).map_err(wrong)?;
         let found = condition.data_type(viewed).map_err(wrong)?;
         if found != arrow::datatypes::DataType::Boolean {

@@ -1,5 +1,6 @@
 //! What DataFusion 55.2 does wrong, put right until it is right there.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -9,10 +10,20 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{self, VisitMut};
 
+use crate::rewrite::visit;
+
+mod casts;
+mod distinct_from;
 mod grouping_sets;
+mod repeated_groups;
+mod same_names;
 #[cfg(test)]
 mod tests;
+
+type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// Settings without what answers wrongly.
 pub(crate) fn without_wrong(mut config: SessionConfig) -> SessionConfig {
@@ -24,9 +35,30 @@ pub(crate) fn without_wrong(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
+/// Puts right what the parser reads wrongly and what the planner refuses, before anything is planned.
+pub(crate) fn mend(statement: &mut Statement) {
+    visit(statement, &mut distinct_from::DistinctFrom);
+    visit(statement, &mut repeated_groups::RepeatedGroups);
+    visit(statement, &mut casts::Casts);
+}
+
+/// The same for a condition that stands alone.
+pub(crate) fn mend_expr(expr: &mut ast::Expr) {
+    let _: ControlFlow<()> = VisitMut::visit(expr, &mut distinct_from::DistinctFrom);
+}
+
 /// The rules of a physical plan.
-pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = PhysicalOptimizer::new().rules;
+pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
+    let rules = PhysicalOptimizer::new().rules.into_iter();
+    // It takes `count(DISTINCT path) … WHERE path = '/a'` for 1, also where no row is left
+    // (<https://github.com/apache/datafusion/pull/21077>). How many rows a stream has, a rule of ours says.
+    let rules = rules.filter(|rule| rule.name() != "aggregate_statistics");
+    let mut rules: Vec<_> = rules
+        .map(|rule| match rule.name().starts_with("FilterPushdown") {
+            true => Arc::new(same_names::UnlessNamesRepeat(rule)) as PhysicalRule,
+            false => rule,
+        })
+        .collect();
     rules.insert(0, Arc::new(grouping_sets::ForgetBelowGroupingSets));
     rules
 }

@@ -1,11 +1,17 @@
 //! DataFusion's `date_trunc`, quick for stamps in UTC: it cuts those that name no zone as whole numbers,
 //! and all others by way of a calendar of their zone, row by row, UTC's too.
+//!
+//! An hour of a zone is cut where the zone's offset changes, as `time_bucket`, levels and documents have it: when
+//! Lord Howe's clocks go back from 2:00 to 1:30, the half hour that comes again is a bucket of its own. DataFusion
+//! takes it for a part of the hour before, since 1:00 is there once.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, FieldRef, TimeUnit, TimestampMicrosecondType};
-use datafusion::common::Result;
+use arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray, TimestampNanosecondArray};
+use arrow::datatypes::{
+    DataType, FieldRef, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
+};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -14,6 +20,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature,
 };
+
+use super::time_bucket::hours_of;
 
 const NAME: &str = "date_trunc";
 const UTC: &str = "UTC";
@@ -34,6 +42,43 @@ struct DateTrunc {
 fn without_zone(field: &FieldRef) -> FieldRef {
     let kind = DataType::Timestamp(TimeUnit::Microsecond, None);
     Arc::new(field.as_ref().clone().with_data_type(kind))
+}
+
+/// The hours of a zone, when these are asked for.
+fn hours(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
+    let [ColumnarValue::Scalar(unit), times] = args.args.as_slice() else {
+        return Ok(None);
+    };
+    let DataType::Timestamp(precision, Some(zone)) = times.data_type() else {
+        return Ok(None);
+    };
+    let is_hour = unit.try_as_str().flatten();
+    let is_hour = is_hour.is_some_and(|unit| unit.eq_ignore_ascii_case("hour"));
+    let Some(mut start) = is_hour.then(|| hours_of(&zone)).flatten() else {
+        return Ok(None);
+    };
+    let of_one = matches!(times, ColumnarValue::Scalar(_));
+    let stamps = times.to_array(args.number_rows)?;
+    let starts: ArrayRef = match precision {
+        TimeUnit::Microsecond => {
+            let stamps = stamps.as_primitive::<TimestampMicrosecondType>();
+            let starts = stamps.iter().map(|t| t.map(&mut start));
+            Arc::new(TimestampMicrosecondArray::from_iter(starts).with_timezone(zone))
+        }
+        TimeUnit::Nanosecond => {
+            let stamps = stamps.as_primitive::<TimestampNanosecondType>();
+            // The first hour that nanoseconds can tell began before.
+            let starts = stamps
+                .iter()
+                .map(|t| start(t?.div_euclid(1_000)).checked_mul(1_000));
+            Arc::new(TimestampNanosecondArray::from_iter(starts).with_timezone(zone))
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(match of_one {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&starts, 0)?),
+        false => ColumnarValue::Array(starts),
+    }))
 }
 
 impl ScalarUDFImpl for DateTrunc {
@@ -65,6 +110,9 @@ impl ScalarUDFImpl for DateTrunc {
         self.inner.documentation()
     }
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Some(hours) = hours(&args)? {
+            return Ok(hours);
+        }
         let of_utc = DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()));
         match args.args.as_mut_slice() {
             [_, ColumnarValue::Array(times)] if *times.data_type() == of_utc => {

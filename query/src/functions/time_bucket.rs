@@ -139,6 +139,14 @@ fn buckets(widths: &ArrayRef, times: &ArrayRef, zones: Option<&ArrayRef>) -> Res
     Ok(Arc::new(starts.with_timezone("UTC")))
 }
 
+/// Finds the start of the hour of a zone that holds an instant, cut where the zone's offset changes; `None` for
+/// what is no zone with a name, which has one offset.
+pub(super) fn hours_of(zone_name: &str) -> Option<impl FnMut(i64) -> i64 + use<>> {
+    let zone = zone(zone_name).ok().filter(|zone| *zone != Tz::UTC)?;
+    let mut hours = Bucketer::new(Width::Micros(DAY_US / 24), zone);
+    Some(move |t| hours.start(t))
+}
+
 /// The width of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {

@@ -191,3 +191,60 @@ async fn the_status_of_rollups_says_what_waits() {
         json!(12)
     );
 }
+
+/// When Lord Howe's clocks go back from 2:00 to 1:30 an hour has two buckets, of 60 and of 30 minutes; when they go
+/// on from 2:00 to 2:30 the hour from 2:30 begins a bucket.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_hour_is_cut_where_the_offset_changes_by_sql_and_by_levels_alike() {
+    for zone in ["Australia/Lord_Howe", "Europe/Berlin", "Asia/Kolkata"] {
+        let config = serde_json::from_value(
+            json!({"rollups": {"local": {"stream": "access", "by": [],
+            "levels": ["hour", "day"], "timezone": zone, "measures": {"n": "count"}}}, "streams": {}}),
+        );
+        let cascade = aggregator::Cascade::new(config.expect("a configuration"));
+        let fixture = Fixture::new(std::sync::Arc::new(cascade.expect("rollups")));
+        // 2026-04-04T10:00:00Z, 2026-10-03T10:00:00Z and 2026-10-24T20:00:00Z: before changes of these zones.
+        for from in [1_775_296_800, 1_791_021_600, 1_792_872_000] {
+            let events = mixture(600, from * 1_000_000, 60_000_000);
+            fixture.write("access", StreamKind::Access, batch(&events));
+            fixture.store.seal().expect("seals");
+        }
+        for (level, unit) in [("hourly", "hour"), ("daily", "day")] {
+            let by = async |bucket: &str| {
+                let sql = format!(
+                    "SELECT {bucket} AS b, count(*) AS n FROM access GROUP BY 1 ORDER BY 1"
+                );
+                let rows = fixture
+                    .rows(&sql.replace("SELECT", "SELECT /*+ no_rollup */"))
+                    .await;
+                assert_eq!(fixture.rows(&sql).await, rows, "{sql}");
+                rows
+            };
+            let expected = fixture
+                .rows(&format!(
+                    "SELECT bucket AS b, n FROM local.{level} ORDER BY 1"
+                ))
+                .await;
+            assert_eq!(
+                by(&format!("time_bucket('1 {unit}', time, '{zone}')")).await,
+                expected
+            );
+            let truncated = by(&format!(
+                "date_trunc('{unit}', time AT TIME ZONE '{zone}') AT TIME ZONE 'UTC'"
+            ))
+            .await;
+            assert_eq!(truncated, expected, "{zone} {unit}");
+            if level == "hourly" && zone == "Australia/Lord_Howe" {
+                // Beside the two that are cut those in which the events begin or end.
+                let halves = expected.iter().filter(|row| row["n"] == 30);
+                let halves: Vec<Value> = halves.map(|row| row["b"].clone()).collect();
+                let cut = ["04-04T15:00", "04-04T19:30", "10-03T09:30", "10-03T15:30"];
+                assert_eq!(
+                    halves,
+                    cut.map(|at| json!(format!("2026-{at}:00Z"))),
+                    "{expected:?}"
+                );
+            }
+        }
+    }
+}

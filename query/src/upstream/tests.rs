@@ -1,5 +1,7 @@
 //! Questions that DataFusion alone answers wrongly.
 
+use datafusion::sql::parser::DFParserBuilder;
+use datafusion::sql::sqlparser::ast;
 use serde_json::json;
 use storage::StreamKind;
 
@@ -66,4 +68,222 @@ async fn grouping_sets_of_rows_in_order_or_of_one_value_are_sorted() {
         let values: Vec<_> = answer.iter().map(|row| row["a"].clone()).collect();
         assert_eq!(json!(values), expected, "{sql}: {answer:?}");
     }
+}
+
+/// As the parser reads it, mended, with parentheses around every operand.
+fn mended(sql: &str) -> String {
+    fn told(expr: &ast::Expr) -> String {
+        match expr {
+            ast::Expr::BinaryOp { left, op, right } => {
+                format!("({} {op} {})", told(left), told(right))
+            }
+            ast::Expr::UnaryOp { op, expr } => format!("{op} {}", told(expr)),
+            ast::Expr::IsDistinctFrom(left, right) => {
+                format!("[{} | {}]", told(left), told(right))
+            }
+            ast::Expr::IsNotDistinctFrom(left, right) => {
+                format!("[{} = {}]", told(left), told(right))
+            }
+            ast::Expr::Nested(inner) => format!("<{}>", told(inner)),
+            other => other.to_string(),
+        }
+    }
+    let parsed = DFParserBuilder::new(sql)
+        .build()
+        .and_then(|mut parser| parser.parse_into_expr());
+    let mut parsed = parsed.expect("parses").expr;
+    super::mend_expr(&mut parsed);
+    told(&parsed)
+}
+
+#[test]
+fn what_follows_is_distinct_from_is_no_part_of_it() {
+    for (sql, expected) in [
+        ("a IS DISTINCT FROM b AND c", "([a | b] AND c)"),
+        ("a IS NOT DISTINCT FROM b OR c", "([a = b] OR c)"),
+        ("a IS DISTINCT FROM b + 1 AND c", "([a | (b + 1)] AND c)"),
+        ("a IS DISTINCT FROM b = c AND d", "([a | (b = c)] AND d)"),
+        ("NOT a IS DISTINCT FROM b AND c", "(NOT [a | b] AND c)"),
+        (
+            "NOT NOT a IS DISTINCT FROM b OR c",
+            "(NOT NOT [a | b] OR c)",
+        ),
+        ("p AND a IS DISTINCT FROM b OR c", "((p AND [a | b]) OR c)"),
+        ("p OR a IS DISTINCT FROM b AND c", "(p OR ([a | b] AND c))"),
+        (
+            "p OR q AND NOT a IS DISTINCT FROM b AND r OR s",
+            "((p OR ((q AND NOT [a | b]) AND r)) OR s)",
+        ),
+        (
+            "a IS DISTINCT FROM b AND c IS NOT DISTINCT FROM d AND e",
+            "(([a | b] AND [c = d]) AND e)",
+        ),
+        // Parentheses are what they were.
+        ("a IS DISTINCT FROM (b AND c)", "[a | <(b AND c)>]"),
+        (
+            "p AND (a IS DISTINCT FROM b OR c) AND d",
+            "((p AND <([a | b] OR c)>) AND d)",
+        ),
+        ("a IS DISTINCT FROM b", "[a | b]"),
+        ("p AND q OR r", "((p AND q) OR r)"),
+    ] {
+        assert_eq!(mended(sql), expected, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_distinct_is_asked_beside_other_conditions() {
+    let fixture = Fixture::without_rollups();
+    let event = |nth: i64| Event {
+        time: nth,
+        host: if nth % 2 == 0 { "alpha" } else { "beta" },
+        path: (nth % 3 > 0).then(|| format!("/p{nth}")),
+        status: Some(200 + (nth % 4) as i16),
+        ..Event::default()
+    };
+    let events: Vec<Event> = (0..12).map(event).collect();
+    fixture.write("access", StreamKind::Access, batch(&events));
+    for (condition, expected) in [
+        ("path IS DISTINCT FROM '/p1' AND status = 201", 2),
+        (
+            "path IS DISTINCT FROM '/p1' AND status = 201 OR host = 'alpha'",
+            8,
+        ),
+        ("NOT path IS DISTINCT FROM NULL AND host = 'beta'", 2),
+        ("host IS NOT DISTINCT FROM 'beta' AND path IS NOT NULL", 4),
+    ] {
+        let sql = format!("SELECT count(*) FROM access WHERE {condition}");
+        assert_eq!(fixture.value(&sql).await, json!(expected), "{sql}");
+        // As a condition of `tail`.
+        let snapshot = fixture.store.snapshot();
+        let meta = &snapshot.streams()["access"];
+        let prefix = snapshot.manifest().id_prefix();
+        let filter = crate::TailFilter::new(&fixture.engine, meta, prefix, Some(condition));
+        let filter = filter.expect("a condition");
+        let kept = snapshot.chunks("access").iter();
+        let kept = kept.map(|c| filter.filter(&c.events).expect("filtered").num_rows());
+        assert_eq!(kept.sum::<usize>(), expected as usize, "{condition}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expression_may_stand_twice_in_a_grouping() {
+    let fixture = Fixture::without_rollups();
+    let groups = async |by: &str| {
+        let sql = format!(
+            "SELECT x % 2 AS a, count(*) AS n FROM (SELECT value AS x FROM generate_series(1, 5)) GROUP BY {by}"
+        );
+        let rows = fixture.rows(&sql).await;
+        let cells = rows.iter().map(|row| format!("{}:{}", row["a"], row["n"]));
+        let mut cells: Vec<String> = cells.collect();
+        cells.sort();
+        cells.join(" ")
+    };
+    let once = "0:2 1:3";
+    for by in [
+        "x % 2",
+        "x % 2, x % 2",
+        "1, 1",
+        "1, x % 2",
+        "x % 2, (x % 2)",
+    ] {
+        assert_eq!(groups(by).await, once, "{by}");
+    }
+    for (by, expected) in [
+        ("ROLLUP(x % 2)", "0:2 1:3 null:5"),
+        ("ROLLUP(x % 2, x % 2)", "0:2 0:2 1:3 1:3 null:5"),
+        ("CUBE(x % 2, x % 2)", "0:2 0:2 0:2 1:3 1:3 1:3 null:5"),
+        ("GROUPING SETS ((x % 2, x % 2), ())", "0:2 1:3 null:5"),
+        (
+            "GROUPING SETS ((x % 2), (x % 2), ())",
+            "0:2 0:2 1:3 1:3 null:5",
+        ),
+        ("x % 2, ROLLUP(x % 2)", "0:2 0:2 1:3 1:3"),
+        ("1, CUBE(x % 2)", "0:2 0:2 1:3 1:3"),
+    ] {
+        assert_eq!(groups(by).await, expected, "{by}");
+    }
+    // In a sub-query, and in each part of a union.
+    let sql = "SELECT (SELECT count(*) FROM (SELECT value FROM generate_series(1, 3) GROUP BY value, value)) AS n                UNION ALL SELECT value FROM generate_series(7, 7) GROUP BY 1, value ORDER BY 1";
+    assert_eq!(fixture.rows(sql).await, [json!({"n": 3}), json!({"n": 7})]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_and_a_cast_of_it_are_two_groups() {
+    let fixture = Fixture::without_rollups();
+    let event = |nth: i64| Event {
+        time: nth * DAY_US / 2,
+        host: "alpha",
+        status: Some(200 + (nth % 2) as i16),
+        ..Event::default()
+    };
+    let events: Vec<Event> = (0..4).map(event).collect();
+    fixture.write("access", StreamKind::Access, batch(&events));
+    let sql = "SELECT CAST(status AS TEXT) AS a, status AS b, count(*) AS n FROM access GROUP BY 1, 2 ORDER BY 2";
+    let expected = [
+        json!({"a": "200", "b": 200, "n": 2}),
+        json!({"a": "201", "b": 201, "n": 2}),
+    ];
+    assert_eq!(fixture.rows(sql).await, expected);
+    for by in [
+        "CAST(time AS DATE), time",
+        "time, time::date, status",
+        "host, time AT TIME ZONE 'Europe/Berlin', time",
+    ] {
+        let sql = format!("SELECT count(*) AS n FROM (SELECT count(*) FROM access GROUP BY {by})");
+        assert_eq!(fixture.value(&sql).await, json!(4), "{by}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_on_one_side_of_a_join_stays_off_the_other() {
+    let fixture = Fixture::without_rollups();
+    let event = |nth: i64| Event {
+        time: nth * 3_600_000_000,
+        host: if nth % 2 == 0 { "alpha" } else { "beta" },
+        path: Some(format!("/p{}", nth % 7)),
+        ..Event::default()
+    };
+    let events: Vec<Event> = (0..200).map(event).collect();
+    let (left, right) = events.split_at(150);
+    fixture.write("access", StreamKind::Access, batch(left));
+    fixture.write("other", StreamKind::Access, batch(right));
+    fixture.store.seal().expect("seals");
+    let hour = |event: &Event| event.time / 3_600_000_000 % 24;
+    let pairs = |a: &Event, b: &Event| a.path == b.path && b.time < 160 * 3_600_000_000;
+    let expected: usize = left
+        .iter()
+        .filter(|a| hour(a) <= 10)
+        .map(|a| right.iter().filter(|b| pairs(a, b)).count())
+        .sum();
+    assert!(expected > 50);
+    for (how, more) in [
+        ("RIGHT JOIN", ""),
+        ("FULL JOIN", ""),
+        ("JOIN", ""),
+        ("LEFT JOIN", " AND b.time IS NOT NULL"),
+    ] {
+        let sql = format!(
+            "SELECT a.time AS t, b.path AS p FROM access a {how} other b \
+             ON a.path = b.path AND b.time < TIMESTAMP '1970-01-07T16:00:00Z' \
+             WHERE extract(hour FROM a.time) <= 10{more}"
+        );
+        assert_eq!(fixture.rows(&sql).await.len(), expected, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_no_rows_there_are_no_different_values() {
+    let fixture = Fixture::without_rollups();
+    let event = Event {
+        host: "alpha",
+        path: Some("/a".into()),
+        status: Some(200),
+        ..Event::default()
+    };
+    fixture.write("access", StreamKind::Access, batch(&[event]));
+    fixture.store.seal().expect("seals");
+    let sql = "SELECT count(DISTINCT path) AS n, count(DISTINCT status) AS m FROM access \
+               WHERE path = '/nowhere' AND status = 5";
+    assert_eq!(fixture.rows(sql).await, [json!({"n": 0, "m": 0})]);
 }

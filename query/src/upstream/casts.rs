@@ -1,0 +1,151 @@
+//! A cast has the name of what it is cast from: `GROUP BY CAST(time AS DATE), time` is two groups of one name. Some
+//! rules refuse that, others take one for the other
+//! (<https://github.com/apache/datafusion/issues/4478>). Such a cast is written as `coalesce(CAST(…))`, which is the
+//! same and has a name of its own.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+    VisitMut, VisitorMut,
+};
+
+use super::repeated_groups::meaning;
+
+/// Gives casts among the groups of a SELECT names of their own, where another group has the same.
+pub(super) struct Casts;
+
+impl VisitorMut for Casts {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        selects(&mut query.body, &mut query.order_by);
+        ControlFlow::Continue(())
+    }
+}
+
+fn selects(body: &mut SetExpr, order: &mut Option<OrderBy>) {
+    match body {
+        SetExpr::Select(select) => mend(select, order),
+        SetExpr::SetOperation { left, right, .. } => {
+            selects(left, &mut None);
+            selects(right, &mut None);
+        }
+        _ => {}
+    }
+}
+
+fn mend(select: &mut Select, order: &mut Option<OrderBy>) {
+    let GroupByExpr::Expressions(groups, _) = &select.group_by else {
+        return;
+    };
+    let mut meant = Vec::new();
+    for group in groups {
+        match group {
+            Expr::Cube(lists) | Expr::Rollup(lists) | Expr::GroupingSets(lists) => {
+                meant.extend(lists.iter().flatten().map(|e| meant_by(e, select)));
+            }
+            plain => meant.push(meant_by(plain, select)),
+        }
+    }
+    let is_other = |a: &Expr, b: &Expr| a != b && name(a) == name(b);
+    let casts = meant.iter().filter(|expr| is_cast(expr));
+    let casts = casts.filter(|cast| meant.iter().any(|other| is_other(cast, other)));
+    let mut named = Named(casts.cloned().collect());
+    if named.0.is_empty() {
+        return;
+    }
+    for item in &mut select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) if is_cast(expr) => {
+                let alias = Ident::with_quote('"', expr.to_string());
+                let mut expr = expr.clone();
+                named.visit(&mut expr);
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                named.visit(expr);
+            }
+            _ => {}
+        }
+    }
+    if let GroupByExpr::Expressions(groups, _) = &mut select.group_by {
+        groups.iter_mut().for_each(|group| named.visit(group));
+    }
+    select.having.iter_mut().for_each(|expr| named.visit(expr));
+    if let Some(OrderByKind::Expressions(keys)) = order.as_mut().map(|order| &mut order.kind) {
+        keys.iter_mut().for_each(|key| named.visit(&mut key.expr));
+    }
+}
+
+/// What a group means, by its position or by the alias of a column.
+fn meant_by(group: &Expr, select: &Select) -> Expr {
+    if let Expr::Identifier(name) = group {
+        let aliased = select.projection.iter().find_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias } if alias == name => Some(expr),
+            _ => None,
+        });
+        if let Some(cast) = aliased.filter(|expr| is_cast(expr)) {
+            return cast.clone();
+        }
+    }
+    match meaning(group, &select.projection) {
+        Expr::Nested(inner) => *inner,
+        other => other,
+    }
+}
+
+fn is_cast(expr: &Expr) -> bool {
+    matches!(expr, Expr::Cast { .. } | Expr::AtTimeZone { .. })
+}
+
+/// What the planner calls it, without its table.
+fn name(expr: &Expr) -> String {
+    match expr {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => name(expr),
+        Expr::AtTimeZone { timestamp, .. } => name(timestamp),
+        Expr::Identifier(ident) => ident.value.to_lowercase(),
+        Expr::CompoundIdentifier(parts) => parts
+            .last()
+            .map_or_else(String::new, |ident| ident.value.to_lowercase()),
+        other => other.to_string(),
+    }
+}
+
+/// Casts that are written so that they have names of their own.
+struct Named(Vec<Expr>);
+
+impl Named {
+    fn visit(&mut self, expr: &mut Expr) {
+        let _: ControlFlow<()> = VisitMut::visit(expr, self);
+    }
+}
+
+impl VisitorMut for Named {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.0.contains(expr) {
+            *expr = coalesced(expr.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn coalesced(expr: Expr) -> Expr {
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("coalesce")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
