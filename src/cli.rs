@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// Random questions of a verification.
+pub(crate) const QUESTIONS: u64 = 100;
+
 /// Logs in, boards out: log lines become typed events, exact rollups and SQL.
 #[derive(Debug, Parser)]
 #[command(name = "logmill", version, max_term_width = 100)]
@@ -264,13 +267,16 @@ pub(crate) enum RollupCommand {
     Status,
     /// Seal now, which feeds every rollup, and apply the retention of their levels.
     Run,
-    /// Recompute from the raw events and compare.
+    /// Recompute from the raw events and compare; ask random questions with rollups and without.
     Verify {
         /// The rollup; all of them without it.
         name: Option<String>,
         /// Only this share of the days, chosen at random: 0.1.
         #[arg(long, value_name = "SHARE")]
         sample: Option<f64>,
+        /// How many random questions to ask.
+        #[arg(long, value_name = "N", default_value_t = QUESTIONS)]
+        questions: u64,
     },
     /// Make a range again from the raw events, where all of them are there.
     Rebuild {

@@ -197,7 +197,8 @@ pub(crate) fn run_with(
         });
         let scrubbed = Arc::clone(&app);
         let scrub = std::thread::Builder::new().name("logmill-scrub".into());
-        let scrub = scrub.spawn_scoped(scope, move || scrub::run(&scrubbed));
+        let handle = runtime.handle().clone();
+        let scrub = scrub.spawn_scoped(scope, move || scrub::run(&scrubbed, &handle));
         if let Err(error) = scrub {
             tracing::error!(%error, "there will be no scrub");
         }

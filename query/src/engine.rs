@@ -4,7 +4,7 @@
 //! * A query sees one snapshot from its first table to its last row.
 //! * Only reading statements run; everything else is refused before it is planned.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::future::{BoxFuture, Either, select};
 use futures::{FutureExt, StreamExt};
-use storage::Snapshot;
+use storage::{Name, Snapshot};
 use tokio::sync::watch;
 
 use crate::answer::{Answer, AnswerStream, FiguresHandle, is_over};
@@ -34,7 +34,7 @@ use crate::catalog::{CATALOG, Catalog, Hidden, PUBLIC};
 use crate::error::{Error, Result};
 use crate::figures::Stage;
 use crate::hints::Hints;
-use crate::level::{Rollups, TileCache};
+use crate::level::{Rollup, Rollups, TileCache};
 use crate::limits::{Limits, Queue, wait_until};
 use crate::memory::{Memory, Share};
 use crate::occupancy::Occupied;
@@ -313,6 +313,20 @@ impl Engine {
     /// The session from which that of every query is made.
     pub(crate) fn session(&self) -> &SessionState {
         self.sessions.first()
+    }
+
+    /// The same engine, with other rules for rollups.
+    pub(crate) fn answering(&self, rollup_answers: Answers) -> Self {
+        Self {
+            rollup_answers,
+            ..self.clone()
+        }
+    }
+
+    /// The rollups of a snapshot by name.
+    pub(crate) fn rollups_of(&self, snapshot: &Snapshot) -> Result<Arc<BTreeMap<Name, Rollup>>> {
+        let rollups = self.rollups.of(snapshot);
+        rollups.map_err(|e| Error::of(e, Vec::new))
     }
 
     async fn start(

@@ -1,9 +1,11 @@
 //! `logmill rollup status | run | verify | rebuild | compact | drop | redefine`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use aggregator::{Against, Sample, Verification};
-use serde::Serialize;
+use query::{Asked, Engine};
+use serde::{Deserialize, Serialize};
 use storage::{CompactReport, Name, Rebuilt, Replaces, Snapshot, Store};
 
 use super::{Context, Place, partition, sql};
@@ -16,7 +18,11 @@ pub(super) fn run(context: &Context, command: &RollupCommand) -> Result<ExitCode
     match command {
         RollupCommand::Status => status(context),
         RollupCommand::Run => seal(context),
-        RollupCommand::Verify { name, sample } => verify(context, name.as_deref(), *sample),
+        RollupCommand::Verify {
+            name,
+            sample,
+            questions,
+        } => verify(context, name.as_deref(), *sample, *questions),
         RollupCommand::Rebuild { name, from, to } => rebuild(context, name, from, to),
         RollupCommand::Compact => compact(context),
         RollupCommand::Drop { name } => drop_rollup(context, name),
@@ -228,9 +234,58 @@ pub(crate) fn verify_snapshot(
         .collect()
 }
 
-fn verify(context: &Context, name: Option<&str>, share: Option<f64>) -> Result<ExitCode> {
-    let found: Vec<Verification> = match &context.place {
-        Place::Data(_) => verify_snapshot(&context.reader()?.snapshot(), name, sample(share))?,
+/// What a verification of a rollup found: its states beside the raw events, and its answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Verified {
+    #[serde(flatten)]
+    pub(crate) states: Verification,
+    #[serde(default)]
+    pub(crate) questions: Asked,
+}
+
+impl Verified {
+    /// States and answers that differ.
+    pub(crate) fn differences(&self) -> u64 {
+        self.states.differences() + self.questions.differences
+    }
+}
+
+/// Asks random questions of a rollup whose states were verified.
+pub(crate) async fn ask(
+    engine: &Engine,
+    snapshot: &Arc<Snapshot>,
+    states: Verification,
+    questions: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Verified> {
+    let (name, seed) = (states.rollup.clone(), rand::random());
+    let asked = engine.ask_at_random(snapshot, Some(&name), questions, seed, stop);
+    Ok(Verified {
+        questions: asked.await?,
+        states,
+    })
+}
+
+fn verify(
+    context: &Context,
+    name: Option<&str>,
+    share: Option<f64>,
+    questions: u64,
+) -> Result<ExitCode> {
+    let mut found: Vec<Verified> = Vec::new();
+    match &context.place {
+        Place::Data(_) => {
+            let snapshot = context.reader()?.snapshot();
+            let states = verify_snapshot(&snapshot, name, sample(share))?;
+            let each = questions.div_ceil(states.len().max(1) as u64);
+            let temp = tempfile::tempdir()?;
+            let engine = wiring::engine_of_one(&context.config, Some(temp.path()))?;
+            let runtime = wiring::runtime()?;
+            for states in states {
+                let asked = ask(&engine, &snapshot, states, each, &|| false);
+                found.push(runtime.block_on(asked)?);
+            }
+        }
         Place::Server(client) => {
             let names = match name {
                 Some(name) => vec![name.to_owned()],
@@ -239,20 +294,19 @@ fn verify(context: &Context, name: Option<&str>, share: Option<f64>) -> Result<E
                     rollups.into_iter().collect()
                 }
             };
-            let mut all = Vec::new();
+            let each = questions.div_ceil(names.len().max(1) as u64);
             for name in names {
-                let answer = client.post(&verify_path(&name, share))?;
-                all.push(serde_json::from_value(answer).map_err(anyhow::Error::from)?);
+                let answer = client.post(&verify_path(&name, share, each))?;
+                found.push(serde_json::from_value(answer).map_err(anyhow::Error::from)?);
             }
-            all
         }
-    };
+    }
     if wants_json(context) {
         print_json(&found)?;
     } else {
         show(&found);
     }
-    let differences: u64 = found.iter().map(Verification::differences).sum();
+    let differences: u64 = found.iter().map(Verified::differences).sum();
     Ok(if differences == 0 {
         ExitCode::SUCCESS
     } else {
@@ -260,9 +314,9 @@ fn verify(context: &Context, name: Option<&str>, share: Option<f64>) -> Result<E
     })
 }
 
-fn verify_path(name: &str, share: Option<f64>) -> String {
-    let asked = share.map_or(String::new(), |share| format!("?sample={share}"));
-    format!("/api/v1/rollups/{name}/verify{asked}")
+fn verify_path(name: &str, share: Option<f64>, questions: u64) -> String {
+    let share = share.map_or(String::new(), |share| format!("&sample={share}"));
+    format!("/api/v1/rollups/{name}/verify?questions={questions}{share}")
 }
 
 /// A different part of the windows each time.
@@ -270,8 +324,12 @@ pub(crate) fn sample(share: Option<f64>) -> Sample {
     share.map_or(Sample::ALL, |share| Sample::of(share, rand::random()))
 }
 
-fn show(found: &[Verification]) {
-    for rollup in found {
+fn show(found: &[Verified]) {
+    for Verified {
+        states: rollup,
+        questions,
+    } in found
+    {
         println!(
             "{}: {} events of {} days recomputed from raw",
             rollup.rollup,
@@ -305,7 +363,17 @@ fn show(found: &[Verification]) {
                 println!("    {difference}");
             }
         }
+        println!(
+            "  {} random questions, {} of them answered by rollups, {} without an answer: {} answers differ from raw",
+            grouped(questions.asked),
+            grouped(questions.by_rollups),
+            grouped(questions.unanswered),
+            grouped(questions.differences)
+        );
+        for difference in &questions.shown {
+            println!("    {difference}");
+        }
     }
-    let differences: u64 = found.iter().map(Verification::differences).sum();
+    let differences: u64 = found.iter().map(Verified::differences).sum();
     println!("{} differences", grouped(differences));
 }

@@ -12,8 +12,9 @@ use serde_json::json;
 use storage::Name;
 
 use super::{App, answer, status};
+use crate::cli::QUESTIONS;
 use crate::commands::partition::range;
-use crate::commands::rollup::{sample, verify_snapshot};
+use crate::commands::rollup::{ask, sample, verify_snapshot};
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     status::rows(&app, "SELECT * FROM system.rollups").await
@@ -58,6 +59,10 @@ pub(super) async fn verify(
         Ok(share) => share,
         Err(_) => return answer::bad_request("sample: write a share such as 0.1"),
     };
+    let questions = match asked.get("questions").map(|q| q.parse()).transpose() {
+        Ok(questions) => questions.unwrap_or(QUESTIONS),
+        Err(_) => return answer::bad_request("questions: write a number such as 100"),
+    };
     let snapshot = app.store.snapshot();
     let known = snapshot
         .manifest()
@@ -72,12 +77,21 @@ pub(super) async fn verify(
             None,
         );
     }
+    let looked = Arc::clone(&snapshot);
     let verified =
-        tokio::task::spawn_blocking(move || verify_snapshot(&snapshot, Some(&name), sample(share)))
+        tokio::task::spawn_blocking(move || verify_snapshot(&looked, Some(&name), sample(share)))
             .await;
+    let failed = |error: &dyn std::fmt::Display| {
+        answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "verify_failed",
+            &error.to_string(),
+            None,
+        )
+    };
     match verified {
         Ok(Ok(found)) => {
-            let Some(one) = found.first() else {
+            let Some(states) = found.into_iter().next() else {
                 return answer::error(
                     StatusCode::NOT_FOUND,
                     "no_rollup",
@@ -85,16 +99,17 @@ pub(super) async fn verify(
                     None,
                 );
             };
-            app.mismatches
-                .fetch_add(one.differences(), Ordering::Relaxed);
-            answer::json(StatusCode::OK, one)
+            let stop = || app.stop.is_set();
+            match ask(&app.engine, &snapshot, states, questions, &stop).await {
+                Ok(one) => {
+                    let differences = one.differences();
+                    app.mismatches.fetch_add(differences, Ordering::Relaxed);
+                    answer::json(StatusCode::OK, &one)
+                }
+                Err(error) => failed(&error),
+            }
         }
-        Ok(Err(error)) => answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "verify_failed",
-            &error.to_string(),
-            None,
-        ),
+        Ok(Err(error)) => failed(&error),
         Err(_) => answer::error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",

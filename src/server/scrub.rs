@@ -1,5 +1,6 @@
 //! The scrub: a small share of every rollup is verified each hour, so that what differs from the raw
-//! events is known before somebody relies on it.
+//! events is known before somebody relies on it. Each turn also asks a few random questions, with rollups and of
+//! raw events alone.
 //!
 //! Which share is next is kept beside the store after each turn, so that a server which is started anew
 //! goes on there; what a crash broke off is verified again. When it is lost, or the share has changed,
@@ -8,11 +9,15 @@
 use std::sync::atomic::Ordering;
 
 use aggregator::{Sample, Verification, verify};
+use query::Asked;
 use serde::{Deserialize, Serialize};
 use storage::{Job, Said};
+use tokio::runtime::Handle;
 
 use super::App;
 
+/// Random questions of a turn.
+const QUESTIONS: u64 = 5;
 /// Under which name the place is kept.
 const PLACE: &str = "scrub";
 
@@ -35,7 +40,7 @@ impl Place {
 }
 
 /// Verifies a share of the windows every interval, another each time, until told to stop.
-pub(super) fn run(app: &App) {
+pub(super) fn run(app: &App, runtime: &Handle) {
     let config = &app.config.storage;
     if config.scrub_share <= 0.0 {
         return;
@@ -43,7 +48,7 @@ pub(super) fn run(app: &App) {
     let log = app.store.maintenance();
     let mut place = Place::after(log.kept(PLACE).as_deref(), config.scrub_share);
     while !app.stop.wait(config.scrub_interval.0) {
-        if !once(app, place) {
+        if !once(app, place, runtime) {
             return;
         }
         place.turn += 1;
@@ -54,7 +59,7 @@ pub(super) fn run(app: &App) {
 }
 
 /// One turn; whether it came to its end.
-fn once(app: &App, place: Place) -> bool {
+fn once(app: &App, place: Place, runtime: &Handle) -> bool {
     let snapshot = app.store.snapshot();
     let rollups = &snapshot.manifest().rollups;
     let why = format!(
@@ -83,16 +88,46 @@ fn once(app: &App, place: Place) -> bool {
             }
         }
     }
+    let stop = || app.stop.is_set();
+    let asked = app
+        .engine
+        .ask_at_random(&snapshot, None, QUESTIONS, rand::random(), &stop);
+    let asked = match runtime.block_on(asked) {
+        Ok(asked) => asked,
+        Err(error) => {
+            failed.get_or_insert(format!("scrub: {error}"));
+            Asked::default()
+        }
+    };
+    tell_answers(app, &asked);
     match failed {
         Some(what) => run.failed(&what),
         None => run.done(Said {
-            what: format!("verified {windows} windows of time, {differences} differences"),
+            what: format!(
+                "verified {windows} windows of time, {differences} differences; asked {} questions, {} answers differ",
+                asked.asked, asked.differences
+            ),
             done: Some(rollups.len() as u64),
             total: Some(rollups.len() as u64),
             ..Said::default()
         }),
     }
     true
+}
+
+fn tell_answers(app: &App, asked: &Asked) {
+    if asked.differences == 0 {
+        return;
+    }
+    app.mismatches
+        .fetch_add(asked.differences, Ordering::Relaxed);
+    let first = asked.shown.first().map_or("", String::as_str);
+    let what = format!(
+        "{} of {} answers of rollups to random questions differ from the raw events, the first {first}",
+        asked.differences, asked.asked
+    );
+    tracing::error!("scrub: {what}; `/*+ no_rollup */` asks the raw events");
+    *app.scrub_error.lock() = Some(what);
 }
 
 fn tell(app: &App, found: &Verification) {

@@ -105,7 +105,14 @@ fn assert_everywhere(server: &Server, user: &str, buckets: [&str; 5], hits: u64)
 /// The store recomputes everything from its raw events and finds no difference.
 #[track_caller]
 fn assert_verified(server: &Server) {
-    let verify = ["rollup", "verify", "--server", &server.url];
+    let verify = [
+        "rollup",
+        "verify",
+        "--questions",
+        "10",
+        "--server",
+        &server.url,
+    ];
     run(&verify).code(0);
 }
 

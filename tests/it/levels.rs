@@ -234,7 +234,57 @@ fn the_scrub_finds_what_only_the_raw_events_can_tell_and_a_rebuild_mends_it() {
         let found = server.post(&path, &[], &[]).status(200).json();
         let levels = found["levels"].as_array().expect("levels").clone();
         assert!(levels.iter().all(|l| l["differences"] == 0), "{found}");
+        let questions = &found["questions"];
+        assert_eq!(questions["differences"], 0, "{found}");
+        assert_eq!(questions["asked"], 100, "{found}");
     }
+}
+
+#[test]
+fn answers_of_rollups_that_differ_from_raw_events_are_told() {
+    let home = Home::new();
+    let log: String = (0..40)
+        .map(|i| line("203.0.113.9", PAST_S + i * 3600, "/a", 200, 10))
+        .collect();
+    // Levels that count each event an hour late.
+    shifted::store(&home.data, &log);
+    let place = [
+        "--questions",
+        "60",
+        "--output",
+        "json",
+        "--data",
+        &home.data,
+    ];
+    let found = ask_verify(&place);
+    let differences: u64 = found
+        .iter()
+        .filter_map(|rollup| rollup["questions"]["differences"].as_u64())
+        .sum();
+    assert!(differences > 0, "{found:?}");
+    let shown = found
+        .iter()
+        .flat_map(|r| r["questions"]["shown"].as_array());
+    let shown: Vec<&str> = shown.flatten().filter_map(Value::as_str).collect();
+    assert!(
+        shown.iter().all(|told| told.starts_with("SELECT ")),
+        "{shown:?}"
+    );
+    assert!(!shown.is_empty());
+    // None are asked when none are asked for.
+    let none = ask_verify(&["--questions", "0", "--output", "json", "--data", &home.data]);
+    assert!(
+        none.iter().all(|r| r["questions"]["asked"] == 0),
+        "{none:?}"
+    );
+}
+
+#[track_caller]
+fn ask_verify(more: &[&str]) -> Vec<Value> {
+    let found = run(&[&["rollup", "verify"][..], more].concat())
+        .code(1)
+        .json();
+    found.as_array().expect("rollups").clone()
 }
 
 #[test]

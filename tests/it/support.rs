@@ -238,7 +238,9 @@ pub(crate) fn sums_query() -> String {
 /// stream recomputed.
 #[track_caller]
 pub(crate) fn assert_verified(place: &[&str], events: u64) {
-    let args = [&["rollup", "verify", "--output", "json"], place].concat();
+    // A few of the random questions; all of them are asked in other tests.
+    let verify = ["rollup", "verify", "--questions", "10", "--output", "json"];
+    let args = [&verify[..], place].concat();
     let found = run(&args).code(0).json();
     let rollups = found.as_array().expect("an array of rollups");
     let names: Vec<&str> = rollups
