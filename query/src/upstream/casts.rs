@@ -52,7 +52,12 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>) {
     let is_other = |a: &Expr, b: &Expr| a != b && name(a) == name(b);
     let casts = meant.iter().filter(|expr| is_cast(expr));
     let casts = casts.filter(|cast| meant.iter().any(|other| is_other(cast, other)));
-    let mut named = Named(casts.cloned().collect());
+    let mut named = Named(Vec::new());
+    for cast in casts {
+        if !named.0.contains(cast) {
+            named.0.push(cast.clone());
+        }
+    }
     if named.0.is_empty() {
         return;
     }
@@ -126,8 +131,11 @@ impl VisitorMut for Named {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.0.contains(expr) {
-            *expr = coalesced(expr.clone());
+        // Two casts of one column would have one name again.
+        if let Some(nth) = self.0.iter().position(|cast| cast == expr) {
+            for _ in 0..=nth {
+                *expr = coalesced(expr.clone());
+            }
         }
         ControlFlow::Continue(())
     }

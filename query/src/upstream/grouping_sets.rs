@@ -3,6 +3,8 @@
 //! Grouping sets make columns null. What DataFusion knows of the columns below them (their order, those that
 //! are constant or equal, what they are partitioned by) it still holds for known above them: an aggregate
 //! that takes its rows for sorted hands a group out before its last row has come, and a sort is left out.
+//!
+//! The same is done above filters that fix what is made of a column.
 
 use std::sync::Arc;
 
@@ -10,10 +12,13 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
@@ -38,6 +43,10 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = plan.transform_up(|node| {
+            if node.downcast_ref::<FilterExec>().is_some_and(fixes_a_part) {
+                let forgotten: Arc<dyn ExecutionPlan> = Arc::new(ForgetExec::over(node));
+                return Ok(Transformed::yes(forgotten));
+            }
             let expands = node
                 .downcast_ref::<AggregateExec>()
                 .filter(|aggregate| aggregate.group_expr().has_grouping_set());
@@ -54,6 +63,19 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
         });
         Ok(plan?.data)
     }
+}
+
+/// Whether a filter asks that something made of a column has one value: `CAST(time AS DATE) = DATE '2026-10-05'`.
+/// DataFusion then takes the column itself for one value, and leaves a sort by it out.
+fn fixes_a_part(filter: &FilterExec) -> bool {
+    let terms = split_conjunction(filter.predicate());
+    terms.into_iter().any(|term| {
+        let Some(compared) = term.downcast_ref::<BinaryExpr>() else {
+            return false;
+        };
+        let is_plain = |side: &Arc<dyn PhysicalExpr>| side.is::<Column>() || side.is::<Literal>();
+        *compared.op() == Operator::Eq && !(is_plain(compared.left()) && is_plain(compared.right()))
+    })
 }
 
 /// Passes its input on, of which nothing is known but its columns and its number of partitions.

@@ -229,6 +229,7 @@ async fn a_column_and_a_cast_of_it_are_two_groups() {
         "CAST(time AS DATE), time",
         "time, time::date, status",
         "host, time AT TIME ZONE 'Europe/Berlin', time",
+        "CAST(time AS TEXT), CAST(time AS DATE), time",
     ] {
         let sql = format!("SELECT count(*) AS n FROM (SELECT count(*) FROM access GROUP BY {by})");
         assert_eq!(fixture.value(&sql).await, json!(4), "{by}");
@@ -286,4 +287,28 @@ async fn of_no_rows_there_are_no_different_values() {
     let sql = "SELECT count(DISTINCT path) AS n, count(DISTINCT status) AS m FROM access \
                WHERE path = '/nowhere' AND status = 5";
     assert_eq!(fixture.rows(sql).await, [json!({"n": 0, "m": 0})]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_one_day_are_sorted_by_time() {
+    let fixture = Fixture::without_rollups();
+    // In no order, and of more groups than one batch has.
+    let event = |nth: i64| Event {
+        time: nth * 7_919 % 20_000 * 4_000_000,
+        host: "alpha",
+        ..Event::default()
+    };
+    let events: Vec<Event> = (0..20_000).map(event).collect();
+    fixture.write("access", StreamKind::Access, batch(&events));
+    for rows in [
+        "SELECT time AS t, count(*) FROM access GROUP BY 1",
+        "SELECT time AS t FROM access",
+    ] {
+        let sql =
+            format!("SELECT t FROM ({rows}) WHERE CAST(t AS DATE) = DATE '1970-01-01' ORDER BY t");
+        let answer = fixture.rows(&sql).await;
+        assert_eq!(answer.len(), 20_000, "{sql}");
+        let times: Vec<&str> = answer.iter().filter_map(|row| row["t"].as_str()).collect();
+        assert!(times.is_sorted(), "{sql}");
+    }
 }
