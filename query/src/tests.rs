@@ -4,6 +4,7 @@ mod accuracy;
 mod compacted;
 mod conclusions;
 mod documents;
+mod grammar;
 mod indexes;
 mod levels;
 mod limits;

@@ -1,7 +1,7 @@
 //! Rows of two answers, side by side.
 //!
 //! Without an order they are equal as multisets. Fractions may differ in their last digits, since sums depend on
-//! their order; texts are the same, however they lie in memory.
+//! their order; texts and whole numbers are the same, however they lie in memory.
 
 use std::collections::BTreeMap;
 
@@ -125,6 +125,8 @@ fn kind(data_type: &DataType) -> String {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text".to_owned(),
         DataType::Dictionary(_, values) => kind(values),
+        // How wide they are depends on what has been simplified before.
+        integer if integer.is_integer() => "integer".to_owned(),
         other => other.to_string(),
     }
 }

@@ -1,0 +1,158 @@
+//! A query's rows beside those of the oracle.
+//!
+//! Without an order they are equal as multisets. Of an order only the keys are told: each row has to be one of
+//! those that the oracle has in its place, with a limit some of them.
+
+use arrow::compute::SortOptions;
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, LimitClause, OrderByKind, Query, SelectItem, SetExpr, Statement as Sql, Value,
+};
+
+use crate::questions::rows::{Row, Rows, alike, not_among};
+
+/// What the oracle is asked for a query, and how its rows are to be read.
+pub(super) struct Asked {
+    pub(super) oracle: Statement,
+    /// Columns by which the rows are ordered, those behind the query's own included, and how.
+    keys: Vec<(Key, SortOptions)>,
+    /// The rows that are passed over, and the most that follow.
+    window: (usize, usize),
+}
+
+enum Key {
+    /// A column of the query.
+    Own(usize),
+    /// One that only the oracle shows, from the first behind the query's.
+    Added(usize),
+}
+
+pub(super) fn parse(sql: &str) -> Result<Statement, String> {
+    let parsed = DFParserBuilder::new(sql)
+        .build()
+        .and_then(|mut p| p.parse_statements());
+    let mut statement = parsed.map_err(|e| e.to_string())?.pop_front();
+    if let Some(statement) = &mut statement {
+        crate::upstream::mend(statement);
+    }
+    statement.ok_or_else(|| "no statement".to_owned())
+}
+
+/// The query of a statement.
+pub(super) fn query_of(statement: &mut Statement) -> Option<&mut Query> {
+    match statement {
+        Statement::Statement(sql) => match &mut **sql {
+            Sql::Query(query) => Some(query),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Asked {
+    /// The query without its limit, with its keys as columns.
+    pub(super) fn of(sql: &str) -> Result<Self, String> {
+        let mut oracle = parse(sql)?;
+        let query = query_of(&mut oracle).ok_or("no query")?;
+        let number = |e: &Expr| e.to_string().parse::<usize>().ok();
+        let (mut skip, mut take) = (0, usize::MAX);
+        if let Some(LimitClause::LimitOffset { limit, offset, .. }) = query.limit_clause.take() {
+            take = limit.as_ref().and_then(number).unwrap_or(take);
+            skip = offset.and_then(|o| number(&o.value)).unwrap_or(0);
+        }
+        let mut keys = Vec::new();
+        let order = query.order_by.take().map(|order| order.kind);
+        if let Some(OrderByKind::Expressions(exprs)) = order {
+            let mut added = 0;
+            for key in exprs {
+                let descending = key.options.asc == Some(false);
+                let options = SortOptions {
+                    descending,
+                    nulls_first: key.options.nulls_first.unwrap_or(descending),
+                };
+                let position = match &key.expr {
+                    Expr::Value(value) if matches!(value.value, Value::Number(..)) => {
+                        number(&key.expr)
+                    }
+                    _ => None,
+                };
+                if let Some(position) = position {
+                    keys.push((Key::Own(position - 1), options));
+                } else if let SetExpr::Select(select) = &mut *query.body {
+                    select.projection.push(SelectItem::ExprWithAlias {
+                        expr: key.expr,
+                        alias: Ident::new(format!("_key{added}")),
+                    });
+                    keys.push((Key::Added(added), options));
+                    added += 1;
+                }
+            }
+        }
+        Ok(Self {
+            oracle,
+            keys,
+            window: (skip, take),
+        })
+    }
+
+    /// The oracle's columns to sort by, where the query has so many.
+    pub(super) fn sorted(&self, own: usize) -> Vec<(usize, SortOptions)> {
+        let keys = self.keys.iter();
+        let place = |key: &Key| match key {
+            Key::Own(nth) => *nth,
+            Key::Added(nth) => own + nth,
+        };
+        keys.map(|(key, options)| (place(key), *options)).collect()
+    }
+
+    /// How many columns the oracle has more than the query.
+    pub(super) fn added(&self) -> usize {
+        let added = |key: &&(Key, SortOptions)| matches!(key.0, Key::Added(_));
+        self.keys.iter().filter(added).count()
+    }
+
+    /// How the rows differ from the oracle's; nothing when they do not.
+    pub(super) fn difference(&self, found: &Rows, expected: &Rows) -> Option<String> {
+        let own = found.kinds.len();
+        if expected.kinds.len() < own || expected.kinds[..own] != found.kinds[..] {
+            return Some(format!(
+                "columns {:?} for {:?}",
+                found.kinds, expected.kinds
+            ));
+        }
+        let (skip, take) = self.window;
+        let all = &expected.rows;
+        let end = skip.saturating_add(take).min(all.len());
+        let start = skip.min(end);
+        if found.rows.len() != end - start {
+            return Some(format!("{} rows for {}", found.rows.len(), end - start));
+        }
+        let key = |row: &Row| -> Row {
+            let cells = self.keys.iter().map(|(key, _)| match key {
+                Key::Own(nth) => row[*nth].clone(),
+                Key::Added(nth) => row[own + nth].clone(),
+            });
+            cells.collect()
+        };
+        // From the first row of a key to the last.
+        let mut from = 0;
+        while from < all.len() {
+            let of_key = key(&all[from]);
+            let same = all[from..]
+                .iter()
+                .take_while(|row| alike(&key(row), &of_key));
+            let to = from + same.count();
+            let (first, last) = (from.max(start), to.min(end));
+            if first < last {
+                let members = all[from..to].iter().map(|row| &row[..own]);
+                let rows = found.rows[first - start..last - start].iter();
+                let lost = not_among(rows.map(|row| &row[..]), members);
+                if let Some(row) = lost {
+                    return Some(format!("a row too many: {row:?} of the key {of_key:?}"));
+                }
+            }
+            from = to;
+        }
+        None
+    }
+}

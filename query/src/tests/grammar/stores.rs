@@ -1,0 +1,362 @@
+//! Random stores, and what is in them by a model that knows no store: the events that were written, less
+//! those of partitions that were dropped or detached, and levels added up from all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aggregator::{Cascade, Config};
+use arrow::datatypes::{Field, SchemaRef};
+use serde_json::json;
+use storage::{IndexKind, Name, Snapshot, StreamKind};
+
+use super::super::support::{DAY_US, Event, Fixture, Random, batch};
+use super::oracle::Oracle;
+use super::tables::{LEVELS, column_of_events, column_of_lines, level, level_columns, lines, rows};
+use super::values::{HOUR_US, Values, ZONES};
+use crate::{Engine, EngineOptions};
+
+/// Days around which some zone changes its clocks, the end of a year, a leap day.
+const STARTS: [&str; 8] = [
+    "2026-10-22T00:00:00Z",
+    "2026-10-02T00:00:00Z",
+    "2026-10-29T00:00:00Z",
+    "2026-03-27T00:00:00Z",
+    "2026-04-02T00:00:00Z",
+    "2026-12-29T00:00:00Z",
+    "2024-02-26T00:00:00Z",
+    "1969-12-28T00:00:00Z",
+];
+const INDEXED: [&str; 5] = ["path", "host", "status", "user", "method"];
+
+/// A document of the stream `app`.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) time: i64,
+    pub(super) service: &'static str,
+    pub(super) level: Option<&'static str>,
+    pub(super) note: Option<String>,
+    pub(super) ms: Option<f64>,
+    pub(super) ok: Option<bool>,
+    pub(super) n: Option<i64>,
+}
+
+/// An event, its sequence number, and whether it is in a detached partition.
+type Kept<T> = Vec<(u64, T, bool)>;
+
+/// A store, and the same rows in plain tables.
+pub(super) struct World {
+    _fixture: Fixture,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) engine: Engine,
+    pub(super) oracle: Oracle,
+    pub(super) values: Values,
+}
+
+impl World {
+    pub(super) async fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        // What follows from seeds that are next to one another is alike at first.
+        for _ in 0..3 {
+            let _ = random.below(2);
+        }
+        let start_us = STARTS[random.below(STARTS.len())].parse::<chrono::DateTime<chrono::Utc>>();
+        let mut values = Values {
+            random,
+            start_us: start_us.expect("a time").timestamp_micros(),
+            days: 3 + seed as usize % 6,
+            times: Vec::new(),
+        };
+        let mut model = Model {
+            fixture: Fixture::new(cascade(&mut values)),
+            next_seq: 0,
+            access: Vec::new(),
+            ever: Vec::new(),
+            app: Vec::new(),
+        };
+        model.write_all(&mut values);
+        values.times = model.times();
+        let snapshot = model.fixture.store.snapshot();
+        let oracle = model.oracle(&snapshot).await;
+        let options = EngineOptions {
+            target_partitions: 2,
+            rollup_answers: crate::Answers::Always,
+            ..EngineOptions::default()
+        };
+        Self {
+            engine: Engine::new(options).expect("an engine"),
+            snapshot,
+            oracle,
+            values,
+            _fixture: model.fixture,
+        }
+    }
+}
+
+/// The defaults, two of random zones and few names, and one that lacks levels and measures.
+fn cascade(values: &mut Values) -> Arc<Cascade> {
+    let (zone, other) = (values.of(&ZONES), values.of(&ZONES));
+    let week = values.of(&["sunday", "monday"]);
+    let max_keys = values.of(&[3, 9, 100]);
+    let config: Config = serde_json::from_value(json!({"rollups": {
+        "stats": {"stream": "access", "by": ["site", "path"], "measures": {
+            "hits": "count", "bytes": "sum(response_size)",
+            "size": {"histogram": "response_size", "from": "hour"},
+            "visitors": {"distinct": "host", "from": "hour"}}},
+        "traffic": {"stream": "access", "by": ["site", "status", "method"], "measures": {
+            "hits": "count", "size": {"histogram": "response_size"}}},
+        "local": {"stream": "access", "by": ["path", "status"], "timezone": zone, "week": week,
+            "max_keys": max_keys, "measures": {"n": "count", "bytes": "sum(response_size)"}},
+        "zoned": {"stream": "access", "by": ["host", "method"], "timezone": other, "measures": {
+            "n": "count", "least": "min(response_size)", "most": "max(response_size)", "bytes": "sum(response_size)"}},
+        "coarse": {"stream": "access", "by": ["host"], "levels": ["hour", "day", "month"], "measures": {
+            "n": "count", "least": "min(response_size)", "most": "max(response_size)"}},
+    }, "streams": {}}))
+    .expect("a configuration");
+    Arc::new(Cascade::new(config).expect("rollups"))
+}
+
+struct Model {
+    fixture: Fixture,
+    next_seq: u64,
+    access: Kept<Event>,
+    /// All that the rollups count.
+    ever: Vec<Event>,
+    app: Kept<Line>,
+}
+
+fn access() -> Name {
+    Name::new("access").expect("a name")
+}
+
+fn within_a_day(values: &mut Values) -> i64 {
+    match values.below(6) {
+        // At the edges of buckets.
+        0 => values.below(24) as i64 * HOUR_US,
+        1 => (1 + values.below(24)) as i64 * HOUR_US - 1,
+        2 => values.below(48) as i64 * HOUR_US / 2,
+        _ => values.below(DAY_US as usize) as i64,
+    }
+}
+
+fn event(values: &mut Values, day: usize) -> Event {
+    let path = match values.below(10) {
+        0 => None,
+        1 => Some("/often".to_owned()),
+        _ => Some(format!("/p{}", values.below(8))),
+    };
+    let method = values.of(&[Some("GET"), Some("GET"), Some("POST"), None]);
+    Event {
+        time: values.start_us + day as i64 * DAY_US + within_a_day(values),
+        host: values.of(&["alpha", "beta", "gamma", "delta", "10.0.0.1", "::1"]),
+        user: values.of(&[
+            None,
+            None,
+            None,
+            Some("frank"),
+            Some(""),
+            Some("Ærøskøbing"),
+            Some("日本語"),
+        ]),
+        method,
+        path,
+        query: values.of(&[None, None, Some("a=1")]),
+        protocol: values.of(&[None, Some("HTTP/1.1"), Some("HTTP/1.0")]),
+        request: if method.is_none() {
+            values.of(&[None, Some("garbage")])
+        } else {
+            None
+        },
+        status: values.of(&[Some(200), Some(200), Some(304), Some(404), Some(500), None]),
+        size: (values.below(4) > 0).then(|| values.below(100_000) as i64),
+        referrer: values.of(&[None, Some("http://a.example/")]),
+        agent: values.of(&[None, Some("Mozilla/5.0 (X11)"), Some("curl/8")]),
+    }
+}
+
+fn line(values: &mut Values, day: usize) -> Line {
+    Line {
+        time: values.start_us + day as i64 * DAY_US + within_a_day(values),
+        service: values.of(&["api", "web", "beta"]),
+        level: values.of(&[Some("info"), Some("error"), Some("GET"), None]),
+        note: values.once_in(2).then(|| format!("/p{}", values.below(9))),
+        ms: (values.below(5) > 0).then(|| values.below(4000) as f64 / 8.0),
+        ok: values.of(&[Some(true), Some(false), None]),
+        n: (values.below(5) > 0).then(|| values.below(600) as i64),
+    }
+}
+
+fn day_of(at_us: i64) -> i64 {
+    at_us.div_euclid(DAY_US) * DAY_US
+}
+
+impl Model {
+    fn write_all(&mut self, values: &mut Values) {
+        let steps = 4 + values.below(7);
+        let days = values.days;
+        for step in 0..steps {
+            let latest = (step * days / steps + 1).min(days);
+            // Most of the day under way, some late.
+            let day = |values: &mut Values| match values.below(4) {
+                0 => values.below(latest),
+                _ => latest - 1,
+            };
+            let events: Vec<Event> = (0..8 + values.below(60))
+                .map(|_| {
+                    let day = day(values);
+                    event(values, day)
+                })
+                .collect();
+            self.fixture
+                .write("access", StreamKind::Access, batch(&events));
+            self.ever.extend(events.iter().cloned());
+            for event in events {
+                self.access.push((self.next_seq, event, false));
+                self.next_seq += 1;
+            }
+            if values.once_in(2) {
+                let some: Vec<Line> = (0..1 + values.below(30))
+                    .map(|_| {
+                        let day = day(values);
+                        line(values, day)
+                    })
+                    .collect();
+                self.fixture
+                    .write("app", StreamKind::Documents, lines(&some));
+                for line in some {
+                    self.app.push((self.next_seq, line, false));
+                    self.next_seq += 1;
+                }
+            }
+            if values.below(3) > 0 {
+                self.fixture.store.seal().expect("seals");
+            }
+            self.change(values);
+        }
+        if !values.once_in(5) {
+            self.index(values);
+        }
+        if self.app.is_empty() {
+            let some = [line(values, 0)];
+            self.fixture
+                .write("app", StreamKind::Documents, lines(&some));
+            let [some] = some;
+            self.app.push((self.next_seq, some, false));
+            self.next_seq += 1;
+        }
+    }
+
+    /// The first and the last time of each day, and some others.
+    fn times(&self) -> Vec<i64> {
+        let mut days: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+        for (_, event, _) in &self.access {
+            let known = days.entry(day_of(event.time));
+            let known = known.or_insert((event.time, event.time));
+            *known = (known.0.min(event.time), known.1.max(event.time));
+        }
+        let edges = days.into_values().flat_map(|(first, last)| [first, last]);
+        let some = self.access.iter().step_by(17);
+        edges.chain(some.map(|(_, event, _)| event.time)).collect()
+    }
+
+    /// Indexes of some columns of what is sealed.
+    fn index(&self, values: &mut Values) {
+        for field in INDEXED {
+            if values.once_in(2) {
+                let kind = match values.once_in(3) {
+                    true => IndexKind::Covering,
+                    false => IndexKind::Inverted,
+                };
+                // Refused where it has one of the other kind.
+                let _ = self.fixture.store.create_index(&access(), field, kind);
+            }
+        }
+        self.fixture.store.build_indexes().expect("builds");
+    }
+
+    /// Upkeep between two batches: compaction, indexes, a partition that goes or comes back.
+    fn change(&mut self, values: &mut Values) {
+        let store = &self.fixture.store;
+        let day = values.start_us + values.below(values.days) as i64 * DAY_US;
+        let range = (day, day + DAY_US);
+        match values.below(14) {
+            0 => store.compact_parts(None, true).map(drop).expect("compacts"),
+            1 => store.compact_tiles(true).map(drop).expect("compacts"),
+            2 => {
+                store
+                    .drop_partitions(&access(), range, false)
+                    .expect("drops");
+                self.access.retain(|(_, e, _)| day_of(e.time) != day);
+            }
+            3 | 4 => {
+                // Refused where some of it is detached already.
+                if store.detach_partitions(&access(), range, false).is_ok() {
+                    self.mark(day, true);
+                }
+            }
+            5 => {
+                if store.attach_partitions(&access(), range).is_ok() {
+                    self.mark(day, false);
+                }
+            }
+            6..9 => {
+                let field = values.of(&INDEXED);
+                let kind = values.of(&[false, true]);
+                let kind = if kind {
+                    IndexKind::Covering
+                } else {
+                    IndexKind::Inverted
+                };
+                // Refused where it has one of the other kind.
+                let _ = store.create_index(&access(), field, kind);
+                store.build_indexes().expect("builds");
+            }
+            _ => {}
+        }
+    }
+
+    fn mark(&mut self, day: i64, detached: bool) {
+        for (_, event, is_detached) in &mut self.access {
+            if day_of(event.time) == day {
+                *is_detached = detached;
+            }
+        }
+    }
+
+    /// The rows in plain tables, in the order and of the types that the store shows them with.
+    async fn oracle(&self, snapshot: &Arc<Snapshot>) -> Oracle {
+        let prefix = snapshot.manifest().id_prefix();
+        let mut oracle = Oracle::new();
+        let live: Vec<(u64, &Event)> = self
+            .access
+            .iter()
+            .filter(|(_, _, detached)| !detached)
+            .map(|(seq, event, _)| (*seq, event))
+            .collect();
+        let of_events = |f: &Field| column_of_events(f, &|| live.iter().map(|(_, e)| *e));
+        let seqs: Vec<u64> = live.iter().map(|(seq, _)| *seq).collect();
+        let shown = self.shown("access").await;
+        oracle.add("public", "access", rows(&shown, prefix, &seqs, &of_events));
+        let of_lines = |f: &Field| column_of_lines(f, &|| self.app.iter().map(|(_, l, _)| l));
+        let seqs: Vec<u64> = self.app.iter().map(|(seq, ..)| *seq).collect();
+        let shown = self.shown("app").await;
+        oracle.add("public", "app", rows(&shown, prefix, &seqs, &of_lines));
+        for (table, width, keys, hits) in LEVELS {
+            let (schema, name) = table.split_once('.').expect("of a rollup");
+            let shown = self.columns_of(&level_columns(table, keys, hits)).await;
+            oracle.add(schema, name, level(&self.ever, shown, *width, keys));
+        }
+        oracle
+    }
+
+    async fn shown(&self, stream: &str) -> SchemaRef {
+        self.columns_of(&format!("SELECT *, _seq FROM {stream} LIMIT 0"))
+            .await
+    }
+
+    async fn columns_of(&self, sql: &str) -> SchemaRef {
+        let snapshot = self.fixture.store.snapshot();
+        let system = Arc::new(crate::NoSystemInfo);
+        let answer = self.fixture.engine.sql(snapshot, system, sql, None).await;
+        answer.unwrap_or_else(|e| panic!("{sql}: {e}")).schema
+    }
+}
