@@ -292,7 +292,7 @@ const DAMAGES: &[(&str, fn(&Path), &[i64])] = &[
             let last = segments(data).pop().expect("a segment");
             remove(&data.join(journal::DIR).join(last));
         },
-        &[1, 2],
+        &ALL,
     ),
     (
         "every segment removed",
