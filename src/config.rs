@@ -76,7 +76,7 @@ impl Default for Server {
             body_time_max: Span(std::time::Duration::from_secs(300)),
             body_pace_min: Bytes(1 << 10),
             bodies_bytes_max: Bytes(256 << 20),
-            answer_time_max: Span(std::time::Duration::from_secs(10)),
+            answer_time_max: Span(std::time::Duration::from_secs(30)),
             tails_max: 500,
             read_only: false,
         }
