@@ -216,11 +216,12 @@ async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, 
 }
 
 /// Errors that one side alone may meet, and why.
-const ONE_SIDED: [(&str, &str); 4] = [
+const ONE_SIDED: [(&str, &str); 5] = [
     (
         "No field named",
         "a `||` among grouping sets loses its name where what it makes is bounded",
     ),
+    ("there is no column", "the same, as the engine tells it"),
     (
         "Selectivity is out of limit",
         "DataFusion refuses its own estimate of how many rows a filter leaves",
