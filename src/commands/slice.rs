@@ -165,7 +165,7 @@ impl Source {
     fn ask(&self, sql: &str) -> Result<RecordBatch> {
         let (schema, batches): Rows = match self {
             Self::Server(client) => {
-                let answer = client.sql(sql, "application/vnd.apache.arrow.stream")?;
+                let answer = client.sql(sql, "application/vnd.apache.arrow.stream", "slice")?;
                 let batches =
                     arrow::ipc::reader::StreamReader::try_new(BufReader::new(answer), None);
                 let batches = batches.map_err(anyhow::Error::from)?;

@@ -12,6 +12,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 /// By how much of themselves fractions may differ.
 const TOLERANCE: f64 = 1e-9;
 /// Rows that are shown of an answer, and how much of them.
+#[cfg(test)]
 const SHOWN: (usize, usize) = (6, 2_000);
 
 /// A row that is not among the others, each of which stands for one.
@@ -110,6 +111,7 @@ impl Rows {
     }
 
     /// The first rows as text.
+    #[cfg(test)]
     pub(crate) fn shown(&self) -> String {
         let rows = self.rows.iter().take(SHOWN.0).map(|row| {
             let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
