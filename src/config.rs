@@ -536,7 +536,7 @@ impl Config {
 }
 
 /// A value as the configuration spells it.
-fn shown(value: &impl serde::Serialize) -> String {
+fn shown(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 

@@ -130,7 +130,15 @@ fn read_copy(fs: &dyn Fs, data: &Path, version: u64, error: Error) -> Result<Fou
         }),
         // Without a copy the file itself is to blame, and else the copy that is there.
         Err(of_copy) if is_absent(&error) && !is_absent(&of_copy) => Err(of_copy),
-        Err(_) => Err(error),
+        Err(of_copy) if is_absent(&of_copy) => Err(error),
+        Err(of_copy) => Err(match error {
+            Error::Corrupt { path, offset, what } => Error::Corrupt {
+                path,
+                offset,
+                what: format!("{what}; its copy is damaged too: {}", told(of_copy)),
+            },
+            other => other,
+        }),
     }
 }
 
