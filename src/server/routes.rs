@@ -68,7 +68,11 @@ pub(super) const ROUTES: &[Route] = &[
     route("POST", "/api/v1/rollups/run", &[]),
     route("POST", "/api/v1/rollups/compact", &[]),
     route("DELETE", "/api/v1/rollups/{name}", &[]),
-    route("POST", "/api/v1/rollups/{name}/verify", &["sample", "questions"]),
+    route(
+        "POST",
+        "/api/v1/rollups/{name}/verify",
+        &["sample", "questions"],
+    ),
     route("POST", "/api/v1/rollups/{name}/rebuild", &["from", "to"]),
     route("POST", "/api/v1/backup", &[]),
     route("GET", "/api/v1/sources", &["producer", "prefix"]),

@@ -10,6 +10,7 @@ use crate::env::Fs;
 use crate::manifest::Manifest;
 use crate::model::Name;
 use crate::snapshot::Snapshot;
+use crate::store::reserve;
 
 const DAY_US: i64 = 86_400_000_000;
 /// Growth is looked at over so many days.
@@ -78,6 +79,8 @@ pub fn disk_use(snapshot: &Snapshot) -> Vec<DiskUse> {
     for folder in FOLDERS {
         uses.add_folder((None, None, folder), &data.join(folder));
     }
+    // Kept back for a full disk, and the largest file of a small store.
+    uses.add_file((None, None, "reserve"), &data.join(reserve::FILE));
     uses.sums
         .into_iter()
         .map(|((stream, partition_us, kind), (files, bytes))| DiskUse {

@@ -26,7 +26,7 @@ mod open;
 mod quarantine;
 mod read_only;
 mod rebuild;
-mod reserve;
+pub(crate) mod reserve;
 mod retain;
 mod room;
 mod seal;

@@ -15,7 +15,7 @@ use super::Shared;
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 
-const FILE: &str = "RESERVE";
+pub(crate) const FILE: &str = "RESERVE";
 /// At most this part of a disk is kept back.
 const PART_OF_DISK: u64 = 16;
 
