@@ -136,7 +136,7 @@ impl CatalogProvider for Catalog {
         let kind = match name {
             PUBLIC => SchemaKind::Streams,
             SYSTEM => SchemaKind::System,
-            rollup => SchemaKind::Rollup(self.inner.rollups.get(rollup)?.clone()),
+            rollup => SchemaKind::Rollup(Box::new(self.inner.rollups.get(rollup)?.clone())),
         };
         Some(Arc::new(TablesOf {
             inner: self.inner.clone(),
@@ -148,7 +148,7 @@ impl CatalogProvider for Catalog {
 enum SchemaKind {
     Streams,
     System,
-    Rollup(Rollup),
+    Rollup(Box<Rollup>),
 }
 
 struct TablesOf {

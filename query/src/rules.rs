@@ -78,7 +78,9 @@ pub(crate) fn all() -> Vec<Rule> {
     let simplified = rules
         .iter()
         .position(|rule| rule.name() == "simplify_expressions");
-    rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(ManifestCount));
+    let constants_known = simplified.map_or(0, |at| at + 1);
+    rules.insert(constants_known, Arc::new(ManifestCount));
+    rules.insert(constants_known, Arc::new(upstream::FloatLists));
     rules.push(Arc::new(RollupRewrite));
     rules.push(Arc::new(CheckedSums));
     rules.push(Arc::new(EachValueOnce::of_streams()));

@@ -17,11 +17,15 @@ use crate::rewrite::visit;
 
 mod casts;
 mod distinct_from;
+mod first_floats;
+mod float_lists;
 mod grouping_sets;
 mod repeated_groups;
 mod same_names;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use float_lists::FloatLists;
 
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
@@ -59,6 +63,11 @@ pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
             false => rule,
         })
         .collect();
+    let last_pushdown = rules
+        .iter()
+        .rposition(|rule| rule.name().starts_with("FilterPushdown"));
+    let before = last_pushdown.unwrap_or(rules.len());
+    rules.insert(before, Arc::new(first_floats::FirstFloats));
     rules.insert(0, Arc::new(grouping_sets::ForgetBelowGroupingSets));
     rules
 }

@@ -36,7 +36,7 @@ const KEY_BYTES_MAX: usize = 255;
 /// What is made of a request may take so many times its decompressed bytes, in memory and in the
 /// journal, and this much at any rate: very short lines cost far more than they are long.
 const GROWTH_MAX: usize = 4;
-const GROWTH_BYTES_MIN: usize = 64 << 20;
+const GROWTH_BYTES_MIN: usize = 256 << 20;
 /// How often the end of the synced journal is looked at while a `wtimeout` runs.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 

@@ -114,7 +114,7 @@ hits = "count"
         .find(|r| r["level"] == "minute")
         .expect("a row");
     assert_eq!(minute["late"], 1, "{minute}");
-    assert_eq!(minute["floor"], "2024-03-04T00:00:00Z");
+    assert_eq!(minute["floor"], "2024-03-03T00:00:00Z");
     assert_eq!(differences(&home), 0);
     // It is not there in memory either, before a seal.
     let server = Server::start(&home.data);
@@ -123,7 +123,7 @@ hits = "count"
         let rows = server.sql(&format!("SELECT sum(hits) AS n FROM pages.{level}"));
         rows[0]["n"].as_u64()
     };
-    assert_eq!((now("minutely"), now("hourly")), (Some(3), Some(8)));
+    assert_eq!((now("minutely"), now("hourly")), (Some(4), Some(8)));
     let metrics = server.get("/metrics").text();
     assert!(
         metrics.contains("logmill_rollup_late_total{rollup=\"pages\",level=\"minute\"} 1"),

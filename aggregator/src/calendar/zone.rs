@@ -103,7 +103,10 @@ pub fn agrees(zone: Tz, (from_us, to_us): (i64, i64)) -> bool {
 const COMPARED_S: std::ops::Range<i64> = -2_208_988_800..4_102_444_800;
 const DAY_S: i64 = 86_400;
 
-static DISAGREEMENTS: LazyLock<Vec<OnceLock<Vec<(i64, i64)>>>> =
+/// Ranges of seconds since 1970, half-open.
+type Ranges = Vec<(i64, i64)>;
+
+static DISAGREEMENTS: LazyLock<Vec<OnceLock<Ranges>>> =
     LazyLock::new(|| TZ_VARIANTS.iter().map(|_| OnceLock::new()).collect());
 
 /// The days in which chrono-tz has other offsets, as ranges of seconds: a day is told by its ends and by
@@ -118,7 +121,7 @@ fn disagreements(zone: Tz) -> &'static [(i64, i64)] {
             })
         };
         let starts = &table(zone).starts;
-        let mut found: Vec<(i64, i64)> = Vec::new();
+        let mut found = Ranges::new();
         for day in COMPARED_S.step_by(DAY_S as usize) {
             let end = day + DAY_S;
             let from = starts.partition_point(|start| *start < day);

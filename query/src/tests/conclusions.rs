@@ -200,11 +200,9 @@ async fn bounds_of_the_order_and_indexes_leave_out_no_event_that_a_condition_let
         in_parts.store.seal().expect("seals");
     }
     let access = Name::new("access").expect("a name");
-    let kinds = [("path", IndexKind::Inverted), ("host", IndexKind::Covering)];
-    for (field, kind) in kinds {
-        let created = in_parts.store.create_index(&access, field, kind);
-        created.expect("suits");
-    }
+    let kind = [IndexKind::Inverted, IndexKind::Covering][random.below(2)];
+    let created = in_parts.store.create_index(&access, "path", kind);
+    created.expect("suits");
     in_parts.store.build_indexes().expect("builds");
     let stores = [&in_memory, &in_parts];
     compare(&mut random, stores, &["host", "path"], "access").await;

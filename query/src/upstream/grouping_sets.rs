@@ -4,13 +4,14 @@
 //! are constant or equal, what they are partitioned by) it still holds for known above them: an aggregate
 //! that takes its rows for sorted hands a group out before its last row has come, and a sort is left out.
 //!
-//! The same is done above filters that fix what is made of a column.
+//! The same is done above filters that fix what is made of a column, or a column of floats at zero.
 
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::common::{Result, ScalarValue, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
@@ -66,16 +67,34 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
 }
 
 /// Whether a filter asks that something made of a column has one value: `CAST(time AS DATE) = DATE '2026-10-05'`.
-/// DataFusion then takes the column itself for one value, and leaves a sort by it out.
+/// DataFusion then takes the column itself for one value, and leaves a sort by it out. So it does for `x = 0` of
+/// floats, which holds for -0 and for 0.
 fn fixes_a_part(filter: &FilterExec) -> bool {
+    let schema = filter.input().schema();
     let terms = split_conjunction(filter.predicate());
     terms.into_iter().any(|term| {
         let Some(compared) = term.downcast_ref::<BinaryExpr>() else {
             return false;
         };
         let is_plain = |side: &Arc<dyn PhysicalExpr>| side.is::<Column>() || side.is::<Literal>();
-        *compared.op() == Operator::Eq && !(is_plain(compared.left()) && is_plain(compared.right()))
+        let are_plain = is_plain(compared.left()) && is_plain(compared.right());
+        *compared.op() == Operator::Eq && !(are_plain && is_of_one_value(compared, &schema))
     })
+}
+
+/// Whether what is equal is the same: of floats, everything but zeros.
+fn is_of_one_value(equal: &BinaryExpr, schema: &Schema) -> bool {
+    let sides = [equal.left(), equal.right()];
+    let is_float = |side: &Arc<dyn PhysicalExpr>| {
+        side.data_type(schema)
+            .is_ok_and(|data_type| data_type.is_floating())
+    };
+    let is_no_zero = |side: &Arc<dyn PhysicalExpr>| {
+        let value = side.downcast_ref::<Literal>().map(Literal::value);
+        let value = value.and_then(|value| value.cast_to(&DataType::Float64).ok());
+        matches!(value, Some(ScalarValue::Float64(Some(x))) if x != 0.0)
+    };
+    !sides.into_iter().any(is_float) || sides.into_iter().any(is_no_zero)
 }
 
 /// Passes its input on, of which nothing is known but its columns and its number of partitions.

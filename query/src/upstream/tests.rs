@@ -1,9 +1,12 @@
 //! Questions that DataFusion alone answers wrongly.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, TimestampMicrosecondArray};
 use datafusion::sql::parser::DFParserBuilder;
 use datafusion::sql::sqlparser::ast;
-use serde_json::json;
-use storage::StreamKind;
+use serde_json::{Value, json};
+use storage::{Column, ColumnType, StreamKind, arrow_schema};
 
 use crate::tests::support::{DAY_US, Event, Fixture, batch};
 
@@ -310,5 +313,131 @@ async fn rows_of_one_day_are_sorted_by_time() {
         assert_eq!(answer.len(), 20_000, "{sql}");
         let times: Vec<&str> = answer.iter().filter_map(|row| row["t"].as_str()).collect();
         assert!(times.is_sorted(), "{sql}");
+    }
+}
+
+/// Parts of three documents each: 0, 0 and, from the second part on, -0 among others.
+fn zeros() -> Fixture {
+    let fixture = Fixture::without_rollups();
+    for part in 0..4_i64 {
+        let columns = [
+            Column::new("time", ColumnType::Time),
+            Column::new("x", ColumnType::Float64),
+        ];
+        let times = TimestampMicrosecondArray::from_iter_values((0..3).map(|nth| part * 10 + nth));
+        let x = Float64Array::from(vec![0.0, 0.0, if part == 0 { 0.0 } else { -0.0 }]);
+        let columns_of: Vec<ArrayRef> = vec![Arc::new(times.with_timezone("UTC")), Arc::new(x)];
+        let events = RecordBatch::try_new(arrow_schema(&columns), columns_of).expect("columns fit");
+        fixture.write("docs", StreamKind::Documents, events);
+        fixture.store.seal().expect("seals");
+    }
+    fixture
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_rows_by_a_float_begin_with_zeros_below_zero() {
+    let fixture = zeros();
+    for (sql, expected) in [
+        (
+            "SELECT _seq AS n FROM docs ORDER BY x, time LIMIT 3",
+            [5, 8, 11],
+        ),
+        (
+            "SELECT _seq AS n FROM docs WHERE x = 0 ORDER BY x, time LIMIT 3",
+            [5, 8, 11],
+        ),
+        (
+            "SELECT _seq AS n FROM docs ORDER BY x, time DESC LIMIT 3",
+            [11, 8, 5],
+        ),
+        (
+            "SELECT _seq AS n FROM docs ORDER BY CAST(x AS REAL), time LIMIT 3",
+            [5, 8, 11],
+        ),
+        (
+            "SELECT _seq AS n FROM docs ORDER BY -x DESC, time LIMIT 3",
+            [5, 8, 11],
+        ),
+        (
+            "SELECT _seq AS n FROM docs ORDER BY x, time OFFSET 2 LIMIT 3",
+            [11, 0, 1],
+        ),
+        (
+            "SELECT _seq AS n FROM docs ORDER BY x DESC, time DESC LIMIT 3",
+            [10, 9, 7],
+        ),
+        (
+            "SELECT n FROM (SELECT _seq AS n, row_number() OVER (ORDER BY x, time) AS place FROM docs) \
+             ORDER BY place LIMIT 3",
+            [5, 8, 11],
+        ),
+        (
+            "SELECT n FROM (SELECT _seq AS n, x, time FROM docs ORDER BY x, time LIMIT 3) ORDER BY x, n",
+            [5, 8, 11],
+        ),
+    ] {
+        let expected: Vec<Value> = expected.map(|n| json!({"n": n})).into();
+        assert_eq!(fixture.rows(sql).await, expected, "{sql}");
+    }
+    // Rows are told apart by the sign of what they have, too.
+    let sql = "SELECT max(x) AS x, count(*) AS n FROM (SELECT x FROM docs ORDER BY x LIMIT 3) \
+               WHERE atan2(x, -1) < 0";
+    assert_eq!(fixture.rows(sql).await, [json!({"x": -0.0, "n": 3})]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zeros_of_both_signs_are_one_value() {
+    let fixture = zeros();
+    for (sql, expected) in [
+        ("SELECT count(DISTINCT x) FROM docs", 1),
+        (
+            "SELECT count(*) FROM (SELECT x FROM docs GROUP BY x LIMIT 9)",
+            1,
+        ),
+        (
+            "SELECT count(*) FROM (SELECT DISTINCT x FROM docs ORDER BY x LIMIT 9)",
+            1,
+        ),
+        (
+            "SELECT count(*) FROM (SELECT x, max(time) AS last FROM docs GROUP BY x ORDER BY last LIMIT 9)",
+            1,
+        ),
+        (
+            "SELECT count(*) FROM docs a JOIN docs b ON a.x = b.x WHERE a.time = TIMESTAMP '1970-01-01T00:00:00Z'",
+            12,
+        ),
+        ("SELECT count(*) FROM docs WHERE x = 0", 12),
+        ("SELECT count(*) FROM docs WHERE x < 0", 0),
+        ("SELECT count(*) FROM docs WHERE x IN (0.0, 1.5)", 12),
+        (
+            "SELECT count(*) FROM docs WHERE x IN (0.0, 1.5, 2.5, 3.5, 4.5)",
+            12,
+        ),
+        (
+            "SELECT count(*) FROM docs WHERE x IN (-0e0, 1.5, 2.5, 3.5, 4.5)",
+            12,
+        ),
+        (
+            "SELECT count(*) FROM docs WHERE x = 0 OR x = 1.5 OR x = 2.5 OR x = 3.5 OR x = 4.5",
+            12,
+        ),
+        (
+            "SELECT count(*) FROM (SELECT x IN (0.0, 1.5, 2.5, 3.5, 4.5) AS is_one FROM docs) WHERE is_one",
+            12,
+        ),
+        (
+            "SELECT count(*) FILTER (WHERE CAST(x AS REAL) IN (0, 1, 2, 3, 4)) FROM docs",
+            12,
+        ),
+        (
+            "SELECT count(*) FROM docs WHERE x NOT IN (0.0, 1.5, 2.5, 3.5, 4.5)",
+            0,
+        ),
+        (
+            "SELECT count(*) FROM docs WHERE x IN (SELECT x FROM docs WHERE time < TIMESTAMP '1970-01-01T00:00:00.000002Z')",
+            12,
+        ),
+    ] {
+        assert_eq!(fixture.value(sql).await, json!(expected), "{sql}");
     }
 }

@@ -58,7 +58,7 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::FloorIgnored => &["lies below its floor"],
         Bug::CompactedTwice => &["of tile"],
         Bug::BackupUnsynced => &["is there: Io", "the segment is missing", "NotFound"],
-        Bug::DetachedUnsynced => &["a part is there: Io"],
+        Bug::DetachedUnsynced => &["a part is there: Io", "a card is there: Kind(NotFound)"],
         Bug::AttachedTwice => &["are detached,"],
         Bug::SettledForgotten => &["what is settled", "is lost"],
         Bug::SettledInGroup => &["settles what was settled before", "no longer wait"],
