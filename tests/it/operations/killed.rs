@@ -90,7 +90,8 @@ fn a_backfill_that_is_killed_is_begun_anew_and_counts_each_event_once() {
         }
         assert!(start().wait().expect("it ends").success());
     }
-    let not_done = "SELECT count(*) FROM system.maintenance WHERE job = 'backfill' AND state <> 'done'";
+    let not_done =
+        "SELECT count(*) FROM system.maintenance WHERE job = 'backfill' AND state <> 'done'";
     assert!(home.number(backfills) > 0, "nothing says what was counted");
     assert_eq!(home.number(not_done), 0);
     for level in ["minutely", "daily", "yearly"] {
