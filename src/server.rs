@@ -86,6 +86,8 @@ pub(crate) struct App {
     tails: Arc<Tails>,
     bulk: bulk::Bulk,
     unacknowledged: ingest::Unacknowledged,
+    /// Places of requests that are parsed: rows take far more memory than their lines.
+    parsing: Arc<tokio::sync::Semaphore>,
 }
 
 /// Told once, heard by everyone.
@@ -174,6 +176,7 @@ pub(crate) fn run_with(
         )),
         bulk: bulk::Bulk::start()?,
         unacknowledged: ingest::Unacknowledged::default(),
+        parsing: Arc::new(tokio::sync::Semaphore::new(ingest::PARSING_MAX)),
     });
     let runtime = wiring::runtime()?;
     let listener = runtime.block_on(TcpListener::bind(address)).map_err(|e| {

@@ -37,6 +37,8 @@ const KEY_BYTES_MAX: usize = 255;
 /// journal, and this much at any rate: very short lines cost far more than they are long.
 const GROWTH_MAX: usize = 4;
 const GROWTH_BYTES_MIN: usize = 256 << 20;
+/// Requests that are parsed at once; more would only hold more memory.
+pub(super) const PARSING_MAX: usize = 8;
 /// How often the end of the synced journal is looked at while a `wtimeout` runs.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -108,12 +110,14 @@ pub(super) async fn ingest(
             None
         }
     };
+    // Behind its turn, so that bulk requests that wait for theirs keep no place from others.
+    let place = Arc::clone(&app.parsing).acquire_owned().await;
     let work = Arc::clone(&app);
     let (done, task) = oneshot::channel();
     let run = move || {
         // Nobody waits for what is not acknowledged.
         let _ignored = done.send(take(&work, asked, &body, &encoding, limit));
-        drop(room);
+        drop((room, place));
     };
     match &turn {
         Some(turn) => turn.run(run),
