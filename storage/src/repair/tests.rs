@@ -264,8 +264,11 @@ fn full_segment(data: &Path) -> PathBuf {
     full.next().expect("a segment with the three groups")
 }
 
+/// Its name, how it is done, and the events that a repair gets back.
+type Damage = (&'static str, fn(&Path), &'static [i64]);
+
 /// Damages after which a store does not open, and what is had of it.
-const DAMAGES: &[(&str, fn(&Path), &[i64])] = &[
+const DAMAGES: &[Damage] = &[
     (
         "both places flipped",
         |data| places(data).iter().for_each(|path| flip(path, 200)),
