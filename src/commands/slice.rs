@@ -135,8 +135,8 @@ fn stream(source: &Source, named: Option<&str>) -> Result<String> {
 enum Source {
     Server(Client),
     Data {
-        reader: Reader,
-        engine: Engine,
+        reader: Box<Reader>,
+        engine: Box<Engine>,
         runtime: Runtime,
         /// Holds what queries put on the disk.
         _temp: TempDir,
@@ -153,8 +153,8 @@ impl Source {
             Place::Data(_) => {
                 let temp = tempfile::tempdir()?;
                 Self::Data {
-                    reader: context.reader()?,
-                    engine: wiring::engine_of_one(&context.config, Some(temp.path()))?,
+                    reader: Box::new(context.reader()?),
+                    engine: Box::new(wiring::engine_of_one(&context.config, Some(temp.path()))?),
                     runtime: wiring::runtime()?,
                     _temp: temp,
                 }

@@ -265,10 +265,10 @@ fn full_segment(data: &Path) -> PathBuf {
 }
 
 /// Its name, how it is done, and the events that a repair gets back.
-type Damage = (&'static str, fn(&Path), &'static [i64]);
+type Loss = (&'static str, fn(&Path), &'static [i64]);
 
 /// Damages after which a store does not open, and what is had of it.
-const DAMAGES: &[Damage] = &[
+const DAMAGES: &[Loss] = &[
     (
         "both places flipped",
         |data| places(data).iter().for_each(|path| flip(path, 200)),

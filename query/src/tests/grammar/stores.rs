@@ -289,12 +289,14 @@ impl Model {
             }
             3 | 4 => {
                 // Refused where some of it is detached already.
-                if store.detach_partitions(&access(), range, false).is_ok() {
+                let detached = store.detach_partitions(&access(), range, false);
+                if detached.is_ok() {
                     self.mark(day, true);
                 }
             }
             5 => {
-                if store.attach_partitions(&access(), range).is_ok() {
+                let attached = store.attach_partitions(&access(), range);
+                if attached.is_ok() {
                     self.mark(day, false);
                 }
             }

@@ -147,6 +147,9 @@ pub(super) fn rows(
     RecordBatch::try_new(Arc::clone(schema), columns).expect("columns fit")
 }
 
+/// By start of the bucket and keys, the hits and the sizes of a cell.
+type Cells = BTreeMap<(i64, Vec<Option<String>>), (i64, Vec<i64>)>;
+
 /// A level of a rollup in UTC.
 pub(super) fn level(
     ever: &[Event],
@@ -154,7 +157,7 @@ pub(super) fn level(
     width_us: i64,
     keys: &[&str],
 ) -> RecordBatch {
-    let mut cells: BTreeMap<(i64, Vec<Option<String>>), (i64, Vec<i64>)> = BTreeMap::new();
+    let mut cells = Cells::new();
     for event in ever {
         let key = keys.iter().map(|key| match *key {
             "path" => event.path.clone(),

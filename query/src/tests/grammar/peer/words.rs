@@ -250,7 +250,7 @@ impl Over<'_> {
     }
 
     fn aggregate(&mut self) -> Both {
-        let aggregate = match self.values.below(12) {
+        match self.values.below(12) {
             0..3 => "count(*)".into(),
             3 => same("CAST(sum({}) AS BIGINT)", &[self.integer(1)]),
             4 => same("avg({})", &[self.column(&NUMBERS)]),
@@ -262,10 +262,9 @@ impl Over<'_> {
                 "CAST(sum(CASE WHEN {} THEN 1 ELSE 0 END) AS BIGINT)",
                 &[self.condition(1)],
             ),
-            10 => return same("count(*) FILTER (WHERE {})", &[self.condition(1)]),
+            10 => same("count(*) FILTER (WHERE {})", &[self.condition(1)]),
             _ => same("stddev({})", &[self.column(&NUMBERS)]),
-        };
-        aggregate
+        }
     }
 
     fn filter(&mut self) -> Both {
