@@ -29,7 +29,7 @@ fn long(stream: &Name, short: &str) -> String {
 /// (every rollup of the store) already has.
 ///
 /// The store's first access-log stream has `stats` and `traffic`; the rollups of any other stream
-/// carry its name in front, cut where it is too long for that ([`NAME_CHARS_MAX`]).
+/// carry its name in front, cut where it is too long for that (`NAME_CHARS_MAX`).
 ///
 /// # Errors
 /// [`Error::Definition`] when a definition breaks a rule.
