@@ -3,8 +3,8 @@
 //!     cargo bench --bench queries -- [--data target/bench/store-10000000-14] [--runs 5]
 //!
 //! In this process, over one snapshot: the first run of each query is its cold one for our caches (the
-//! kernel's page cache is not dropped), then the median of the others. Beside it what a client of a real
-//! server sees, over HTTP. Each answer is taken whole.
+//! kernel's page cache is not dropped), then the median of the others. Beside it what a client of a
+//! real server sees, over HTTP. Each answer is taken whole.
 
 #[path = "journal/ask.rs"]
 mod ask;

@@ -132,9 +132,9 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed, standard input too. A file
-    /// is known by its content, whatever its name. With --format logmill the folders of partitions
-    /// that another store has detached.
+    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed, standard input too. A
+    /// file is known by its content, whatever its name. With --format logmill the folders of
+    /// partitions that another store has detached.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The stream that gets the events.
@@ -291,7 +291,8 @@ pub(crate) enum RollupCommand {
     },
     /// Merge tiles until nothing is left to merge; a running store does so little by little.
     Compact,
-    /// Give up a rollup that the configuration does not have any more, with all that it has counted.
+    /// Give up a rollup that the configuration does not have any more, with all that it has
+    /// counted.
     Drop {
         /// The rollup.
         name: String,

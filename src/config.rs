@@ -311,8 +311,8 @@ impl Config {
         overlay_environment(&mut table, &mut origins, std::env::vars())?;
         let source = file.unwrap_or_else(|| PathBuf::from("the environment"));
         let mut config: Self = table.try_into().map_err(|e: toml::de::Error| {
-            // A table has no lines: the text is read once more for them, and is right by itself where
-            // a variable of the environment is wrong.
+            // A table has no lines: the text is read once more for them, and is right by itself
+            // where a variable of the environment is wrong.
             let in_file = text.as_deref().and_then(|text| {
                 let error = toml::from_str::<Self>(text).err()?;
                 let said = with_suggestion(error.message());
@@ -331,7 +331,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Every setting of the sections that have a default, by its dotted key: derived, so that none is missing.
+    /// Every setting of the sections that have a default, by its dotted key: derived, so that none
+    /// is missing.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let sections = [
             ("server", serde_json::to_value(&self.server)),

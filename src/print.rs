@@ -2,8 +2,8 @@
 //!
 //! The macros `println` and `print` of the standard library end the program in a panic when their
 //! reader has gone (`logmill check | head`). Those here have the same names, so that no command can
-//! use the others by mistake: what cannot be written any more is dropped, the command goes on with its
-//! work, and [`checked`] decides at its end what that means.
+//! use the others by mistake: what cannot be written any more is dropped, the command goes on with
+//! its work, and [`checked`] decides at its end what that means.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};

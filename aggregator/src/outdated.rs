@@ -6,8 +6,8 @@ use crate::calendar::{Level, zone};
 use crate::definition::Definition;
 
 /// The levels of a rollup that hold buckets for which its zone has other rules now than when it was
-/// added. They are read as they are, answer no question about raw events, and are put right when the
-/// rollup is counted anew.
+/// added. They are read as they are, answer no question about raw events, and are put right when
+/// the rollup is counted anew.
 pub fn outdated_levels(
     manifest: &Manifest,
     meta: &RollupMeta,

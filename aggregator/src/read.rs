@@ -49,8 +49,8 @@ const EXACT: &str = "_exact";
 /// The type of an exact column: it holds the sum of as many 64-bit integers as a store can have.
 pub const EXACT_TYPE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 
-/// The name of the column that has the sums of `column` whatever their size; `None` when `column` is
-/// no sum of integers, or when the definition gives that name to something else.
+/// The name of the column that has the sums of `column` whatever their size; `None` when `column`
+/// is no sum of integers, or when the definition gives that name to something else.
 pub fn exact_column(definition: &Definition, column: &str) -> Option<String> {
     let is_sum = |measure: &Measure| match &measure.kind {
         MeasureKind::Sum(f) => !f.scaled && *measure.name == *column,
@@ -69,8 +69,8 @@ pub fn exact_column(definition: &Definition, column: &str) -> Option<String> {
     (definition.measures().iter().any(is_sum) && !taken()).then_some(exact)
 }
 
-/// The exact columns of a level. `SELECT *` does not show them: a sum beyond 64 bits is null in its own
-/// column, and stands here.
+/// The exact columns of a level. `SELECT *` does not show them: a sum beyond 64 bits is null in its
+/// own column, and stands here.
 pub fn exact_columns(definition: &Definition, level: Level) -> Vec<Field> {
     let all = columns(definition, level).into_iter();
     let exact = all.filter_map(|f| exact_column(definition, f.name()));

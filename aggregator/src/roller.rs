@@ -74,7 +74,8 @@ impl Cascade {
         })
     }
 
-    /// The same, but a definition of that name that differs from the store's becomes a new generation.
+    /// The same, but a definition of that name that differs from the store's becomes a new
+    /// generation.
     #[must_use]
     pub fn redefining(mut self, name: Name, replaces: Replaces) -> Self {
         self.redefined.insert(name, replaces);

@@ -1,7 +1,9 @@
-//! The real program as a server, asked as a client asks: over HTTP on loopback, each answer taken whole.
+//! The real program as a server, asked as a client asks: over HTTP on loopback, each answer taken
+//! whole.
 //!
-//! An answer is taken as Arrow. Beside it its bytes are held against those of the same answer as NDJSON:
-//! `query/src/output/arrow_stream.rs` has the rule, and a bench that meets an answer beyond it ends.
+//! An answer is taken as Arrow. Beside it its bytes are held against those of the same answer as
+//! NDJSON: `query/src/output/arrow_stream.rs` has the rule, and a bench that meets an answer beyond
+//! it ends.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -21,7 +23,8 @@ const ENVIRONMENT: [(&str, &str); 4] = [
     ("LOGMILL_QUERY__RESULT_BYTES_MAX", "0"),
     ("LOGMILL_STORAGE__SCRUB_SHARE", "0"),
 ];
-/// Headers of an Arrow answer, and for each column: of a message, of which each has 8,192 rows or 4 MiB.
+/// Headers of an Arrow answer, and for each column: of a message, of which each has 8,192 rows or 4
+/// MiB.
 const HEADER_BYTES: usize = 512;
 const HEADER_COLUMN_BYTES: usize = 256;
 

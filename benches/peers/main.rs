@@ -6,9 +6,9 @@
 //! The store is that of `--bench questions`, with the two rollups that an access log gets by itself, one of
 //! the hosts of each day (for Q9) and an index of `path`. The peers load the rows of its parts, once, and keep them in `--dir`. Everybody has all
 //! cores and is asked in turn in one run: each question once, and then `--runs` times of which the median
-//! is told; an answer is taken whole, as Arrow. We are asked in this process, as DuckDB and chdb are, and
-//! beside that over HTTP as a client of a server asks. The parts have no column for `request`, which we put
-//! together, nor for what no line has, so `{columns}` are the others.
+//! is told; an answer is taken whole, as Arrow. We are asked in this process, as DuckDB and chdb
+//! are, and beside that over HTTP as a client of a server asks. The parts have no column for
+//! `request`, which we put together, nor for what no line has, so `{columns}` are the others.
 //!
 //! Where a rollup answers, we are asked for the raw events too: peers have no rollups.
 //!

@@ -4,8 +4,9 @@
 //!
 //! The store is imported and compacted by the real program, and stays. Each question is asked in this
 //! process over one snapshot: rows looked at beside rows returned, the first run (cold for our caches, not
-//! for the kernel's), and the median of the others; then, of a real server on the same store, what a client
-//! sees over HTTP; before indexes of `path` and `user` are made, and after. Then what those cost.
+//! for the kernel's), and the median of the others; then, of a real server on the same store, what
+//! a client sees over HTTP; before indexes of `path` and `user` are made, and after. Then what
+//! those cost.
 
 #[path = "../journal/ask.rs"]
 mod ask;

@@ -1,13 +1,13 @@
-//! Chart queries on a store of 400 days while events come in: milliseconds of each, in this process and as a
-//! client of a real server sees them.
+//! Chart queries on a store of 400 days while events come in: milliseconds of each, in this process
+//! and as a client of a real server sees them.
 //!
 //!     cargo bench --bench reads -- [--lines 20000000] [--days 400] [--seconds 30] [--rate 50000]
 //!         [--dir target/bench] [--keep]
 //!
 //! The store is imported and compacted by the real program and opened here for writing; events of now
 //! come in at the given rate, and the store seals and compacts as it does in a server. Each query
-//! takes a snapshot of its moment, is planned, run and taken whole; queries take turns. Then the same of a
-//! server on another copy of the store, over HTTP, with the events sent to it as lines.
+//! takes a snapshot of its moment, is planned, run and taken whole; queries take turns. Then the
+//! same of a server on another copy of the store, over HTTP, with the events sent to it as lines.
 
 #[path = "../journal/ask.rs"]
 mod ask;

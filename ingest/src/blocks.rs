@@ -24,8 +24,8 @@ pub const BLOCK_BYTES: usize = 4 << 20;
 /// largest document of MongoDB.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// How many lines a block has at most: what is made of a line takes some hundred bytes, however short
-/// it is.
+/// How many lines a block has at most: what is made of a line takes some hundred bytes, however
+/// short it is.
 const LINES_MAX: usize = 1 << 16;
 
 /// Some lines of a source.
@@ -56,8 +56,8 @@ impl Block {
         }
     }
 
-    /// It ends with a whole line or value, and not where the source did. Of a block that is too long
-    /// only the beginning is there, whatever follows.
+    /// It ends with a whole line or value, and not where the source did. Of a block that is too
+    /// long only the beginning is there, whatever follows.
     pub fn is_whole(&self) -> bool {
         self.too_long
             || match self.values {
@@ -128,7 +128,8 @@ impl<R: Read> LineBlocks<R> {
         self
     }
 
-    /// Cuts between JSON values that are not one to a line. The longest line is the longest value then.
+    /// Cuts between JSON values that are not one to a line. The longest line is the longest value
+    /// then.
     #[must_use]
     pub fn of_values(mut self, values: bool) -> Self {
         self.values = values;
@@ -171,7 +172,8 @@ impl<R: Read> LineBlocks<R> {
     /// Where the last whole line, or value, of the buffer ends.
     fn last_end(&self) -> Option<usize> {
         if self.values {
-            // What was read doubles each time: looking again at what was looked at costs as much again.
+            // What was read doubles each time: looking again at what was looked at costs as much
+            // again.
             return Values::whole(&self.buffer, LINES_MAX);
         }
         let end = memchr::memrchr(b'\n', &self.buffer[self.searched..])?;
@@ -200,7 +202,8 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Gives out the first `end` bytes of the buffer as a block, or fewer where they hold very many lines.
+    /// Gives out the first `end` bytes of the buffer as a block, or fewer where they hold very many
+    /// lines.
     fn give(&mut self, end: usize) -> Block {
         let mut ends = memchr::memchr_iter(b'\n', &self.buffer[..end]);
         let end = match self.values {

@@ -344,12 +344,12 @@ impl Parser {
         }
     }
 
-    /// Reads the lines of `block`: whole lines, of which the last may lack its LF. At the beginning of a
-    /// source that may be JSON it looks whether they are values that are not one to a line.
+    /// Reads the lines of `block`: whole lines, of which the last may lack its LF. At the beginning
+    /// of a source that may be JSON it looks whether they are values that are not one to a line.
     ///
     /// # Errors
-    /// [`Error::BlockTooLarge`] above [`BLOCK_BYTES_MAX`], [`Error::TooMuch`]; lines never fail, they are
-    /// quarantined.
+    /// [`Error::BlockTooLarge`] above [`BLOCK_BYTES_MAX`], [`Error::TooMuch`]; lines never fail,
+    /// they are quarantined.
     pub fn parse(&mut self, block: &[u8]) -> Result<Parsed> {
         let may_be_values = matches!(self.options.format, Format::Auto | Format::Json);
         let values = match self.options.values {
@@ -471,8 +471,8 @@ impl Parser {
         self.finish(taking, count, taken)
     }
 
-    /// The bytes of the mark of UTF-8 at the beginning of a source, which is no part of its first line.
-    /// A plain line stays as it is.
+    /// The bytes of the mark of UTF-8 at the beginning of a source, which is no part of its first
+    /// line. A plain line stays as it is.
     fn mark_of(&self, byte: u64, line: &[u8]) -> usize {
         match byte == 0 && self.options.format != Format::Plain {
             true => line.len() - without_bom(line).len(),

@@ -3,8 +3,8 @@
 //! Three spellings: the access log's `10/Oct/2000:13:55:36 -0700`, RFC 3339 (also with a space for
 //! the `T`, a comma for the point, and without zone), and epoch numbers whose unit follows from
 //! their magnitude. Digits beyond the microsecond are cut off (floored), never rounded, so that an
-//! event never moves into the next bucket. Points outside the years 1 to 9999 do not parse; of those
-//! that do, an event can have the ones that every function of time can hold ([`is_held`]).
+//! event never moves into the next bucket. Points outside the years 1 to 9999 do not parse; of
+//! those that do, an event can have the ones that every function of time can hold ([`is_held`]).
 
 use chrono::{DateTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
@@ -14,9 +14,9 @@ const YEAR_1_US: i64 = -62_135_596_800_000_000;
 /// 10000-01-01T00:00:00Z in microseconds, the first point that is out of range.
 const YEAR_10000_US: i64 = 253_402_300_800_000_000;
 
-/// 1678-01-01T00:00:00Z and 2262-01-01T00:00:00Z in microseconds. Functions of time count nanoseconds in
-/// 64 bits, from 1677-09-21 to 2262-04-11: in these whole years the start of a bucket of any width and
-/// the local time of any zone lie within that too.
+/// 1678-01-01T00:00:00Z and 2262-01-01T00:00:00Z in microseconds. Functions of time count
+/// nanoseconds in 64 bits, from 1677-09-21 to 2262-04-11: in these whole years the start of a
+/// bucket of any width and the local time of any zone lie within that too.
 const HELD_US: std::ops::Range<i64> = -9_214_560_000_000_000..9_214_646_400_000_000;
 
 /// Below this magnitude an epoch number counts seconds (to the year 5138) …

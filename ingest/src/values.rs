@@ -1,10 +1,11 @@
-//! JSON values that are not one to a line: an array of objects, an object over several lines, objects
-//! one after the other.
+//! JSON values that are not one to a line: an array of objects, an object over several lines,
+//! objects one after the other.
 //!
-//! At the top level white space, commas and brackets separate values, so that the next value is found
-//! from any place between two of them, and the objects of an array are items like any others. An item
-//! begins with `{` and ends with the brace that closes it; strings are passed over. Anything else, up
-//! to a comma, a bracket, a brace or the end of its line, is an item that is no object.
+//! At the top level white space, commas and brackets separate values, so that the next value is
+//! found from any place between two of them, and the objects of an array are items like any others.
+//! An item begins with `{` and ends with the brace that closes it; strings are passed over.
+//! Anything else, up to a comma, a bracket, a brace or the end of its line, is an item that is no
+//! object.
 
 use serde::de::IgnoredAny;
 
@@ -20,7 +21,8 @@ pub(crate) fn without_bom(text: &[u8]) -> &[u8] {
 pub fn holds_values(head: &[u8]) -> bool {
     let text = without_bom(head).trim_ascii_start();
     match text.first() {
-        // Access logs may begin with the bracket of an IPv6 address, other logs with one of a stamp.
+        // Access logs may begin with the bracket of an IPv6 address, other logs with one of a
+        // stamp.
         Some(b'[') => {
             let inside = text[1..].trim_ascii_start();
             match inside.first() {
@@ -106,8 +108,8 @@ impl<'a> Values<'a> {
         Self { text, at }
     }
 
-    /// Where the last item that is surely whole ends, or the one after so many; `None` without one. The
-    /// separators behind it are left: an array that grows has another one there.
+    /// Where the last item that is surely whole ends, or the one after so many; `None` without one.
+    /// The separators behind it are left: an array that grows has another one there.
     pub(crate) fn whole(text: &'a [u8], items_max: usize) -> Option<usize> {
         let mut values = Self::new(text);
         let mut end = None;

@@ -1,13 +1,14 @@
 //! Sums of integers that do not wrap.
 //!
 //! # Invariants
-//! * A sum of integers is the integer, or an error that names it and says how to ask for more than 64
-//!   bits. It is added up as a decimal of 38 digits, which the events of no store exceed, and checked in
-//!   the end: intermediate sums, the order of events and the division of work do not show.
+//! * A sum of integers is the integer, or an error that names it and says how to ask for more than
+//!   64 bits. It is added up as a decimal of 38 digits, which the events of no store exceed, and
+//!   checked in the end: intermediate sums, the order of events and the division of work do not
+//!   show.
 //! * The mean of integers is their exact sum by their number.
 //! * So say the sums and means that a rollup answers (`rollup_rewrite/measures.rs`).
-//! * Sums beyond 64 bits that a level holds are null when its cells are read as they are, and an error
-//!   where cells are added up: they would be left out without a word.
+//! * Sums beyond 64 bits that a level holds are null when its cells are read as they are, and an
+//!   error where cells are added up: they would be left out without a word.
 
 use std::any::Any;
 use std::sync::Arc;

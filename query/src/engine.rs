@@ -54,7 +54,8 @@ use crate::{functions, manifest_count, portions, rewrite, upstream, windows};
 const MEMORY_BYTES: usize = 4 << 30;
 /// Heads of indexes are kept up to this many bytes: some kilobytes for a million rows.
 const INDEX_HEADS_BYTES: usize = 64 << 20;
-/// Inflated dictionaries of parts are kept up to this many bytes, and a sixteenth of the memory for queries.
+/// Inflated dictionaries of parts are kept up to this many bytes, and a sixteenth of the memory for
+/// queries.
 const DICTIONARIES_BYTES: usize = 64 << 20;
 /// Open tile files are kept up to this many bytes, and a quarter of the memory for queries.
 const TILE_CACHE_BYTES: u64 = 256 << 20;

@@ -1,8 +1,8 @@
 //! One error type for the room, with a [`Kind`] that says what its reader can do about it.
 //!
-//! The kind of an error follows from its type, never from its text: a text may be the user's own. Messages of
-//! DataFusion are kept but for what only its developers need to know; a hint is added where a name nearly fits
-//! or where a measure lives at a coarser level.
+//! The kind of an error follows from its type, never from its text: a text may be the user's own.
+//! Messages of DataFusion are kept but for what only its developers need to know; a hint is added
+//! where a name nearly fits or where a measure lives at a coarser level.
 
 use std::fmt;
 use std::sync::Arc;
@@ -198,8 +198,8 @@ impl Error {
     }
 }
 
-/// What a filter refused that was evaluated while a part was read: from there an error comes as the debug form
-/// of what it was, which begins with its type.
+/// What a filter refused that was evaluated while a part was read: from there an error comes as the
+/// debug form of what it was, which begins with its type.
 fn of_filter(text: &str) -> Option<String> {
     let (_, why) = text.split_once("Error evaluating filter predicate: ")?;
     if why.starts_with("Internal(") {
@@ -225,8 +225,8 @@ fn of_internal(error: &DataFusionError) -> String {
     }
 }
 
-/// Without the request to report it to DataFusion's developers, which stands in the middle where one error is
-/// told within another.
+/// Without the request to report it to DataFusion's developers, which stands in the middle where
+/// one error is told within another.
 fn without_report(text: &str) -> String {
     const BEGINS: &str = "\nThis issue was likely caused by a bug in DataFusion";
     const ENDS: &str = "datafusion/issues";
@@ -282,7 +282,8 @@ impl From<Error> for DataFusionError {
     }
 }
 
-/// DataFusion's own words without its prefixes and without a back trace, and types by their SQL names.
+/// DataFusion's own words without its prefixes and without a back trace, and types by their SQL
+/// names.
 fn plain(error: &DataFusionError) -> String {
     match error {
         // Its display, where DataFusion prints its debug form.
@@ -320,7 +321,8 @@ fn plain(error: &DataFusionError) -> String {
     }
 }
 
-/// Arrow's names of types as SQL has them. What stands in quotes is somebody's own, unless it is a call.
+/// Arrow's names of types as SQL has them. What stands in quotes is somebody's own, unless it is a
+/// call.
 fn in_sql_words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

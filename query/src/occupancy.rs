@@ -1,12 +1,13 @@
-//! What a query occupies: its entry in the registry, its place among those that run, and its threads.
+//! What a query occupies: its entry in the registry, its place among those that run, and its
+//! threads.
 //!
-//! An answer may end before its plan does: its time is over, somebody stops it, its client goes away. The plan
-//! is told at its next step, and a step may be long. Until then the query stays where it can be seen and is
-//! counted, and no other one runs in its place.
+//! An answer may end before its plan does: its time is over, somebody stops it, its client goes
+//! away. The plan is told at its next step, and a step may be long. Until then the query stays
+//! where it can be seen and is counted, and no other one runs in its place.
 //!
 //! # Invariants
-//! * Nothing that a query occupies is given back while one of its tasks is left, but for a plan that has come
-//!   to its end: what is left of that only cleans up.
+//! * Nothing that a query occupies is given back while one of its tasks is left, but for a plan
+//!   that has come to its end: what is left of that only cleans up.
 //! * When its time is over a query is told to stop, also when nobody reads its answer.
 
 use std::sync::Arc;

@@ -1,10 +1,12 @@
-//! Random questions that a rollup may answer, each asked twice of one snapshot: with rollups allowed wherever they
-//! have the same answer, and of raw events alone, without indexes and short cuts. `rollup verify` and the scrub ask
-//! some, so that a difference is known before somebody relies on it.
+//! Random questions that a rollup may answer, each asked twice of one snapshot: with rollups
+//! allowed wherever they have the same answer, and of raw events alone, without indexes and short
+//! cuts. `rollup verify` and the scrub ask some, so that a difference is known before somebody
+//! relies on it.
 //!
-//! A question looks at a range of time with at most [`EVENTS_MAX`] events, or at a piece of a partition that has
-//! more, so that what it takes does not grow with the store. It asks for aggregates of what some rollup counts, by
-//! its keys and by functions of time, under conditions on both.
+//! A question looks at a range of time with at most [`EVENTS_MAX`] events, or at a piece of a
+//! partition that has more, so that what it takes does not grow with the store. It asks for
+//! aggregates of what some rollup counts, by its keys and by functions of time, under conditions on
+//! both.
 
 pub(crate) mod rows;
 mod words;
@@ -80,11 +82,12 @@ impl Draw {
 }
 
 impl Engine {
-    /// Asks `questions` random questions of the rollup of that name, or of all, and compares the answers with those
-    /// of raw events. Ends early when `stop` says so.
+    /// Asks `questions` random questions of the rollup of that name, or of all, and compares the
+    /// answers with those of raw events. Ends early when `stop` says so.
     ///
     /// # Errors
-    /// When the rollups of the snapshot cannot be read. A question without an answer is counted, not an error.
+    /// When the rollups of the snapshot cannot be read. A question without an answer is counted,
+    /// not an error.
     pub async fn ask_at_random(
         &self,
         snapshot: &Arc<Snapshot>,

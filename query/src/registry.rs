@@ -1,8 +1,8 @@
 //! Which queries are running.
 //!
 //! # Invariants
-//! A query is entered when it is accepted, before it is planned, and leaves when its answer has ended, failed
-//! or was dropped, and nothing of it computes any more.
+//! A query is entered when it is accepted, before it is planned, and leaves when its answer has
+//! ended, failed or was dropped, and nothing of it computes any more.
 
 use std::collections::BTreeMap;
 use std::fmt;

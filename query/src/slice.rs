@@ -106,8 +106,8 @@ impl Slice {
         all.collect::<Vec<_>>().join(" AND ")
     }
 
-    /// The events by time and, within one, as they came: all of them, or so many of the newest; those up to
-    /// the sequence `cut`, when it is given.
+    /// The events by time and, within one, as they came: all of them, or so many of the newest;
+    /// those up to the sequence `cut`, when it is given.
     pub fn rows(&self, newest: Option<u64>, cut: Option<u64>) -> String {
         let cut = cut.map(|cut| format!(" AND _seq <= {cut}"));
         let condition = self.condition() + cut.as_deref().unwrap_or_default();
@@ -121,8 +121,8 @@ impl Slice {
         }
     }
 
-    /// By status: `status, events, first, last, bytes, cut`, the last being the highest sequence. Bytes are
-    /// for reading, and added up as floats: sizes of a hostile log may exceed 64 bits.
+    /// By status: `status, events, first, last, bytes, cut`, the last being the highest sequence.
+    /// Bytes are for reading, and added up as floats: sizes of a hostile log may exceed 64 bits.
     pub fn statuses(&self) -> String {
         format!(
             "SELECT status, count(*) AS events, min(time) AS first, max(time) AS last, \
@@ -151,7 +151,8 @@ impl Slice {
         )
     }
 
-    /// The last days before the date, and the first after it, on which the host was seen: `day, events`.
+    /// The last days before the date, and the first after it, on which the host was seen: `day,
+    /// events`.
     pub fn other_days(&self, limit: u64) -> [String; 2] {
         [
             (format!("time < '{}'", self.from), "DESC"),

@@ -39,7 +39,8 @@ pub(crate) fn without_wrong(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// Puts right what the parser reads wrongly and what the planner refuses, before anything is planned.
+/// Puts right what the parser reads wrongly and what the planner refuses, before anything is
+/// planned.
 pub(crate) fn mend(statement: &mut Statement) {
     visit(statement, &mut distinct_from::DistinctFrom);
     visit(statement, &mut repeated_groups::RepeatedGroups);
@@ -55,7 +56,8 @@ pub(crate) fn mend_expr(expr: &mut ast::Expr) {
 pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
     // It takes `count(DISTINCT path) … WHERE path = '/a'` for 1, also where no row is left
-    // (<https://github.com/apache/datafusion/pull/21077>). How many rows a stream has, a rule of ours says.
+    // (<https://github.com/apache/datafusion/pull/21077>). How many rows a stream has, a rule of
+    // ours says.
     let rules = rules.filter(|rule| rule.name() != "aggregate_statistics");
     let mut rules: Vec<_> = rules
         .map(|rule| match rule.name().starts_with("FilterPushdown") {

@@ -1,8 +1,9 @@
 //! `logmill slice`: what did this host do on that date?
 //!
-//! As JSON, NDJSON and CSV it is the rows, all of them. As a table it is read by someone at a terminal: first
-//! what it was in all, then the newest rows, with the columns that tell them apart, as wide as the
-//! terminal. An answer without events says when the host was seen instead. All of it is of one snapshot.
+//! As JSON, NDJSON and CSV it is the rows, all of them. As a table it is read by someone at a
+//! terminal: first what it was in all, then the newest rows, with the columns that tell them apart,
+//! as wide as the terminal. An answer without events says when the host was seen instead. All of it
+//! is of one snapshot.
 
 use std::io::{BufReader, Write};
 use std::process::ExitCode;

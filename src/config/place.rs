@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// What a key takes, as one writes it: (section, key, form). A section is the first word of its header.
+/// What a key takes, as one writes it: (section, key, form). A section is the first word of its
+/// header.
 const FORMS: [(&str, &str, &str); 19] = [
     (
         "stream",
@@ -98,8 +99,8 @@ pub(super) fn explained(path: &Path, text: &str, error: &toml::de::Error, said: 
     }
 }
 
-/// A problem that begins with its section and perhaps a key, as in `[stream.web] retention: …`, with the
-/// line where that stands.
+/// A problem that begins with its section and perhaps a key, as in `[stream.web] retention: …`,
+/// with the line where that stands.
 pub(super) fn located(path: &Path, text: Option<&str>, problem: &str) -> String {
     let line = text.and_then(|text| {
         let (section, rest) = problem.strip_prefix('[')?.split_once(']')?;

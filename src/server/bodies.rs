@@ -25,8 +25,8 @@ use tokio::time::{Instant, Sleep};
 use super::answer;
 use crate::config;
 
-/// A sender may be silent for so long before its pace counts: a pipe begins slowly, and a client that
-/// asks `Expect: 100-continue` waits.
+/// A sender may be silent for so long before its pace counts: a pipe begins slowly, and a client
+/// that asks `Expect: 100-continue` waits.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// What bodies may take.

@@ -1,11 +1,12 @@
 //! The accept loop: places for connections, and some kept back.
 //!
 //! # Invariants
-//! * `connections_max` connections are served. Beyond them a connection is answered what a supervisor
-//!   must always learn, `/health`, `/ready` and `/metrics`, and 503 for all else; then it is closed.
+//! * `connections_max` connections are served. Beyond them a connection is answered what a
+//!   supervisor must always learn, `/health`, `/ready` and `/metrics`, and 503 for all else; then
+//!   it is closed.
 //! * The loop waits for nothing without listening for the end of the server.
-//! * A connection whose client reads nothing of an answer for `server.answer_time_max` is closed: its
-//!   query ends with it.
+//! * A connection whose client reads nothing of an answer for `server.answer_time_max` is closed:
+//!   its query ends with it.
 //! * Connections take at most half of the descriptors that this process may have: the other half is
 //!   the store's and the queries'.
 
@@ -107,8 +108,8 @@ impl Connections {
 
     /// Accepts until told to stop, then waits for what is under way.
     ///
-    /// Our own loop, since `axum::serve` installs no timer: a client that never finishes its headers
-    /// would hold its connection for ever.
+    /// Our own loop, since `axum::serve` installs no timer: a client that never finishes its
+    /// headers would hold its connection for ever.
     pub(super) async fn accept(mut self, listener: &TcpListener) {
         let stop = self.stop.clone();
         loop {

@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit to what this process may ask for. The usual soft limit of 1,024 is a courtesy to
-/// programs that use `select`; a server that keeps to it runs out under load.
+/// Raises the limit to what this process may ask for. The usual soft limit of 1,024 is a courtesy
+/// to programs that use `select`; a server that keeps to it runs out under load.
 pub(super) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

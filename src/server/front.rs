@@ -1,8 +1,8 @@
-//! What every request passes before its route and every answer after it: whether the request may ask
-//! at all, its parameters, the pace of its body, the form of errors, and the counts of it all.
+//! What every request passes before its route and every answer after it: whether the request may
+//! ask at all, its parameters, the pace of its body, the form of errors, and the counts of it all.
 //!
-//! It stands around the router as a whole, so that a route which is added later, the page, and paths
-//! that lead nowhere are behind it too.
+//! It stands around the router as a whole, so that a route which is added later, the page, and
+//! paths that lead nowhere are behind it too.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -172,7 +172,8 @@ fn full() -> Response {
     response
 }
 
-/// An error that a library wrote as text, in the form of all others. `/ready` speaks to supervisors.
+/// An error that a library wrote as text, in the form of all others. `/ready` speaks to
+/// supervisors.
 async fn as_json(path: &str, response: Response) -> Response {
     let status = response.status();
     let content_type = response.headers().get(header::CONTENT_TYPE);

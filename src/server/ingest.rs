@@ -29,7 +29,8 @@ pub(super) const PARAMETERS: [&str; 17] = [
 ];
 /// The longest `site` and `source`, in bytes: rows of a batch repeat them.
 const TEXT_BYTES_MAX: usize = 1024;
-/// The longest `producer`, in bytes: a batch names it once. Those of imports hold a site and a source.
+/// The longest `producer`, in bytes: a batch names it once. Those of imports hold a site and a
+/// source.
 const PRODUCER_BYTES_MAX: usize = 8192;
 /// The longest `Idempotency-Key`, in bytes.
 const KEY_BYTES_MAX: usize = 255;
@@ -301,8 +302,8 @@ fn take(
     Ok(Taken::Waiting(receive, told, asked.concern))
 }
 
-/// What makes two requests of one key the same: what the lines say, and all that changes what is made
-/// of them. How they were compressed, and how long their sender waits, does not.
+/// What makes two requests of one key the same: what the lines say, and all that changes what is
+/// made of them. How they were compressed, and how long their sender waits, does not.
 fn fingerprint(lines: &[u8], options: &ParseOptions) -> u64 {
     let mut hasher = Xxh3Default::new();
     let flags = [u8::from(options.strict), u8::from(options.ordered)];
@@ -531,8 +532,8 @@ fn tell(parsed: &Parsed) -> Told {
     }
 }
 
-/// What became of a batch. Lines that have no known format are kept, and refused all the same: who sends
-/// them must not take them for events.
+/// What became of a batch. Lines that have no known format are kept, and refused all the same: who
+/// sends them must not take them for events.
 fn success(ack: &Ack, told: &Told, concern: WriteConcern) -> Response {
     let errors = told.errors.iter();
     let errors: Vec<_> = errors

@@ -1,7 +1,8 @@
-//! Requests that a page of another origin makes, and requests under a name that is not this server's.
+//! Requests that a page of another origin makes, and requests under a name that is not this
+//! server's.
 //!
-//! A browser sends to a loopback address what any page asks it to send; without this check such a page
-//! could drop partitions. A page may also give its own name the address of this machine (DNS
+//! A browser sends to a loopback address what any page asks it to send; without this check such a
+//! page could drop partitions. A page may also give its own name the address of this machine (DNS
 //! rebinding): then the browser takes the server for a part of that page, and only `Host` differs.
 //!
 //! # Invariants
@@ -186,7 +187,8 @@ impl OwnNames {
         ))
     }
 
-    /// Whether `asked` is one of the names; `defaults` are the ports that it means when it names none.
+    /// Whether `asked` is one of the names; `defaults` are the ports that it means when it names
+    /// none.
     fn are(&self, asked: &Authority, defaults: &[u16]) -> bool {
         let named = self.names.iter().filter(|own| own.host == asked.host);
         let mut ports = named.map(|own| own.port);

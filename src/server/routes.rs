@@ -1,8 +1,9 @@
 //! The routes and the parameters of each, in one table.
 //!
 //! [`Front`](super::front::Front) asks it before the router: a path or a method that is not here is
-//! answered with 404 or 405, a parameter that is not here with 400 and the nearest one that is. So a
-//! misspelled `dry_run` does nothing, and a new route is not reachable before its parameters stand here.
+//! answered with 404 or 405, a parameter that is not here with 400 and the nearest one that is. So
+//! a misspelled `dry_run` does nothing, and a new route is not reachable before its parameters
+//! stand here.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

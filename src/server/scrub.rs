@@ -1,6 +1,6 @@
 //! The scrub: a small share of every rollup is verified each hour, so that what differs from the raw
-//! events is known before somebody relies on it. Each turn also asks a few random questions, with rollups and of
-//! raw events alone.
+//! events is known before somebody relies on it. Each turn also asks a few random questions, with
+//! rollups and of raw events alone.
 //!
 //! Which share is next is kept beside the store after each turn, so that a server which is started anew
 //! goes on there; what a crash broke off is verified again. When it is lost, or the share has changed,

@@ -1,13 +1,14 @@
 //! `GET /api/v1/tail`: events as they become visible, as server-sent events.
 //!
 //! # Invariants
-//! * A tail that waits holds no thread. One thread takes what comes in from the store while there are
-//!   tails; tails of the same stream and condition share one feed, which evaluates the condition once.
-//! * At most [`TURNS`] evaluations run at once, each of a piece of a batch; a condition that fails, or
-//!   takes longer than [`BATCH_WITHIN`] for one batch, ends its tails with an `error` event.
+//! * A tail that waits holds no thread. One thread takes what comes in from the store while there
+//!   are tails; tails of the same stream and condition share one feed, which evaluates the
+//!   condition once.
+//! * At most [`TURNS`] evaluations run at once, each of a piece of a batch; a condition that fails,
+//!   or takes longer than [`BATCH_WITHIN`] for one batch, ends its tails with an `error` event.
 //! * Whoever does not keep up misses pieces, and learns it with a `missed` event.
-//! * `last` events and those that follow overlap in none and leave out none: the feed is joined before
-//!   the snapshot is taken, and gives what lies behind the snapshot.
+//! * `last` events and those that follow overlap in none and leave out none: the feed is joined
+//!   before the snapshot is taken, and gives what lies behind the snapshot.
 
 mod feed;
 

@@ -1,8 +1,9 @@
 //! Check: read everything that the manifest names and hold it against what the manifest says.
 //!
 //! Manifest and journal are checked by opening the store for reading, which refuses what is damaged;
-//! here follow both places of the manifest, of which one is enough to open, and the files. Nothing is changed, and one damaged file does not hide the next. The folder
-//! of a detached partition may have been carried away: that is told and is no damage.
+//! here follow both places of the manifest, of which one is enough to open, and the files. Nothing
+//! is changed, and one damaged file does not hide the next. The folder of a detached partition may
+//! have been carried away: that is told and is no damage.
 
 use std::path::PathBuf;
 

@@ -22,10 +22,11 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 pub(crate) use descriptors::is_out_of_descriptors;
 
-/// How often a file is opened again when no descriptor is left: for a second, before anything changed.
+/// How often a file is opened again when no descriptor is left: for a second, before anything
+/// changed.
 const OPEN_TRIES: usize = 100;
-/// The same of a directory that is to be synced: for a minute, since the files in it are there by then,
-/// and a sync that cannot be made ends the writer.
+/// The same of a directory that is to be synced: for a minute, since the files in it are there by
+/// then, and a sync that cannot be made ends the writer.
 const SYNC_TRIES: usize = 6000;
 
 /// Wall-clock time.

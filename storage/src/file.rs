@@ -230,7 +230,8 @@ impl<'a> FileWriter<'a> {
         self.finish_named(path, Naming::Replace)
     }
 
-    /// As [`FileWriter::finish_as`], where nothing lies yet: what another writer has put there stays.
+    /// As [`FileWriter::finish_as`], where nothing lies yet: what another writer has put there
+    /// stays.
     pub(crate) fn finish_new(self, path: String) -> Result<FileRef> {
         self.finish_named(path, Naming::New)
     }

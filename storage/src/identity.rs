@@ -244,8 +244,8 @@ impl Identities {
         self.producers.get(producer).map(|p| p.position)
     }
 
-    /// The states of a source that are remembered, in the order in which it reached them: after each
-    /// of its last batches. None when it is not known.
+    /// The states of a source that are remembered, in the order in which it reached them: after
+    /// each of its last batches. None when it is not known.
     pub(crate) fn states(&self, producer: &str) -> Vec<SourcePosition> {
         let known = self.producers.get(producer);
         let answers = known.iter().flat_map(|p| &p.answers);

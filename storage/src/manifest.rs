@@ -4,18 +4,19 @@
 //! with a copy in `manifest-copy/` (the module `places`). Each version is a whole; the highest one
 //! counts. It is written to a temporary name, synced,
 //! renamed, and the directory synced; only then does anything else rely on it. Before a version is
-//! written the newest one on the disk is compared with the one that it follows, and it gets its name
-//! only where nothing lies: of two writers the slower one learns of the other (`store/lock.rs`).
+//! written the newest one on the disk is compared with the one that it follows, and it gets its
+//! name only where nothing lies: of two writers the slower one learns of the other
+//! (`store/lock.rs`).
 //!
 //! # Invariants, checked at every edit in release builds too (`manifest/proof.rs`)
 //! 1. Versions rise by one; `sealed_seq`, `next_seq`, `writer_epoch` and the journal's floor never
 //!    fall.
 //! 2. The tiles of a rollup tile `[first_seq, sealed_seq)`: no gap, no overlap.
 //! 3. In a tile the sections of each of the rollup's levels hold as many events as the tile says,
-//!    less those of sections that lay below the level's floor. No section lies below. A floor falls only
-//!    by an edit that puts back sections of as many events as fewer lie below it.
-//! 4. The tiles of a rollup, and what its history says that it has not counted, are as many events as
-//!    were ever sealed into its stream; and its live
+//!    less those of sections that lay below the level's floor. No section lies below. A floor falls
+//!    only by an edit that puts back sections of as many events as fewer lie below it.
+//! 4. The tiles of a rollup, and what its history says that it has not counted, are as many events
+//!    as were ever sealed into its stream; and its live
 //!    parts, those that were dropped and those that are detached hold that number together.
 //! 5. No file is named twice, and none that is named is also pending deletion.
 //! 6. A file has a checksum for each of its blocks, or none of blocks.
@@ -428,8 +429,8 @@ fn superseded(dir: &Path, held: u64, newest: u64) -> Error {
 /// Commits `next` as the successor of `current` and removes the versions before it.
 ///
 /// # Errors
-/// [`Error::Unknown`] when it may or may not have been committed, or another writer was met: this one
-/// must stop. After any other error `current` stands.
+/// [`Error::Unknown`] when it may or may not have been committed, or another writer was met: this
+/// one must stop. After any other error `current` stands.
 pub(crate) fn commit(
     fs: &dyn Fs,
     data: &Path,

@@ -27,8 +27,8 @@ pub const QUARANTINE: &str = "_quarantine";
 /// The journal gives two bytes to the length of a column's name.
 const COLUMN_NAME_BYTES_MAX: usize = u16::MAX as usize;
 
-/// The most bytes of what one batch quarantines, with what each item repeats: the offsets of a column
-/// end at 2^31, and a record of the journal at 2^32.
+/// The most bytes of what one batch quarantines, with what each item repeats: the offsets of a
+/// column end at 2^31, and a record of the journal at 2^32.
 const QUARANTINE_BYTES_MAX: usize = 1 << 30;
 
 /// The name of a stream or a rollup: `[a-z_][a-z0-9_]{0,62}`.

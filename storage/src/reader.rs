@@ -20,8 +20,8 @@ pub(crate) type Held = Option<Registration>;
 /// Reads the newest manifest; nothing that belongs to it, its journal included, is deleted while
 /// the registration lives. `now_us` is the time, microseconds since 1970.
 ///
-/// On a full disk, on read-only media and in another user's store nobody can be registered: there the
-/// reader reads all the same, and who finds a file gone reads the newest manifest again.
+/// On a full disk, on read-only media and in another user's store nobody can be registered: there
+/// the reader reads all the same, and who finds a file gone reads the newest manifest again.
 pub(crate) fn hold(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<(Held, Committed)> {
     manifest::refuse_newer(&**fs, data)?;
     let held = match readers::register(fs, data, now_us) {
@@ -134,8 +134,9 @@ impl Reader {
         })
     }
 
-    /// Returns true when the store's writer knows of this reader and keeps the files that it reads. Where
-    /// nothing can be written it does not: when a file has gone the store is to be opened again.
+    /// Returns true when the store's writer knows of this reader and keeps the files that it reads.
+    /// Where nothing can be written it does not: when a file has gone the store is to be opened
+    /// again.
     pub fn is_registered(&self) -> bool {
         self.is_registered
     }

@@ -4,8 +4,8 @@
 //! Order: copies of everything damaged and a report go to `damaged/<seconds>/`; what can be had of the
 //! journal goes into a new segment, tiles that the raw events still give into new files; then one
 //! manifest edit. A crash before that edit leaves the store as it was, and repair can be run again.
-//! Where one place of the manifest is damaged the other counts, and the edit writes both. Where both
-//! are, a manifest is made again from the files (`rebuild`).
+//! Where one place of the manifest is damaged the other counts, and the edit writes both. Where
+//! both are, a manifest is made again from the files (`rebuild`).
 //!
 //! # Invariant
 //! No sequence number is given twice. Nobody can tell how many were given in what is lost of the
@@ -37,7 +37,8 @@ const DIR: &str = "damaged";
 /// More sequence numbers than a journal can hold that was lost. It holds what is not sealed, a few
 /// memtables at most, in which each event takes tens of bytes. An `_id` has room for 2^48 numbers.
 const GAP: u64 = 1 << 32;
-/// More segments than are begun between two seals: none of a lost journal gets the number of a new one.
+/// More segments than are begun between two seals: none of a lost journal gets the number of a new
+/// one.
 const SEGMENTS: u64 = 1 << 16;
 
 /// What a repair found and gave up.
@@ -54,8 +55,8 @@ pub struct RepairReport {
 /// Repairs the store in `data`, which nobody else may have open.
 ///
 /// # Errors
-/// [`Error::NotAStore`], [`Error::Locked`], [`Error::FormatTooNew`], or what the disk says; the store is
-/// as it was then.
+/// [`Error::NotAStore`], [`Error::Locked`], [`Error::FormatTooNew`], or what the disk says; the
+/// store is as it was then.
 pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     let fs = &*options.fs;
     if manifest::newest_version(fs, data)?.is_none()
@@ -112,8 +113,8 @@ fn remake(data: &Path, options: &Options) -> Result<RepairReport> {
     Ok(report)
 }
 
-/// Moves what the new manifest does without to the evidence. The trash gets at the next start what cannot
-/// be moved.
+/// Moves what the new manifest does without to the evidence. The trash gets at the next start what
+/// cannot be moved.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing that is moved there is a file of the store any more"

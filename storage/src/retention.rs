@@ -146,8 +146,8 @@ fn newest(held: &BTreeMap<i64, Held>) -> Option<i64> {
     usual_newest(&partitions.collect())
 }
 
-/// Of partitions with their events and the time of the newest: the time of the newest events that are as
-/// many as a usual partition holds.
+/// Of partitions with their events and the time of the newest: the time of the newest events that
+/// are as many as a usual partition holds.
 pub(crate) fn usual_newest(partitions: &BTreeMap<i64, (u64, i64)>) -> Option<i64> {
     let mut sizes: Vec<u64> = partitions.values().map(|(events, _)| *events).collect();
     sizes.sort_unstable();

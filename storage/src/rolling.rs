@@ -39,12 +39,12 @@ pub struct RollupMeta {
     /// Where levels end that retention has cut, by level.
     #[serde(default)]
     pub floors: BTreeMap<String, Floor>,
-    /// What it has not counted of the events that its stream had when it was added; `None` when it has
-    /// counted them all, or when there were none.
+    /// What it has not counted of the events that its stream had when it was added; `None` when it
+    /// has counted them all, or when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
-    /// The rules of its time zone by which its buckets are made, opaque to storage. Rollups of before
-    /// this was kept have none.
+    /// The rules of its time zone by which its buckets are made, opaque to storage. Rollups of
+    /// before this was kept have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone_data: Option<String>,
 }
@@ -52,23 +52,24 @@ pub struct RollupMeta {
 /// What a rollup that was added to a stream with events has not counted of them.
 ///
 /// # Invariants
-/// * No event from before `until_us` is counted, and every live one from then on: by a seal or, when it
-///   was sealed before, by the step that lowered `until_us` past it. Which of them counts an event
-///   follows from its time alone.
-/// * Steps begin and end with a day of the rollup, so that the names of a day are given all at once, in
-///   the order of the sequence.
+/// * No event from before `until_us` is counted, and every live one from then on: by a seal or,
+///   when it was sealed before, by the step that lowered `until_us` past it. Which of them counts
+///   an event follows from its time alone.
+/// * Steps begin and end with a day of the rollup, so that the names of a day are given all at
+///   once, in the order of the sequence.
 /// * Tiles and `missing` are together the events that were sealed into the stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     /// Events before this wait to be counted, microseconds since 1970; `None` once that is done.
     pub until_us: Option<i64>,
-    /// Sealed events that are not counted: those that wait, and those that raw events could not give.
+    /// Sealed events that are not counted: those that wait, and those that raw events could not
+    /// give.
     pub missing: u64,
     /// No bucket before this is complete, since raw events were gone when their days were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_to_us: Option<i64>,
-    /// Partitions that were detached when their days were counted: their events are not counted even
-    /// once they are attached.
+    /// Partitions that were detached when their days were counted: their events are not counted
+    /// even once they are attached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub detached: Vec<i64>,
 }
@@ -201,8 +202,8 @@ pub trait Roller: Send + Sync + Debug {
     ) -> Result<Vec<NewRollup>, BoxError>;
 
     /// Cascades events of one stream, in the order of their sequence numbers, through each of its
-    /// `rollups`, in their order; each image counts those that the rollup's history does not hold back.
-    /// `events` hold `time`, `_seq` and any other columns; a column that
+    /// `rollups`, in their order; each image counts those that the rollup's history does not hold
+    /// back. `events` hold `time`, `_seq` and any other columns; a column that
     /// is missing reads as null. `sealed` is what was sealed before them.
     ///
     /// # Errors
@@ -214,8 +215,8 @@ pub trait Roller: Send + Sync + Debug {
         sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError>;
 
-    /// Cascades the sealed events of a window, which begins and ends with days of the rollup, that it has
-    /// not counted yet; each image goes to `write`.
+    /// Cascades the sealed events of a window, which begins and ends with days of the rollup, that
+    /// it has not counted yet; each image goes to `write`.
     ///
     /// # Errors
     /// When a part or a definition cannot be read, or what `write` says.

@@ -453,8 +453,8 @@ impl Store {
         self.shared.tell_retain_levels(self.shared.now_us())
     }
 
-    /// Counts some of the history of rollups that were added to streams with events, as the store does by
-    /// itself. Whether there is more.
+    /// Counts some of the history of rollups that were added to streams with events, as the store
+    /// does by itself. Whether there is more.
     pub fn backfill(&self) -> bool {
         self.shared.lock.is_some() && backfill::step(&self.shared)
     }
@@ -463,14 +463,15 @@ impl Store {
     /// counted. Returns how many events that were.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when there is no such rollup or the configuration wants it, or what the file
-    /// system says.
+    /// [`Error::Invalid`] when there is no such rollup or the configuration wants it, or what the
+    /// file system says.
     pub fn drop_rollup(&self, rollup: &Name) -> Result<u64> {
         self.shared.check_writable()?;
         backfill::drop_rollup(&self.shared, rollup)
     }
 
-    /// The rollups of the store that its configuration does not want: they are fed until they are dropped.
+    /// The rollups of the store that its configuration does not want: they are fed until they are
+    /// dropped.
     pub fn unwanted_rollups(&self) -> Vec<Name> {
         let manifest = Arc::clone(&self.shared.state.lock().committed.manifest);
         let ids: Vec<u32> = manifest.rollups.iter().map(|r| r.id).collect();
@@ -544,8 +545,8 @@ impl Store {
         self.shared.state.lock().identities.position(producer)
     }
 
-    /// The states of an ordered source that are remembered: after each of its last batches, the newest
-    /// last. Empty when the source is not known.
+    /// The states of an ordered source that are remembered: after each of its last batches, the
+    /// newest last. Empty when the source is not known.
     pub fn source_states(&self, producer: &str) -> Vec<SourcePosition> {
         self.shared.state.lock().identities.states(producer)
     }
@@ -582,8 +583,8 @@ impl Store {
         }
     }
 
-    /// Takes nothing more, seals what there is and marks the store as closed. On a full disk what is in
-    /// memory stays in the journal, from which the next start reads it.
+    /// Takes nothing more, seals what there is and marks the store as closed. On a full disk what
+    /// is in memory stays in the journal, from which the next start reads it.
     ///
     /// # Errors
     /// Why the last seal failed; everything acknowledged is in the journal then.

@@ -36,9 +36,9 @@ const NUMBERS_AHEAD: u64 = 1 << 20;
 const AGE_MAX_S: i64 = 24 * 3600;
 
 /// Moves away what `manifest`, the newest one, does not account for, and returns the highest number
-/// that a part, a tile or a checkpoint among it bears: whoever wrote it may still take it away, so no
-/// other file may get that number. `now_us` is the time, microseconds since 1970. A file that cannot be
-/// moved stays: it is in nobody's way.
+/// that a part, a tile or a checkpoint among it bears: whoever wrote it may still take it away, so
+/// no other file may get that number. `now_us` is the time, microseconds since 1970. A file that
+/// cannot be moved stays: it is in nobody's way.
 pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64) -> Result<u64> {
     let mut known: HashSet<PathBuf> = manifest
         .files()

@@ -40,8 +40,8 @@ fn await_that(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Makes sure that a server stops computing what it was told to stop: no query is left, and from some moment
-/// on the processor time of its process stands still.
+/// Makes sure that a server stops computing what it was told to stop: no query is left, and from
+/// some moment on the processor time of its process stands still.
 #[track_caller]
 fn comes_to_rest(server: &Server, what: &str) {
     await_that(&format!("no query is listed after {what}"), || {

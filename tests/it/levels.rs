@@ -100,8 +100,9 @@ hits = "count"
     let hits = |level: &str| home.number(&format!("SELECT sum(hits) FROM pages.{level}"));
     let at = |day: i64| line("203.0.113.9", PAST_S + day * DAY_S, "/a", 200, 10);
     import("first.log", &(0..6).map(at).collect::<String>());
-    // The newest event is as many as a day holds here, and its stamp may be wrong: the age counts back from
-    // the one before, four days after the first. Minutes of two whole days before it, and what follows, stay.
+    // The newest event is as many as a day holds here, and its stamp may be wrong: the age counts
+    // back from the one before, four days after the first. Minutes of two whole days before it, and
+    // what follows, stay.
     assert_eq!((hits("minutely"), hits("hourly")), (4, 6));
     import("late.log", &at(1));
     assert_eq!(

@@ -1,4 +1,5 @@
-//! Pages of other origins, and names that are not the server's: nothing is answered and nothing done.
+//! Pages of other origins, and names that are not the server's: nothing is answered and nothing
+//! done.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -144,7 +145,8 @@ fn the_page_itself_curl_and_configured_names_are_answered() {
     assert!(told.stderr.contains("[server] hosts"), "{}", told.stderr);
 }
 
-/// A page of another origin that does what it can to the server at `{server}`, and writes what it saw.
+/// A page of another origin that does what it can to the server at `{server}`, and writes what it
+/// saw.
 const STRANGER: &str = r#"<!doctype html><title>x</title><pre id=seen></pre><script type=module>
 const base = "http://{server}", seen = [];
 const ask = async (path, options) => {

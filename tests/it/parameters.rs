@@ -1,4 +1,5 @@
-//! What a request says wrongly is an error that names it, in the form of all errors, on every route.
+//! What a request says wrongly is an error that names it, in the form of all errors, on every
+//! route.
 
 use serde_json::Value;
 

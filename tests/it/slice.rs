@@ -1,10 +1,12 @@
-//! `logmill slice` as someone reads it in the night: a summary, the newest rows, or where else to look.
+//! `logmill slice` as someone reads it in the night: a summary, the newest rows, or where else to
+//! look.
 
 use crate::support::{Home, PAST_S, Server, line, run};
 
 const DAY_S: i64 = 86_400;
 
-/// A day of 120 events of one host, the last two within one second; some on other days, and other hosts.
+/// A day of 120 events of one host, the last two within one second; some on other days, and other
+/// hosts.
 fn log() -> String {
     let mut log = String::new();
     for i in 0..118 {

@@ -1,4 +1,5 @@
-//! Clients that hold on to what others need: tails, slow bodies, unread answers, connections, descriptors.
+//! Clients that hold on to what others need: tails, slow bodies, unread answers, connections,
+//! descriptors.
 //!
 //! Each of these held a whole server up; here others are answered beside them.
 
@@ -11,8 +12,8 @@ use serde_json::Value;
 
 use crate::support::{Home, PAST_S, Server, command, line};
 
-/// Tails of `tails_hold_no_thread_that_others_need`; `LOGMILL_TAILS=5000` is its long form. 512 were
-/// enough for the threads of all.
+/// Tails of `tails_hold_no_thread_that_others_need`; `LOGMILL_TAILS=5000` is its long form. 512
+/// were enough for the threads of all.
 const TAILS: usize = 520;
 
 fn good() -> String {

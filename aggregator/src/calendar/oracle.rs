@@ -1,6 +1,6 @@
 //! The calendar once more, by definition: civil dates and their changes of offset as `jiff` knows
-//! them. It shares no code with ours. Its rules are the ones that our tables are made of: rules from
-//! elsewhere are in `sweep.rs` (chrono-tz) and in the Python oracle of the tests (zoneinfo).
+//! them. It shares no code with ours. Its rules are the ones that our tables are made of: rules
+//! from elsewhere are in `sweep.rs` (chrono-tz) and in the Python oracle of the tests (zoneinfo).
 
 use super::{Bucket, Level, WeekStart};
 use jiff::civil::Date;

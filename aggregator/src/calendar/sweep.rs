@@ -66,8 +66,8 @@ fn around() -> [SignedDuration; 9] {
     ]
 }
 
-/// The first and last year in which chrono-tz and the oracle differ, judged by offsets alone: the rules of
-/// our buckets against rules that come from somewhere else.
+/// The first and last year in which chrono-tz and the oracle differ, judged by offsets alone: the
+/// rules of our buckets against rules that come from somewhere else.
 fn years_that_differ(zone: Tz, oracle: &Oracle) -> Option<(i16, i16)> {
     let theirs = |t: Timestamp| {
         let utc = DateTime::from_timestamp(t.as_second(), 0).expect("a year that chrono knows");

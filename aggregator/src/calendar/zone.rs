@@ -4,9 +4,10 @@
 //! `AT TIME ZONE` follows, inside Arrow. [`agrees`] says where both say the same.
 //!
 //! # Invariants
-//! * What a zone says depends on this release alone: not on the machine's files, nor on its environment.
-//! * Beyond its table a zone repeats itself every 400 years, which are whole weeks: the rules of all
-//!   zones are constant there.
+//! * What a zone says depends on this release alone: not on the machine's files, nor on its
+//!   environment.
+//! * Beyond its table a zone repeats itself every 400 years, which are whole weeks: the rules of
+//!   all zones are constant there.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -19,7 +20,8 @@ use jiff::tz::TimeZoneDatabase;
 const CYCLE_S: (i64, i64) = (7_258_118_400, 19_880_899_200);
 const SECOND_US: i64 = 1_000_000;
 
-/// One zone: where offsets begin, seconds since 1970, and what they are; the first one holds before too.
+/// One zone: where offsets begin, seconds since 1970, and what they are; the first one holds before
+/// too.
 #[derive(Debug)]
 struct Table {
     starts: Vec<i64>,
@@ -75,8 +77,8 @@ fn table(zone: Tz) -> &'static Table {
     TABLES[zone as usize].get_or_init(|| Table::of(zone))
 }
 
-/// A fingerprint of what a zone says between 1970 and 2100: two releases of equal fingerprints make the
-/// same buckets.
+/// A fingerprint of what a zone says between 1970 and 2100: two releases of equal fingerprints make
+/// the same buckets.
 pub(crate) fn fingerprint(zone: Tz) -> u64 {
     let (from_s, to_s) = (0, 4_102_444_800);
     let table = table(zone);
@@ -90,8 +92,8 @@ pub(crate) fn fingerprint(zone: Tz) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&bytes)
 }
 
-/// Whether buckets and SQL's `AT TIME ZONE` follow the same offsets from `from_us` to before `to_us`.
-/// Outside the years 1900 to 2099 that is not looked at, and said of UTC alone.
+/// Whether buckets and SQL's `AT TIME ZONE` follow the same offsets from `from_us` to before
+/// `to_us`. Outside the years 1900 to 2099 that is not looked at, and said of UTC alone.
 pub fn agrees(zone: Tz, (from_us, to_us): (i64, i64)) -> bool {
     let (from_s, to_s) = (from_us.div_euclid(SECOND_US), to_us.div_euclid(SECOND_US));
     let meets = |(start, end): &(i64, i64)| *start <= to_s && from_s < *end;
@@ -109,8 +111,8 @@ type Ranges = Vec<(i64, i64)>;
 static DISAGREEMENTS: LazyLock<Vec<OnceLock<Ranges>>> =
     LazyLock::new(|| TZ_VARIANTS.iter().map(|_| OnceLock::new()).collect());
 
-/// The days in which chrono-tz has other offsets, as ranges of seconds: a day is told by its ends and by
-/// the changes of offset in it, and no offset of either lasts less than a week.
+/// The days in which chrono-tz has other offsets, as ranges of seconds: a day is told by its ends
+/// and by the changes of offset in it, and no offset of either lasts less than a week.
 fn disagreements(zone: Tz) -> &'static [(i64, i64)] {
     DISAGREEMENTS[zone as usize].get_or_init(|| {
         let differs = |t_s: i64| {
@@ -143,8 +145,8 @@ pub(crate) fn stamp(zone: Tz) -> Option<String> {
     (zone != Tz::UTC).then(|| format!("{} {:016x}", release(), fingerprint(zone)))
 }
 
-/// Whether buckets from `from_us` to before `to_us` may lie elsewhere by these rules than by those of a
-/// [`stamp`]. Rollups of before there were stamps follow chrono-tz.
+/// Whether buckets from `from_us` to before `to_us` may lie elsewhere by these rules than by those
+/// of a [`stamp`]. Rollups of before there were stamps follow chrono-tz.
 pub(crate) fn has_changed(zone: Tz, recorded: Option<&str>, range_us: (i64, i64)) -> bool {
     match recorded {
         Some(stamp) => {

@@ -3,8 +3,8 @@
 //! # Invariants
 //! * What a chunk keeps is a pure function of the events up to its end: which keys have a name is
 //!   decided by the tiles of the snapshot and by the chunks before it, whatever snapshot that is.
-//! * While the history of a rollup is being counted its cells are made each time: which events it counts
-//!   follows from how far that is.
+//! * While the history of a rollup is being counted its cells are made each time: which events it
+//!   counts follows from how far that is.
 //! * An error is kept nowhere, and nothing is made of what comes after it.
 
 use std::sync::{Arc, OnceLock};

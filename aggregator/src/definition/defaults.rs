@@ -11,9 +11,9 @@ use crate::state::Layout;
 /// The longest name of a rollup.
 const NAME_CHARS_MAX: usize = 63;
 
-/// The stream's name and `short`. Where that is longer than a name may be, the stream's is cut, and a
-/// checksum of the whole of it (CRC-32C, eight hexadecimal digits) stands for what is missing. Stores
-/// hold these names: the rule never changes.
+/// The stream's name and `short`. Where that is longer than a name may be, the stream's is cut, and
+/// a checksum of the whole of it (CRC-32C, eight hexadecimal digits) stands for what is missing.
+/// Stores hold these names: the rule never changes.
 fn long(stream: &Name, short: &str) -> String {
     let name = format!("{stream}_{short}");
     if name.len() <= NAME_CHARS_MAX {

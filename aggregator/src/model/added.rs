@@ -1,5 +1,5 @@
-//! Rollups that are added to streams with events, over random histories: what they show at any moment is
-//! what the events of the days that they count say, and nothing is counted twice.
+//! Rollups that are added to streams with events, over random histories: what they show at any
+//! moment is what the events of the days that they count say, and nothing is counted twice.
 //!
 //! `LOGMILL_ADDED=1000` takes as many histories.
 

@@ -98,7 +98,8 @@ impl Days {
     }
 }
 
-/// The clock leaps to 2031 for six seconds; one event without a time of its own comes; it leaps back.
+/// The clock leaps to 2031 for six seconds; one event without a time of its own comes; it leaps
+/// back.
 #[test]
 fn a_few_wrong_stamps_raise_no_floor() {
     let mut days = Days::new(1);
@@ -121,7 +122,8 @@ fn a_few_wrong_stamps_raise_no_floor() {
     days.check();
 }
 
-/// Whatever has raised it: what raw events give comes back, late events too, and new ones are counted.
+/// Whatever has raised it: what raw events give comes back, late events too, and new ones are
+/// counted.
 #[test]
 fn a_rebuild_lowers_a_floor_over_complete_raw_events() {
     let mut days = Days::new(2);

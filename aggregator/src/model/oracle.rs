@@ -198,8 +198,8 @@ impl Oracle {
         self.rollups.iter().map(floors).collect()
     }
 
-    /// The newest events in parts, or where the newest buckets begin when their raw events are gone: as
-    /// many of them as a usual partition has.
+    /// The newest events in parts, or where the newest buckets begin when their raw events are
+    /// gone: as many of them as a usual partition has.
     fn newest(&self, counted: &Counted) -> Option<i64> {
         let sealed = || self.events.range(..self.sealed_seq);
         let raw = sealed().filter(|(seq, event)| self.raw_is_there(**seq, event));
@@ -213,8 +213,8 @@ impl Oracle {
         usual_newest(raw).max(usual_newest(buckets))
     }
 
-    /// The floors once what reaches beyond `from_us` of one rollup is made again: they come down over what
-    /// raw events give. `window` says what a time partition of its levels covers.
+    /// The floors once what reaches beyond `from_us` of one rollup is made again: they come down
+    /// over what raw events give. `window` says what a time partition of its levels covers.
     pub(super) fn lowered(
         &self,
         nth: usize,
@@ -459,8 +459,8 @@ impl Oracle {
     }
 }
 
-/// Of partitions and times: the newest time of the partition that, with all later ones, has as many as the
-/// middle one has; two at least, and of each no more than that count.
+/// Of partitions and times: the newest time of the partition that, with all later ones, has as many
+/// as the middle one has; two at least, and of each no more than that count.
 fn usual_newest(all: impl Iterator<Item = (i64, i64)>) -> Option<i64> {
     let mut partitions: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for (partition, time) in all {

@@ -24,7 +24,8 @@ use crate::state::{
     Distinct, HistogramParts, REGISTERS, SCALE, decode_registers, estimate, quantile,
 };
 
-/// What becomes of an integer sum that does not fit 64 bits. Its exact column has it in either case.
+/// What becomes of an integer sum that does not fit 64 bits. Its exact column has it in either
+/// case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooLarge {
     /// It is null: one cell says nothing, and all others can be read.

@@ -1,5 +1,6 @@
-// What each panel asks and how it is drawn. A context is `{scope, view, range, steps, data, now, main}`:
-// one range for all panels. `main(signal)` gives the answer that several of them share (`queries.board`).
+// What each panel asks and how it is drawn. A context is `{scope, view, range, steps, data, now,
+// main}`: one range for all panels. `main(signal)` gives the answer that several of them share
+// (`queries.board`).
 
 import { Chart, align } from "./chart.js";
 import { byId, bytes, compact, count, h, logButton, percent, span } from "./dom.js";

@@ -1,9 +1,10 @@
 // Bars and lines as SVG, drawn at the width they get.
 //
-// A model is `{starts, step, zone, from, to, open, series, format, kind, log}`: bucket starts in ms, the
-// range, which may cut off the first and the last bucket, series of `{name, tone, values}` (null is "no value": a gap in a line,
-// nothing in a bar). Bars stack in the order of the series. `open` marks the last bucket as still
-// filling; it is drawn lighter. The read-out follows the pointer and the arrow keys.
+// A model is `{starts, step, zone, from, to, open, series, format, kind, log}`: bucket starts in
+// ms, the range, which may cut off the first and the last bucket, series of `{name, tone, values}`
+// (null is "no value": a gap in a line, nothing in a bar). Bars stack in the order of the series.
+// `open` marks the last bucket as still filling; it is drawn lighter. The read-out follows the
+// pointer and the arrow keys.
 
 import { byId, compact, count, h, s } from "./dom.js";
 import { bucketName, next, rangeName, ticks } from "./zone.js";

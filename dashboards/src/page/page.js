@@ -1,9 +1,9 @@
 // The page: boots from the address and the store's streams, keeps the controls and the address in
 // step with the view, and lets the panels ask at their pace.
 //
-// Invariants: the address always reproduces the view, and each change by the user is one step of the
-// browser's history; all panels show one range; a hidden page asks nothing; every failure is shown, in the
-// panel it concerns or above them all, and mends itself.
+// Invariants: the address always reproduces the view, and each change by the user is one step of
+// the browser's history; all panels show one range; a hidden page asks nothing; every failure is
+// shown, in the panel it concerns or above them all, and mends itself.
 
 import { arrange, boards, mainOf, showFreshness, zoneTitle } from "./boards.js";
 import { byId, h } from "./dom.js";
@@ -169,8 +169,8 @@ function showEmpty() {
 
 // ---- the view changes ----
 
-/// Takes the user's change into the view, as a step to come back from, and asks again what it concerns:
-/// everything, or the slice alone.
+/// Takes the user's change into the view, as a step to come back from, and asks again what it
+/// concerns: everything, or the slice alone.
 function change(what, only = null) {
   Object.assign(view, what);
   writeAddress("pushState");

@@ -1,8 +1,8 @@
 // One panel: what it asks in a round, and how it says what went wrong.
 //
-// All panels ask in one round (`Rounds`): with the same range, and drawn together, so that figures side by
-// side belong to each other. A panel that fails fades, says why, and asks again by itself until it has an
-// answer, whatever the pace of the others.
+// All panels ask in one round (`Rounds`): with the same range, and drawn together, so that figures
+// side by side belong to each other. A panel that fails fades, says why, and asks again by itself
+// until it has an answer, whatever the pace of the others.
 
 import { byId } from "./dom.js";
 
@@ -70,8 +70,8 @@ export class Panel {
   }
 }
 
-/// Shows an error in a panel, or takes it away. A server out of reach concerns every panel alike: the page
-/// says it once, above them, and the panels only fade.
+/// Shows an error in a panel, or takes it away. A server out of reach concerns every panel alike:
+/// the page says it once, above them, and the panels only fade.
 export function fail(node, error) {
   const problem = node.querySelector(".problem");
   problem.hidden = !error || error.code === "unreachable";
@@ -100,7 +100,8 @@ export class Rounds {
     this.due = 0;
   }
 
-  /// Begins a round if it is time. `pace` stretches the pause; with Infinity only panels without an answer ask.
+  /// Begins a round if it is time. `pace` stretches the pause; with Infinity only panels without an
+  /// answer ask.
   async tick(makeContext, pace) {
     if (this.abort || performance.now() < this.due) return;
     const asked = this.panels.filter((panel) => !panel.node.hidden && (pace !== Infinity || panel.stale));

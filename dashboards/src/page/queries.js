@@ -61,8 +61,8 @@ function counted(scope) {
   return scope.path !== null ? scope.stream.stats : scope.stream.traffic;
 }
 
-/// `columns` of a rollup over a range, from as few rows as the levels from `coarsest` to `finest` allow: those
-/// that the rollups have and that still hold the range.
+/// `columns` of a rollup over a range, from as few rows as the levels from `coarsest` to `finest`
+/// allow: those that the rollups have and that still hold the range.
 function covered(scope, rollup, range, columns, { coarsest = scope.utcDays ? "yearly" : "hourly", finest = "minutely" } = {}) {
   const at = (table) => LEVELS.findIndex((level) => level.table === table);
   const last = Math.min(at(finest), at(range.finest ?? "minutely"));
@@ -113,10 +113,11 @@ function classes(measure) {
   return columns.join(", ");
 }
 
-/// → k, t, hits, bytes, s2, s3, s4, s5, other: what the totals, the charts of hits and the classes of
-/// status show, in one statement and so of one snapshot, since numbers side by side must agree. `k` says
-/// what a row belongs to: a chart of hits by its name, "status" for the classes, "all" for the totals.
-/// `steps` are those of `state.js`; a page's own classes come from raw events, as no rollup holds them.
+/// → k, t, hits, bytes, s2, s3, s4, s5, other: what the totals, the charts of hits and the classes
+/// of status show, in one statement and so of one snapshot, since numbers side by side must agree.
+/// `k` says what a row belongs to: a chart of hits by its name, "status" for the classes, "all" for
+/// the totals. `steps` are those of `state.js`; a page's own classes come from raw events, as no
+/// rollup holds them.
 export function board(scope, range, steps) {
   const rollup = counted(scope);
   const { access } = scope.stream;
@@ -164,8 +165,8 @@ export function visitorSeries(scope, step, range) {
   return `SELECT t, distinct_count(v) AS n FROM (${merged}) AS m ORDER BY t`;
 }
 
-/// → path, n, b, total: the pages with the most hits, of the scope's site (whatever its path), beside the
-/// hits of all pages.
+/// → path, n, b, total: the pages with the most hits, of the scope's site (whatever its path),
+/// beside the hits of all pages.
 export function topPaths(scope, range, limit) {
   const all = { ...scope, path: null };
   const source = scope.stream.stats
@@ -174,8 +175,9 @@ export function topPaths(scope, range, limit) {
   return `SELECT path, n, b, sum(n) OVER () AS total FROM (${source} GROUP BY path) AS p ORDER BY n DESC, path LIMIT ${limit}`;
 }
 
-/// → t, p50, p99 of response sizes: histograms merged over all keys, then read. `stats` keeps them from
-/// the hour, so a page's minutes, and ranges that are not made of hours, come from its raw events.
+/// → t, p50, p99 of response sizes: histograms merged over all keys, then read. `stats` keeps them
+/// from the hour, so a page's minutes, and ranges that are not made of hours, come from its raw
+/// events.
 export function sizes(scope, step, range) {
   const rollup = counted(scope);
   if (!rollup || (scope.path !== null && !inHours(range, step))) {
@@ -186,14 +188,15 @@ export function sizes(scope, step, range) {
   return `SELECT t, hist_quantile(s, 0.5) AS p50, hist_quantile(s, 0.99) AS p99 FROM (${merged}) AS m ORDER BY t`;
 }
 
-/// The stream as a range from `from` on is to be asked: without its rollups where those are not complete, as
-/// one that was added later and still counts what came before is not. Raw events answer then.
+/// The stream as a range from `from` on is to be asked: without its rollups where those are not
+/// complete, as one that was added later and still counts what came before is not. Raw events
+/// answer then.
 export function counting(stream, completeFrom, from) {
   return completeFrom === null || from >= completeFrom ? stream : { ...stream, stats: null, traffic: null };
 }
 
-/// → level, floor, complete_from: the levels that all rollups of a stream's panels have, since when retention
-/// leaves each, and since when the rollups count all events (null: ever).
+/// → level, floor, complete_from: the levels that all rollups of a stream's panels have, since when
+/// retention leaves each, and since when the rollups count all events (null: ever).
 export function levels(stream) {
   const rollups = [stream.stats, stream.traffic].filter(Boolean);
   if (rollups.length === 0) return null;
@@ -243,14 +246,14 @@ function sliceWhere({ host, from, to, path, statusClass }) {
   return more.join(" AND ");
 }
 
-/// → n, first, last, bytes, s2, s3, s4, s5, other, cut: a slice in one row. `cut` is the sequence of its
-/// last event to arrive: pages up to it are pages of one snapshot.
+/// → n, first, last, bytes, s2, s3, s4, s5, other, cut: a slice in one row. `cut` is the sequence
+/// of its last event to arrive: pages up to it are pages of one snapshot.
 export function sliceSummary(stream, slice) {
   return `SELECT count(*) AS n, min(time) AS first, max(time) AS last, ${EXACT_BYTES} AS bytes, ${classes("count(*)")}, max(_seq) AS cut FROM ${name(stream.name)} WHERE ${sliceWhere(slice)}`;
 }
 
-/// The events of a slice up to `cut`, a page after the row `after`, by time and then as they arrived: within
-/// one second a redirect stands before its answer.
+/// The events of a slice up to `cut`, a page after the row `after`, by time and then as they
+/// arrived: within one second a redirect stands before its answer.
 export function slicePage(stream, slice, cut, after = null) {
   const later = after === null ? "" : ` AND time >= ${exact(after.time)} AND (time > ${exact(after.time)} OR _seq > ${Number(after._seq)})`;
   return `SELECT _seq, time, host, method, path, query, request, status, response_size, referrer, user_agent FROM ${name(stream.name)} WHERE ${sliceWhere(slice)} AND _seq <= ${Number(cut)}${later} ORDER BY time, _seq LIMIT ${SLICE_PAGE}`;

@@ -1,7 +1,8 @@
-// The on-call question: what did this host do on this date? Or, of a minute of a chart: what came in it?
+// The on-call question: what did this host do on this date? Or, of a minute of a chart: what came
+// in it?
 //
-// Without a host in the view, the host of the newest event is shown. It is looked up once for a stream,
-// so that what one reads stays in place while other things change.
+// Without a host in the view, the host of the newest event is shown. It is looked up once for a
+// stream, so that what one reads stays in place while other things change.
 
 import { byId, bytes, count, h, logButton, logText, outsideLink, statusMark } from "./dom.js";
 import { RETRY_MS, fail } from "./panel.js";
@@ -9,7 +10,8 @@ import { SLICE_PAGE, newestHost, slicePage, sliceSummary } from "./queries.js";
 import { run, when } from "./sql.js";
 import { MINUTE, STEPS, label, next, parseWall } from "./zone.js";
 
-/// What a view asks the slice for: `{host, from, to, path, statusClass}`, null while something is missing.
+/// What a view asks the slice for: `{host, from, to, path, statusClass}`, null while something is
+/// missing.
 export function sliceOf(view, zone, usual) {
   const more = { path: view.slicePath, statusClass: view.sliceClass };
   if (view.minute !== null && view.minute !== undefined) return { host: view.host, from: view.minute, to: view.minute + MINUTE, ...more };
@@ -19,8 +21,8 @@ export function sliceOf(view, zone, usual) {
 }
 
 export class Slice {
-  /// `on.ask({host, date, slicePath, sliceClass, minute})` when the form is sent, `on.path` for a click on a
-  /// path, `on.host(host, ms)` for one on a host.
+  /// `on.ask({host, date, slicePath, sliceClass, minute})` when the form is sent, `on.path` for a
+  /// click on a path, `on.host(host, ms)` for one on a host.
   constructor(on) {
     this.on = on;
     this.abort = null;

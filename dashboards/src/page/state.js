@@ -80,9 +80,10 @@ export function isLive(data, now) {
   return data.newest !== null && now - data.newest < LIVE_MS;
 }
 
-/// The instants that the view's range means at `now`: `{from, to, open, title, finest}`, whole minutes, since
-/// that is the finest level of a rollup, or buckets of the level `finest` that holds it. Every panel covers exactly this range, so totals equal the
-/// sums of the charts; `open` says that the end is now.
+/// The instants that the view's range means at `now`: `{from, to, open, title, finest}`, whole
+/// minutes, since that is the finest level of a rollup, or buckets of the level `finest` that holds
+/// it. Every panel covers exactly this range, so totals equal the sums of the charts; `open` says
+/// that the end is now.
 export function resolve(view, data, now) {
   const range = asked(view, data, now);
   const finest = finestLevel(data.levels, range.from);
@@ -93,9 +94,9 @@ export function resolve(view, data, now) {
 /// Which step the buckets of a level have, the finest first.
 const FINEST = { minutely: "1m", hourly: "1h", daily: "1d", monthly: "1mo", yearly: "1y" };
 
-/// The finest level that still holds all from `from` on: retention takes fine buckets of old times away,
-/// and a range back there is then cut at the coarser ones. `levels` maps tables to the instant from which
-/// they are whole, null for ever; without rollups raw events answer.
+/// The finest level that still holds all from `from` on: retention takes fine buckets of old times
+/// away, and a range back there is then cut at the coarser ones. `levels` maps tables to the
+/// instant from which they are whole, null for ever; without rollups raw events answer.
 export function finestLevel(levels, from) {
   if (!levels) return "minutely";
   const whole = Object.keys(FINEST).filter((table) => Object.hasOwn(levels, table) && (levels[table] === null || levels[table] <= from));
@@ -149,9 +150,9 @@ const LADDERS = {
   day: ["1d", "1mo", "1y"],
 };
 
-/// The steps of the charts over a range: `minute`, `hour` and `day` for the hits, each the finest of its
-/// unit with few enough bars, null where even the widest has too many or none would be whole; `fit` for
-/// all other charts. One of the three is always there.
+/// The steps of the charts over a range: `minute`, `hour` and `day` for the hits, each the finest
+/// of its unit with few enough bars, null where even the widest has too many or none would be
+/// whole; `fit` for all other charts. One of the three is always there.
 export function steps(range) {
   const length = range.to - range.from;
   const least = STEPS[FINEST[range.finest ?? "minutely"]];

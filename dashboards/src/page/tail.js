@@ -85,8 +85,8 @@ export class Tail {
     this.fill();
   }
 
-  /// Reads the last stored events, in the order of time and arrival, and tries again until it has them. What
-  /// the stream brings meanwhile stays above them.
+  /// Reads the last stored events, in the order of time and arrival, and tries again until it has
+  /// them. What the stream brings meanwhile stays above them.
   async fill() {
     this.abort?.abort();
     clearTimeout(this.again);

@@ -219,7 +219,8 @@ export function ticks(list, step, zone, gap) {
     const every = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440].find((m) => m / perBucket >= gap);
     const found = [];
     if (every) {
-      // Buckets are cut in UTC: where that is no round clock time in the zone, the first after one counts.
+      // Buckets are cut in UTC: where that is no round clock time in the zone, the first after one
+      // counts.
       const slack = step.unit === "hour" ? perBucket - 1 : 0;
       list.forEach((start, i) => {
         const p = at(i);

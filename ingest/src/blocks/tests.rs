@@ -150,7 +150,8 @@ proptest! {
             prop_assert_eq!((block.first_line, block.first_byte), (line, byte));
             let place = &source.as_bytes()[block.first_byte as usize..block.end_byte as usize];
             prop_assert!(place.starts_with(&block.bytes));
-            // Of what was passed over too, so that a source with a line over the limit is known again.
+            // Of what was passed over too, so that a source with a line over the limit is known
+            // again.
             let before = &source.as_bytes()[..block.end_byte as usize];
             prop_assert_eq!(block.content, xxhash_rust::xxh3::xxh3_64(before));
             let too_long = place.split(|&b| b == b'\n').any(|l| l.len() > line_max);

@@ -389,7 +389,8 @@ fn an_event_from_the_future_is_quarantined() {
     }
 }
 
-/// Go's zero time is the year 1: one such event made `to_char(time)` and `AT TIME ZONE` fail for its stream.
+/// Go's zero time is the year 1: one such event made `to_char(time)` and `AT TIME ZONE` fail for
+/// its stream.
 #[test]
 fn a_time_that_functions_cannot_hold_is_quarantined_in_every_format() {
     let access = |stamp: &str| COMMON.replace("10/Oct/2000:13:55:36 -0700", stamp);

@@ -1,6 +1,6 @@
-//! DataFusion's functions whose result may be far larger than their arguments, or that hold all of one argument
-//! against all of another, refused before they begin: what a function makes is not in the memory that queries
-//! are given, and nothing stops it.
+//! DataFusion's functions whose result may be far larger than their arguments, or that hold all of
+//! one argument against all of another, refused before they begin: what a function makes is not in
+//! the memory that queries are given, and nothing stops it.
 
 mod joined;
 mod patterns;
@@ -100,7 +100,8 @@ fn of<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     Some(*found)
 }
 
-/// Caps the operators too that match patterns, for a plan in which one of them is heavy. Says whether it did.
+/// Caps the operators too that match patterns, for a plan in which one of them is heavy. Says
+/// whether it did.
 pub(super) fn cap_patterns(state: &mut SessionState, plan: &LogicalPlan) -> Result<bool> {
     let mut is_heavy = false;
     plan.apply_with_subqueries(|node| {

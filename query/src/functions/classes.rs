@@ -1,15 +1,17 @@
-//! Every function that a statement can name, by what a call costs. Nothing stops a call: one that takes more
-//! than about as long as its arguments are, or makes more, is bounded in `capped.rs` and listed there.
+//! Every function that a statement can name, by what a call costs. Nothing stops a call: one that
+//! takes more than about as long as its arguments are, or makes more, is bounded in `capped.rs` and
+//! listed there.
 //!
-//! A function that a new DataFusion brings is in no list, and the test fails until somebody has read it.
+//! A function that a new DataFusion brings is in no list, and the test fails until somebody has
+//! read it.
 
 use std::collections::BTreeSet;
 
 use crate::functions::capped::tests_only::{comparing, growing};
 use crate::{Engine, EngineOptions};
 
-/// Scalar functions that look at each byte or element of their arguments a few times, or sort them, and make
-/// at most some twenty times as much.
+/// Scalar functions that look at each byte or element of their arguments a few times, or sort them,
+/// and make at most some twenty times as much.
 const LINEAR: &[&str] = &[
     "abs",
     "acos",
@@ -174,7 +176,8 @@ const LINEAR: &[&str] = &[
     "with_metadata",
 ];
 
-/// Aggregates that keep little for each group, or what they were given: `windows.rs` says over which windows.
+/// Aggregates that keep little for each group, or what they were given: `windows.rs` says over
+/// which windows.
 const AGGREGATES: &[&str] = &[
     "any_value",
     "approx_distinct",

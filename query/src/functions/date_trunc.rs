@@ -1,9 +1,9 @@
 //! DataFusion's `date_trunc`, quick for stamps in UTC: it cuts those that name no zone as whole numbers,
 //! and all others by way of a calendar of their zone, row by row, UTC's too.
 //!
-//! An hour of a zone is cut where the zone's offset changes, as `time_bucket`, levels and documents have it: when
-//! Lord Howe's clocks go back from 2:00 to 1:30, the half hour that comes again is a bucket of its own. DataFusion
-//! takes it for a part of the hour before, since 1:00 is there once.
+//! An hour of a zone is cut where the zone's offset changes, as `time_bucket`, levels and documents
+//! have it: when Lord Howe's clocks go back from 2:00 to 1:30, the half hour that comes again is a
+//! bucket of its own. DataFusion takes it for a part of the hour before, since 1:00 is there once.
 
 use std::sync::Arc;
 

@@ -139,8 +139,8 @@ fn buckets(widths: &ArrayRef, times: &ArrayRef, zones: Option<&ArrayRef>) -> Res
     Ok(Arc::new(starts.with_timezone("UTC")))
 }
 
-/// Finds the start of the hour of a zone that holds an instant, cut where the zone's offset changes; `None` for
-/// what is no zone with a name, which has one offset.
+/// Finds the start of the hour of a zone that holds an instant, cut where the zone's offset
+/// changes; `None` for what is no zone with a name, which has one offset.
 pub(super) fn hours_of(zone_name: &str) -> Option<impl FnMut(i64) -> i64 + use<>> {
     let zone = zone(zone_name).ok().filter(|zone| *zone != Tz::UTC)?;
     let mut hours = Bucketer::new(Width::Micros(DAY_US / 24), zone);
@@ -270,8 +270,8 @@ impl Bucketer {
         after
     }
 
-    /// The local date of the calendar's day that holds an instant: unlike the date that clocks show, it never
-    /// goes back where these do.
+    /// The local date of the calendar's day that holds an instant: unlike the date that clocks
+    /// show, it never goes back where these do.
     fn date(&self, t: i64) -> Option<NaiveDate> {
         let start = self.calendar.bucket(Level::Day, t).start_us;
         DateTime::from_timestamp_micros(start.checked_add(self.offset_us(start))?)

@@ -2,11 +2,13 @@
 //!
 //! # Rule
 //! An Arrow answer is never larger than the same answer as NDJSON, but for three things:
-//! * its headers: 512 bytes, and 256 bytes and the name for each column, fields of records and elements of
-//!   lists counted as columns too. They come once for every 8,192 rows or 4 MiB, and once for the schema;
-//! * places of a fixed width that their JSON does not need: a 64-bit number takes eight bytes, and `"n":1,`
-//!   six. Under a name of four letters it takes no more than its JSON. In a list `1,` is two bytes, and of a
-//!   record that is null nothing is written at all; so there each number and each text has its place more;
+//! * its headers: 512 bytes, and 256 bytes and the name for each column, fields of records and
+//!   elements of lists counted as columns too. They come once for every 8,192 rows or 4 MiB, and
+//!   once for the schema;
+//! * places of a fixed width that their JSON does not need: a 64-bit number takes eight bytes, and
+//!   `"n":1,` six. Under a name of four letters it takes no more than its JSON. In a list `1,` is
+//!   two bytes, and of a record that is null nothing is written at all; so there each number and
+//!   each text has its place more;
 //! * `_rest`, whose BSON goes out as it is: the JSON of a list is shorter than that.
 //!
 //! So rows are written in their plain form, and those of small batches together.

@@ -3,8 +3,8 @@
 //! JSON: an object for each row; null kept; integers as numbers, 64-bit ones too; a double that is no
 //! number as null; timestamps RFC 3339 in UTC with `Z`, the fraction only when it is not zero; bytes
 //! as base64 text, but those of `_rest` as the JSON of what they hold; lists as arrays, structs as
-//! objects. CSV and tables spell values as JSON does, without its quotes; in CSV null is empty and an
-//! empty text is `""`. An Arrow stream carries the values of its rows in their plain form:
+//! objects. CSV and tables spell values as JSON does, without its quotes; in CSV null is empty and
+//! an empty text is `""`. An Arrow stream carries the values of its rows in their plain form:
 //! `arrow_stream.rs` has the rule.
 
 mod arrow_stream;

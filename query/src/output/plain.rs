@@ -1,11 +1,13 @@
 //! The plain form of columns: the values of their rows, and nothing else.
 //!
-//! A batch of an answer may hold far more than its rows show. A view array keeps every buffer of the part
-//! that it was read from, a dictionary keeps all of its values, a slice keeps what it was cut from, and a
-//! null may hide a text or a list. Arrow's writer writes most of that, and for every batch again.
+//! A batch of an answer may hold far more than its rows show. A view array keeps every buffer of
+//! the part that it was read from, a dictionary keeps all of its values, a slice keeps what it was
+//! cut from, and a null may hide a text or a list. Arrow's writer writes most of that, and for
+//! every batch again.
 //!
-//! In the plain form texts and bytes stand one after another with 32-bit offsets, dictionaries and runs are
-//! unpacked, every kind of list is a list with 32-bit offsets, and nothing lies below a null.
+//! In the plain form texts and bytes stand one after another with 32-bit offsets, dictionaries and
+//! runs are unpacked, every kind of list is a list with 32-bit offsets, and nothing lies below a
+//! null.
 
 use std::sync::Arc;
 
@@ -115,7 +117,8 @@ fn gathered(array: &dyn Array) -> Result<ArrayRef, ArrowError> {
     take(array, &UInt32Array::from_iter_values(0..rows), None)
 }
 
-/// Offsets that begin with 0, and where the values of the first one began and those of the last one end.
+/// Offsets that begin with 0, and where the values of the first one began and those of the last one
+/// end.
 fn from_zero(offsets: &[i32]) -> (OffsetBuffer<i32>, usize, usize) {
     let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
     let offsets = offsets.iter().map(|offset| offset - first).collect();
@@ -176,8 +179,8 @@ fn with_nulls(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// The bytes of a column in its plain form, validity left out: of its values alone, however much more it
-/// holds. Looks at each row, and copies none.
+/// The bytes of a column in its plain form, validity left out: of its values alone, however much
+/// more it holds. Looks at each row, and copies none.
 pub(crate) fn size(array: &ArrayRef) -> u64 {
     let rows = array.len() as u64;
     match array.data_type() {
@@ -233,8 +236,8 @@ fn lengths<T: ByteViewType>(array: &GenericByteViewArray<T>) -> u64 {
     }
 }
 
-/// The bytes of a dictionary's rows. Not all of its values are looked at: there may be a hundred thousand of
-/// them behind ten rows.
+/// The bytes of a dictionary's rows. Not all of its values are looked at: there may be a hundred
+/// thousand of them behind ten rows.
 fn unpacked(array: &ArrayRef) -> u64 {
     let dictionary = array.as_any_dictionary();
     let values = dictionary.values();

@@ -18,10 +18,10 @@ const GAP: usize = 3;
 /// A column that is cut keeps at least so much.
 const CUT_MIN: usize = 6;
 
-/// Writes a table with a header, a rule, the rows and their number. With a width, texts that are too wide
-/// for it are cut with `…`: the narrow columns keep theirs, the wide ones share the rest. Numbers and
-/// times are never cut, since what is left of one reads as another. Where even that is too wide, each row
-/// stands upright, a column a line.
+/// Writes a table with a header, a rule, the rows and their number. With a width, texts that are
+/// too wide for it are cut with `…`: the narrow columns keep theirs, the wide ones share the rest.
+/// Numbers and times are never cut, since what is left of one reads as another. Where even that is
+/// too wide, each row stands upright, a column a line.
 pub(super) fn write(
     schema: &SchemaRef,
     batches: &[RecordBatch],
@@ -119,8 +119,8 @@ fn write_upright(names: &[String], rows: &[Vec<String>], to: &mut dyn Write) -> 
     Ok(())
 }
 
-/// Narrows the widest of the columns that may be cut until a line is no wider than `width`, or none of
-/// them can be narrowed any more.
+/// Narrows the widest of the columns that may be cut until a line is no wider than `width`, or none
+/// of them can be narrowed any more.
 fn fit(widths: &mut [usize], whole: &[bool], width: usize) {
     let gaps = GAP * widths.len().saturating_sub(1);
     let line = |most: usize| -> usize {

@@ -229,7 +229,8 @@ fn a_table_fits_the_width_and_cuts_no_number() {
             "{table}"
         );
     }
-    // Where no terminal is, nothing is cut; where there is no room at all, rows stand upright and whole.
+    // Where no terminal is, nothing is cut; where there is no room at all, rows stand upright and
+    // whole.
     assert!(written(Output::Table, &rows).contains(&long));
     let upright = within(40, &rows);
     assert!(upright.contains(&format!("path  | {long}\n")), "{upright}");

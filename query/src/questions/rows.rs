@@ -1,7 +1,7 @@
 //! Rows of two answers, side by side.
 //!
-//! Without an order they are equal as multisets. Fractions may differ in their last digits, since sums depend on
-//! their order; texts and whole numbers are the same, however they lie in memory.
+//! Without an order they are equal as multisets. Fractions may differ in their last digits, since
+//! sums depend on their order; texts and whole numbers are the same, however they lie in memory.
 
 use std::collections::BTreeMap;
 

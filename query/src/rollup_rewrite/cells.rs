@@ -1,4 +1,5 @@
-//! The columns of a rollup's cells that expressions over a stream become: its keys, and the bucket for `time`.
+//! The columns of a rollup's cells that expressions over a stream become: its keys, and the bucket
+//! for `time`.
 
 use std::collections::HashMap;
 
@@ -191,8 +192,9 @@ fn starts(calendar: Calendar, level: Level, range: TimeRange) -> Option<Vec<i64>
     Some(starts)
 }
 
-/// Whether each value is greater than the one before it, so that all differ. A null comes before every value.
-/// Numbers with fractions are not asked: those that compare as different may be one group, as 0 and -0.
+/// Whether each value is greater than the one before it, so that all differ. A null comes before
+/// every value. Numbers with fractions are not asked: those that compare as different may be one
+/// group, as 0 and -0.
 fn rise(values: &ArrayRef) -> bool {
     let is_exact = values.data_type().is_integer()
         || values.data_type().is_temporal()

@@ -1,27 +1,29 @@
 //! The proof that an expression over keys and `time` has one value in every bucket of a level.
 //!
 //! # Invariant
-//! [`Proof::holds`] is true only if the expression has one value for all instants of each bucket of the level
-//! that meets the events' times and has none of the expression's [`cuts`] within. It never concludes that from
-//! values of the expression at some instants of a bucket: it knows all instants at which the expression may
-//! change, and checks each of them.
+//! [`Proof::holds`] is true only if the expression has one value for all instants of each bucket of
+//! the level that meets the events' times and has none of the expression's [`cuts`] within. It
+//! never concludes that from values of the expression at some instants of a bucket: it knows all
+//! instants at which the expression may change, and checks each of them.
 //!
 //! # The closed list
 //! An expression is constant in buckets if it is
 //! 1. a key or a literal: a cell has one value of each key;
-//! 2. `time` compared with constants: it changes at the [`cuts`] alone, and no bucket that is used has one of
-//!    them within (`cover.rs`);
-//! 3. a function of `time` of which [`changes`] knows all instants where it may change, and each of these is
-//!    the first instant of a bucket, or the function has the same value just before it and at it;
+//! 2. `time` compared with constants: it changes at the [`cuts`] alone, and no bucket that is used
+//!    has one of them within (`cover.rs`);
+//! 3. a function of `time` of which [`changes`] knows all instants where it may change, and each of
+//!    these is the first instant of a bucket, or the function has the same value just before it and
+//!    at it;
 //! 4. an operator, a `CASE`, a cast or an immutable function of expressions that are constant.
 //!
-//! Everything else is not known to be constant, and raw events answer it: `time` itself, volatile and stable
-//! functions, subqueries, outer references, aggregates, windows, placeholders, lambdas, and each function of
-//! `time` that is not listed in [`changes`]. A boolean is decided by its leaves: `date_trunc('hour', time) = c`
-//! is true in few buckets of a day and false in most, and is constant only where `date_trunc('hour', time)` is.
+//! Everything else is not known to be constant, and raw events answer it: `time` itself, volatile
+//! and stable functions, subqueries, outer references, aggregates, windows, placeholders, lambdas,
+//! and each function of `time` that is not listed in [`changes`]. A boolean is decided by its
+//! leaves: `date_trunc('hour', time) = c` is true in few buckets of a day and false in most, and is
+//! constant only where `date_trunc('hour', time)` is.
 //!
-//! Outside of the years 1900 to 2200 nothing is known: beyond what 64 bits of nanoseconds hold, functions give
-//! null or an error for some instants.
+//! Outside of the years 1900 to 2200 nothing is known: beyond what 64 bits of nanoseconds hold,
+//! functions give null or an error for some instants.
 
 mod changes;
 mod clock;
@@ -70,8 +72,8 @@ impl Proof {
         }
     }
 
-    /// Whether an expression over the stream's columns has one value in each bucket of a level that meets the
-    /// events' times and has no cut within. `false` when that is not known.
+    /// Whether an expression over the stream's columns has one value in each bucket of a level that
+    /// meets the events' times and has no cut within. `false` when that is not known.
     pub(super) fn holds(&self, expr: &Expr, level: Level) -> bool {
         self.is_constant(expr, level, self.whole_buckets(level))
     }
@@ -93,8 +95,8 @@ impl Proof {
         proved
     }
 
-    /// From the first instant of the first bucket to the last instant of the last one; `None` when they reach
-    /// beyond the known years.
+    /// From the first instant of the first bucket to the last instant of the last one; `None` when
+    /// they reach beyond the known years.
     fn whole_buckets(&self, level: Level) -> Option<TimeRange> {
         let known = |at_us: i64| KNOWN_YEARS.contains(at_us);
         if !known(self.events.first) || !known(self.events.last) {
@@ -179,9 +181,9 @@ impl Proof {
         })
     }
 
-    /// Whether each instant of a grid within a range is the start of a minute or hour of the calendar. There are
-    /// too many of them to look at each; between two changes of the calendar's offset minutes and hours are a
-    /// grid too.
+    /// Whether each instant of a grid within a range is the start of a minute or hour of the
+    /// calendar. There are too many of them to look at each; between two changes of the calendar's
+    /// offset minutes and hours are a grid too.
     fn is_on_clock(&self, grid: Grid, level: Level, range: TimeRange) -> bool {
         let width_us = match level {
             Level::Minute => 60_000_000,
@@ -242,7 +244,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// The first one in a range, but for the first instant of the range: that is an edge, or was looked at.
+    /// The first one in a range, but for the first instant of the range: that is an edge, or was
+    /// looked at.
     fn first_in(self, range: TimeRange) -> Option<i64> {
         let from = range.first + 1;
         let first = from + (self.origin_us - from).rem_euclid(self.width_us);
@@ -275,8 +278,8 @@ impl Days {
     }
 }
 
-/// The instants at which comparisons of `time` with constants change, in order: where none of them lies within a
-/// bucket, each comparison has one value in it.
+/// The instants at which comparisons of `time` with constants change, in order: where none of them
+/// lies within a bucket, each comparison has one value in it.
 pub(super) fn cuts<'e>(exprs: impl Iterator<Item = &'e Expr>) -> Vec<i64> {
     let mut cuts = Vec::new();
     for expr in exprs {
@@ -322,7 +325,8 @@ fn is_listed(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression over `time` has the same value just before each of some instants and at it.
+/// Whether an expression over `time` has the same value just before each of some instants and at
+/// it.
 fn is_same_around(expr: &Expr, instants: &[i64]) -> Result<bool> {
     let times = instants.iter().flat_map(|at_us| [at_us - 1, *at_us]);
     let values = values_at(expr, times.collect())?;

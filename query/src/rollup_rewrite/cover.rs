@@ -25,8 +25,8 @@ pub(super) struct Usable {
 }
 
 /// Covers a range, with `levels` from the coarsest to the finest: each takes the whole buckets that the
-/// ones before it left. What lies in `raw`, in order and apart from each other, is for raw events. `cuts` are
-/// instants in order, each the first of what comes after the cut.
+/// ones before it left. What lies in `raw`, in order and apart from each other, is for raw events.
+/// `cuts` are instants in order, each the first of what comes after the cut.
 pub(super) fn cover(
     calendar: Calendar,
     range: TimeRange,

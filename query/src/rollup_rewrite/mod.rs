@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //! * Result with the rule = result without it, from the same snapshot. Only approximate functions, where
-//!   the query asks for one, give another approximation: that of the rollup's states. (Sums of integers
-//!   are added up as decimals either way and checked in the end: `checked_sums.rs`.)
+//!   the query asks for one, give another approximation: that of the rollup's states. (Sums of
+//!   integers are added up as decimals either way and checked in the end: `checked_sums.rs`.)
 //! * Where raw events are not complete they answer alone, as without the rule. So do days in which keys
 //!   were folded into `(other)`, when the query tells keys apart.
 

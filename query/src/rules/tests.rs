@@ -63,8 +63,8 @@ async fn rows_of_one_table_are_planned_with_few_rules_as_with_all() {
     }
 }
 
-/// The operators of a plan, without those that only hand rows on. `ForgetExec` keeps later rules from using
-/// an order, and the few rules use none.
+/// The operators of a plan, without those that only hand rows on. `ForgetExec` keeps later rules
+/// from using an order, and the few rules use none.
 fn operators(plan: &str) -> Vec<&str> {
     const HAND_ON: [&str; 5] = [
         "ForgetExec",

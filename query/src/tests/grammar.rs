@@ -1,11 +1,12 @@
 //! Whatever is asked is answered as a plain table of the same rows answers it.
 //!
-//! A grammar of whole queries ([`queries`]) asks random stores ([`stores`]) with all that makes answers quick
-//! switched on, and a session that has nothing of it ([`oracle`]) over rows that a model of the store knows. The
-//! answers are compared ([`compare`]); a query that differs is told beside a shorter one that does too ([`shrink`]).
+//! A grammar of whole queries ([`queries`]) asks random stores ([`stores`]) with all that makes
+//! answers quick switched on, and a session that has nothing of it ([`oracle`]) over rows that a
+//! model of the store knows. The answers are compared ([`compare`]); a query that differs is told
+//! beside a shorter one that does too ([`shrink`]).
 //!
-//! `LOGMILL_QUESTIONS=200000 cargo test -p logmill-query --lib grammar -- --nocapture` asks as many;
-//! `LOGMILL_SEED=7 LOGMILL_QUESTIONS=1` asks those of one store.
+//! `LOGMILL_QUESTIONS=200000 cargo test -p logmill-query --lib grammar -- --nocapture` asks as
+//! many; `LOGMILL_SEED=7 LOGMILL_QUESTIONS=1` asks those of one store.
 
 mod compare;
 mod compound;
@@ -35,8 +36,9 @@ use crate::{Figures, NoSystemInfo};
 
 /// Queries of one store.
 const EACH: usize = 100;
-/// A default run asks the same questions each time: of 2,000 of a fresh seed about one still meets a fault of
-/// the plain session itself, which groups by the name of a column and not by a cast of it.
+/// A default run asks the same questions each time: of 2,000 of a fresh seed about one still meets
+/// a fault of the plain session itself, which groups by the name of a column and not by a cast of
+/// it.
 const QUESTIONS: u64 = 400;
 const SEED: u64 = 100;
 /// Stores that are asked at a time.

@@ -192,8 +192,8 @@ async fn the_status_of_rollups_says_what_waits() {
     );
 }
 
-/// When Lord Howe's clocks go back from 2:00 to 1:30 an hour has two buckets, of 60 and of 30 minutes; when they go
-/// on from 2:00 to 2:30 the hour from 2:30 begins a bucket.
+/// When Lord Howe's clocks go back from 2:00 to 1:30 an hour has two buckets, of 60 and of 30
+/// minutes; when they go on from 2:00 to 2:30 the hour from 2:30 begins a bucket.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_hour_is_cut_where_the_offset_changes_by_sql_and_by_levels_alike() {
     for zone in ["Australia/Lord_Howe", "Europe/Berlin", "Asia/Kolkata"] {
@@ -203,7 +203,8 @@ async fn an_hour_is_cut_where_the_offset_changes_by_sql_and_by_levels_alike() {
         );
         let cascade = aggregator::Cascade::new(config.expect("a configuration"));
         let fixture = Fixture::new(std::sync::Arc::new(cascade.expect("rollups")));
-        // 2026-04-04T10:00:00Z, 2026-10-03T10:00:00Z and 2026-10-24T20:00:00Z: before changes of these zones.
+        // 2026-04-04T10:00:00Z, 2026-10-03T10:00:00Z and 2026-10-24T20:00:00Z: before changes of
+        // these zones.
         for from in [1_775_296_800, 1_791_021_600, 1_792_872_000] {
             let events = mixture(600, from * 1_000_000, 60_000_000);
             fixture.write("access", StreamKind::Access, batch(&events));

@@ -1,7 +1,7 @@
-//! A cast has the name of what it is cast from: `GROUP BY CAST(time AS DATE), time` is two groups of one name. Some
-//! rules refuse that, others take one for the other
-//! (<https://github.com/apache/datafusion/issues/4478>). Such a cast is written as `coalesce(CAST(…))`, which is the
-//! same and has a name of its own.
+//! A cast has the name of what it is cast from: `GROUP BY CAST(time AS DATE), time` is two groups
+//! of one name. Some rules refuse that, others take one for the other
+//! (<https://github.com/apache/datafusion/issues/4478>). Such a cast is written as
+//! `coalesce(CAST(…))`, which is the same and has a name of its own.
 
 use std::ops::ControlFlow;
 

@@ -1,9 +1,11 @@
-//! `a IS DISTINCT FROM b AND c` means `(a IS DISTINCT FROM b) AND c`. The parser takes all that follows for the
-//! right side, `b AND c` (<https://github.com/apache/datafusion/issues/23692>, mended by
+//! `a IS DISTINCT FROM b AND c` means `(a IS DISTINCT FROM b) AND c`. The parser takes all that
+//! follows for the right side, `b AND c` (<https://github.com/apache/datafusion/issues/23692>,
+//! mended by
 //! <https://github.com/apache/datafusion-sqlparser-rs/pull/2436> after the release that we have).
 //!
-//! The tree is taken apart into what stands between AND and OR, in the order in which it was written, and put
-//! together again by their precedence. What the parser has read within parentheses stays as it is.
+//! The tree is taken apart into what stands between AND and OR, in the order in which it was
+//! written, and put together again by their precedence. What the parser has read within parentheses
+//! stays as it is.
 
 use std::ops::ControlFlow;
 

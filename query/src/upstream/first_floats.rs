@@ -1,13 +1,14 @@
 //! Tells -0 from 0 in sorts of the first rows, which leave rows of -0 out otherwise.
 //!
-//! A sort puts -0 before 0. Once it has as many rows as it is asked for, it looks at what comes before the last of
-//! them alone, and asks with comparisons, `x < 0 OR (x = 0 AND time < …)`, for which -0 and 0 are equal: a row of -0
-//! is left out though its place is before that one of 0. This holds with `enable_topk_dynamic_filter_pushdown` off,
-//! too, and for rows in memory: the sort keeps the filter to itself then.
+//! A sort puts -0 before 0. Once it has as many rows as it is asked for, it looks at what comes
+//! before the last of them alone, and asks with comparisons, `x < 0 OR (x = 0 AND time < …)`, for
+//! which -0 and 0 are equal: a row of -0 is left out though its place is before that one of 0. This
+//! holds with `enable_topk_dynamic_filter_pushdown` off, too, and for rows in memory: the sort
+//! keeps the filter to itself then.
 //!
-//! So a key follows each key of floats that is less for -0 than for all others. It follows from the one before it
-//! and changes no order. What comes before 0 is now `x < 0 OR (x = 0 AND sign_of_zero(x) < 0) OR …`, of which scans
-//! use as much as they did.
+//! So a key follows each key of floats that is less for -0 than for all others. It follows from the
+//! one before it and changes no order. What comes before 0 is now `x < 0 OR (x = 0 AND
+//! sign_of_zero(x) < 0) OR …`, of which scans use as much as they did.
 
 use std::fmt::{Display, Formatter};
 use std::hash::{Hash, Hasher};
@@ -25,8 +26,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-/// Adds the keys. It has to come when sorts and their limits are where they stay, and before scans are told the
-/// filters of sorts.
+/// Adds the keys. It has to come when sorts and their limits are where they stay, and before scans
+/// are told the filters of sorts.
 #[derive(Debug)]
 pub(super) struct FirstFloats;
 

@@ -1,8 +1,8 @@
 //! Lists of floats that have a zero have the other one, too.
 //!
-//! `x = 0` is true of -0 and 0. `x IN (0, 1, 2, 3)` was of that one which stands in the list: DataFusion looks its
-//! values up by their bits. It also makes such a list of `x = 0 OR x = 1 OR x = 2 OR x = 3`, so that a row came or
-//! stayed away by the number of terms.
+//! `x = 0` is true of -0 and 0. `x IN (0, 1, 2, 3)` was of that one which stands in the list:
+//! DataFusion looks its values up by their bits. It also makes such a list of `x = 0 OR x = 1 OR x
+//! = 2 OR x = 3`, so that a row came or stayed away by the number of terms.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue};

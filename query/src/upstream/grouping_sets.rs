@@ -66,9 +66,9 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
     }
 }
 
-/// Whether a filter asks that something made of a column has one value: `CAST(time AS DATE) = DATE '2026-10-05'`.
-/// DataFusion then takes the column itself for one value, and leaves a sort by it out. So it does for `x = 0` of
-/// floats, which holds for -0 and for 0.
+/// Whether a filter asks that something made of a column has one value: `CAST(time AS DATE) = DATE
+/// '2026-10-05'`. DataFusion then takes the column itself for one value, and leaves a sort by it
+/// out. So it does for `x = 0` of floats, which holds for -0 and for 0.
 fn fixes_a_part(filter: &FilterExec) -> bool {
     let schema = filter.input().schema();
     let terms = split_conjunction(filter.predicate());

@@ -1,5 +1,5 @@
-//! `GROUP BY x, x` is `GROUP BY x`, and `CUBE(x, x)` the grouping sets `(x), (x), (x), ()`, as PostgreSQL has
-//! them; DataFusion refuses an expression that stands twice in a grouping
+//! `GROUP BY x, x` is `GROUP BY x`, and `CUBE(x, x)` the grouping sets `(x), (x), (x), ()`, as
+//! PostgreSQL has them; DataFusion refuses an expression that stands twice in a grouping
 //! (<https://github.com/apache/datafusion/issues/6090>).
 
 use std::ops::ControlFlow;
@@ -98,8 +98,8 @@ pub(super) fn meaning(expr: &Expr, projection: &[SelectItem]) -> Expr {
     }
 }
 
-/// The expressions of a grouping, as often as they stand in it; those of grouping sets once for each set that
-/// has them twice.
+/// The expressions of a grouping, as often as they stand in it; those of grouping sets once for
+/// each set that has them twice.
 fn names(group: &Expr, projection: &[SelectItem]) -> Vec<Expr> {
     let all = |lists: &[Vec<Expr>]| -> Vec<Expr> {
         let exprs = lists.iter().flatten();

@@ -1,10 +1,11 @@
 //! Keeps filters from being pushed below joins whose sides have columns of one name.
 //!
-//! The rule that moves filters of a physical plan towards the scans finds columns by their names, and puts a filter
-//! on `a.time` below `b` where both sides of a join have a `time`: rows are lost, or stay that should not
-//! (<https://github.com/apache/datafusion/issues/25244>, <https://github.com/apache/datafusion/issues/25296>, mended
-//! after the release that we have). What the logical plan has pushed is where it belongs, and filters that are not
-//! pushed any further stay above.
+//! The rule that moves filters of a physical plan towards the scans finds columns by their names,
+//! and puts a filter on `a.time` below `b` where both sides of a join have a `time`: rows are lost,
+//! or stay that should not (<https://github.com/apache/datafusion/issues/25244>,
+//! <https://github.com/apache/datafusion/issues/25296>, mended after the release that we have).
+//! What the logical plan has pushed is where it belongs, and filters that are not pushed any
+//! further stay above.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! How the content of a source is known again, wherever it lies and however it is compressed.
 //!
 //! # Identity
-//! A producer's name is `file:STREAM:SITE:LEN-HASH`: LEN bytes are the beginning of the decompressed
-//! content that were there when it was first imported, at most [`WINDOW_BYTES`], and HASH is their
-//! xxh3-64. With it the store remembers states: how far the content was taken, and the xxh3-64 of
-//! everything before. Standard input has producers of its own, `input:STREAM:SITE:SOURCE:LEN-HASH`,
-//! when `--source` names it, and none when not.
+//! A producer's name is `file:STREAM:SITE:LEN-HASH`: LEN bytes are the beginning of the
+//! decompressed content that were there when it was first imported, at most [`WINDOW_BYTES`], and
+//! HASH is their xxh3-64. With it the store remembers states: how far the content was taken, and
+//! the xxh3-64 of everything before. Standard input has producers of its own,
+//! `input:STREAM:SITE:SOURCE:LEN-HASH`, when `--source` names it, and none when not.
 //!
 //! # Invariants
 //! 1. A source is resumed behind a range only after the whole range was read again and its hash is

@@ -2,8 +2,8 @@
 //!
 //! Events are immutable, so a piece that may still grow must not become one: `… 200 23` is the
 //! beginning of `… 200 2326`. The piece is taken when
-//! * the source is complete: standard input, a compressed file, `--complete`, or a file that was not
-//!   written to for a day;
+//! * the source is complete: standard input, a compressed file, `--complete`, or a file that was
+//!   not written to for a day;
 //! * or nothing that follows could change its values: a JSON object that is closed, or a Combined
 //!   line up to its last quote, when the line before it ended there too;
 //! * or no format fits the file, so that it goes to quarantine as it is.

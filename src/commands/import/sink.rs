@@ -38,9 +38,9 @@ pub(super) trait Sink {
     fn drain(&mut self, summary: &mut Summary) -> Result<()>;
 }
 
-/// Refuses a duplicate that the store cannot compare any more. An import hands over what follows the
-/// state that it has read; a copy that came before belongs to another import, of this source or of
-/// one that begins alike.
+/// Refuses a duplicate that the store cannot compare any more. An import hands over what follows
+/// the state that it has read; a copy that came before belongs to another import, of this source or
+/// of one that begins alike.
 fn check_first(ack: &Ack, items: u64) -> Result<()> {
     if ack.duplicate && ack.first_seq.is_none() && items > 0 {
         return Err(Failure::new(

@@ -183,8 +183,8 @@ fn last_line(bytes: &[u8]) -> Option<&[u8]> {
     bytes.strip_suffix(b"\n")?.rsplit(|b| *b == b'\n').next()
 }
 
-/// Reads on a thread of its own. It may wait for a terminal or a pipe for ever, so it is not joined:
-/// it ends when nobody takes its blocks any more, or with the process.
+/// Reads on a thread of its own. It may wait for a terminal or a pipe for ever, so it is not
+/// joined: it ends when nobody takes its blocks any more, or with the process.
 fn read_ahead(mut cutter: LineBlocks<Box<dyn Read + Send>>) -> Result<Receiver<Blocks>> {
     let (blocks, read): (SyncSender<Blocks>, _) = sync_channel(READ_AHEAD);
     std::thread::Builder::new()

@@ -1,5 +1,5 @@
-//! Room for requests with `w=0`: they are answered before they are taken, so that nothing holds their
-//! senders back. What waits is bounded in bytes; a request beyond it is refused, with 503.
+//! Room for requests with `w=0`: they are answered before they are taken, so that nothing holds
+//! their senders back. What waits is bounded in bytes; a request beyond it is refused, with 503.
 
 use std::sync::Arc;
 

@@ -2,7 +2,8 @@ use axum::http::Request;
 
 use super::*;
 
-/// What a server at `127.0.0.1:7070` with two configured names answers to a head; 200 when it would.
+/// What a server at `127.0.0.1:7070` with two configured names answers to a head; 200 when it
+/// would.
 fn status(version: Version, headers: &[(&str, &str)]) -> u16 {
     let hosts = [
         "logs.example.org".to_owned(),

@@ -1,4 +1,5 @@
-//! What comes in, filtered and written once for all who follow the same stream under the same condition.
+//! What comes in, filtered and written once for all who follow the same stream under the same
+//! condition.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -236,7 +237,8 @@ impl Feed {
     }
 
     async fn pass_on(&mut self, arrived: Arc<Arrived>) -> query::Result<()> {
-        // A column that came since the filter was made needs a new one; `_seq` is none of the stream's.
+        // A column that came since the filter was made needs a new one; `_seq` is none of the
+        // stream's.
         let columns = arrived.events.num_columns();
         if self
             .known

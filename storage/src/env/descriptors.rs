@@ -1,8 +1,8 @@
 //! Opening files when this process has no descriptor left.
 //!
-//! To open a directory comes before to sync it: when that fails for want of a descriptor, no sync was
-//! tried and nothing is lost. It is tried again, with descriptors that were kept back for it, and with
-//! those that others close meanwhile.
+//! To open a directory comes before to sync it: when that fails for want of a descriptor, no sync
+//! was tried and nothing is lost. It is tried again, with descriptors that were kept back for it,
+//! and with those that others close meanwhile.
 
 use std::fs::File;
 use std::io;

@@ -1,13 +1,13 @@
 //! The two places of the newest version: `manifest/`, where it is committed, and `manifest-copy/`.
 //!
 //! # Invariants
-//! 1. A version counts once it has its name in `manifest/`. The same bytes follow in `manifest-copy/`
-//!    before the version before is removed: no moment leaves the manifest in one place alone, and the
-//!    newest version is the one of the highest number in either place.
+//! 1. A version counts once it has its name in `manifest/`. The same bytes follow in
+//!    `manifest-copy/` before the version before is removed: no moment leaves the manifest in one
+//!    place alone, and the newest version is the one of the highest number in either place.
 //! 2. The newest version is read, from the place in which it is whole; each says by its checksum
 //!    whether it is. An older version is never fallen back to: the journal below its floor is gone.
-//! 3. A copy that is missing or of an older version is no damage. Programs that know of one place alone
-//!    leave it so, and so does a crash before the copy was made. The next edit makes it.
+//! 3. A copy that is missing or of an older version is no damage. Programs that know of one place
+//!    alone leave it so, and so does a crash before the copy was made. The next edit makes it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -67,8 +67,8 @@ pub(crate) fn refuse_newer(fs: &dyn Fs, data: &Path) -> Result<()> {
     };
     let path = super::path(data, version);
     let is_newer = match fs.read(&path) {
-        // A writer has committed the next version meanwhile: one of our time. Or it was removed, and
-        // the copy tells.
+        // A writer has committed the next version meanwhile: one of our time. Or it was removed,
+        // and the copy tells.
         Err(e) if e.kind() == ErrorKind::NotFound => true,
         bytes => encoding::refuse_newer(&path, &bytes.at("read", &path)?).is_err(),
     };
@@ -98,7 +98,8 @@ pub(crate) fn find_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Found>> {
             }
             Err(error) => read_copy(fs, data, version, error),
         };
-        // A writer commits the next version and removes this one meanwhile: then that is the newest.
+        // A writer commits the next version and removes this one meanwhile: then that is the
+        // newest.
         tries += 1;
         if newest_version(fs, data)? == Some(version) || tries == TRIES {
             return found.map(Some);
@@ -222,8 +223,8 @@ pub(super) fn write_copy(
     fs.sync_dir(&dir).at("sync", &dir)
 }
 
-/// Removes the versions before this one in both places. One that stays is in nobody's way, and the next
-/// commit tries again.
+/// Removes the versions before this one in both places. One that stays is in nobody's way, and the
+/// next commit tries again.
 pub(super) fn remove_older(fs: &dyn Fs, data: &Path, version: u64) {
     for place in PLACES {
         let known = versions_in(fs, data, place).unwrap_or_default();

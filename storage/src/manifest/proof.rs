@@ -112,8 +112,8 @@ impl Manifest {
         next.check()
     }
 
-    /// A floor falls only where the level gets back all that it is to show again: it counts as many events
-    /// below the old floor as fewer are said to lie below the new one.
+    /// A floor falls only where the level gets back all that it is to show again: it counts as many
+    /// events below the old floor as fewer are said to lie below the new one.
     fn check_floors(
         &self,
         rollup: &RollupMeta,

@@ -242,9 +242,9 @@ impl Manifest {
         tiles.filter_map(|t| t.dropped.get(level)).sum()
     }
 
-    /// Lowers the floor of a rollup's level to `from_us`, now that `files` count all `events` that the
-    /// level did not from there on. Its tiles become one: which of them had the events is not known.
-    /// Where nothing lies below any more there is no floor.
+    /// Lowers the floor of a rollup's level to `from_us`, now that `files` count all `events` that
+    /// the level did not from there on. Its tiles become one: which of them had the events is not
+    /// known. Where nothing lies below any more there is no floor.
     pub(crate) fn lower_floor(
         &mut self,
         rollup: u32,

@@ -1,13 +1,13 @@
 //! A manifest made again from the files that lie there, where neither of its places is whole.
 //!
 //! # Invariants
-//! 1. Every event that can be read is there once: of files that hold the same sequence numbers the one
-//!    with the highest number counts (a merge outlives what it merged), and of the journal what no part
-//!    holds goes into new parts.
-//! 2. Nothing is guessed that an answer depends on. The checksums of the files were in the manifest:
-//!    a part is believed when it can be read whole and its rows lie in its partition. Rollups are not
-//!    made again here; they begin anew from the raw events at the next start, and their old files are
-//!    kept as evidence.
+//! 1. Every event that can be read is there once: of files that hold the same sequence numbers the
+//!    one with the highest number counts (a merge outlives what it merged), and of the journal what
+//!    no part holds goes into new parts.
+//! 2. Nothing is guessed that an answer depends on. The checksums of the files were in the
+//!    manifest: a part is believed when it can be read whole and its rows lie in its partition.
+//!    Rollups are not made again here; they begin anew from the raw events at the next start, and
+//!    their old files are kept as evidence.
 //! 3. Sequence numbers go on past every number that any file knows of, and [`GAP`] further.
 
 use std::collections::{BTreeMap, HashSet};
@@ -644,7 +644,8 @@ impl Rebuilt {
         Ok(self.last_segment + SEGMENTS)
     }
 
-    /// A number and a path at which nothing lies: an attempt that was cut short may have left something.
+    /// A number and a path at which nothing lies: an attempt that was cut short may have left
+    /// something.
     fn new_file(&mut self, fs: &dyn Fs, data: &Path, folder: &str, ending: &str) -> (u64, String) {
         loop {
             let id = self.manifest.next_file;

@@ -3,10 +3,10 @@
 //!
 //! # Invariants
 //! * What [`History`] says. Each step is one edit; what a crash breaks off is begun anew.
-//! * A step holds the cells of one part at a time, and writes what it makes of each before the next. It
-//!   takes whole days of the rollup: one at least, and no more than hold so many rows.
-//! * No seal comes between the last look and the edit of a step. Events that were sealed into its days
-//!   meanwhile are counted with them.
+//! * A step holds the cells of one part at a time, and writes what it makes of each before the
+//!   next. It takes whole days of the rollup: one at least, and no more than hold so many rows.
+//! * No seal comes between the last look and the edit of a step. Events that were sealed into its
+//!   days meanwhile are counted with them.
 //! * A generation that replaces another takes its name in the edit that gives the other up.
 
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::snapshot::Snapshot;
 /// Days that one step looks for at most.
 const DAYS_MAX: usize = 400;
 
-/// Adds the rollups that streams of the store are to have and do not have yet. A short history is counted
-/// at once.
+/// Adds the rollups that streams of the store are to have and do not have yet. A short history is
+/// counted at once.
 pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let mut next_id = manifest.next_rollup;

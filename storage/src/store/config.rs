@@ -27,8 +27,8 @@ pub struct Config {
     pub sync_interval_ms: u64,
     /// Whether tiles and parts are compacted, and the retention of levels applied, without being asked.
     pub tends: bool,
-    /// The history of a rollup that is added is counted when the store opens if it has at most so many
-    /// events, and in the background otherwise.
+    /// The history of a rollup that is added is counted when the store opens if it has at most so
+    /// many events, and in the background otherwise.
     pub backfill_at_once: u64,
     /// Rows of the days that one step of it counts, but for a single day of more.
     pub backfill_step_rows: u64,
@@ -37,8 +37,8 @@ pub struct Config {
     /// The most columns of a stream, besides those that the store gives it by itself; the values of
     /// further fields stay in `_rest`.
     pub columns_max: usize,
-    /// Room that is kept back on the disk for dropping, detaching and a stop when it is full, bytes; at
-    /// most a sixteenth of the disk.
+    /// Room that is kept back on the disk for dropping, detaching and a stop when it is full,
+    /// bytes; at most a sixteenth of the disk.
     pub reserve_bytes: u64,
     /// Parts of fewer rows get no index.
     pub index_rows_min: u64,

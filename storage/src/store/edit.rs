@@ -98,7 +98,8 @@ impl Shared {
             self.poison(error);
         }
         let committed = outcome?;
-        // A second writer may have come while the version was written; it may or may not know of it.
+        // A second writer may have come while the version was written; it may or may not know of
+        // it.
         self.check_lock()?;
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.pin, Arc::new(Pin));

@@ -7,8 +7,8 @@
 //! # Invariants
 //! 1. A group is acknowledged, and a version of the manifest relied upon, only when the lock was in
 //!    place after it was written (with `j` and for the manifest: after it was durable). A second
-//!    writer has a `LOCK` of its own before it reads the journal. So while the first still finds its
-//!    own there, the second has yet to read what the first acknowledges.
+//!    writer has a `LOCK` of its own before it reads the journal. So while the first still finds
+//!    its own there, the second has yet to read what the first acknowledges.
 //!    A writer that starts looks once more when it has read manifest and journal.
 //! 2. A version of the manifest and a file that it names get their names only where nothing lies at
 //!    them: the slower of two writers learns of the other, and replaces nothing.

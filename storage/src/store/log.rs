@@ -488,8 +488,8 @@ fn refuse(shared: &Shared, request: Request, error: Error) {
     request.reply.send(Err(error));
 }
 
-/// Counts what was sent to streams that there are not: senders choose names, and each would be a series
-/// of figures for ever.
+/// Counts what was sent to streams that there are not: senders choose names, and each would be a
+/// series of figures for ever.
 static UNKNOWN_STREAM: LazyLock<Name> =
     LazyLock::new(|| Name::new("_unknown").expect("BUG: a name"));
 

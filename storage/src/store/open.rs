@@ -32,8 +32,8 @@ use crate::trash;
 /// than can be journaled between two syncs.
 pub(super) const SKIP: u64 = 1 << 24;
 
-/// The beginnings of a writer. Each step may be made again by the next start, or by this one when it
-/// finds room.
+/// The beginnings of a writer. Each step may be made again by the next start, or by this one when
+/// it finds room.
 struct Begun {
     committed: Committed,
     memtable: Memtable,
@@ -125,7 +125,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Locked`] when another process writes to it; [`Error::Corrupt`] when acknowledged
-    /// data cannot be read back; [`Error::Rollup`] when a configured rollup differs from the store's.
+    /// data cannot be read back; [`Error::Rollup`] when a configured rollup differs from the
+    /// store's.
     pub fn open(data: &Path, options: Options) -> Result<Self> {
         let fs = Arc::clone(&options.fs);
         let lock = take_lock(&*fs, data)?;

@@ -21,8 +21,8 @@ use crate::reader::{self, Read};
 use crate::spare::Spare;
 
 impl Store {
-    /// Opens the store in `data` as it is now, to be read and nothing else. Later writes of another process
-    /// are not seen.
+    /// Opens the store in `data` as it is now, to be read and nothing else. Later writes of another
+    /// process are not seen.
     ///
     /// # Errors
     /// As [`crate::Reader::open`].

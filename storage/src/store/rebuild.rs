@@ -2,9 +2,10 @@
 //!
 //! # Invariants
 //! * What is made again replaces sections that count as many events, or lies below a floor.
-//! * A floor comes down one time partition after the other, the newest first, each with an edit that
-//!   puts its events back; not past raw events that were dropped or are detached. So a level is never
-//!   without events that it seems to have. No seal comes between the last look and the edit.
+//! * A floor comes down one time partition after the other, the newest first, each with an edit
+//!   that puts its events back; not past raw events that were dropped or are detached. So a level
+//!   is never without events that it seems to have. No seal comes between the last look and the
+//!   edit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -168,8 +169,8 @@ fn below(
     Ok(found.into_values().collect())
 }
 
-/// Counts the raw events of a time partition below a level's floor and lowers the floor to its start.
-/// Returns how many they are.
+/// Counts the raw events of a time partition below a level's floor and lowers the floor to its
+/// start. Returns how many they are.
 fn put_back(
     shared: &Shared,
     rollup: &RollupMeta,

@@ -1,12 +1,12 @@
 //! Room that is kept back on the disk: a file of zeros, given up when the disk is full.
 //!
 //! # Invariants
-//! 1. Nothing that takes events uses it. While it is given up, batches are refused as on a full disk,
-//!    until it lies there again.
-//! 2. It is given up only for what gives room or ends well: dropping, detaching, retention, the seal
-//!    before them, a stop, and the start of a writer.
-//! 3. The store depends on nothing in it. Where it is missing it is made as soon as there is room for
-//!    it and a little more; on a disk that never had that room nobody is refused for it.
+//! 1. Nothing that takes events uses it. While it is given up, batches are refused as on a full
+//!    disk, until it lies there again.
+//! 2. It is given up only for what gives room or ends well: dropping, detaching, retention, the
+//!    seal before them, a stop, and the start of a writer.
+//! 3. The store depends on nothing in it. Where it is missing it is made as soon as there is room
+//!    for it and a little more; on a disk that never had that room nobody is refused for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

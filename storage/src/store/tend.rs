@@ -130,7 +130,8 @@ impl Quiet {
     }
 }
 
-/// The time from which floors may count back, once the wall clock can be trusted and some level has an age.
+/// The time from which floors may count back, once the wall clock can be trusted and some level has
+/// an age.
 fn trusted_for_levels(shared: &Shared, trust: &mut Trust) -> Option<i64> {
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let ages = |rollup| shared.options.roller.retention(rollup);
@@ -147,8 +148,8 @@ fn trusted_for_levels(shared: &Shared, trust: &mut Trust) -> Option<i64> {
 }
 
 /// Raises the floors of levels whose retention says so and gives up what lies below. It counts back
-/// from the newest events of the stream or from `now_us`, whichever is earlier; a few events with wrong
-/// stamps are not the newest.
+/// from the newest events of the stream or from `now_us`, whichever is earlier; a few events with
+/// wrong stamps are not the newest.
 pub(super) fn retain(shared: &Shared, now_us: i64) -> Result<u64> {
     let _one_at_a_time = shared.tiles.lock();
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
@@ -191,8 +192,9 @@ fn has_below(manifest: &Manifest, rollup: &RollupMeta, level: &str, floor_us: i6
         .any(|s| s.level == level && s.partition_us < floor_us)
 }
 
-/// The time of the newest sealed events of a rollup's stream, or the start of the newest bucket of its
-/// finest level when the raw events are gone: of as many events as a usual partition of either holds.
+/// The time of the newest sealed events of a rollup's stream, or the start of the newest bucket of
+/// its finest level when the raw events are gone: of as many events as a usual partition of either
+/// holds.
 fn newest(manifest: &Manifest, rollup: &RollupMeta) -> Option<i64> {
     let raw = retention::newest_of(manifest, &rollup.stream);
     let mut partitions: BTreeMap<i64, (u64, i64)> = BTreeMap::new();

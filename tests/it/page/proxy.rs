@@ -1,8 +1,9 @@
 //! Stands between the browser and the server so that the browser's virtual time can pass: a
 //! stream of events that never ends would hold it. `/api/v1/tail` is answered with some events and
 //! an end, and from then on with 204, at which a browser does not connect again; all else is passed
-//! on as it is. A driver is a script of the test that runs in the page, as a part of its own: it clicks
-//! and looks. It asks for `/test/down` and `/test/up` where the server is to be out of reach.
+//! on as it is. A driver is a script of the test that runs in the page, as a part of its own: it
+//! clicks and looks. It asks for `/test/down` and `/test/up` where the server is to be out of
+//! reach.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

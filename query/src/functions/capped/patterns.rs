@@ -1,5 +1,5 @@
-//! Regular expressions and LIKE patterns: how much each is, and the operators that match them as functions,
-//! so that they can be bounded where the pattern is long or comes with the rows.
+//! Regular expressions and LIKE patterns: how much each is, and the operators that match them as
+//! functions, so that they can be bounded where the pattern is long or comes with the rows.
 
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ const BYTES_MAX: usize = 256 << 10;
 /// Patterns up to this weight are left to the operators, which know short ways for them.
 const LIGHT: u64 = 1000;
 
-/// How many states a regular expression has, about. Of one that is none, which is for the compiler to say, 1.
+/// How many states a regular expression has, about. Of one that is none, which is for the compiler
+/// to say, 1.
 ///
 /// # Errors
 /// When it is too long to be looked at.

@@ -1,5 +1,5 @@
-//! Functions that hold all of one argument against all of another: how many steps a call takes, before it
-//! takes them. Nothing stops a call.
+//! Functions that hold all of one argument against all of another: how many steps a call takes,
+//! before it takes them. Nothing stops a call.
 
 use arrow::array::{Array, AsArray, Int64Array};
 use arrow::compute::cast;
@@ -15,8 +15,8 @@ use super::patterns::weight;
 pub(super) const ROW_STEPS_MAX: u64 = 1 << 30;
 /// And for all rows of one batch. An operator takes fewer rows where they take long.
 const CALL_STEPS_MAX: u64 = 1 << 33;
-/// A regular expression holds a text against so much of itself at a time, nearly always: it keeps what it found
-/// out, and falls back to following each of its states where that grows too large.
+/// A regular expression holds a text against so much of itself at a time, nearly always: it keeps
+/// what it found out, and falls back to following each of its states where that grows too large.
 pub(super) const STATES_AT_ONCE: u64 = 8;
 /// Compiling a regular expression: what each of its states takes, and what any takes.
 const COMPILE_STATE_STEPS: u64 = 1000;

@@ -11,13 +11,13 @@
 //! | `CAST(t AS DATE)`, `to_date(t)` | where a local day begins |
 //! | `to_char(t, format)` | where the finest field of the format changes |
 //!
-//! and all of these where the offset of their zone from UTC changes: each is a function of the local time, cut
-//! to the unit, and of the offset. `t` is `time`, shown in some zone (`AT TIME ZONE`), without a zone
-//! (`to_local_time`, `CAST(… AS TIMESTAMP)`), or moved by an interval.
+//! and all of these where the offset of their zone from UTC changes: each is a function of the
+//! local time, cut to the unit, and of the offset. `t` is `time`, shown in some zone (`AT TIME
+//! ZONE`), without a zone (`to_local_time`, `CAST(… AS TIMESTAMP)`), or moved by an interval.
 //!
-//! Not listed, among others: seconds and finer units and `epoch`, which change within every bucket; stamps cut
-//! to seconds or milliseconds, which Arrow rounds up before 1970; a local time read in another zone, which may
-//! be ambiguous; `date_bin` from an origin within a month.
+//! Not listed, among others: seconds and finer units and `epoch`, which change within every bucket;
+//! stamps cut to seconds or milliseconds, which Arrow rounds up before 1970; a local time read in
+//! another zone, which may be ambiguous; `date_bin` from an origin within a month.
 
 use std::str::FromStr;
 
@@ -41,7 +41,8 @@ const HOUR_US: i64 = 60 * MINUTE_US;
 pub(super) const DAY_US: i64 = 24 * HOUR_US;
 /// 1970-01-05 was a Monday.
 const FIRST_MONDAY: i64 = 4;
-/// Widths and intervals up to this keep within what functions can hold, from any of the known years.
+/// Widths and intervals up to this keep within what functions can hold, from any of the known
+/// years.
 pub(super) const FAR_US: i64 = 40 * 366 * DAY_US;
 
 /// All instants at which an expression may change.
@@ -247,8 +248,8 @@ fn unit_of_format(format: &str) -> Option<Unit> {
     Some(finest)
 }
 
-/// `date_bin(width, time [, origin])`: DataFusion counts from the origin in the number of the stamp, and months
-/// in UTC.
+/// `date_bin(width, time [, origin])`: DataFusion counts from the origin in the number of the
+/// stamp, and months in UTC.
 fn date_bin(call: &ScalarFunction) -> Option<Changes> {
     let (width, time, origin_us) = match call.args.as_slice() {
         [width, time] => (width, time, 0),

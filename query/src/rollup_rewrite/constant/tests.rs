@@ -1,5 +1,6 @@
-//! What the proof says against all minutes: an expression is evaluated just before and at each minute of days
-//! around a clock change, and must have one value in every bucket of a level for which the proof holds.
+//! What the proof says against all minutes: an expression is evaluated just before and at each
+//! minute of days around a clock change, and must have one value in every bucket of a level for
+//! which the proof holds.
 //!
 //! `LOGMILL_PROOFS=20000` tries as many expressions; `LOGMILL_SEED=7` those of one seed.
 
@@ -199,7 +200,8 @@ fn expression(random: &mut Random, near_us: i64) -> String {
     }
 }
 
-/// What sampling says of a level: whether nine instants of each bucket have one value. So it was decided once.
+/// What sampling says of a level: whether nine instants of each bucket have one value. So it was
+/// decided once.
 fn is_one_in_samples(expr: &Expr, range: TimeRange, calendar: Calendar, level: Level) -> bool {
     let mut instants = Vec::new();
     let mut at_us = range.first;
@@ -214,7 +216,8 @@ fn is_one_in_samples(expr: &Expr, range: TimeRange, calendar: Calendar, level: L
         .is_ok_and(|values| is_one_in_each(&values, &instants, (calendar, level), &[]))
 }
 
-/// Whether an expression has one value at all those of the instants that lie in one bucket, and between cuts.
+/// Whether an expression has one value at all those of the instants that lie in one bucket, and
+/// between cuts.
 fn is_one_in_each(
     values: &ArrayRef,
     instants: &[i64],

@@ -9,7 +9,8 @@ use chrono::{DateTime, Offset, TimeZone};
 use crate::stream::prune::TimeRange;
 
 const SECOND_US: i64 = 1_000_000;
-/// Two changes of offset of one zone are further apart than this, as `aggregator`'s calendar has it too.
+/// Two changes of offset of one zone are further apart than this, as `aggregator`'s calendar has it
+/// too.
 const PROBE_S: i64 = 6 * 3_600;
 
 /// A zone, with the data of those functions that compute with it.

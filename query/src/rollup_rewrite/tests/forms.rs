@@ -1,4 +1,5 @@
-//! The forms in which people ask about time: each with and without the rewrite, over rollups of several zones.
+//! The forms in which people ask about time: each with and without the rewrite, over rollups of
+//! several zones.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use super::{HOUR_US, ask, engine, is_rewritten};
 use crate::rollup_rewrite::Answers;
 use crate::tests::support::{DAY_US, Event, Fixture, Random, batch};
 
-/// 2024-03-28T00:00:00Z: Berlin begins summer time on the 31st, Lord Howe ends it on April 6th (UTC).
+/// 2024-03-28T00:00:00Z: Berlin begins summer time on the 31st, Lord Howe ends it on April 6th
+/// (UTC).
 const START: i64 = 1_711_584_000_000_000;
 
 /// Conditions, which stand in a `WHERE`, a `FILTER`, a `CASE` and as a group.
@@ -136,7 +138,8 @@ fn queries(condition: &str) -> [String; 5] {
     ]
 }
 
-/// Asks each condition in one of its queries, which one turns with the process; with `LOGMILL_FULL` in all.
+/// Asks each condition in one of its queries, which one turns with the process; with `LOGMILL_FULL`
+/// in all.
 async fn check(zone: &str) {
     let fixture = store(zone);
     let snapshot = fixture.store.snapshot();

@@ -1,7 +1,7 @@
 //! A query's rows beside those of the oracle.
 //!
-//! Without an order they are equal as multisets. Of an order only the keys are told: each row has to be one of
-//! those that the oracle has in its place, with a limit some of them.
+//! Without an order they are equal as multisets. Of an order only the keys are told: each row has
+//! to be one of those that the oracle has in its place, with a limit some of them.
 
 use arrow::compute::SortOptions;
 use datafusion::sql::parser::{DFParserBuilder, Statement};

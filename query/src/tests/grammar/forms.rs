@@ -1,7 +1,7 @@
 //! The forms of random expressions, by the kind of their value.
 //!
-//! A form is text with places: `{t}` any expression of that kind (t time, d date, s text, i integer,
-//! f fraction, b condition), `{word}` a constant ([`super::values::Values::constant`]).
+//! A form is text with places: `{t}` any expression of that kind (t time, d date, s text, i
+//! integer, f fraction, b condition), `{word}` a constant ([`super::values::Values::constant`]).
 
 pub(super) const TIMES: [&str; 26] = [
     "date_trunc('{unit}', {t})",

@@ -1,5 +1,5 @@
-//! A plain DataFusion session over rows in memory: none of our tables, rules or caches, of DataFusion's own
-//! optimizer only what sub-queries cannot do without, one thread.
+//! A plain DataFusion session over rows in memory: none of our tables, rules or caches, of
+//! DataFusion's own optimizer only what sub-queries cannot do without, one thread.
 
 use std::sync::Arc;
 
@@ -75,8 +75,8 @@ impl Oracle {
             .expect("new");
     }
 
-    /// The rows of a statement in the order of some of its columns. They are sorted when they are there, since
-    /// DataFusion takes rows of one day for rows of one time and leaves the sort out.
+    /// The rows of a statement in the order of some of its columns. They are sorted when they are
+    /// there, since DataFusion takes rows of one day for rows of one time and leaves the sort out.
     pub(super) async fn ask_sorted(
         &self,
         statement: Statement,

@@ -1,7 +1,9 @@
-//! The answers of DuckDB, over the same rows, to what both understand: so that the oracle is not DataFusion alone.
+//! The answers of DuckDB, over the same rows, to what both understand: so that the oracle is not
+//! DataFusion alone.
 //!
-//! `LOGMILL_DUCKDB=DIR cargo test -p logmill-query --lib duckdb -- --nocapture` asks 5,000 questions of the DuckDB that
-//! is installed in the virtual environment DIR (`python3 -m venv DIR && DIR/bin/pip install duckdb`).
+//! `LOGMILL_DUCKDB=DIR cargo test -p logmill-query --lib duckdb -- --nocapture` asks 5,000
+//! questions of the DuckDB that is installed in the virtual environment DIR (`python3 -m venv DIR
+//! && DIR/bin/pip install duckdb`).
 
 mod words;
 

@@ -1,4 +1,5 @@
-//! Random queries: rows and groups of a stream, of another one and of levels, and sub-queries in their conditions.
+//! Random queries: rows and groups of a stream, of another one and of levels, and sub-queries in
+//! their conditions.
 
 use super::compound::{derived, joined, united, windowed};
 use super::expressions::Kind::{self, Condition, Date, Fraction, Integer, Text, Time};

@@ -1,4 +1,5 @@
-//! A shorter query that still differs: clauses are left out, conditions cut down, one after the other.
+//! A shorter query that still differs: clauses are left out, conditions cut down, one after the
+//! other.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,5 @@
-//! Random stores, and what is in them by a model that knows no store: the events that were written, less
-//! those of partitions that were dropped or detached, and levels added up from all of them.
+//! Random stores, and what is in them by a model that knows no store: the events that were written,
+//! less those of partitions that were dropped or detached, and levels added up from all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

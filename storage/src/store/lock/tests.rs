@@ -298,8 +298,8 @@ fn usurp(fs: &SimFs, second: &Second) {
     *second.lock() = (acknowledged, Some(store));
 }
 
-/// The life of a first writer, at one moment of which a second one comes. Says how many moments there
-/// were, and whether the second got to work while the first was alive.
+/// The life of a first writer, at one moment of which a second one comes. Says how many moments
+/// there were, and whether the second got to work while the first was alive.
 fn two_writers(at: u64) -> (u64, bool) {
     let fs = SimFs::new();
     let second = Second::default();

@@ -247,8 +247,8 @@ impl World {
         places.into_iter().flatten().collect()
     }
 
-    /// While nobody has the store open one of the two places of its manifest rots, where both have it:
-    /// a crash may have come before the copy was made.
+    /// While nobody has the store open one of the two places of its manifest rots, where both have
+    /// it: a crash may have come before the copy was made.
     fn rot_one_place(&mut self) {
         let which = self.random.below(16) as usize;
         let places = self.places();
