@@ -274,7 +274,7 @@ pub(crate) enum RollupCommand {
         /// Only this share of the days, chosen at random: 0.1.
         #[arg(long, value_name = "SHARE")]
         sample: Option<f64>,
-        /// How many random questions to ask.
+        /// Number of random questions to ask.
         #[arg(long, value_name = "N", default_value_t = QUESTIONS)]
         questions: u64,
     },

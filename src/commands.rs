@@ -149,7 +149,7 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     })
 }
 
-/// Whether there is nothing at a path, or a directory without anything in it.
+/// Returns whether there is nothing at a path, or a directory without anything in it.
 fn is_empty(data: &Path) -> bool {
     match std::fs::read_dir(data) {
         Ok(mut entries) => entries.next().is_none(),

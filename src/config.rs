@@ -403,7 +403,8 @@ impl Config {
         }
     }
 
-    /// What `[stream.NAME]` says of streams that exist and what cannot be, or is not, as it says.
+    /// Compares `[stream.NAME]` with streams that exist and lists settings that cannot be, or are
+    /// not, as it says.
     pub(crate) fn deviations(
         &self,
         streams: &BTreeMap<storage::Name, storage::StreamMeta>,

@@ -1,11 +1,11 @@
-//! How much freed memory the C library keeps for whoever asks next.
+//! Amount of freed memory that the C library keeps for later allocations.
 //!
 //! A server keeps little: what a query has taken goes back. A command that imports asks for the
 //! same again with each block; pages that went back are then given, and cleared, by the kernel each
 //! time. Of 900,000 lines (213 MB) in a debug build on 2 virtual cores, 268,000 page faults became
 //! 150,000 and 1.07 s of the kernel's time 0.78 s, for 11 % more memory at the peak.
 
-/// What is kept.
+/// Bytes that are kept.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     /// Pieces of memory from this size on are of the kernel's own, and go back to it when they are

@@ -25,7 +25,7 @@ macro_rules! print {
     ($($text:tt)*) => { $crate::print::write(format_args!($($text)*)) };
 }
 
-/// What the macros do.
+/// Implementation of the macros.
 pub(crate) fn write(text: fmt::Arguments<'_>) {
     if FAILURE.get().is_some() {
         return;
@@ -36,7 +36,7 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
     }
 }
 
-/// What a command ends with, now that it has written all: a reader that has gone is no failure, an
+/// Exit of a command that has written all: a reader that has gone is no failure, an
 /// answer that is lost is one.
 ///
 /// # Errors

@@ -137,7 +137,7 @@ impl StoreInfo {
     /// `config` says which rollups are wanted.
     pub(crate) fn of_reader_with(reader: &storage::Reader, config: &Config) -> Self {
         let mut info = Self::of_reader(reader);
-        // What is wrong with a configuration is said where it is used.
+        // The user of a setting reports its errors.
         if let Ok(cascade) = config.cascade() {
             let snapshot = reader.snapshot();
             let manifest = snapshot.manifest();

@@ -43,7 +43,7 @@ pub fn columns(definition: &Definition, level: Level) -> Vec<Field> {
     fields
 }
 
-/// What the name of a sum's exact column ends in.
+/// Suffix of the name of a sum's exact column.
 const EXACT: &str = "_exact";
 
 /// The type of an exact column: it holds the sum of as many 64-bit integers as a store can have.

@@ -262,7 +262,7 @@ impl Roller for Cascade {
         let others = existing.iter().filter(|r| r.name != rollup.name);
         let others: Vec<RollupMeta> = others.cloned().collect();
         let wanted = self.missing(&rollup.stream, kind, &others);
-        // What the configuration says wrong is not said here.
+        // The caller reports the errors of the configuration.
         wanted.map_or(true, |all| all.iter().any(|d| *d.name() == rollup.name))
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Client {
     agent: Agent,
 }
 
-/// What the client sees of an answer.
+/// An answer as the client received it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     /// The median of several, from the question to the last byte, decoded.

@@ -1,5 +1,5 @@
-//! What `--bench queries` asks: of events, and of the levels of their rollups. The generated days
-//! begin on 2026-11-02.
+//! Statements of `--bench queries`, over events and over the levels of their rollups. The generated
+//! days begin on 2026-11-02.
 
 /// A name, what is asked for, and the statement.
 pub(crate) type Statement = (&'static str, &'static str, String);

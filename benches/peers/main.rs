@@ -172,7 +172,7 @@ fn asked(only: &[String]) -> Vec<Question> {
     asked
 }
 
-/// What a client of a server on the same store sees of each question.
+/// Times of each question at a client of a server on the same store.
 fn as_client(data: &Path, asked: &[Question], values: &Values, runs: usize) -> Vec<Taken> {
     let client = Client::start(data, false);
     let of = |question: &Question| {

@@ -159,7 +159,7 @@ impl Bench {
         store.close().expect("closes");
     }
 
-    /// What a client of a server on the same store sees of each question.
+    /// Times of each question at a client of a server on the same store.
     fn as_client(&mut self, questions: &[(&'static str, String)]) -> Vec<Taken> {
         self.close();
         let client = Client::start(&self.data, false);

@@ -24,7 +24,7 @@ pub const BLOCK_BYTES: usize = 4 << 20;
 /// largest document of MongoDB.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// How many lines a block has at most: what is made of a line takes some hundred bytes, however
+/// Maximum number of lines of a block: the rows of a line take some hundred bytes, however
 /// short it is.
 const LINES_MAX: usize = 1 << 16;
 
@@ -172,7 +172,7 @@ impl<R: Read> LineBlocks<R> {
     /// Where the last whole line, or value, of the buffer ends.
     fn last_end(&self) -> Option<usize> {
         if self.values {
-            // What was read doubles each time: looking again at what was looked at costs as much
+            // The next read is twice as long each time: looking again at known bytes costs as much
             // again.
             return Values::whole(&self.buffer, LINES_MAX);
         }

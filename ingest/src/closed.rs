@@ -1,4 +1,4 @@
-//! Whether the last piece of a growing file is a whole line already.
+//! Decides whether the last piece of a growing file is a whole line already.
 
 use serde::de::IgnoredAny;
 
@@ -7,7 +7,7 @@ use crate::detect::detect;
 use crate::format::Format;
 use crate::stamp::AccessStamps;
 
-/// Whether `piece`, a line without its end, keeps every value when more follows it.
+/// Returns whether `piece`, a line without its end, keeps every value when more follows it.
 ///
 /// A JSON object that is closed does. A Combined line does behind its last quote; `before`, the
 /// line before it when there is one, must have ended there too, or what is missing may still come.

@@ -40,7 +40,7 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
-    /// What is made of a block would take more memory than its caller allows.
+    /// The rows of a block would take more memory than its caller allows.
     #[error("what the first {lines} lines become takes more than {max} bytes")]
     TooMuch {
         /// Lines until then.

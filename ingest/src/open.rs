@@ -42,7 +42,7 @@ impl Compression {
 }
 
 impl Compression {
-    /// What the first bytes of a source say; six are enough.
+    /// Compression by the first bytes of a source; six are enough.
     pub fn of_bytes(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, 8, ..] => Self::Gzip,

@@ -34,9 +34,9 @@ pub const BLOCK_BYTES_MAX: usize = 128 << 20;
 
 /// The reason of lines of a source that has no known format.
 const NO_FORMAT: &str = "no_format";
-/// What an event of an access log takes beside its text: two numbers, a time, twelve offsets.
+/// Bytes of an event of an access log beside its text: two numbers, a time, twelve offsets.
 const EVENT_BYTES: usize = 66;
-/// What a quarantined line takes beside its text in one of the three forms that it goes through, of
+/// Bytes of a quarantined line beside its text in one of the three forms that it goes through, of
 /// which two are there at once: items of their own, columns, and the journal's record.
 const ITEM_COLUMNS_BYTES: usize = 52;
 const ITEM_BYTES: usize = size_of::<Quarantined>() + 64;
@@ -69,11 +69,12 @@ pub struct ParseOptions {
     pub columns_max: usize,
     /// What is stored of each event.
     pub selection: Selection,
-    /// Whether JSON comes as values that are not one to a line; without it, how it begins decides.
+    /// True when JSON comes as values that are not one to a line; without it, how it begins
+    /// decides.
     pub values: Option<bool>,
     /// The most bytes that what is made of one call may take, in memory and in a journal.
     pub bytes_max: usize,
-    /// What the caller adds to each quarantined line: the names of its stream and source.
+    /// Bytes that the caller adds to each quarantined line: the names of its stream and source.
     pub item_bytes: usize,
 }
 
@@ -137,16 +138,16 @@ impl Parsed {
     }
 }
 
-/// What a call has taken so far.
+/// Memory that a call has taken so far.
 #[derive(Debug, Default)]
 struct Taking {
     rows: u32,
     empty: u64,
     count: u64,
     quarantine: Vec<Quarantined>,
-    /// What all of it takes, about.
+    /// Estimated bytes of all rows.
     bytes: usize,
-    /// What an event takes beside its text.
+    /// Bytes of an event beside its text.
     event_bytes: usize,
 }
 
@@ -480,7 +481,7 @@ impl Parser {
         }
     }
 
-    /// What a quarantined line takes on its way, all its forms together.
+    /// Bytes of a quarantined line on its way, all its forms together.
     fn bytes_of(&self, item: &Quarantined) -> usize {
         let text = item.raw.len() + item.detail.len() + item.reason.len();
         ITEM_BYTES + 3 * (ITEM_COLUMNS_BYTES + self.options.item_bytes + text)

@@ -54,7 +54,7 @@ fn date(year: i64, month: i64, day: i64) -> Option<i64> {
     exists.then(|| days_from_civil(year, month, day))
 }
 
-/// Whether every function of time can hold a point.
+/// Returns whether every function of time can hold a point.
 pub(crate) fn is_held(us: i64) -> bool {
     HELD_US.contains(&us)
 }

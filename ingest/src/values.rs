@@ -17,7 +17,7 @@ pub(crate) fn without_bom(text: &[u8]) -> &[u8] {
     text.strip_prefix(BOM).unwrap_or(text)
 }
 
-/// Whether a source that begins so holds JSON values that are not one to a line.
+/// Returns whether a source that begins so holds JSON values that are not one to a line.
 pub fn holds_values(head: &[u8]) -> bool {
     let text = without_bom(head).trim_ascii_start();
     match text.first() {

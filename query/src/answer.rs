@@ -150,12 +150,12 @@ impl AnswerStream {
     }
 }
 
-/// Whether the time of a query is over.
+/// Returns whether the time of a query is over.
 pub(crate) fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| Instant::now() >= until)
 }
 
-/// Whether the task was stopped that drives a plan.
+/// Returns whether the task was stopped that drives a plan.
 pub(crate) fn was_aborted(error: &DataFusionError) -> bool {
     matches!(error, DataFusionError::ExecutionJoin(why) if why.is_cancelled())
 }

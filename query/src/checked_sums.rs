@@ -192,7 +192,8 @@ impl Checked {
     }
 }
 
-/// Whether a sum is one of integers. Those that merge what the rollup rewrite has checked are not.
+/// Returns whether a sum is one of integers. Those that merge what the rollup rewrite has checked
+/// are not.
 fn is_checked(arg: &Expr, input: &DFSchema) -> Result<bool> {
     let is_partial = matches!(arg, Expr::Column(c) if c.name.starts_with(PARTIAL));
     Ok(!is_partial && arg.get_type(input)?.is_integer())
@@ -231,7 +232,7 @@ pub(crate) fn mean(total: Expr, number: Expr) -> Result<Expr> {
     .end()
 }
 
-/// What was cast to a decimal of whole numbers that holds every integer.
+/// The operand of a cast to a decimal of whole numbers that holds every integer.
 pub(crate) fn undecimal(arg: &Expr) -> &Expr {
     match arg {
         Expr::Cast(Cast { expr, field })

@@ -120,7 +120,7 @@ impl Error {
         }
     }
 
-    /// What went wrong, without the hint.
+    /// The message, without the hint.
     pub fn message(&self) -> String {
         match self {
             Self::Invalid { message, .. } => message.clone(),
@@ -198,7 +198,7 @@ impl Error {
     }
 }
 
-/// What a filter refused that was evaluated while a part was read: from there an error comes as the
+/// The error of a filter that was evaluated while a part was read: from there an error comes as the
 /// debug form of what it was, which begins with its type.
 fn of_filter(text: &str) -> Option<String> {
     let (_, why) = text.split_once("Error evaluating filter predicate: ")?;

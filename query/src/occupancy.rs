@@ -1,5 +1,5 @@
-//! What a query occupies: its entry in the registry, its place among those that run, and its
-//! threads.
+//! The resources that a query occupies: its entry in the registry, its place among those that run,
+//! and its threads.
 //!
 //! An answer may end before its plan does: its time is over, somebody stops it, its client goes
 //! away. The plan is told at its next step, and a step may be long. Until then the query stays
@@ -24,7 +24,7 @@ use crate::limits::Place;
 use crate::registry::Registered;
 use crate::runtime::{GRACE, Lane};
 
-/// How soon is looked whether tasks are left, and how seldom at last.
+/// Shortest and longest interval between two looks for tasks that are left.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_LAST: Duration = Duration::from_millis(100);
 
@@ -117,7 +117,7 @@ impl Occupancy {
         drop(self.runtime.spawn(watch));
     }
 
-    /// Whether nothing computes any more; gives all back then.
+    /// Returns whether nothing computes any more; gives all back then.
     fn is_over(&self) -> bool {
         let is_computing = match &*self.kept.lock() {
             Some(kept) => {

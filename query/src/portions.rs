@@ -59,8 +59,8 @@ pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
     Ok(interruptible?.data)
 }
 
-/// Whether a node calls functions that hold all of one argument against all of another: nobody
-/// knows before how long that takes for a batch.
+/// Returns whether a node calls functions that hold all of one argument against all of another:
+/// nobody knows before how long that takes for a batch.
 fn compares(node: &dyn ExecutionPlan) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(&mut |root| {

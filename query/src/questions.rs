@@ -31,7 +31,7 @@ const TOLD: usize = 10;
 /// The hints of a question to raw events.
 const RAW: &str = "/*+ no_rollup no_index no_top_k */";
 
-/// What random questions found.
+/// Result of asking random questions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// Questions with two answers.

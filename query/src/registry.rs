@@ -74,7 +74,7 @@ impl End {
 pub struct QueryInfo {
     /// Its number, given by this engine.
     pub id: u64,
-    /// What whoever asked calls it: two may have the same text.
+    /// The client's own tag: two queries may have the same text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// Its text, cut when it is long.

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use storage::{SEQ, Snapshot};
 
-/// Whether a query's text may mention an exact column of a level.
+/// Returns whether a query's text may mention an exact column of a level.
 pub(crate) fn mentions_exact(sql: &str) -> bool {
     sql.to_ascii_lowercase().contains("_exact")
 }

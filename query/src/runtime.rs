@@ -218,7 +218,7 @@ impl Lane {
         owned.expect("BUG: it ends with this").runtime()
     }
 
-    /// Whether nothing of a query is left in it.
+    /// Returns whether nothing of a query is left in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.owned.as_ref().is_none_or(Owned::is_empty)
     }

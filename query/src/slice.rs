@@ -83,7 +83,7 @@ impl Slice {
         self.zone
     }
 
-    /// Whether it asks for less than all events of the host on the date.
+    /// Returns whether it asks for less than all events of the host on the date.
     pub fn is_narrowed(&self) -> bool {
         !self.more.is_empty()
     }
@@ -142,7 +142,7 @@ impl Slice {
         )
     }
 
-    /// How many events the host has on the date, whatever their path and status.
+    /// Counts the host's events on the date, whatever their path and status.
     pub fn on_date_at_all(&self) -> String {
         format!(
             "SELECT count(*) AS events FROM \"{}\" WHERE {}",

@@ -315,7 +315,7 @@ fn floor(row: &LevelRow<'_>) -> Option<Floor> {
     row.0.meta.floors.get(row.1.as_str()).copied()
 }
 
-/// What somebody may have to do about a rollup, or wait for.
+/// Notes for the operator: something to do about a rollup, or to wait for.
 fn note(rollup: &Rollup, manifest: &Manifest, unwanted: &[Name]) -> Option<String> {
     let meta = &rollup.meta;
     let mut notes = Vec::new();

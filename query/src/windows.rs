@@ -56,8 +56,8 @@ pub(crate) fn check(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Whether a window moves on, and holds all rows from its beginning to the last. Its operator has
-/// all of them before the first result, and makes all results at once.
+/// Returns whether a window moves on, and holds all rows from its beginning to the last. Its
+/// operator has all of them before the first result, and makes all results at once.
 fn ends_with_all(frame: &WindowFrame) -> bool {
     let is_whole = |bound: &WindowFrameBound| match bound {
         WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => by.is_null(),

@@ -147,7 +147,7 @@ fn concern(context: &Context, args: &ImportArgs, stream: &Name) -> Result<WriteC
     WriteConcern::parse(args.w.as_deref(), Some(args.journal)).map_err(Failure::usage)
 }
 
-/// What an import of several sources shares.
+/// State that an import of several sources shares.
 struct Import<'a> {
     args: &'a ImportArgs,
     options: &'a ParseOptions,

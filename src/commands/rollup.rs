@@ -234,7 +234,7 @@ pub(crate) fn verify_snapshot(
         .collect()
 }
 
-/// What a verification of a rollup found: its states beside the raw events, and its answers.
+/// Result of a verification of a rollup: its states beside the raw events, and its answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Verified {
     #[serde(flatten)]

@@ -46,7 +46,7 @@ const ORDER: [&str; 9] = [
     "referrer",
     "user_agent",
 ];
-/// What all rows have in common, or nobody reads.
+/// Columns that all rows have in common, or nobody reads.
 const LEFT_OUT: [&str; 3] = ["_id", "host", "protocol"];
 
 pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
@@ -225,7 +225,7 @@ fn on_clock(at_us: i64, zone: Tz) -> String {
     )
 }
 
-/// What a slice was in all.
+/// Summary of a slice.
 struct Statuses {
     events: u64,
     first_us: Option<i64>,
@@ -305,7 +305,7 @@ fn write_rows(rows: &RecordBatch, zone: Tz, out: &mut dyn Write) -> Result<()> {
             continue;
         }
         let rank = ORDER.iter().position(|known| *known == name);
-        // What every row has comes first.
+        // Columns with a value in every row come first.
         kept.push((has_nulls(name), rank.unwrap_or(ORDER.len()), i));
     }
     kept.sort_unstable();
@@ -331,7 +331,7 @@ fn write_rows(rows: &RecordBatch, zone: Tz, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// How wide the terminal is that reads the output; `None` where none does.
+/// Width of the terminal that reads the output; `None` where none does.
 pub(super) fn width() -> Option<usize> {
     let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
     Some(width.0.into())

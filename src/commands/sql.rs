@@ -121,7 +121,7 @@ async fn end_when_interrupted(engine: Engine, interrupted: Arc<AtomicBool>, temp
     std::process::exit(INTERRUPTED.into());
 }
 
-/// What nobody else calls a query.
+/// A tag that no other query has.
 fn tag() -> String {
     format!("{:032x}", rand::random::<u128>())
 }

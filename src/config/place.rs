@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// What a key takes, as one writes it: (section, key, form). A section is the first word of its
-/// header.
+/// Form of a key's value, as one writes it: (section, key, form). A section is the first word of
+/// its header.
 const FORMS: [(&str, &str, &str); 19] = [
     (
         "stream",

@@ -29,7 +29,7 @@ use crate::config;
 /// that asks `Expect: 100-continue` waits.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What bodies may take.
+/// Limits of bodies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Of one body, from its first poll to its end.
@@ -100,7 +100,7 @@ impl Bodies {
     }
 }
 
-/// What one request has of it.
+/// Share of one request in it.
 #[derive(Debug)]
 struct Share {
     held: AtomicU64,
@@ -110,7 +110,7 @@ struct Share {
 
 impl Share {
     fn take(&self, bytes: u64, limits: &Limits) -> bool {
-        // What is beyond the limit of one body is thrown away by its reader as it comes.
+        // The reader of a body throws away the bytes beyond its limit as they come.
         let room = limits.body_bytes_max - self.held.load(Ordering::Relaxed);
         let bytes = bytes.min(room);
         let taken = self
@@ -183,7 +183,7 @@ impl Limits {
     }
 }
 
-/// What became of a body, and its share of the bytes under way.
+/// Outcome of a body, and its share of the bytes under way.
 #[derive(Debug)]
 pub(super) struct Watch(Arc<Share>);
 

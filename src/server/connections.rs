@@ -41,10 +41,10 @@ const SPARE_MAX: usize = 64;
 /// A connection beyond the limit that has asked nothing for so long goes when another comes.
 const SPARE_WITHIN: Duration = Duration::from_millis(250);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Who cannot be accepted for want of a descriptor is tried again after this.
+/// Pause before the next accept when no descriptor is left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// How many connections there may be.
+/// Limits on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) connections: usize,
@@ -52,7 +52,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// What of `wanted` fits into half of the descriptors that this process may have.
+    /// The part of `wanted` that fits into half of the descriptors that this process may have.
     pub(super) fn within(wanted: usize, descriptors: Option<u64>) -> Self {
         let half = descriptors.map_or(usize::MAX, |all| {
             usize::try_from(all / 2).unwrap_or(usize::MAX)

@@ -20,12 +20,12 @@ pub(super) fn raise_limit() {
     }
 }
 
-/// How many there may be; `None` is no limit.
+/// Maximum number of descriptors; `None` is no limit.
 pub(super) fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// How many there are; `None` where the kernel does not say.
+/// Number of open descriptors; `None` where the kernel does not say.
 pub(super) fn open() -> Option<usize> {
     // The folder is open itself while it is read.
     Some(

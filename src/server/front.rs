@@ -1,5 +1,6 @@
-//! What every request passes before its route and every answer after it: whether the request may
-//! ask at all, its parameters, the pace of its body, the form of errors, and the counts of it all.
+//! The checks of every request before its route and the headers of every answer after it: whether
+//! the request may ask at all, its parameters, the pace of its body, the form of errors, and the
+//! counts of it all.
 //!
 //! It stands around the router as a whole, so that a route which is added later, the page, and
 //! paths that lead nowhere are behind it too.
@@ -22,7 +23,7 @@ use super::routes::{self, Found};
 
 /// The longest text of an error that a library answers with.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-/// What a supervisor may ask at any number of connections.
+/// Routes that a supervisor may ask at any number of connections.
 const ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 /// The checks, and the routes behind them.
@@ -93,7 +94,7 @@ impl Front {
     }
 }
 
-/// What is counted of a request.
+/// Labels of a counted request.
 #[derive(Debug)]
 struct Asked {
     began: Instant,

@@ -34,7 +34,7 @@ const TEXT_BYTES_MAX: usize = 1024;
 const PRODUCER_BYTES_MAX: usize = 8192;
 /// The longest `Idempotency-Key`, in bytes.
 const KEY_BYTES_MAX: usize = 255;
-/// What is made of a request may take so many times its decompressed bytes, in memory and in the
+/// The rows of a request may take so many times its decompressed bytes, in memory and in the
 /// journal, and this much at any rate: very short lines cost far more than they are long.
 const GROWTH_MAX: usize = 4;
 const GROWTH_BYTES_MIN: usize = 256 << 20;
@@ -302,8 +302,9 @@ fn take(
     Ok(Taken::Waiting(receive, told, asked.concern))
 }
 
-/// What makes two requests of one key the same: what the lines say, and all that changes what is
-/// made of them. How they were compressed, and how long their sender waits, does not.
+/// Fingerprint of a request, which is the same for requests that mean the same: the lines, and all
+/// that changes what is made of them. How they were compressed, and how long their sender waits,
+/// does not.
 fn fingerprint(lines: &[u8], options: &ParseOptions) -> u64 {
     let mut hasher = Xxh3Default::new();
     let flags = [u8::from(options.strict), u8::from(options.ordered)];
@@ -532,7 +533,7 @@ fn tell(parsed: &Parsed) -> Told {
     }
 }
 
-/// What became of a batch. Lines that have no known format are kept, and refused all the same: who
+/// Outcome of a batch. Lines that have no known format are kept, and refused all the same: who
 /// sends them must not take them for events.
 fn success(ack: &Ack, told: &Told, concern: WriteConcern) -> Response {
     let errors = told.errors.iter();

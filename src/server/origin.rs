@@ -19,7 +19,7 @@ use axum::response::Response;
 
 use super::answer;
 
-/// What a browser says of the page that makes a request (Fetch Metadata, W3C).
+/// The browser's word on the page that makes a request (Fetch Metadata, W3C).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// A port that a browser leaves out of `Host`; a proxy in front may have taken TLS off.
 const DEFAULT_PORTS: [u16; 2] = [80, 443];
@@ -62,7 +62,7 @@ impl Authority {
     }
 }
 
-/// Whether `text` can stand in `server.hosts`.
+/// Returns whether `text` can stand in `server.hosts`.
 pub(crate) fn check_host(text: &str) -> Result<(), String> {
     match Authority::parse(text) {
         Some(_) => Ok(()),
@@ -187,8 +187,8 @@ impl OwnNames {
         ))
     }
 
-    /// Whether `asked` is one of the names; `defaults` are the ports that it means when it names
-    /// none.
+    /// Returns whether `asked` is one of the names; `defaults` are the ports that it means when it
+    /// names none.
     fn are(&self, asked: &Authority, defaults: &[u16]) -> bool {
         let named = self.names.iter().filter(|own| own.host == asked.host);
         let mut ports = named.map(|own| own.port);

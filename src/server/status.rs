@@ -96,7 +96,7 @@ pub(super) async fn rows(app: &App, query: &str) -> Response {
     }
 }
 
-/// How far a producer has been taken, with the states before that are remembered; `null` when it is
+/// Position of a producer, with the states before that are remembered; `null` when it is
 /// not known. With `prefix` instead: the names of the producers that begin with it.
 pub(super) async fn source(
     State(app): State<Arc<App>>,

@@ -40,7 +40,7 @@ const BATCH_WITHIN: Duration = Duration::from_secs(2);
 /// The most events of before that are sent first.
 const LAST_MAX: usize = 1000;
 
-/// What a request may say.
+/// Parameters of a request.
 pub(super) const PARAMETERS: [&str; 3] = ["stream", "where", "last"];
 
 pub(super) async fn tail(
@@ -130,7 +130,7 @@ struct Tail {
     pieces: Pieces,
     /// Events before this sequence number were sent first.
     from: u64,
-    /// What is sent before anything else.
+    /// The first events of the answer.
     first: Option<Bytes>,
     ended: bool,
     _place: OwnedSemaphorePermit,
@@ -163,7 +163,7 @@ impl Tail {
         Ok(())
     }
 
-    /// What is sent next; `None` ends the answer.
+    /// The next event of the answer; `None` ends it.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
             return Some(first);

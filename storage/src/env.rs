@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 pub(crate) use descriptors::is_out_of_descriptors;
 
-/// How often a file is opened again when no descriptor is left: for a second, before anything
+/// Number of attempts to open a file when no descriptor is left: for a second, before anything
 /// changed.
 const OPEN_TRIES: usize = 100;
 /// The same of a directory that is to be synced: for a minute, since the files in it are there by
@@ -91,7 +91,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Whether background work keeps the priority of the process.
+/// True when background work keeps the priority of the process.
 static KEEPS_PRIORITY: AtomicBool = AtomicBool::new(false);
 
 /// From now on background work of this process has the priority of all its work: for a command that

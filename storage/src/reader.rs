@@ -11,7 +11,7 @@ use crate::readers::{self, Registration};
 use crate::recover::{Recovered, recover};
 use crate::snapshot::Snapshot;
 
-/// How often a store is read again whose writer removes what is being read.
+/// Number of attempts to read a store whose writer removes files meanwhile.
 const TRIES: usize = 100;
 
 /// A reader's registration; none where nothing can be written.

@@ -39,8 +39,8 @@ pub struct RollupMeta {
     /// Where levels end that retention has cut, by level.
     #[serde(default)]
     pub floors: BTreeMap<String, Floor>,
-    /// What it has not counted of the events that its stream had when it was added; `None` when it
-    /// has counted them all, or when there were none.
+    /// Events that it has not counted of those that its stream had when it was added; `None` when
+    /// it has counted them all, or when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
     /// The rules of its time zone by which its buckets are made, opaque to storage. Rollups of
@@ -49,7 +49,7 @@ pub struct RollupMeta {
     pub zone_data: Option<String>,
 }
 
-/// What a rollup that was added to a stream with events has not counted of them.
+/// Events that a rollup has not counted, when it was added to a stream that had some.
 ///
 /// # Invariants
 /// * No event from before `until_us` is counted, and every live one from then on: by a seal or,
@@ -122,12 +122,12 @@ pub struct NewRollup {
     pub replaces: Option<Replaces>,
 }
 
-/// What may be forgotten with a generation that another one replaces.
+/// Losses that the replacement of a generation may accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaces {
     /// Nothing: all that it has counted can be counted again.
     Counted,
-    /// What raw events can no longer give.
+    /// Buckets that raw events can no longer give.
     Anything,
 }
 
@@ -234,7 +234,8 @@ pub trait Roller: Send + Sync + Debug {
     /// When the definition cannot be read.
     fn day(&self, rollup: &RollupMeta, at_us: i64) -> Result<Partition, BoxError>;
 
-    /// Whether the configuration, or the defaults of a stream of this kind, want the rollup.
+    /// Returns whether the configuration, or the defaults of a stream of this kind, want the
+    /// rollup.
     fn wants(&self, rollup: &RollupMeta, kind: StreamKind, existing: &[RollupMeta]) -> bool;
 
     /// One (level, time partition) made again from the sealed raw events that are left; `events` of

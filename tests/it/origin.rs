@@ -56,7 +56,7 @@ fn served(home: &Home, environment: &[(&str, &str)]) -> Server {
     server
 }
 
-/// What a stranger could change.
+/// State that a stranger could change.
 fn state(server: &Server) -> Value {
     json!({
         "events": server.number("SELECT count(*) FROM access"),

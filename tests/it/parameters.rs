@@ -1,4 +1,4 @@
-//! What a request says wrongly is an error that names it, in the form of all errors, on every
+//! A wrong parameter is an error that names it, in the form of all errors, on every
 //! route.
 
 use serde_json::Value;

@@ -98,7 +98,7 @@ fn a_command_whose_reader_has_gone_ends_quietly() {
     assert_eq!(server.number("SELECT count(*) FROM access"), 50);
 }
 
-/// What is lost on a full disk is a failure: somebody wanted it.
+/// Output lost on a full disk is a failure: somebody wanted it.
 #[test]
 fn an_answer_that_cannot_be_written_is_a_failure() {
     let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {

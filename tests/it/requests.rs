@@ -147,7 +147,7 @@ fn names_and_keys_have_a_length() {
     run(&[&args[..], &["--server", &server.url]].concat()).code(2);
 }
 
-/// What is made of the same bytes is part of what a key stands for; how they were sent is not.
+/// The meaning of the bytes is part of a key's fingerprint; the way they were sent is not.
 #[test]
 fn a_key_stands_for_what_is_made_of_the_body() {
     let home = Home::new();

@@ -57,7 +57,7 @@ fn a_table_begins_with_a_summary_and_shows_the_newest_rows_in_the_zone() {
             .find(|l| l.starts_with("time"))
             .expect("a head");
         let names: Vec<&str> = head.split('|').map(str::trim).collect();
-        // What is empty in all rows, or the same in all, is left out.
+        // Columns that are empty in all rows, or the same in all, are left out.
         assert_eq!(
             names,
             [

@@ -92,8 +92,8 @@ pub(crate) fn fingerprint(zone: Tz) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&bytes)
 }
 
-/// Whether buckets and SQL's `AT TIME ZONE` follow the same offsets from `from_us` to before
-/// `to_us`. Outside the years 1900 to 2099 that is not looked at, and said of UTC alone.
+/// Returns whether buckets and SQL's `AT TIME ZONE` follow the same offsets from `from_us` to
+/// before `to_us`. Outside the years 1900 to 2099 that is not looked at, and said of UTC alone.
 pub fn agrees(zone: Tz, (from_us, to_us): (i64, i64)) -> bool {
     let (from_s, to_s) = (from_us.div_euclid(SECOND_US), to_us.div_euclid(SECOND_US));
     let meets = |(start, end): &(i64, i64)| *start <= to_s && from_s < *end;
@@ -140,13 +140,13 @@ fn disagreements(zone: Tz) -> &'static [(i64, i64)] {
     })
 }
 
-/// What a manifest keeps of the rules by which a rollup's buckets are made; nothing of UTC.
+/// The part of a zone's rules that a manifest keeps beside a rollup's buckets; nothing of UTC.
 pub(crate) fn stamp(zone: Tz) -> Option<String> {
     (zone != Tz::UTC).then(|| format!("{} {:016x}", release(), fingerprint(zone)))
 }
 
-/// Whether buckets from `from_us` to before `to_us` may lie elsewhere by these rules than by those
-/// of a [`stamp`]. Rollups of before there were stamps follow chrono-tz.
+/// Returns whether buckets from `from_us` to before `to_us` may lie elsewhere by these rules than
+/// by those of a [`stamp`]. Rollups of before there were stamps follow chrono-tz.
 pub(crate) fn has_changed(zone: Tz, recorded: Option<&str>, range_us: (i64, i64)) -> bool {
     match recorded {
         Some(stamp) => {

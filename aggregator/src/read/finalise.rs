@@ -24,7 +24,7 @@ use crate::state::{
     Distinct, HistogramParts, REGISTERS, SCALE, decode_registers, estimate, quantile,
 };
 
-/// What becomes of an integer sum that does not fit 64 bits. Its exact column has it in either
+/// Result of an integer sum that does not fit 64 bits. Its exact column has it in either
 /// case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooLarge {

@@ -1,4 +1,4 @@
-// What each panel asks and how it is drawn. A context is `{scope, view, range, steps, data, now,
+// The query of each panel and how it is drawn. A context is `{scope, view, range, steps, data, now,
 // main}`: one range for all panels. `main(signal)` gives the answer that several of them share
 // (`queries.board`).
 
@@ -37,7 +37,7 @@ export function mainOf(scope, range, steps) {
   };
 }
 
-/// What every chart over the range has in common.
+/// Settings that every chart over the range shares.
 function frame({ scope, range }, step) {
   return { starts: starts(range.from, range.to, step, scope.zone), step, zone: scope.zone, from: range.from, to: range.to, open: range.open };
 }

@@ -149,7 +149,7 @@ export class Chart {
     this.onPick(...this.bucket(this.at));
   }
 
-  /// What bucket `i` holds: all of it, or what of it lies within the range.
+  /// The range of bucket `i`: all of it, or the part that lies within the chosen range.
   bucket(i) {
     const { starts, step, zone, from, to } = this.model;
     return [Math.max(from, starts[i]), Math.min(to, next(starts[i], step, zone))];

@@ -141,7 +141,7 @@ export function board(scope, range, steps) {
   return arms.join(" UNION ALL ");
 }
 
-/// Whether a level of hours holds exactly this range in buckets of this step.
+/// Returns whether a level of hours holds exactly this range in buckets of this step.
 function inHours(range, step) {
   return step.unit !== "minute" && range.from % HOUR === 0 && (range.open || range.to % HOUR === 0);
 }

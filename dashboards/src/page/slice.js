@@ -10,8 +10,8 @@ import { SLICE_PAGE, newestHost, slicePage, sliceSummary } from "./queries.js";
 import { run, when } from "./sql.js";
 import { MINUTE, STEPS, label, next, parseWall } from "./zone.js";
 
-/// What a view asks the slice for: `{host, from, to, path, statusClass}`, null while something is
-/// missing.
+/// The request of a view to the slice: `{host, from, to, path, statusClass}`, null while something
+/// is missing.
 export function sliceOf(view, zone, usual) {
   const more = { path: view.slicePath, statusClass: view.sliceClass };
   if (view.minute !== null && view.minute !== undefined) return { host: view.host, from: view.minute, to: view.minute + MINUTE, ...more };

@@ -139,7 +139,7 @@ export function newestDays(data, zone) {
   return { range: "custom", from, to };
 }
 
-/// Whether a range holds nothing of a stream whose events lie between `first` and `newest`.
+/// Returns whether a range holds nothing of a stream whose events lie between `first` and `newest`.
 export function isOutside(range, data) {
   return data.newest !== null && (data.newest < range.from || (data.first ?? data.oldest) >= range.to);
 }

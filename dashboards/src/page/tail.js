@@ -121,7 +121,7 @@ export class Tail {
     this.on.state("connecting");
     source.onopen = () => {
       this.on.state("open");
-      // What came while the connection was lost is stored, and read from there.
+      // The store has the events that came while the connection was lost; they are read from there.
       if (this.lost) this.fill();
       this.lost = false;
     };

@@ -1,4 +1,4 @@
-//! What an error is follows from its type, and it is said in words of SQL.
+//! The type of an error decides its kind, and its message uses the words of SQL.
 
 use datafusion::common::{exec_datafusion_err, internal_datafusion_err, plan_datafusion_err};
 

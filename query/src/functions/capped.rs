@@ -161,7 +161,8 @@ pub(crate) fn grows(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression holds all of one argument against all of another that comes with the rows.
+/// Returns whether an expression holds all of one argument against all of another that comes with
+/// the rows.
 pub(crate) fn compares(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
         return false;
@@ -405,7 +406,7 @@ impl ScalarUDFImpl for Capped {
     }
 }
 
-/// What the test of all functions looks at.
+/// The lists that the test of all functions checks.
 #[cfg(test)]
 pub(super) mod tests_only {
     use super::{COMPARING, GROWING};

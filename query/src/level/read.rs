@@ -38,7 +38,7 @@ pub(crate) struct Work {
     pub(crate) filter: Filter,
     /// What tells rows apart.
     pub(crate) grain: Grain,
-    /// What becomes of a sum beyond 64 bits.
+    /// Treatment of a sum beyond 64 bits.
     pub(crate) too_large: TooLarge,
     /// Tile files with the sections to read.
     pub(crate) files: Vec<(FileRef, Vec<Section>)>,

@@ -55,7 +55,7 @@ async fn until(is_so: impl Fn() -> bool) {
     panic!("it does not come");
 }
 
-/// How an answer ends before its plan.
+/// Ways in which an answer ends before its plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ends {
     ClientLeft,

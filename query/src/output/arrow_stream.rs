@@ -31,7 +31,7 @@ const BATCH_BYTES_MAX: u64 = 16 << 20;
 /// The least that the format allows. The default of 64 costs a small answer more than its values.
 const ALIGNMENT: usize = 8;
 
-/// What a message, and each column of it, has beside values: at most these bytes.
+/// Maximum bytes of a message, and of each column of it, beside values.
 #[cfg(test)]
 pub(crate) const HEADER_BYTES: usize = 512;
 #[cfg(test)]

@@ -96,7 +96,7 @@ pub(super) fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// Whether nulls stand where there are bytes.
+/// Returns whether nulls stand where there are bytes.
 fn hides_bytes<O: OffsetSizeTrait>(array: &ArrayRef) -> bool {
     let data = array.to_data();
     let offsets = &data.buffer::<O>(0)[..=data.len()];

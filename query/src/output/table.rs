@@ -137,7 +137,7 @@ fn fit(widths: &mut [usize], whole: &[bool], width: usize) {
     let mut left = width.saturating_sub(gaps + line(most));
     for (w, whole) in widths.iter_mut().zip(whole) {
         if !whole && *w > most {
-            // What the division leaves over goes to the first of them.
+            // The first of them takes the remainder of the division.
             *w = most + usize::from(left > 0);
             left = left.saturating_sub(1);
         }

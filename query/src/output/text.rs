@@ -158,7 +158,7 @@ impl Column {
         )
     }
 
-    /// Whether values are instants.
+    /// Returns whether values are instants.
     pub(super) fn is_time(&self) -> bool {
         matches!(self, Self::Micros(_) | Self::Nanos(_))
     }

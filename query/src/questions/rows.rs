@@ -37,7 +37,7 @@ pub(crate) fn not_among<'a>(
     None
 }
 
-/// What of a row is equal in all that are alike.
+/// The part of a row that is equal in all rows that are alike.
 fn name(row: &[Cell]) -> String {
     let mut name = String::new();
     for cell in row {
@@ -127,7 +127,7 @@ fn kind(data_type: &DataType) -> String {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text".to_owned(),
         DataType::Dictionary(_, values) => kind(values),
-        // How wide they are depends on what has been simplified before.
+        // Integer widths depend on earlier simplification.
         integer if integer.is_integer() => "integer".to_owned(),
         other => other.to_string(),
     }

@@ -1,4 +1,4 @@
-//! What random questions find, and what they do not.
+//! Faults that random questions find, and stores in which they find none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

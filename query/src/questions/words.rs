@@ -14,7 +14,7 @@ const ZONES: [&str; 3] = ["Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe"
 const UNITS: [&str; 5] = ["minute", "hour", "day", "week", "month"];
 const WIDTHS: [&str; 5] = ["15 minutes", "1 hour", "6 hours", "1 day", "1 week"];
 
-/// What a question can be about.
+/// Subjects of a question.
 pub(super) struct Ground {
     stream: String,
     /// Half-open.

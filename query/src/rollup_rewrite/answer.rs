@@ -274,7 +274,7 @@ impl Answer<'_> {
     }
 }
 
-/// What the names of columns that are merged begin with.
+/// Prefix of the names of columns that are merged.
 pub(crate) const PARTIAL: &str = "__partial_";
 
 fn key_name(nth: usize) -> String {

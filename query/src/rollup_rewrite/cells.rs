@@ -192,9 +192,9 @@ fn starts(calendar: Calendar, level: Level, range: TimeRange) -> Option<Vec<i64>
     Some(starts)
 }
 
-/// Whether each value is greater than the one before it, so that all differ. A null comes before
-/// every value. Numbers with fractions are not asked: those that compare as different may be one
-/// group, as 0 and -0.
+/// Returns whether each value is greater than the one before it, so that all differ. A null comes
+/// before every value. Numbers with fractions are not asked: those that compare as different may be
+/// one group, as 0 and -0.
 fn rise(values: &ArrayRef) -> bool {
     let is_exact = values.data_type().is_integer()
         || values.data_type().is_temporal()

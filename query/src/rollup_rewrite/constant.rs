@@ -72,8 +72,8 @@ impl Proof {
         }
     }
 
-    /// Whether an expression over the stream's columns has one value in each bucket of a level that
-    /// meets the events' times and has no cut within. `false` when that is not known.
+    /// Returns whether an expression over the stream's columns has one value in each bucket of a
+    /// level that meets the events' times and has no cut within. `false` when that is not known.
     pub(super) fn holds(&self, expr: &Expr, level: Level) -> bool {
         self.is_constant(expr, level, self.whole_buckets(level))
     }
@@ -131,7 +131,8 @@ impl Proof {
         walked.is_ok() && are_constant
     }
 
-    /// Whether each change within the buckets is the first instant of one of them, or no change.
+    /// Returns whether each change within the buckets is the first instant of one of them, or no
+    /// change.
     fn are_edges(&self, changes: &Changes, expr: &Expr, level: Level, buckets: TimeRange) -> bool {
         let is_edge = |at_us: i64| self.calendar.bucket(level, at_us).start_us == at_us;
         let is_within = |at_us: i64| buckets.first < at_us && at_us <= buckets.last;
@@ -181,9 +182,9 @@ impl Proof {
         })
     }
 
-    /// Whether each instant of a grid within a range is the start of a minute or hour of the
-    /// calendar. There are too many of them to look at each; between two changes of the calendar's
-    /// offset minutes and hours are a grid too.
+    /// Returns whether each instant of a grid within a range is the start of a minute or hour of
+    /// the calendar. There are too many of them to look at each; between two changes of the
+    /// calendar's offset minutes and hours are a grid too.
     fn is_on_clock(&self, grid: Grid, level: Level, range: TimeRange) -> bool {
         let width_us = match level {
             Level::Minute => 60_000_000,
@@ -227,7 +228,7 @@ impl Proof {
     }
 }
 
-/// Whether each bucket of a level lies in one of a coarser level.
+/// Returns whether each bucket of a level lies in one of a coarser level.
 fn lies_in(level: Level, coarser: Level) -> bool {
     match coarser {
         Level::Year => level != Level::Week,
@@ -259,7 +260,7 @@ impl Grid {
 }
 
 impl Days {
-    /// Whether one of these runs of days begins with a day since 1970-01-01.
+    /// Returns whether one of these runs of days begins with a day since 1970-01-01.
     fn begin_with(self, day: i64) -> bool {
         use chrono::Datelike;
         match self {
@@ -296,7 +297,7 @@ pub(super) fn cuts<'e>(exprs: impl Iterator<Item = &'e Expr>) -> Vec<i64> {
     cuts
 }
 
-/// Whether the value of an expression depends on nothing but the values of its children.
+/// Returns whether the value of an expression depends on nothing but the values of its children.
 fn is_listed(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
@@ -325,8 +326,8 @@ fn is_listed(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression over `time` has the same value just before each of some instants and at
-/// it.
+/// Returns whether an expression over `time` has the same value just before each of some instants
+/// and at it.
 fn is_same_around(expr: &Expr, instants: &[i64]) -> Result<bool> {
     let times = instants.iter().flat_map(|at_us| [at_us - 1, *at_us]);
     let values = values_at(expr, times.collect())?;

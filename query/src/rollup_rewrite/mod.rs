@@ -285,7 +285,7 @@ fn incomplete(snapshot: &Snapshot, stream: &Name, rollup: &Rollup) -> Option<Vec
         last: partition_end(meta.partition, start_us).saturating_sub(1),
     };
     let mut ranges: Vec<TimeRange> = partitions.into_iter().map(range).collect();
-    // What waits to be counted.
+    // Events that are not counted yet.
     ranges.extend(rollup.meta.counts_from_us().map(|until_us| TimeRange {
         first: i64::MIN,
         last: until_us.saturating_sub(1),

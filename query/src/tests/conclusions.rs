@@ -1,4 +1,4 @@
-//! What is left out because bounds say so is what no condition lets pass: the same rows give the
+//! Rows that bounds leave out are rows that no condition lets pass: the same rows give the
 //! same answers from memory, where each is looked at, and from parts, whose statistics are looked
 //! at first. The values are those at which bounds go wrong: shortened texts, the greatest
 //! character, zeros of both signs, the ends of integers, nulls, and integers that became floats.

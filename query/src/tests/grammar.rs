@@ -49,12 +49,12 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Whether the differences that follow the first are told too.
+/// Returns whether the differences that follow the first are told too.
 fn keeps_on() -> bool {
     std::env::var_os("LOGMILL_ALL_DIFFERENCES").is_some()
 }
 
-/// What the queries of a run met.
+/// Coverage of a run: the paths that its queries took.
 #[derive(Debug, Default)]
 struct Met {
     asked: usize,

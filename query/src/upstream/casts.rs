@@ -84,7 +84,7 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>) {
     }
 }
 
-/// What a group means, by its position or by the alias of a column.
+/// Meaning of a group, by its position or by the alias of a column.
 fn meant_by(group: &Expr, select: &Select) -> Expr {
     if let Expr::Identifier(name) = group {
         let aliased = select.projection.iter().find_map(|item| match item {
@@ -105,7 +105,7 @@ fn is_cast(expr: &Expr) -> bool {
     matches!(expr, Expr::Cast { .. } | Expr::AtTimeZone { .. })
 }
 
-/// What the planner calls it, without its table.
+/// The planner's name of an expression, without its table.
 fn name(expr: &Expr) -> String {
     match expr {
         Expr::Cast { expr, .. } | Expr::Nested(expr) => name(expr),

@@ -31,7 +31,8 @@ fn nothing() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
-/// Whether one of the operands of this chain of AND and OR took what follows it for its own.
+/// Returns whether one of the operands of this chain of AND and OR took what follows it for its
+/// own.
 fn holds_too_much(expr: &Expr) -> bool {
     match expr {
         Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => {

@@ -66,9 +66,9 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
     }
 }
 
-/// Whether a filter asks that something made of a column has one value: `CAST(time AS DATE) = DATE
-/// '2026-10-05'`. DataFusion then takes the column itself for one value, and leaves a sort by it
-/// out. So it does for `x = 0` of floats, which holds for -0 and for 0.
+/// Returns whether a filter asks that something made of a column has one value: `CAST(time AS DATE)
+/// = DATE '2026-10-05'`. DataFusion then takes the column itself for one value, and leaves a sort
+/// by it out. So it does for `x = 0` of floats, which holds for -0 and for 0.
 fn fixes_a_part(filter: &FilterExec) -> bool {
     let schema = filter.input().schema();
     let terms = split_conjunction(filter.predicate());
@@ -82,7 +82,7 @@ fn fixes_a_part(filter: &FilterExec) -> bool {
     })
 }
 
-/// Whether what is equal is the same: of floats, everything but zeros.
+/// Returns whether what is equal is the same: of floats, everything but zeros.
 fn is_of_one_value(equal: &BinaryExpr, schema: &Schema) -> bool {
     let sides = [equal.left(), equal.right()];
     let is_float = |side: &Arc<dyn PhysicalExpr>| {

@@ -79,7 +79,7 @@ fn is_new(expr: Expr, known: &mut Vec<Expr>) -> bool {
     is_new
 }
 
-/// What a position means, and anything else itself.
+/// Meaning of a position, and anything else itself.
 pub(super) fn meaning(expr: &Expr, projection: &[SelectItem]) -> Expr {
     let item = match expr {
         Expr::Value(value) => match &value.value {

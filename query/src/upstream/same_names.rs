@@ -4,7 +4,7 @@
 //! and puts a filter on `a.time` below `b` where both sides of a join have a `time`: rows are lost,
 //! or stay that should not (<https://github.com/apache/datafusion/issues/25244>,
 //! <https://github.com/apache/datafusion/issues/25296>, mended after the release that we have).
-//! What the logical plan has pushed is where it belongs, and filters that are not pushed any
+//! The logical plan has pushed filters to where they belong, and filters that are not pushed any
 //! further stay above.
 
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ impl PhysicalOptimizerRule for UnlessNamesRepeat {
     }
 }
 
-/// Whether a join has columns of one name on both sides, or on one.
+/// Returns whether a join has columns of one name on both sides, or on one.
 fn repeats_names(node: &dyn ExecutionPlan) -> bool {
     let children = node.children();
     if children.len() < 2 || node.is::<UnionExec>() || node.is::<InterleaveExec>() {

@@ -10,10 +10,10 @@ use crate::failure::{FAILED, Failure, Result};
 /// The code that a second signal ends with: that of a shell whose command Ctrl-C has ended.
 const AT_ONCE: i32 = 130;
 
-/// How often an import that waits looks whether it is to end.
+/// Interval at which a waiting import looks for a signal to end.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Whether the import is to end.
+/// True when the import is to end.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interrupt(Arc<AtomicUsize>);
 

@@ -1,4 +1,4 @@
-//! How the content of a source is known again, wherever it lies and however it is compressed.
+//! Recognises the content of a source, wherever it lies and however it is compressed.
 //!
 //! # Identity
 //! A producer's name is `file:STREAM:SITE:LEN-HASH`: LEN bytes are the beginning of the
@@ -134,7 +134,7 @@ pub(super) struct Known {
     pub(super) hasher: Xxh3Default,
     /// The source holds JSON values that are not one to a line.
     pub(super) values: bool,
-    /// What follows what is known.
+    /// The content behind the known bytes.
     pub(super) source: Source,
 }
 
@@ -142,7 +142,7 @@ impl Known {
     /// A source without identity.
     pub(super) fn nothing(mut source: Source) -> Self {
         let mut head = Vec::new();
-        // What breaks off here does so again.
+        // A source that breaks off here does so again.
         let _ignored = source
             .by_ref()
             .take(WINDOW_BYTES as u64)
@@ -299,7 +299,7 @@ impl Producers {
     }
 }
 
-/// What a store remembers of a producer.
+/// A state of a producer that a store remembers.
 struct State {
     producer: String,
     position: SourcePosition,

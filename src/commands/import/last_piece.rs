@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 /// A file that was not written to for this long is complete.
 const AT_REST: Duration = Duration::from_secs(24 * 3600);
 
-/// Whether a file is taken for complete.
+/// Returns whether a file is taken for complete.
 pub(super) fn is_at_rest(file: &Metadata) -> bool {
     let age = file
         .modified()

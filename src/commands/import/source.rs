@@ -32,7 +32,7 @@ pub(super) struct Source {
     pub(super) format: Format,
 }
 
-/// What was handed over so far.
+/// Lines and bytes handed over so far.
 struct Progress {
     producer: Option<String>,
     /// Bytes that are known or handed over.
@@ -111,7 +111,7 @@ impl Source {
                 break Err(error.about(&self.shown));
             }
         };
-        // What was handed over is waited for even when the file broke off.
+        // The import waits for the batches handed over even when the file broke off.
         let drained = sink.drain(summary);
         outcome?;
         drained?;
@@ -122,7 +122,7 @@ impl Source {
 }
 
 impl Progress {
-    /// Whether a piece without its line end can be taken for a line: see `last_piece.rs`.
+    /// Returns whether a piece without its line end can be taken for a line: see `last_piece.rs`.
     fn is_line(&self, piece: &Block, asked: Format) -> bool {
         let format = match self.format {
             Format::Auto => asked,

@@ -12,7 +12,7 @@ const THREADS: usize = 17;
 /// The kernel's unit in that file, on every machine that Linux runs on today.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What there is; where the kernel does not say, the series is left out.
+/// Figures of the process; where the kernel does not say, the series is left out.
 pub(super) fn write(text: &mut Text, started: SystemTime) {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);

@@ -15,7 +15,7 @@ const SECONDS: [f64; 12] = [
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 60.0,
 ];
 
-/// What was asked since the start.
+/// Requests since the start.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Requests(Mutex<Counts>);
 

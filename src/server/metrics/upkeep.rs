@@ -33,7 +33,7 @@ pub(super) fn jobs(text: &mut Text, app: &App) {
     debt(text, name, "rollup", "sections", &tiles);
 }
 
-/// What rollups that were added to streams with events have not counted of them.
+/// Events that rollups which were added later have not counted.
 pub(super) fn uncounted(text: &mut Text, app: &App) {
     let name = "logmill_rollup_uncounted_events";
     let help = "Sealed events that a rollup does not count: they wait for it, or raw events cannot give them.";

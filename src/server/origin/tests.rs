@@ -2,7 +2,7 @@ use axum::http::Request;
 
 use super::*;
 
-/// What a server at `127.0.0.1:7070` with two configured names answers to a head; 200 when it
+/// Answer of a server at `127.0.0.1:7070` with two configured names to a head; 200 when it
 /// would.
 fn status(version: Version, headers: &[(&str, &str)]) -> u16 {
     let hosts = [

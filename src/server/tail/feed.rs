@@ -1,4 +1,4 @@
-//! What comes in, filtered and written once for all who follow the same stream under the same
+//! New events, filtered and written once for all who follow the same stream under the same
 //! condition.
 
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ pub(in crate::server) struct Tails {
     most: usize,
     turns: Arc<Semaphore>,
     feeds: Mutex<HashMap<Key, broadcast::Sender<Piece>>>,
-    /// What comes in for the feeds; there while a thread takes it from the store.
+    /// New events for the feeds; there while a thread takes them from the store.
     batches: Mutex<Option<Batches>>,
 }
 
@@ -77,7 +77,7 @@ impl Tails {
         }
     }
 
-    /// How many there are.
+    /// Number of feeds.
     pub(in crate::server) fn open(&self) -> usize {
         self.most - self.places.available_permits()
     }

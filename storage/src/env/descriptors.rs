@@ -18,7 +18,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 static KEPT_BACK: LazyLock<Mutex<Vec<File>>> = LazyLock::new(|| Mutex::new(kept(Vec::new())));
 
-/// Whether this process, or the machine, has no descriptor left.
+/// Returns whether this process, or the machine, has no descriptor left.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     let number = error.raw_os_error();
     [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]

@@ -20,7 +20,7 @@ use crate::seeded::{self, Bug};
 
 pub(crate) const COPY_DIR: &str = "manifest-copy";
 const PLACES: [&str; 2] = [DIR, COPY_DIR];
-/// How often the newest version is looked for again that a writer replaces meanwhile.
+/// Number of attempts to read the newest version while a writer replaces it.
 const TRIES: usize = 1000;
 
 /// A file of the newest version that is not as it was written, while the other place has it whole.

@@ -179,7 +179,7 @@ fn step_of(shared: &Shared, id: u32) -> Option<bool> {
     }
 }
 
-/// What a step did.
+/// Result of a step.
 struct Done {
     events: u64,
     files: usize,
@@ -347,7 +347,7 @@ fn window(shared: &Shared, manifest: &Manifest, rollup: &RollupMeta) -> Result<O
     }))
 }
 
-/// What is left of a history once a window was counted; with no window it is over, and `None` when
+/// The rest of a history once a window was counted; with no window it is over, and `None` when
 /// nothing is missing either.
 fn left(
     manifest: &Manifest,

@@ -72,7 +72,7 @@ fn a_backfill_that_is_killed_is_begun_anew_and_counts_each_event_once() {
             break;
         }
         halfway += u64::from(files() > 0);
-        // What the rollup shows and what it says that it has not counted are together all events.
+        // The rollup's hits and its uncounted events are together all events.
         assert_eq!(home.count(), count);
         let known = "SELECT count(*) FROM system.rollups WHERE name = 'pages'";
         if home.number(known) > 0 {

@@ -16,7 +16,7 @@ pub(super) struct Proxy {
     tail_told: Arc<AtomicBool>,
 }
 
-/// What one connection needs to know.
+/// State of one connection.
 #[derive(Clone)]
 struct Way {
     address: String,

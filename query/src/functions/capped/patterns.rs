@@ -20,15 +20,15 @@ use regex_syntax::hir::{Hir, HirKind};
 
 use super::work::{ROW_STEPS_MAX, STATES_AT_ONCE};
 
-/// What LIKE and ILIKE are called as functions.
+/// Names of LIKE and ILIKE as functions.
 pub(super) const NAMES: [&str; 2] = ["LIKE", "ILIKE"];
 /// The longest pattern: compiled, one twice as long takes more than a regular expression may.
 const BYTES_MAX: usize = 256 << 10;
 /// Patterns up to this weight are left to the operators, which know short ways for them.
 const LIGHT: u64 = 1000;
 
-/// How many states a regular expression has, about. Of one that is none, which is for the compiler
-/// to say, 1.
+/// Estimated number of states of a regular expression. Of one that is none, which is for the
+/// compiler to say, 1.
 ///
 /// # Errors
 /// When it is too long to be looked at.
@@ -85,7 +85,7 @@ pub(super) fn is_light(pattern: &Expr, weight: impl Fn(&str) -> Result<u64>) -> 
     }
 }
 
-/// Whether an expression matches a pattern that is long or comes with the rows.
+/// Returns whether an expression matches a pattern that is long or comes with the rows.
 pub(super) fn is_heavy(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(binary) => is_match(binary.op) && !is_light(&binary.right, weight),

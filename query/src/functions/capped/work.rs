@@ -22,7 +22,7 @@ pub(super) const STATES_AT_ONCE: u64 = 8;
 const COMPILE_STATE_STEPS: u64 = 1000;
 const COMPILE_STEPS: u64 = 100_000;
 
-/// What a function holds against what.
+/// Operands that a function compares with one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Work {
     /// Each byte of the first text against each of the second.

@@ -29,7 +29,7 @@ fn written(format: Output, schema: &SchemaRef, batches: &[RecordBatch]) -> Vec<u
     out
 }
 
-/// What headers take at most: of the schema, and of each message.
+/// Maximum bytes of headers: of the schema, and of each message.
 fn headers(schema: &Schema, messages: usize) -> usize {
     let of_field = |field: &Arc<Field>| columns(field);
     let (count, names) = schema

@@ -1,15 +1,18 @@
 //! The closed list: functions of `time`, and all instants at which each of them may change.
 //!
-//! | function | may change |
-//! |---|---|
-//! | `time <=> constant`, `IN`, `BETWEEN` | at the constant, or at the microsecond after it: the order of instants |
-//! | `date_trunc('minute', t)` | each minute of the stamp: DataFusion cuts it as a number |
-//! | `date_trunc` to hours and more | where a local hour, day, week (Monday), month, quarter or year begins: it clears the fields of the local time and looks for an instant that has what is left |
-//! | `date_part` of minutes and more | where this field of the local time changes; `week` and `isoyear` on Mondays, `dow`, `doy` and `isodow` each day |
-//! | `date_bin` | each width from the origin, of the stamp as a number; months from a first of a month |
-//! | `time_bucket` | each width of the local time since 1970-01-01, of its local days, or of its months |
-//! | `CAST(t AS DATE)`, `to_date(t)` | where a local day begins |
-//! | `to_char(t, format)` | where the finest field of the format changes |
+//! * `time <=> constant`, `IN`, `BETWEEN`: at the constant, or at the microsecond after it: the
+//!   order of instants;
+//! * `date_trunc('minute', t)`: each minute of the stamp: DataFusion cuts it as a number;
+//! * `date_trunc` to hours and more: where a local hour, day, week (Monday), month, quarter or year
+//!   begins: it clears the fields of the local time and looks for an instant that has what is left;
+//! * `date_part` of minutes and more: where this field of the local time changes; `week` and
+//!   `isoyear` on Mondays, `dow`, `doy` and `isodow` each day;
+//! * `date_bin`: each width from the origin, of the stamp as a number; months from a first of a
+//!   month;
+//! * `time_bucket`: each width of the local time since 1970-01-01, of its local days, or of its
+//!   months;
+//! * `CAST(t AS DATE)`, `to_date(t)`: where a local day begins;
+//! * `to_char(t, format)`: where the finest field of the format changes;
 //!
 //! and all of these where the offset of their zone from UTC changes: each is a function of the
 //! local time, cut to the unit, and of the offset. `t` is `time`, shown in some zone (`AT TIME

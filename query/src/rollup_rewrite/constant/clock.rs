@@ -1,4 +1,4 @@
-//! What a function of `time` is given: `time` itself, in a zone, without one, or moved.
+//! The argument of a function of `time`: `time` itself, in a zone, without one, or moved.
 
 use arrow::datatypes::{DataType, IntervalDayTimeType, IntervalMonthDayNanoType, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -10,11 +10,11 @@ use super::zones::Zone;
 
 /// `time` as a function reads it.
 pub(super) struct Clock {
-    /// How far ahead of UTC the number of the stamp is.
+    /// Offset from UTC of the number of the stamp.
     pub(super) stamp: Zone,
-    /// How far ahead of UTC its fields (hour, day, …) are.
+    /// Offset from UTC of its fields (hour, day, …).
     pub(super) local: Zone,
-    /// Whether its type names no zone.
+    /// True when its type names no zone.
     is_naive: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the proof says against all minutes: an expression is evaluated just before and at each
+//! The proof against all minutes: an expression is evaluated just before and at each
 //! minute of days around a clock change, and must have one value in every bucket of a level for
 //! which the proof holds.
 //!
@@ -200,8 +200,8 @@ fn expression(random: &mut Random, near_us: i64) -> String {
     }
 }
 
-/// What sampling says of a level: whether nine instants of each bucket have one value. So it was
-/// decided once.
+/// The rule of earlier versions, by sampling: nine instants of each bucket have one value. So it
+/// was decided once.
 fn is_one_in_samples(expr: &Expr, range: TimeRange, calendar: Calendar, level: Level) -> bool {
     let mut instants = Vec::new();
     let mut at_us = range.first;
@@ -216,8 +216,8 @@ fn is_one_in_samples(expr: &Expr, range: TimeRange, calendar: Calendar, level: L
         .is_ok_and(|values| is_one_in_each(&values, &instants, (calendar, level), &[]))
 }
 
-/// Whether an expression has one value at all those of the instants that lie in one bucket, and
-/// between cuts.
+/// Returns whether an expression has one value at all those of the instants that lie in one bucket,
+/// and between cuts.
 fn is_one_in_each(
     values: &ArrayRef,
     instants: &[i64],
@@ -292,11 +292,11 @@ fn what_is_proved_is_so_at_every_minute_around_clock_changes() {
     );
     // Much of what is constant there is known to be.
     assert!(proved * 4 >= constant, "{proved} of {constant}");
-    // What decided before is caught: these expressions tell it from a proof.
+    // The earlier rule fails here: these expressions tell it from a proof.
     assert!(sampled > 0 || wanted < 40, "sampling is never wrong");
 }
 
-/// What charts ask must stay with rollups, up to the level that has it.
+/// Queries of charts must stay with rollups, up to the level that has it.
 #[test]
 fn what_charts_ask_is_proved_up_to_its_level() {
     use Level::{Day, Hour, Minute, Month, Year};

@@ -126,12 +126,12 @@ impl Zone {
 pub(super) struct Span {
     pub(super) first_us: i64,
     pub(super) last_us: i64,
-    /// How far local time is ahead of UTC.
+    /// Offset of local time from UTC.
     pub(super) offset_us: i64,
 }
 
 impl Span {
-    /// What of it lies in a range.
+    /// The part of it that lies in a range.
     pub(super) fn within(self, range: TimeRange) -> Option<TimeRange> {
         let within = range.intersect(TimeRange {
             first: self.first_us,

@@ -256,7 +256,7 @@ async fn charts_are_answered_by_rollups() {
             "{sql}: {by:?}"
         );
     }
-    // What is cut within a minute, raw events add.
+    // Raw events add the part that is cut within a minute.
     let cut = "SELECT count(*) FILTER (WHERE time < '2024-04-02T07:31:02Z'), count(*) FROM access WHERE path = '/p1'";
     let by = levels(&utc, cut).await;
     assert!(by.contains(&"rollup by_path.daily".to_owned()), "{by:?}");

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::questions::rows::{Row, Rows, alike, not_among};
 
-/// What the oracle is asked for a query, and how its rows are to be read.
+/// The oracle's form of a query, and the way in which its rows are read.
 pub(super) struct Asked {
     pub(super) oracle: Statement,
     /// Columns by which the rows are ordered, those behind the query's own included, and how.
@@ -105,13 +105,13 @@ impl Asked {
         keys.map(|(key, options)| (place(key), *options)).collect()
     }
 
-    /// How many columns the oracle has more than the query.
+    /// Number of columns that the oracle has beyond those of the query.
     pub(super) fn added(&self) -> usize {
         let added = |key: &&(Key, SortOptions)| matches!(key.0, Key::Added(_));
         self.keys.iter().filter(added).count()
     }
 
-    /// How the rows differ from the oracle's; nothing when they do not.
+    /// Describes the difference from the oracle's rows; nothing when there is none.
     pub(super) fn difference(&self, found: &Rows, expected: &Rows) -> Option<String> {
         let own = found.kinds.len();
         if expected.kinds.len() < own || expected.kinds[..own] != found.kinds[..] {

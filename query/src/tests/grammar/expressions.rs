@@ -3,7 +3,7 @@
 use super::forms::{CONDITIONS, DATES, FRACTIONS, INTEGERS, ON_TIME, TEXTS, TIMES};
 use super::values::Values;
 
-/// What an expression gives.
+/// Type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Time,
@@ -93,7 +93,7 @@ impl Scope {
         self.fill(values, form, depth - 1)
     }
 
-    /// What stands where no column of that kind is.
+    /// A literal for a kind of which no column exists.
     fn leaf(&self, values: &mut Values, kind: Kind) -> String {
         match kind {
             Time => values.stamp(),

@@ -118,7 +118,8 @@ async fn found(world: &World, sql: &str) -> Result<Vec<Vec<Cell>>, String> {
         .collect())
 }
 
-/// How our rows differ from theirs; `None` when they do not, or both refused.
+/// Describes the difference between our rows and theirs; `None` when there is none, or both
+/// refused.
 fn difference(ours: &Result<Vec<Vec<Cell>>, String>, theirs: &Value) -> Option<String> {
     let expected = theirs["rows"].as_array();
     match (ours, expected) {

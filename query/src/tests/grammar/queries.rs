@@ -115,7 +115,7 @@ fn of_value(values: &mut Values) -> String {
     format!("SELECT {columns} FROM access WHERE {condition}")
 }
 
-/// What charts ask: counts and sums by time and keys, in a range of time and of some keys.
+/// Queries of charts: counts and sums by time and keys, in a range of time and of some keys.
 fn simple(values: &mut Values) -> String {
     let scope = Scope::of(values.of(&THEMES));
     let mut columns = Vec::new();
@@ -219,7 +219,7 @@ pub(super) fn level(values: &mut Values) -> (&'static str, Scope, &'static [&'st
     (table, scope, measures)
 }
 
-/// How many events there are in a range of time.
+/// Counts of events in a range of time.
 fn counted(values: &mut Values) -> String {
     let (from, to) = (values.day(), values.day());
     let stamp = values.stamp();

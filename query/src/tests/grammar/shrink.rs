@@ -61,12 +61,12 @@ fn without(sql: &str, nth: usize) -> Option<String> {
 }
 
 struct Cut {
-    /// How many things to pass over.
+    /// Number of clauses to pass over.
     left: usize,
 }
 
 impl Cut {
-    /// Whether this is the thing to leave out.
+    /// Returns whether this is the thing to leave out.
     fn is_it(&mut self) -> bool {
         let is_it = self.left == 0;
         self.left = self.left.saturating_sub(1);

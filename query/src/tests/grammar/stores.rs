@@ -55,7 +55,7 @@ pub(super) struct World {
 impl World {
     pub(super) async fn new(seed: u64) -> Self {
         let mut random = Random(seed);
-        // What follows from seeds that are next to one another is alike at first.
+        // Neighbouring seeds give similar first values.
         for _ in 0..3 {
             let _ = random.below(2);
         }

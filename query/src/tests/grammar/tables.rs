@@ -1,4 +1,4 @@
-//! What the model knows as columns of tables.
+//! The model's events as columns of tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

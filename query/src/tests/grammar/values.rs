@@ -151,7 +151,7 @@ impl Values {
         self.of(&NUMBERS).to_string()
     }
 
-    /// What stands for a placeholder of a constant; `None` when it is none of them.
+    /// Replacement of a placeholder of a constant; `None` when it is none of them.
     pub(super) fn constant(&mut self, name: &str) -> Option<String> {
         Some(match name {
             "zone" => self.of(&ZONES).to_owned(),
