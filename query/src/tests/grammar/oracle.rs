@@ -9,7 +9,7 @@ use arrow::compute::{
 };
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::MemorySchemaProvider;
-use datafusion::common::{Result, TableReference};
+use datafusion::common::{Result, TableReference, plan_err};
 use datafusion::datasource::MemTable;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::optimizer::Optimizer;
@@ -88,6 +88,11 @@ impl Oracle {
             return Ok((schema, batches));
         }
         let rows = concat_batches(&batches[0].schema(), &batches)?;
+        // The engine refuses such a position too; a shorter form of a query may have left out its
+        // column.
+        if keys.iter().any(|(nth, _)| *nth >= rows.num_columns()) {
+            return plan_err!("ORDER BY names a column that the query does not have");
+        }
         let columns = keys.iter().map(|(nth, options)| SortColumn {
             values: Arc::clone(rows.column(*nth)),
             options: Some(*options),
