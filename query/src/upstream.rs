@@ -44,7 +44,7 @@ pub(crate) fn without_wrong(mut config: SessionConfig) -> SessionConfig {
 pub(crate) fn mend(statement: &mut Statement) {
     visit(statement, &mut distinct_from::DistinctFrom);
     visit(statement, &mut repeated_groups::RepeatedGroups);
-    visit(statement, &mut casts::Casts);
+    visit(statement, &mut casts::Casts::default());
 }
 
 /// The same for a condition that stands alone.

@@ -3,40 +3,50 @@
 //! (<https://github.com/apache/datafusion/issues/4478>). Such a cast is written as
 //! `coalesce(CAST(…))`, which is the same and has a name of its own.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
-    VisitMut, VisitorMut,
+    GroupByExpr, Ident, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, Select,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
 use super::repeated_groups::meaning;
 
-/// Gives casts among the groups of a SELECT names of their own, where another group has the same.
-pub(super) struct Casts;
+/// Gives casts among the groups of a SELECT names of their own, where another group has the same, and
+/// where a sub-query is grouped: its groups are known to be unique by their names, and a cast of one
+/// of them is not.
+#[derive(Default)]
+pub(super) struct Casts {
+    /// Names of the WITH clauses met so far. A table that has such a name elsewhere costs nothing.
+    ctes: BTreeSet<String>,
+}
 
 impl VisitorMut for Casts {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        selects(&mut query.body, &mut query.order_by);
+        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        let ctes = ctes.map(|cte| cte.alias.name.value.to_lowercase());
+        self.ctes.extend(ctes);
+        selects(&mut query.body, &mut query.order_by, &self.ctes);
         ControlFlow::Continue(())
     }
 }
 
-fn selects(body: &mut SetExpr, order: &mut Option<OrderBy>) {
+fn selects(body: &mut SetExpr, order: &mut Option<OrderBy>, ctes: &BTreeSet<String>) {
     match body {
-        SetExpr::Select(select) => mend(select, order),
+        SetExpr::Select(select) => mend(select, order, ctes),
         SetExpr::SetOperation { left, right, .. } => {
-            selects(left, &mut None);
-            selects(right, &mut None);
+            selects(left, &mut None, ctes);
+            selects(right, &mut None, ctes);
         }
         _ => {}
     }
 }
 
-fn mend(select: &mut Select, order: &mut Option<OrderBy>) {
+fn mend(select: &mut Select, order: &mut Option<OrderBy>, ctes: &BTreeSet<String>) {
     let GroupByExpr::Expressions(groups, _) = &select.group_by else {
         return;
     };
@@ -51,7 +61,9 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>) {
     }
     let is_other = |a: &Expr, b: &Expr| a != b && name(a) == name(b);
     let casts = meant.iter().filter(|expr| is_cast(expr));
-    let casts = casts.filter(|cast| meant.iter().any(|other| is_other(cast, other)));
+    let repeats = |cast: &Expr| meant.iter().any(|other| is_other(cast, other));
+    let reads_a_query = reads_a_query(select, ctes);
+    let casts = casts.filter(|cast| reads_a_query || repeats(cast));
     let mut named = Named(Vec::new());
     for cast in casts {
         if !named.0.contains(cast) {
@@ -64,7 +76,11 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>) {
     for item in &mut select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) if is_cast(expr) => {
-                let alias = Ident::with_quote('"', expr.to_string());
+                let alias = match repeats(expr) {
+                    true => expr.to_string(),
+                    false => name(expr),
+                };
+                let alias = Ident::with_quote('"', alias);
                 let mut expr = expr.clone();
                 named.visit(&mut expr);
                 *item = SelectItem::ExprWithAlias { expr, alias };
@@ -82,6 +98,22 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>) {
     if let Some(OrderByKind::Expressions(keys)) = order.as_mut().map(|order| &mut order.kind) {
         keys.iter_mut().for_each(|key| named.visit(&mut key.expr));
     }
+}
+
+/// Returns whether a SELECT reads a sub-query.
+fn reads_a_query(select: &Select, ctes: &BTreeSet<String>) -> bool {
+    let is_query = |relation: &TableFactor| match relation {
+        TableFactor::Table { name, .. } => {
+            let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else {
+                return false;
+            };
+            ctes.contains(&name.value.to_lowercase())
+        }
+        _ => true,
+    };
+    let joined = |table: &TableWithJoins| table.joins.iter().any(|join| is_query(&join.relation));
+    let mut tables = select.from.iter();
+    tables.any(|table| is_query(&table.relation) || joined(table))
 }
 
 /// Meaning of a group, by its position or by the alias of a column.

@@ -240,6 +240,40 @@ async fn a_column_and_a_cast_of_it_are_two_groups() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cast_of_what_a_sub_query_is_grouped_by_is_a_group_of_its_own() {
+    let fixture = Fixture::without_rollups();
+    let grouped = "SELECT value AS t, count(*) AS n FROM generate_series(0, 9) GROUP BY 1";
+    for (sql, rows) in [
+        (
+            format!("SELECT CAST(t / 4 AS TEXT), sum(n) FROM ({grouped}) GROUP BY 1"),
+            3,
+        ),
+        (
+            format!("SELECT count(*) FROM ({grouped}) GROUP BY CAST(t AS BOOLEAN)"),
+            2,
+        ),
+        (
+            format!(
+                "SELECT t::boolean FROM ({grouped}) AS d GROUP BY t::boolean ORDER BY t::boolean"
+            ),
+            2,
+        ),
+        (
+            format!(
+                "WITH d AS ({grouped}) SELECT CAST(t AS BOOLEAN) AS b FROM d GROUP BY b ORDER BY b"
+            ),
+            2,
+        ),
+        (
+            format!("SELECT t FROM (SELECT t::boolean FROM ({grouped}) GROUP BY t::boolean)"),
+            2,
+        ),
+    ] {
+        assert_eq!(fixture.rows(&sql).await.len(), rows, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_filter_on_one_side_of_a_join_stays_off_the_other() {
     let fixture = Fixture::without_rollups();
     let event = |nth: i64| Event {
