@@ -26,8 +26,8 @@ use datafusion::physical_plan::{
     PlanProperties,
 };
 
-/// Puts [`ForgetExec`] below every aggregate of grouping sets. It has to come before the rules that use what is
-/// known of rows.
+/// Puts [`ForgetExec`] below every aggregate of grouping sets, and above those that group by a
+/// constant. It has to come before the rules that use what is known of rows.
 #[derive(Debug)]
 pub(crate) struct ForgetBelowGroupingSets;
 
@@ -54,10 +54,15 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
             match expands {
                 Some(aggregate) => {
                     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+                    let groups = aggregate.group_expr().expr();
+                    let has_constant = groups.iter().any(|(group, _)| group.is::<Literal>());
                     let input = Arc::new(ForgetExec::over(Arc::clone(aggregate.input())));
-                    Ok(Transformed::yes(
-                        node.replace_children(vec![input], options)?,
-                    ))
+                    let sets = node.replace_children(vec![input], options)?;
+                    // A constant is null in the sets that do not have it.
+                    Ok(Transformed::yes(match has_constant {
+                        true => Arc::new(ForgetExec::over(sets)),
+                        false => sets,
+                    }))
                 }
                 None => Ok(Transformed::no(node)),
             }

@@ -240,6 +240,22 @@ async fn a_column_and_a_cast_of_it_are_two_groups() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_constant_among_grouping_sets_is_sorted_with_the_sets_that_lack_it() {
+    let fixture = Fixture::without_rollups();
+    let groups = "GROUPING SETS ((arrow_typeof(1), value), (arrow_typeof(1)), ())";
+    let sql = format!(
+        "SELECT arrow_typeof(1) AS a, value AS v, count(*) AS n FROM generate_series(1, 2) GROUP BY {groups} ORDER BY 1 DESC, 2 DESC"
+    );
+    let expected = [
+        json!({"a": null, "v": null, "n": 2}),
+        json!({"a": "Int64", "v": null, "n": 2}),
+        json!({"a": "Int64", "v": 2, "n": 1}),
+        json!({"a": "Int64", "v": 1, "n": 1}),
+    ];
+    assert_eq!(fixture.rows(&sql).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cast_of_what_a_sub_query_is_grouped_by_is_a_group_of_its_own() {
     let fixture = Fixture::without_rollups();
     let grouped = "SELECT value AS t, count(*) AS n FROM generate_series(0, 9) GROUP BY 1";
