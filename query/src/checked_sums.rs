@@ -2,27 +2,28 @@
 //!
 //! # Invariants
 //! * A sum of integers is the integer, or an error that names it and says how to ask for more than
-//!   64 bits. It is added up as a decimal of 38 digits, which the events of no store exceed, and
-//!   checked in the end: intermediate sums, the order of events and the division of work do not
-//!   show.
-//! * The mean of integers is their exact sum by their number.
+//!   64 bits. It is added up with 128 bits, which the events of no store exceed, and checked in the
+//!   end: intermediate sums, the order of events and the division of work do not show
+//!   ([`function`]).
+//! * The mean of integers is their exact sum by their number: a rule ([`CheckedSums`]).
 //! * So say the sums and means that a rollup answers (`rollup_rewrite/measures.rs`).
 //! * Sums beyond 64 bits that a level holds are null when its cells are read as they are, and an
-//!   error where cells are added up: they would be left out without a word.
+//!   error where cells are added up: they would be left out without a word. The same rule.
+
+mod function;
 
 use std::any::Any;
 use std::sync::Arc;
 
 use aggregator::EXACT_TYPE;
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Decimal128Type};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::functions_aggregate::expr_fn::{count, sum};
-use datafusion::logical_expr::expr::{
-    AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionDefinition,
-};
+use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{
     Aggregate, Cast, ColumnarValue, Expr, ExprFunctionExt, ExprSchemable, LogicalPlan,
     LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -32,11 +33,20 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::error::Error;
 use crate::level::LevelTable;
-use crate::rollup_rewrite::PARTIAL;
 use crate::stream::derive::over_arrays;
 use crate::stream::source::plain;
 
-/// The rule.
+/// Begins the names of what a mean is made of.
+const WHOLE: &str = "__whole_";
+
+/// Puts the sum that is checked in the place of DataFusion's.
+pub(crate) fn replace(state: &mut SessionState) -> Result<()> {
+    let inner = state.udaf("sum")?;
+    state.register_udaf(Arc::new(function::checked(inner)))?;
+    Ok(())
+}
+
+/// The rule of means, and of levels whose cells are added up.
 #[derive(Debug)]
 pub(crate) struct CheckedSums;
 
@@ -65,7 +75,7 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(input.data.schema());
     let mut checked = Checked::default();
     for expr in &aggregate.aggr_expr {
-        checked.add_aggregate(expr, &schema)?;
+        checked.add(expr, &schema)?;
     }
     if !checked.is_any && !input.transformed {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
@@ -76,20 +86,14 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     finish(LogicalPlan::Aggregate(plan), &was, groups, checked.outer)
 }
 
+/// Windows over cells of a level refuse what an aggregate refuses.
 fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     let input = refusing(&window.input)?;
-    let schema = Arc::clone(input.data.schema());
-    let mut checked = Checked::default();
-    for expr in &window.window_expr {
-        checked.add_window(expr, &schema)?;
-    }
-    if !checked.is_any && !input.transformed {
+    if !input.transformed {
         return Ok(Transformed::no(LogicalPlan::Window(window)));
     }
-    let was = Arc::clone(&window.schema);
-    let plan = Window::try_new(checked.inner, input.data)?;
-    let before = was.fields().len() - checked.outer.len();
-    finish(LogicalPlan::Window(plan), &was, before, checked.outer)
+    let plan = Window::try_new(window.window_expr, input.data)?;
+    Ok(Transformed::yes(LogicalPlan::Window(plan)))
 }
 
 /// The columns that a node had, of one that has others: the first as they are, then `outer`.
@@ -120,29 +124,17 @@ struct Checked {
 }
 
 impl Checked {
-    fn add_aggregate(&mut self, expr: &Expr, input: &DFSchema) -> Result<()> {
+    fn add(&mut self, expr: &Expr, input: &DFSchema) -> Result<()> {
         if let Expr::AggregateFunction(function) = expr.clone().unalias()
             && let [arg] = function.params.args.as_slice()
+            && function.func.name() == "avg"
+            && !function.params.distinct
+            && let Some(whole) = whole_of_mean(arg, input)?
         {
-            match function.func.name() {
-                "sum" if is_checked(arg, input)? => {
-                    let label = label_of(arg);
-                    let unsigned = arg.get_type(input)? == DataType::UInt64;
-                    let decimal = over_decimal(&function, arg);
-                    let decimal = self.push(Expr::AggregateFunction(decimal));
-                    self.outer
-                        .push(Some(Fits { unsigned }.call(decimal, &label)));
-                    return Ok(());
-                }
-                "avg" if !function.params.distinct => {
-                    if let Some(whole) = whole_of_mean(arg, input)? {
-                        return self.add_mean(&function, whole);
-                    }
-                }
-                _ => {}
-            }
+            return self.add_mean(&function, whole);
         }
-        self.keep(expr);
+        self.inner.push(expr.clone());
+        self.outer.push(None);
         Ok(())
     }
 
@@ -158,55 +150,12 @@ impl Checked {
         Ok(())
     }
 
-    fn add_window(&mut self, expr: &Expr, input: &DFSchema) -> Result<()> {
-        if let Expr::WindowFunction(function) = expr.clone().unalias()
-            && let WindowFunctionDefinition::AggregateUDF(udf) = &function.fun
-            && udf.name() == "sum"
-            && let [arg] = function.params.args.as_slice()
-            && is_checked(arg, input)?
-        {
-            let label = label_of(arg);
-            let unsigned = arg.get_type(input)? == DataType::UInt64;
-            let mut decimal: WindowFunction = (*function).clone();
-            decimal.params.args = vec![cast(arg.clone(), EXACT_TYPE)];
-            let decimal = self.push(Expr::WindowFunction(Box::new(decimal)));
-            self.outer
-                .push(Some(Fits { unsigned }.call(decimal, &label)));
-            return Ok(());
-        }
-        self.keep(expr);
-        Ok(())
-    }
-
-    fn keep(&mut self, expr: &Expr) {
-        self.inner.push(expr.clone());
-        self.outer.push(None);
-    }
-
     /// An expression under a name of its own: the same may be asked for twice.
     fn push(&mut self, expr: Expr) -> Expr {
         self.is_any = true;
-        let name = format!("__checked_{}", self.inner.len());
+        let name = format!("{WHOLE}{}", self.inner.len());
         self.inner.push(expr.alias(&name));
         plain(&name)
-    }
-}
-
-/// Returns whether a sum is one of integers. Those that merge what the rollup rewrite has checked
-/// are not.
-fn is_checked(arg: &Expr, input: &DFSchema) -> Result<bool> {
-    let is_partial = matches!(arg, Expr::Column(c) if c.name.starts_with(PARTIAL));
-    Ok(!is_partial && arg.get_type(input)?.is_integer())
-}
-
-fn over_decimal(function: &AggregateFunction, arg: &Expr) -> AggregateFunction {
-    let params = AggregateFunctionParams {
-        args: vec![cast(arg.clone(), EXACT_TYPE)],
-        ..function.params.clone()
-    };
-    AggregateFunction {
-        params,
-        ..function.clone()
     }
 }
 
@@ -255,7 +204,7 @@ pub(crate) fn label_of(arg: &Expr) -> String {
 
 /// A sum of integers as 64 bits; an error that names it when it does not fit.
 pub(crate) fn fits(sum: Expr, label: &str) -> Expr {
-    Fits { unsigned: false }.call(sum, label)
+    ScalarUDF::from(Fits::new()).call(vec![sum, lit(label)])
 }
 
 /// Every level that is read below here refuses sums that are too large.
@@ -287,35 +236,22 @@ fn level_of(node: &LogicalPlan) -> Option<LevelTable> {
         .cloned()
 }
 
-/// `fits(sum, 'response_size')`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// `sum_fits_64_bits(sum, 'response_size')`
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Fits {
-    unsigned: bool,
+    signature: Signature,
 }
 
 impl Fits {
-    fn call(self, sum: Expr, label: &str) -> Expr {
-        ScalarUDF::from(FitsFunction::new(self)).call(vec![sum, lit(label)])
-    }
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct FitsFunction {
-    signature: Signature,
-    fits: Fits,
-}
-
-impl FitsFunction {
-    fn new(fits: Fits) -> Self {
+    fn new() -> Self {
         let types = vec![EXACT_TYPE, DataType::Utf8];
         Self {
             signature: Signature::exact(types, Volatility::Immutable),
-            fits,
         }
     }
 }
 
-impl ScalarUDFImpl for FitsFunction {
+impl ScalarUDFImpl for Fits {
     fn name(&self) -> &str {
         "sum_fits_64_bits"
     }
@@ -323,41 +259,22 @@ impl ScalarUDFImpl for FitsFunction {
         &self.signature
     }
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(match self.fits.unsigned {
-            true => DataType::UInt64,
-            false => DataType::Int64,
-        })
+        Ok(DataType::Int64)
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let unsigned = self.fits.unsigned;
         over_arrays(args, |columns| {
             let sums = columns[0].as_primitive::<Decimal128Type>();
             let labels = columns[1].as_string::<i32>();
-            let refused = |row: usize, sum: i128| {
-                let label = if labels.is_null(row) {
-                    ""
-                } else {
-                    labels.value(row)
+            let fit = |row: usize, sum: i128| {
+                let label = match labels.is_null(row) {
+                    true => "",
+                    false => labels.value(row),
                 };
-                Error::invalid(format!(
-                    "sum({label}) is {sum}, which exceeds 64 bits; \
-                     ask for sum(CAST({label} AS DECIMAL(38, 0)))"
-                ))
+                i64::try_from(sum).map_err(|_| function::refused(label, sum))
             };
-            let rows = sums.iter().enumerate();
-            Ok(if unsigned {
-                let whole = rows.map(|(row, sum)| {
-                    let fit = |s: i128| u64::try_from(s).map_err(|_| refused(row, s));
-                    sum.map(fit).transpose()
-                });
-                Arc::new(whole.collect::<Result<UInt64Array, Error>>()?) as ArrayRef
-            } else {
-                let whole = rows.map(|(row, sum)| {
-                    let fit = |s: i128| i64::try_from(s).map_err(|_| refused(row, s));
-                    sum.map(fit).transpose()
-                });
-                Arc::new(whole.collect::<Result<Int64Array, Error>>()?) as ArrayRef
-            })
+            let sums = sums.iter().enumerate();
+            let whole = sums.map(|(row, sum)| sum.map(|sum| fit(row, sum)).transpose());
+            Ok(Arc::new(whole.collect::<Result<Int64Array, Error>>()?) as ArrayRef)
         })
     }
 }

@@ -17,6 +17,7 @@ use crate::rewrite::visit;
 
 mod casts;
 mod distinct_from;
+mod extract;
 mod first_floats;
 mod float_lists;
 mod grouping_sets;
@@ -45,11 +46,13 @@ pub(crate) fn mend(statement: &mut Statement) {
     visit(statement, &mut distinct_from::DistinctFrom);
     visit(statement, &mut repeated_groups::RepeatedGroups);
     visit(statement, &mut casts::Casts::default());
+    visit(statement, &mut extract::Extract);
 }
 
 /// The same for a condition that stands alone.
 pub(crate) fn mend_expr(expr: &mut ast::Expr) {
     let _: ControlFlow<()> = VisitMut::visit(expr, &mut distinct_from::DistinctFrom);
+    let _: ControlFlow<()> = VisitMut::visit(expr, &mut extract::Extract);
 }
 
 /// The rules of a physical plan.

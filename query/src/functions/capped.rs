@@ -354,6 +354,9 @@ impl ScalarUDFImpl for Capped {
     fn aliases(&self) -> &[String] {
         self.inner.aliases()
     }
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        self.inner.schema_name(args)
+    }
     fn signature(&self) -> &Signature {
         self.inner.signature()
     }

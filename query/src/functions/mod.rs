@@ -1,10 +1,11 @@
-//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`, `distinct_*`; a
-//! quicker `date_trunc`; and bounds on those of its own that make much of little.
+//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`, `distinct_*`;
+//! those of its own put right or made quicker; and bounds on those that make much of little.
 
 pub(crate) mod attr;
 mod capped;
 #[cfg(test)]
 mod classes;
+mod date_part;
 mod date_trunc;
 mod states;
 mod string_agg;
@@ -21,6 +22,8 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 
+use crate::checked_sums;
+
 /// Makes the functions known to a session. None makes a constant of more bytes than `longest_constant`.
 pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Result<()> {
     let mut scalars = vec![ScalarUDF::new_from_impl(time_bucket::TimeBucket::new())];
@@ -34,7 +37,9 @@ pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Res
         let function: AggregateUDF = function;
         state.register_udaf(Arc::new(function))?;
     }
+    date_part::replace(state)?;
     date_trunc::replace(state)?;
+    checked_sums::replace(state)?;
     string_agg::tell(state)?;
     capped::cap(state, longest_constant as u64)
 }

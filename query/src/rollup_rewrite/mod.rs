@@ -30,7 +30,6 @@ use crate::level::{LevelTable, Rollup, TileCache};
 use crate::stream::prune::TimeRange;
 use crate::stream::source::Source;
 use answer::Answer;
-pub(crate) use answer::PARTIAL;
 use cells::Keys;
 use constant::Proof;
 use cover::{Piece, Usable, cover};

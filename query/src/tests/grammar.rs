@@ -36,11 +36,8 @@ use crate::{Figures, NoSystemInfo};
 
 /// Queries of one store.
 const EACH: usize = 100;
-/// A default run asks the same questions each time: of 2,000 of a fresh seed about one still meets
-/// a fault of the plain session itself, which groups by the name of a column and not by a cast of
-/// it.
-const QUESTIONS: u64 = 400;
-const SEED: u64 = 100;
+/// Questions of a default run, of a fresh seed.
+const QUESTIONS: u64 = 2_000;
 /// Stores that are asked at a time.
 const AT_A_TIME: usize = 2;
 
@@ -214,7 +211,10 @@ async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, 
         }
         (Ok((found, met)), Err(error)) => {
             let error = error.to_string();
-            let allowed = ONE_SIDED.iter().any(|(text, _)| error.contains(text));
+            // Of no rows the engine computes nothing, so nothing can fail.
+            let asks_none = found.rows.is_empty() && sql.contains(" LIMIT 0");
+            let known = ONE_SIDED.iter().any(|(text, _)| error.contains(text));
+            let allowed = asks_none || known;
             let difference = format!("found {}\n  the oracle refuses: {error}", found.shown());
             ((!allowed).then_some(difference), met)
         }
@@ -222,12 +222,7 @@ async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, 
 }
 
 /// Errors that one side alone may meet, and why.
-const ONE_SIDED: [(&str, &str); 5] = [
-    (
-        "No field named",
-        "a `||` among grouping sets loses its name where what it makes is bounded",
-    ),
-    ("there is no column", "the same, as the engine tells it"),
+const ONE_SIDED: [(&str, &str); 3] = [
     (
         "Selectivity is out of limit",
         "DataFusion refuses its own estimate of how many rows a filter leaves",
@@ -276,7 +271,10 @@ async fn ask_all(seed: u64, questions: usize) -> (Met, Vec<String>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_question_has_the_answer_of_a_plain_table() {
     let questions = number("LOGMILL_QUESTIONS").unwrap_or(QUESTIONS) as usize;
-    let first = number("LOGMILL_SEED").unwrap_or(SEED);
+    let first = number("LOGMILL_SEED").unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.map_or(1, |now| now.as_secs() % 1_000_000_007)
+    });
     println!("LOGMILL_SEED={first}");
     let stores = questions.div_ceil(EACH) as u64;
     let (mut all, mut told) = (Met::default(), Vec::new());

@@ -11,7 +11,7 @@
 //! * All files that SQL can name lie below a temporary directory of the side's own.
 //! * A record that expects an error may get ours, when a bound of ours comes first: [`BOUNDS`]. They are
 //!   counted.
-//! * A record that expects a plan may get one with a node of ours that repairs DataFusion: [`REPAIR`]. They
+//! * A record that expects a plan may get one with a node of ours that repairs DataFusion: [`REPAIRS`]. They
 //!   are counted too.
 //! * A file that hangs, or a record that panics, ends its side of that file and nothing else.
 
@@ -46,11 +46,34 @@ const THREADS: usize = 2;
 /// A record that takes longer hangs.
 const RECORD_TIME_MAX: Duration = Duration::from_secs(30);
 /// What a function says that would make too much, of rows or of constants.
-const BOUNDS: [&str; 2] = ["are made at once", "are computed with"];
+const BOUNDS: [&str; 3] = ["are made at once", "are computed with", "are taken at once"];
 /// What the runner says of a record that got another error than it expects.
 const OTHER_ERROR: &str = "is expected to fail with error";
-/// What stands in a plan that was put right.
-const REPAIR: &str = "ForgetExec";
+/// Marks of a line of a plan that is another on purpose, and why.
+const REPAIRS: [(&str, &str); 5] = [
+    (
+        "ForgetExec",
+        "an order that grouping sets break is forgotten",
+    ),
+    (
+        "__whole_",
+        "a mean of integers is their exact sum by their number",
+    ),
+    (
+        "sign_of_zero",
+        "the first rows by a float begin with zeros below zero",
+    ),
+    (
+        "DynamicFilter",
+        "a join of two tables that share a column's name keeps its filters",
+    ),
+    (
+        "PlaceholderRowExec",
+        "statistics do not answer what is counted",
+    ),
+];
+/// Plans of this file split a sum in two, which may wrap: such a plan of ours stays whole. Rows are compared.
+const SPLIT_SUMS: &str = "aggregates_simplify.slt";
 /// Needs the functions and the dialect of the crate `datafusion-spark`.
 const OF_SPARK: &str = "spark";
 /// Every so many files are run, unless all are asked for.
@@ -163,6 +186,18 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.into_iter().flat_map(of).collect()
 }
 
+fn is_put_right(at: &str, why: &str) -> bool {
+    let query = why.split_once("[SQL] ").map_or("", |(_, query)| query);
+    let is_plan = query
+        .get(..7)
+        .is_some_and(|word| word.eq_ignore_ascii_case("explain"));
+    // A node of ours takes more than it must from tables that never end, which a store has none of.
+    let endless = "Error during planning: Cannot execute pipeline breaking queries";
+    let changed = |line: &&str| line.starts_with(['+', '-']) || line.starts_with(endless);
+    let has = |mark: &str| why.lines().filter(changed).any(|line| line.contains(mark));
+    is_plan && (at.contains(SPLIT_SUMS) || REPAIRS.iter().any(|(mark, _)| has(mark)))
+}
+
 /// Runs a file on both sides.
 fn compare(package: &Path, file: &Path, counts: &Mutex<Counts>) {
     let plain = run(package, file, Side::Plain);
@@ -183,7 +218,7 @@ fn compare(package: &Path, file: &Path, counts: &Mutex<Counts>) {
             }
             Some(Told {
                 outcome: Err(why), ..
-            }) if why.contains(REPAIR) => {
+            }) if is_put_right(&told.at, why) => {
                 repaired += 1;
                 continue;
             }

@@ -3,20 +3,20 @@
 //! (<https://github.com/apache/datafusion/issues/4478>). Such a cast is written as
 //! `coalesce(CAST(…))`, which is the same and has a name of its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    GroupByExpr, Ident, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    Expr, GroupByExpr, Ident, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem,
+    SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut, visit_expressions,
 };
 
+use super::extract::call;
 use super::repeated_groups::meaning;
 
-/// Gives casts among the groups of a SELECT names of their own, where another group has the same, and
-/// where a sub-query is grouped: its groups are known to be unique by their names, and a cast of one
-/// of them is not.
+/// Gives casts among the groups of a SELECT names of their own, where another group has the same,
+/// and where a sub-query is grouped: its groups are known to be unique by their names, and a cast of
+/// one of them is not. So it does with casts in calls that they alone tell apart.
 #[derive(Default)]
 pub(super) struct Casts {
     /// Names of the WITH clauses met so far. A table that has such a name elsewhere costs nothing.
@@ -64,10 +64,14 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>, ctes: &BTreeSet<String
     let repeats = |cast: &Expr| meant.iter().any(|other| is_other(cast, other));
     let reads_a_query = reads_a_query(select, ctes);
     let casts = casts.filter(|cast| reads_a_query || repeats(cast));
+    let of_calls = match select.having {
+        Some(_) => of_calls_of_one_name(select, order),
+        None => Vec::new(),
+    };
     let mut named = Named(Vec::new());
-    for cast in casts {
-        if !named.0.contains(cast) {
-            named.0.push(cast.clone());
+    for cast in casts.cloned().chain(of_calls) {
+        if !named.0.contains(&cast) {
+            named.0.push(cast);
         }
     }
     if named.0.is_empty() {
@@ -85,9 +89,15 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>, ctes: &BTreeSet<String
                 named.visit(&mut expr);
                 *item = SelectItem::ExprWithAlias { expr, alias };
             }
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            SelectItem::UnnamedExpr(expr) => {
+                let (was, alias) = (expr.clone(), expr.to_string());
                 named.visit(expr);
+                if *expr != was {
+                    let (expr, alias) = (expr.clone(), Ident::with_quote('"', alias));
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
             }
+            SelectItem::ExprWithAlias { expr, .. } => named.visit(expr),
             _ => {}
         }
     }
@@ -97,6 +107,52 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>, ctes: &BTreeSet<String
     select.having.iter_mut().for_each(|expr| named.visit(expr));
     if let Some(OrderByKind::Expressions(keys)) = order.as_mut().map(|order| &mut order.kind) {
         keys.iter_mut().for_each(|key| named.visit(&mut key.expr));
+    }
+}
+
+/// Casts in calls that casts alone tell apart, as in `max(CAST(time AS DATE)), max(time)`. The planner
+/// refuses them beside a HAVING, since both have one name.
+fn of_calls_of_one_name(select: &Select, order: &Option<OrderBy>) -> Vec<Expr> {
+    let mut calls = BTreeMap::<String, BTreeSet<Expr>>::new();
+    let mut add = |expr: &Expr| {
+        if let Expr::Function(_) = expr {
+            let mut bare = expr.clone();
+            let _: ControlFlow<()> = VisitMut::visit(&mut bare, &mut WithoutCasts);
+            calls
+                .entry(bare.to_string())
+                .or_default()
+                .insert(expr.clone());
+        }
+        ControlFlow::<()>::Continue(())
+    };
+    let _ = visit_expressions(&select.projection, &mut add);
+    let _ = visit_expressions(&select.having, &mut add);
+    let _ = visit_expressions(order, &mut add);
+    let mut casts = Vec::new();
+    for call in calls.values().filter(|calls| calls.len() > 1).flatten() {
+        let _ = visit_expressions(call, |expr| {
+            casts.extend(is_cast(expr).then(|| expr.clone()));
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    casts
+}
+
+struct WithoutCasts;
+
+impl VisitorMut for WithoutCasts {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Cast { expr: inner, .. }
+        | Expr::Nested(inner)
+        | Expr::AtTimeZone {
+            timestamp: inner, ..
+        } = expr
+        {
+            *expr = inner.as_ref().clone();
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -166,26 +222,9 @@ impl VisitorMut for Named {
         // Two casts of one column would have one name again.
         if let Some(nth) = self.0.iter().position(|cast| cast == expr) {
             for _ in 0..=nth {
-                *expr = coalesced(expr.clone());
+                *expr = call("coalesce", vec![expr.clone()]);
             }
         }
         ControlFlow::Continue(())
     }
-}
-
-fn coalesced(expr: Expr) -> Expr {
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("coalesce")]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))],
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }

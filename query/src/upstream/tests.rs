@@ -240,6 +240,73 @@ async fn a_column_and_a_cast_of_it_are_two_groups() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_year_that_no_stamp_holds_is_compared_as_any_other() {
+    let fixture = Fixture::without_rollups();
+    let event = Event {
+        time: DAY_US,
+        host: "alpha",
+        ..Event::default()
+    };
+    fixture.write("access", StreamKind::Access, batch(&[event]));
+    for (condition, passes) in [
+        (
+            "extract(year FROM time AT TIME ZONE 'Asia/Kolkata') >= 200",
+            1,
+        ),
+        (
+            "extract(year FROM time AT TIME ZONE 'UTC') NOT IN (14, 1)",
+            1,
+        ),
+        (
+            "date_part('year', time AT TIME ZONE 'Europe/Berlin') < 3000",
+            1,
+        ),
+        ("date_part('year', CAST(time AS TIMESTAMP(9))) <> 1600", 1),
+        ("date_part('year', time) > 9999", 0),
+        ("extract(year FROM time) = 1970", 1),
+        (
+            "extract(year FROM time AT TIME ZONE 'UTC') BETWEEN 14 AND 1969",
+            0,
+        ),
+    ] {
+        let sql = format!("SELECT count(*) FROM access WHERE {condition}");
+        assert_eq!(fixture.value(&sql).await, json!(passes), "{condition}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_casts_alone_tell_apart_are_two_and_joined_texts_are_grouped_in_sets() {
+    let fixture = Fixture::without_rollups();
+    let at = |hours: i64, host| Event {
+        time: hours * DAY_US / 24,
+        host,
+        ..Event::default()
+    };
+    let events = batch(&[at(1, "alpha"), at(30, "alpha"), at(31, "beta")]);
+    fixture.write("access", StreamKind::Access, events);
+    let sql = "SELECT host, max(CAST(time AS DATE)) AS d, max(time) > '1970-01-02 06:30:00' AS m \
+               FROM access GROUP BY host HAVING max(CAST(time AS DATE)) > '1970-01-01' \
+               AND max(time) > '1970-01-01' ORDER BY max(CAST(time AS DATE)), host";
+    assert_eq!(
+        fixture.rows(sql).await,
+        [
+            json!({"host": "alpha", "d": "1970-01-02", "m": false}),
+            json!({"host": "beta", "d": "1970-01-02", "m": true}),
+        ]
+    );
+    let sql = "SELECT host || '!' AS h, count(*) AS n FROM access \
+               GROUP BY CUBE((host || '!')) ORDER BY n, h";
+    assert_eq!(
+        fixture.rows(sql).await,
+        [
+            json!({"h": "beta!", "n": 1}),
+            json!({"h": "alpha!", "n": 2}),
+            json!({"h": null, "n": 3}),
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_constant_among_grouping_sets_is_sorted_with_the_sets_that_lack_it() {
     let fixture = Fixture::without_rollups();
     let groups = "GROUPING SETS ((arrow_typeof(1), value), (arrow_typeof(1)), ())";

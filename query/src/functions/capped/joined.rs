@@ -59,6 +59,11 @@ impl ScalarUDFImpl for Join {
     fn name(&self) -> &str {
         NAME
     }
+    /// That of the operator: what stands above an expression refers to it by this name.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let names = args.iter().map(|arg| arg.schema_name().to_string());
+        Ok(names.collect::<Vec<_>>().join(" || "))
+    }
     fn signature(&self) -> &Signature {
         &self.signature
     }
