@@ -150,6 +150,30 @@ struct State {
     followers: Vec<Sender<Arrived>>,
 }
 
+impl State {
+    /// The state of a store that has been opened and holds nothing but a manifest.
+    fn of(committed: Committed) -> Self {
+        Self {
+            committed,
+            pin: Arc::new(Pin),
+            old_pins: Vec::new(),
+            streams: Streams::default(),
+            memtable: Memtable::default(),
+            identities: Identities::default(),
+            next_seq: 0,
+            counters: BTreeMap::new(),
+            rotate: false,
+            segments: Vec::new(),
+            empty_from: None,
+            seal_error: None,
+            tend_error: None,
+            closing: false,
+            tend_asked: false,
+            followers: Vec::new(),
+        }
+    }
+}
+
 /// Events that have just become visible: the stream and its rows with `_seq`.
 #[derive(Debug, Clone)]
 pub struct Arrived {
@@ -207,6 +231,53 @@ struct Shared {
     reserve: reserve::Reserve,
     /// The last batch found no room.
     refuses_for_room: AtomicBool,
+}
+
+/// A store that has been recovered, and what it is held by.
+struct Opened<'a> {
+    data: &'a Path,
+    options: Options,
+    state: State,
+    next_file: u64,
+    syncer: Arc<Syncer>,
+    reserve: reserve::Reserve,
+    torn_bytes: u64,
+    replayed: u64,
+    log: Maintenance,
+    lock: Option<WriterLock>,
+    registration: Held,
+}
+
+impl Shared {
+    fn of(opened: Opened<'_>) -> Self {
+        Self {
+            data: opened.data.into(),
+            state: Mutex::new(opened.state),
+            edits: Mutex::new(()),
+            syncer: opened.syncer,
+            sealing: Condvar::new(),
+            sealer: Mutex::new(()),
+            tiles: Mutex::new(()),
+            parts: Mutex::new(()),
+            merging: Mutex::new(()),
+            indexing: Mutex::new(()),
+            indexes: Mutex::default(),
+            next_file: AtomicU64::new(opened.next_file),
+            directories: Mutex::default(),
+            derived: Arc::default(),
+            told: AtomicBool::new(false),
+            torn_bytes: opened.torn_bytes,
+            replayed: opened.replayed,
+            unwanted: Mutex::default(),
+            log: opened.log,
+            spare: Spare::new(Arc::clone(&opened.options.clock)),
+            lock: opened.lock,
+            _registration: opened.registration,
+            reserve: opened.reserve,
+            refuses_for_room: AtomicBool::new(false),
+            options: opened.options,
+        }
+    }
 }
 
 /// An open store and its writer.

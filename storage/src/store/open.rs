@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
-
-use parking_lot::{Condvar, Mutex};
 
 use super::index::Indexes;
 use super::reserve::Reserve;
 use super::{
-    Options, Pin, QUEUE, Shared, State, Store, WriterLock, backfill, log, seal, take_lock, tend,
+    Opened, Options, QUEUE, Shared, State, Store, WriterLock, backfill, log, seal, take_lock, tend,
 };
 use crate::birth::Birth;
 use crate::env::Fs;
@@ -25,7 +22,6 @@ use crate::memtable::Memtable;
 use crate::model::Name;
 use crate::recover::{Recovered, recover};
 use crate::seeded::{self, Bug};
-use crate::spare::Spare;
 use crate::trash;
 
 /// After an unclean stop the sequence skips ahead past any number that may have been shown: more
@@ -168,51 +164,26 @@ impl Store {
             data,
             options.config.keeps_log,
         );
-        let spare = Spare::new(Arc::clone(&options.clock));
-        let shared = Arc::new(Shared {
-            data: data.into(),
-            next_file: AtomicU64::new(next_file),
+        let shared = Arc::new(Shared::of(Opened {
+            data,
+            next_file,
             syncer: Arc::clone(journal.syncer()),
+            reserve,
             options,
-            state: Mutex::new(State {
-                committed,
-                pin: Arc::new(Pin),
-                old_pins: Vec::new(),
+            state: State {
                 streams: streams.into(),
                 memtable,
                 identities,
                 next_seq,
-                counters: BTreeMap::new(),
-                rotate: false,
                 segments,
-                empty_from: None,
-                seal_error: None,
-                tend_error: None,
-                closing: false,
-                tend_asked: false,
-                followers: Vec::new(),
-            }),
-            edits: Mutex::new(()),
-            sealing: Condvar::new(),
-            sealer: Mutex::new(()),
-            tiles: Mutex::new(()),
-            parts: Mutex::new(()),
-            merging: Mutex::new(()),
-            indexing: Mutex::new(()),
-            indexes: Mutex::default(),
-            directories: Mutex::default(),
-            derived: Arc::default(),
-            told: AtomicBool::new(false),
+                ..State::of(committed)
+            },
             torn_bytes: replay.torn_bytes,
             replayed: items,
-            unwanted: Mutex::default(),
             log,
-            spare,
             lock: Some(lock),
-            _registration: None,
-            reserve,
-            refuses_for_room: AtomicBool::new(false),
-        });
+            registration: None,
+        }));
         backfill::new_rollups(&shared)?;
         Indexes::open(&shared)?;
         shared.remove_unreferenced();

@@ -5,20 +5,15 @@
 //! nothing is recovered on the disk: what is seen is what a [`crate::Reader`] sees. Whatever would
 //! change the store is refused with [`Error::ReadOnly`] before it begins.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-
-use parking_lot::{Condvar, Mutex};
 
 use super::reserve::Reserve;
-use super::{Options, Pin, Shared, State, Store};
+use super::{Opened, Options, Shared, State, Store};
 use crate::error::{Error, Result};
 use crate::journal::Syncer;
 use crate::maintenance::Maintenance;
 use crate::reader::{self, Read};
-use crate::spare::Spare;
 
 impl Store {
     /// Opens the store in `data` as it is now, to be read and nothing else. Later writes of another
@@ -37,50 +32,25 @@ impl Store {
         } = reader::read(&fs, data, options.clock.now_us())?;
         let log = Maintenance::of(Arc::clone(&fs), Arc::clone(&options.clock), data, false);
         let next_seq = recovered.next_seq;
-        let shared = Arc::new(Shared {
-            data: data.into(),
-            next_file: AtomicU64::new(committed.manifest.next_file),
+        let shared = Arc::new(Shared::of(Opened {
+            data,
+            next_file: committed.manifest.next_file,
             syncer: Syncer::idle(data, next_seq),
-            spare: Spare::new(Arc::clone(&options.clock)),
             reserve: Reserve::of(&*fs, data, 0),
             options,
-            state: Mutex::new(State {
-                committed,
-                pin: Arc::new(Pin),
-                old_pins: Vec::new(),
+            state: State {
                 streams: recovered.streams.into(),
                 memtable: recovered.memtable,
                 identities: recovered.identities,
                 next_seq,
-                counters: BTreeMap::new(),
-                rotate: false,
-                segments: Vec::new(),
-                empty_from: None,
-                seal_error: None,
-                tend_error: None,
-                closing: false,
-                tend_asked: false,
-                followers: Vec::new(),
-            }),
-            edits: Mutex::new(()),
-            sealing: Condvar::new(),
-            sealer: Mutex::new(()),
-            tiles: Mutex::new(()),
-            parts: Mutex::new(()),
-            merging: Mutex::new(()),
-            indexing: Mutex::new(()),
-            indexes: Mutex::default(),
-            unwanted: Mutex::default(),
-            directories: Mutex::default(),
-            derived: Arc::default(),
-            told: AtomicBool::new(false),
+                ..State::of(committed)
+            },
             torn_bytes: recovered.replay.torn_bytes,
             replayed: recovered.items,
             log,
             lock: None,
-            refuses_for_room: AtomicBool::new(false),
-            _registration: held,
-        });
+            registration: held,
+        }));
         Ok(Self {
             shared,
             commands: None,
