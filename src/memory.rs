@@ -2,8 +2,7 @@
 //!
 //! A server keeps little: what a query has taken goes back. A command that imports asks for the
 //! same again with each block; pages that went back are then given, and cleared, by the kernel each
-//! time. Of 900,000 lines (213 MB) in a debug build on 2 virtual cores, 268,000 page faults became
-//! 150,000 and 1.07 s of the kernel's time 0.78 s, for 11 % more memory at the peak.
+//! time: 1.23 million times for ten million lines, 0.25 million times since they are kept.
 
 /// Bytes that are kept.
 #[derive(Debug, Clone, Copy)]

@@ -83,7 +83,7 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     let outcome = match &context.place {
         Place::Data(data) => {
             // The command is all that runs here: there is nobody to let go first.
-            storage::keep_priority();
+            storage::serve_nobody();
             crate::memory::keep_blocks();
             let store = crate::wiring::open_store(data, &context.config)?;
             let mut sink = Local::new(Arc::new(store), stream, options.clone(), concern);

@@ -7,6 +7,7 @@
 
 mod descriptors;
 mod freeing;
+mod uncached;
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 pub(crate) use descriptors::is_out_of_descriptors;
+use uncached::Uncached;
 
 /// Number of attempts to open a file when no descriptor is left: for a second, before anything
 /// changed.
@@ -91,19 +93,19 @@ impl Clock for ManualClock {
     }
 }
 
-/// True when background work keeps the priority of the process.
-static KEEPS_PRIORITY: AtomicBool = AtomicBool::new(false);
+/// True in a process that serves nobody.
+static SERVES_NOBODY: AtomicBool = AtomicBool::new(false);
 
-/// From now on background work of this process has the priority of all its work: for a command that
-/// serves nobody beside, whose seals are what its user waits for.
-pub fn keep_priority() {
-    KEEPS_PRIORITY.store(true, Ordering::SeqCst);
+/// For a command whose user waits for all that it does: from now on background work of this process
+/// keeps its priority, and large writes of a journal go past the page cache, at the pace of the disk.
+pub fn serve_nobody() {
+    SERVES_NOBODY.store(true, Ordering::SeqCst);
 }
 
 /// Lets other threads go first where they want the processor: for work that nobody waits for. It holds
 /// for the calling thread and those that it starts; `by` is a step of `nice`, 1 to 19.
 pub fn step_back(by: i32) {
-    if KEEPS_PRIORITY.load(Ordering::SeqCst) {
+    if SERVES_NOBODY.load(Ordering::SeqCst) {
         return;
     }
     // On Linux a priority belongs to a thread. Without it the work is done all the same.
@@ -252,6 +254,10 @@ pub trait Fs: Send + Sync + Debug {
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     /// Creates a file that must not be there yet, for reading and writing.
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
+    /// As [`Fs::create_new`], of a file that nobody reads but after a crash.
+    fn create_log(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        self.create_new(path)
+    }
     /// Opens a file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
     /// Opens a file for reading.
@@ -318,6 +324,14 @@ pub struct RealFs;
 #[derive(Debug)]
 struct RealFile(File);
 
+impl RealFile {
+    fn create_new(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        descriptors::open(OPEN_TRIES, || options.open(path)).map(Self)
+    }
+}
+
 /// A locked file; the lock goes when the file is closed.
 #[derive(Debug)]
 struct RealGuard {
@@ -380,10 +394,14 @@ impl Fs for RealFs {
         std::fs::create_dir_all(path)
     }
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        let file = descriptors::open(OPEN_TRIES, || options.open(path))?;
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile::create_new(path)?))
+    }
+    fn create_log(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        let file = RealFile::create_new(path)?;
+        Ok(match SERVES_NOBODY.load(Ordering::SeqCst) {
+            true => Box::new(Uncached::of(file, path)),
+            false => Box::new(file),
+        })
     }
     fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
         Ok(Box::new(RealFile(

@@ -64,7 +64,7 @@ pub use detached::DetachedFolder;
 pub use disk::{DiskUse, disk_use};
 pub use env::{
     Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, ThreadId, give_back_memory,
-    keep_priority, resident_bytes, step_back,
+    resident_bytes, serve_nobody, step_back,
 };
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;

@@ -113,7 +113,7 @@ impl Journal {
         self.end == HEADER_LEN
     }
 
-    /// Writes one group in one write: in the file and safe from `kill -9` on return, durable only
+    /// Writes one group: in the file and safe from `kill -9` on return, durable only
     /// after a sync.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ fn create_segment(
         fs.remove(&temporary).at("remove", &temporary)?;
     }
     let create = || -> io::Result<Box<dyn FsFile>> {
-        let file = fs.create_new(&temporary)?;
+        let file = fs.create_log(&temporary)?;
         file.write_all_at(&bytes, 0)?;
         file.sync_data()?;
         // A segment that another writer has begun is not replaced.
