@@ -52,6 +52,19 @@ fn the_sample_is_counted_as_it_was_made() {
 }
 
 #[test]
+fn a_store_lies_wherever_its_path_leads() {
+    let home = Home::new();
+    home.import(&sample(), &[]);
+    let asked = "SELECT host, path, status FROM access ORDER BY time, _seq LIMIT 5";
+    let wanted = run(&["sql", "--data", &home.data, asked]).code(0).stdout;
+    std::fs::create_dir_all(home.path("deep er/ä%2E")).expect("made");
+    for by in ["deep er/../data", "deep er/ä%2E/../../data", "./data"] {
+        let found = run(&["sql", "--data", &home.path(by), asked]).code(0);
+        assert_eq!(found.stdout, wanted, "{by}");
+    }
+}
+
+#[test]
 fn the_documents_are_counted_as_they_were_made() {
     let home = Home::new();
     let wanted = counts("documents.counts.json");

@@ -2,7 +2,7 @@
 //! that an index names, a slice of its order, or all of it by DataFusion's scan.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -266,7 +266,7 @@ impl PartScans<'_> {
         let (part, file) = (candidate.part, candidate.file());
         let path = self.table.snapshot.data_dir().join(&file.path);
         let meta = ObjectMeta {
-            location: location(&path)?,
+            location: location(&path),
             // A part never changes, and its name is never used again in its store.
             last_modified: chrono::DateTime::UNIX_EPOCH,
             size: file.len,
@@ -304,9 +304,39 @@ impl PartScans<'_> {
     }
 }
 
-/// The object store's name of a local file.
-fn location(path: &Path) -> Result<ObjectPath> {
-    let external = |e: Box<dyn std::error::Error + Send + Sync>| DataFusionError::External(e);
-    let absolute = std::path::absolute(path).map_err(|e| external(Box::new(e)))?;
-    ObjectPath::from_absolute_path(absolute).map_err(|e| external(Box::new(e)))
+/// The name by which what is known of a file is kept. The file is not opened by it, so it may be any
+/// that no other file has, also of a store behind `..`, where an object store has no name.
+fn location(path: &Path) -> ObjectPath {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let name = |part: Component<'_>| {
+        part.as_os_str()
+            .as_encoded_bytes()
+            .escape_ascii()
+            .to_string()
+    };
+    absolute.components().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_has_a_name_of_its_own() {
+        let paths = [
+            "/a/b",
+            "/a/../b",
+            "/b",
+            "/a/./c",
+            "/a/.../b",
+            "/a/%2E%2E/b",
+            "/a b/c",
+            "/\u{e4}/\u{1f9ea}",
+            "/a\\b",
+            "relative/b",
+            "../b",
+        ];
+        let names: BTreeSet<_> = paths.map(|path| location(Path::new(path))).into();
+        assert_eq!(names.len(), paths.len(), "{names:?}");
+    }
 }
