@@ -112,7 +112,7 @@ impl AggregateUDFImpl for CheckedSum {
     }
 }
 
-/// What a sum of integers is checked by.
+/// Type and name of a sum of integers, for its check.
 #[derive(Debug)]
 struct Integers {
     unsigned: bool,

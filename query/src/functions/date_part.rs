@@ -1,7 +1,7 @@
 //! DataFusion's `date_part`, but for conditions on years that its stamps cannot hold.
 //!
-//! A condition `extract(year FROM t) >= 200` becomes one on `t` itself. Where the first instant of a
-//! year has no stamp (nanoseconds begin in 1677, and a zone may skip a midnight), DataFusion 55.2
+//! A condition `extract(year FROM t) >= 200` becomes one on `t` itself. Where the first instant of
+//! a year has no stamp (nanoseconds begin in 1677, and a zone may skip a midnight), DataFusion 55.2
 //! puts null in its place, and the condition lets no row pass. Such a condition stays as it is
 //! written here.
 

@@ -1,5 +1,6 @@
-//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`, `distinct_*`;
-//! those of its own put right or made quicker; and bounds on those that make much of little.
+//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`,
+//! `distinct_*`; those of its own put right or made quicker; and bounds on those that make much of
+//! little.
 
 pub(crate) mod attr;
 mod capped;

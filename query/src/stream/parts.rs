@@ -304,8 +304,8 @@ impl PartScans<'_> {
     }
 }
 
-/// The name by which what is known of a file is kept. The file is not opened by it, so it may be any
-/// that no other file has, also of a store behind `..`, where an object store has no name.
+/// The name by which what is known of a file is kept. The file is not opened by it, so it may be
+/// any that no other file has, also of a store behind `..`, where an object store has no name.
 fn location(path: &Path) -> ObjectPath {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
     let name = |part: Component<'_>| {

@@ -11,8 +11,8 @@
 //! * All files that SQL can name lie below a temporary directory of the side's own.
 //! * A record that expects an error may get ours, when a bound of ours comes first: [`BOUNDS`]. They are
 //!   counted.
-//! * A record that expects a plan may get one with a node of ours that repairs DataFusion: [`REPAIRS`]. They
-//!   are counted too.
+//! * A record that expects a plan may get one with a node of ours that repairs DataFusion:
+//!   [`REPAIRS`]. They are counted too.
 //! * A file that hangs, or a record that panics, ends its side of that file and nothing else.
 
 mod cells;
@@ -72,7 +72,8 @@ const REPAIRS: [(&str, &str); 5] = [
         "statistics do not answer what is counted",
     ),
 ];
-/// Plans of this file split a sum in two, which may wrap: such a plan of ours stays whole. Rows are compared.
+/// Plans of this file split a sum in two, which may wrap: such a plan of ours stays whole. Rows are
+/// compared.
 const SPLIT_SUMS: &str = "aggregates_simplify.slt";
 /// Needs the functions and the dialect of the crate `datafusion-spark`.
 const OF_SPARK: &str = "spark";

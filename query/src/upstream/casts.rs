@@ -15,8 +15,8 @@ use super::extract::call;
 use super::repeated_groups::meaning;
 
 /// Gives casts among the groups of a SELECT names of their own, where another group has the same,
-/// and where a sub-query is grouped: its groups are known to be unique by their names, and a cast of
-/// one of them is not. So it does with casts in calls that they alone tell apart.
+/// and where a sub-query is grouped: its groups are known to be unique by their names, and a cast
+/// of one of them is not. So it does with casts in calls that they alone tell apart.
 #[derive(Default)]
 pub(super) struct Casts {
     /// Names of the WITH clauses met so far. A table that has such a name elsewhere costs nothing.
@@ -110,8 +110,8 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>, ctes: &BTreeSet<String
     }
 }
 
-/// Casts in calls that casts alone tell apart, as in `max(CAST(time AS DATE)), max(time)`. The planner
-/// refuses them beside a HAVING, since both have one name.
+/// Casts in calls that casts alone tell apart, as in `max(CAST(time AS DATE)), max(time)`. The
+/// planner refuses them beside a HAVING, since both have one name.
 fn of_calls_of_one_name(select: &Select, order: &Option<OrderBy>) -> Vec<Expr> {
     let mut calls = BTreeMap::<String, BTreeSet<Expr>>::new();
     let mut add = |expr: &Expr| {

@@ -1,5 +1,5 @@
-//! `EXTRACT(year FROM t)` as the function `date_part('YEAR', t)`, under the same name. The planner would
-//! call DataFusion's own, and pass over the one that a session has in its place.
+//! `EXTRACT(year FROM t)` as the function `date_part('YEAR', t)`, under the same name. The planner
+//! would call DataFusion's own, and pass over the one that a session has in its place.
 
 use std::ops::ControlFlow;
 

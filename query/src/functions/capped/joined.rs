@@ -59,7 +59,7 @@ impl ScalarUDFImpl for Join {
     fn name(&self) -> &str {
         NAME
     }
-    /// That of the operator: what stands above an expression refers to it by this name.
+    /// Name of the operator, by which expressions above refer to its result.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let names = args.iter().map(|arg| arg.schema_name().to_string());
         Ok(names.collect::<Vec<_>>().join(" || "))
