@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::{DataFusionError, Result, ScalarValue, Statistics};
+use datafusion::common::{Result, ScalarValue, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{
     FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource,
