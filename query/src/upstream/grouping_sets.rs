@@ -4,7 +4,8 @@
 //! are constant or equal, what they are partitioned by) it still holds for known above them: an aggregate
 //! that takes its rows for sorted hands a group out before its last row has come, and a sort is left out.
 //!
-//! The same is done above filters that fix what is made of a column, or a column of floats at zero.
+//! The same is done above filters that compare what is made of a column, or a column of floats with
+//! zero.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use datafusion::common::{Result, ScalarValue, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, split_conjunction};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -71,20 +72,25 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
     }
 }
 
-/// Returns whether a filter asks that something made of a column has one value: `CAST(time AS DATE)
-/// = DATE '2026-10-05'`. DataFusion then takes the column itself for one value, and leaves a sort
-/// by it out. So it does for `x = 0` of floats, which holds for -0 and for 0.
+/// Returns whether a filter compares something that is made of a column: `CAST(time AS DATE) =
+/// DATE '2026-10-05'`. Where that has one value DataFusion takes the column itself for one value,
+/// and leaves a sort by it out. It also finds one value in a range and what is known of the column:
+/// `CAST(time AS DATE) <= DATE '2026-10-05'` beside `time >= '2026-10-05'`, or `x / 2 <= 1` beside
+/// `x >= 2`. So it does for `x = 0` of floats, which holds for -0 and for 0.
 fn fixes_a_part(filter: &FilterExec) -> bool {
     let schema = filter.input().schema();
-    let terms = split_conjunction(filter.predicate());
-    terms.into_iter().any(|term| {
-        let Some(compared) = term.downcast_ref::<BinaryExpr>() else {
-            return false;
-        };
-        let is_plain = |side: &Arc<dyn PhysicalExpr>| side.is::<Column>() || side.is::<Literal>();
-        let are_plain = is_plain(compared.left()) && is_plain(compared.right());
-        *compared.op() == Operator::Eq && !(are_plain && is_of_one_value(compared, &schema))
-    })
+    let is_plain = |side: &Arc<dyn PhysicalExpr>| side.is::<Column>() || side.is::<Literal>();
+    let fixes = filter.predicate().exists(|node| {
+        let compared = node.downcast_ref::<BinaryExpr>();
+        let compared = compared.filter(|compared| compared.op().supports_propagation());
+        Ok(compared.is_some_and(|compared| {
+            let are_plain = is_plain(compared.left()) && is_plain(compared.right());
+            let fixing = [Operator::Eq, Operator::LtEq, Operator::GtEq];
+            let may_fix = fixing.contains(compared.op());
+            !are_plain || (may_fix && !is_of_one_value(compared, &schema))
+        }))
+    });
+    fixes.unwrap_or(true)
 }
 
 /// Returns whether what is equal is the same: of floats, everything but zeros.

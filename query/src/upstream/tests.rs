@@ -420,12 +420,19 @@ async fn rows_of_one_day_are_sorted_by_time() {
     };
     let events: Vec<Event> = (0..20_000).map(event).collect();
     fixture.write("access", StreamKind::Access, batch(&events));
-    for rows in [
-        "SELECT time AS t, count(*) FROM access GROUP BY 1",
-        "SELECT time AS t FROM access",
+    let all = "SELECT time AS t FROM access";
+    for (rows, condition) in [
+        (
+            "SELECT time AS t, count(*) FROM access GROUP BY 1",
+            "= DATE '1970-01-01'",
+        ),
+        (all, "= DATE '1970-01-01'"),
+        (
+            all,
+            "<= TIMESTAMP '1970-01-01 12:00:00' AND t >= '1970-01-01'",
+        ),
     ] {
-        let sql =
-            format!("SELECT t FROM ({rows}) WHERE CAST(t AS DATE) = DATE '1970-01-01' ORDER BY t");
+        let sql = format!("SELECT t FROM ({rows}) WHERE CAST(t AS DATE) {condition} ORDER BY t");
         let answer = fixture.rows(&sql).await;
         assert_eq!(answer.len(), 20_000, "{sql}");
         let times: Vec<&str> = answer.iter().filter_map(|row| row["t"].as_str()).collect();
