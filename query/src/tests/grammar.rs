@@ -222,7 +222,12 @@ async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, 
 }
 
 /// Errors that one side alone may meet, and why.
-const ONE_SIDED: [(&str, &str); 3] = [
+const ONE_SIDED: [(&str, &str); 5] = [
+    (
+        "Cannot cast timezone to different timezone",
+        "a value that fails may be computed for rows which another term lets out first",
+    ),
+    ("Timestamp out of range", "the same"),
     (
         "Selectivity is out of limit",
         "DataFusion refuses its own estimate of how many rows a filter leaves",
