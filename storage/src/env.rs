@@ -97,7 +97,8 @@ impl Clock for ManualClock {
 static SERVES_NOBODY: AtomicBool = AtomicBool::new(false);
 
 /// For a command whose user waits for all that it does: from now on background work of this process
-/// keeps its priority, and large writes of a journal go past the page cache, at the pace of the disk.
+/// keeps its priority, and large writes of a journal go past the page cache, at the pace of the
+/// disk.
 pub fn serve_nobody() {
     SERVES_NOBODY.store(true, Ordering::SeqCst);
 }

@@ -30,6 +30,7 @@ pub(crate) mod reserve;
 mod retain;
 mod room;
 mod seal;
+mod shared;
 mod tell;
 mod tend;
 mod written;
@@ -44,38 +45,28 @@ pub(crate) use rebuild::Remade;
 pub use room::DiskRoom;
 pub use seal::SealReport;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, Sender};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::derived::Derived;
-use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
-use crate::file::create_dir_durably;
-use crate::identity::{Identities, SourcePosition};
+use crate::identity::SourcePosition;
 use crate::index::IndexKind;
-use crate::journal::Syncer;
 use crate::maintenance::{Job, Maintenance};
-use crate::manifest::{Committed, Manifest};
-use crate::memtable::{Chunks, Memtable};
+use crate::manifest::Manifest;
 use crate::model::{Ack, Batch, Name, WriteConcern};
-use crate::reader::Held;
-use crate::readers::Hold;
 use crate::record::Record;
-use crate::recover::Streams;
 use crate::retention::Leaving;
 use crate::rolling::RollupMeta;
 use crate::snapshot::Snapshot;
-use crate::spare::{Spare, Turn};
+use crate::spare::Turn;
 use compact::Pace;
 use edit::View;
 use log::{Command, Reply, Request};
+use shared::{Opened, Pin, Shared, State, wait_for};
 
 /// Batches that wait for the log thread before a sender waits too.
 const QUEUE: usize = 256;
@@ -121,59 +112,6 @@ pub struct Status {
     pub replayed: u64,
 }
 
-/// The state that a snapshot is taken of. Held for short, never across I/O.
-#[derive(Debug)]
-struct State {
-    committed: Committed,
-    pin: Arc<Pin>,
-    old_pins: Vec<(Hold, Weak<Pin>)>,
-    streams: Streams,
-    memtable: Memtable,
-    identities: Identities,
-    next_seq: u64,
-    counters: BTreeMap<Name, Counters>,
-    /// The next group begins a new segment: a seal wants the journal cut there.
-    rotate: bool,
-    /// First sequence number of each segment, oldest first.
-    segments: Vec<(u64, u64)>,
-    /// The first segment with a batch that took no sequence number and whose identity is in no
-    /// checkpoint yet: by its number it would seem to be sealed.
-    empty_from: Option<u64>,
-    /// Why the last seal failed, and what can be done about it.
-    seal_error: Option<(Kind, String)>,
-    /// Why tiles could not be tended.
-    tend_error: Option<String>,
-    closing: bool,
-    /// Somebody wants to be tended to before the next seal.
-    tend_asked: bool,
-    /// Those who follow what comes in.
-    followers: Vec<Sender<Arrived>>,
-}
-
-impl State {
-    /// The state of a store that has been opened and holds nothing but a manifest.
-    fn of(committed: Committed) -> Self {
-        Self {
-            committed,
-            pin: Arc::new(Pin),
-            old_pins: Vec::new(),
-            streams: Streams::default(),
-            memtable: Memtable::default(),
-            identities: Identities::default(),
-            next_seq: 0,
-            counters: BTreeMap::new(),
-            rotate: false,
-            segments: Vec::new(),
-            empty_from: None,
-            seal_error: None,
-            tend_error: None,
-            closing: false,
-            tend_asked: false,
-            followers: Vec::new(),
-        }
-    }
-}
-
 /// Events that have just become visible: the stream and its rows with `_seq`.
 #[derive(Debug, Clone)]
 pub struct Arrived {
@@ -181,103 +119,6 @@ pub struct Arrived {
     pub stream: Name,
     /// Typed columns with `time` and `_seq`.
     pub events: RecordBatch,
-}
-
-/// Says that somebody reads this version.
-#[derive(Debug)]
-struct Pin;
-
-#[derive(Debug)]
-struct Shared {
-    data: PathBuf,
-    options: Options,
-    state: Mutex<State>,
-    /// One manifest edit at a time; held across its I/O.
-    edits: Mutex<()>,
-    syncer: Arc<Syncer>,
-    /// Wakes the seal thread, and those who wait for a seal.
-    sealing: Condvar,
-    /// One seal at a time.
-    sealer: Mutex<()>,
-    /// One at a time of what replaces or gives up sections of tiles.
-    tiles: Mutex<()>,
-    /// One at a time of what replaces parts, gives them up or brings them back.
-    parts: Mutex<()>,
-    /// One merge of parts at a time; it holds `parts` only while it commits.
-    merging: Mutex<()>,
-    /// One maker of indexes at a time.
-    indexing: Mutex<()>,
-    /// Which indexes are wanted. Whoever holds it may take `state`, and nothing else.
-    indexes: Mutex<index::Indexes>,
-    /// The next number for parts, tiles and checkpoints: seals and compactions write at once.
-    next_file: AtomicU64,
-    /// Directories whose names are known to be durable.
-    directories: Mutex<BTreeSet<PathBuf>>,
-    derived: Arc<Derived>,
-    /// Whether [`Options::on_poison`] has been told.
-    told: AtomicBool,
-    torn_bytes: u64,
-    replayed: u64,
-    /// Which rollups the configuration does not want, and of which generations that was said.
-    unwanted: Mutex<(Vec<u32>, Vec<Name>)>,
-    /// What maintenance did.
-    log: Maintenance,
-    /// Turns on the processor for what nobody waits for.
-    spare: Spare,
-    /// Kept until the last thread of the store has ended; none of a store that is only read.
-    lock: Option<WriterLock>,
-    /// The registration of a store that is only read.
-    _registration: Held,
-    reserve: reserve::Reserve,
-    /// The last batch found no room.
-    refuses_for_room: AtomicBool,
-}
-
-/// A store that has been recovered, and what it is held by.
-struct Opened<'a> {
-    data: &'a Path,
-    options: Options,
-    state: State,
-    next_file: u64,
-    syncer: Arc<Syncer>,
-    reserve: reserve::Reserve,
-    torn_bytes: u64,
-    replayed: u64,
-    log: Maintenance,
-    lock: Option<WriterLock>,
-    registration: Held,
-}
-
-impl Shared {
-    fn of(opened: Opened<'_>) -> Self {
-        Self {
-            data: opened.data.into(),
-            state: Mutex::new(opened.state),
-            edits: Mutex::new(()),
-            syncer: opened.syncer,
-            sealing: Condvar::new(),
-            sealer: Mutex::new(()),
-            tiles: Mutex::new(()),
-            parts: Mutex::new(()),
-            merging: Mutex::new(()),
-            indexing: Mutex::new(()),
-            indexes: Mutex::default(),
-            next_file: AtomicU64::new(opened.next_file),
-            directories: Mutex::default(),
-            derived: Arc::default(),
-            told: AtomicBool::new(false),
-            torn_bytes: opened.torn_bytes,
-            replayed: opened.replayed,
-            unwanted: Mutex::default(),
-            log: opened.log,
-            spare: Spare::new(Arc::clone(&opened.options.clock)),
-            lock: opened.lock,
-            _registration: opened.registration,
-            reserve: opened.reserve,
-            refuses_for_room: AtomicBool::new(false),
-            options: opened.options,
-        }
-    }
 }
 
 /// An open store and its writer.
@@ -703,106 +544,6 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-impl Shared {
-    fn fs(&self) -> &dyn Fs {
-        &*self.options.fs
-    }
-
-    fn now_us(&self) -> i64 {
-        self.options.clock.now_us()
-    }
-
-    /// Has what tends the store look now, and not at the next seal.
-    fn ask_to_tend(&self) {
-        self.state.lock().tend_asked = true;
-        self.sealing.notify_all();
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        let state = self.state.lock();
-        Snapshot {
-            chunks: state.memtable.chunks(),
-            ..self.sealed(&state)
-        }
-    }
-
-    /// What is in parts and tiles, and nothing of the memtable.
-    fn sealed(&self, state: &State) -> Snapshot {
-        Snapshot {
-            data: self.data.clone(),
-            fs: Arc::clone(&self.options.fs),
-            manifest: Arc::clone(&state.committed.manifest),
-            streams: Arc::clone(&state.streams),
-            chunks: Chunks::new(),
-            next_seq: state.next_seq,
-            settled: Arc::clone(state.identities.settled()),
-            derived: Arc::clone(&self.derived),
-            pin: Arc::clone(&state.pin) as Arc<dyn std::any::Any + Send + Sync>,
-        }
-    }
-
-    /// A number for a new file, given once.
-    fn new_file(&self) -> u64 {
-        self.next_file.fetch_add(1, Ordering::SeqCst)
-    }
-
-    /// Makes a directory durable, once in the life of this process.
-    fn create_dir(&self, directory: &Path) -> Result<()> {
-        if !self.directories.lock().contains(directory) {
-            create_dir_durably(self.fs(), &self.data, directory)?;
-            self.directories.lock().insert(directory.to_path_buf());
-        }
-        Ok(())
-    }
-
-    /// Returns true while batches are refused for want of room, as far as the disk says now.
-    fn is_disk_full(&self) -> bool {
-        if self.reserve.is_given_up() {
-            return true;
-        }
-        let free = || {
-            self.fs()
-                .space(&self.data)
-                .map_or(u64::MAX, |space| space.free)
-        };
-        self.refuses_for_room.load(Ordering::SeqCst) && free() < log::GROUP_ROOM
-    }
-
-    /// Checks that this process is still the one writer; stops the store when it is not.
-    fn check_lock(&self) -> Result<()> {
-        let Some(lock) = &self.lock else {
-            return self.check_writable();
-        };
-        let checked = lock.check();
-        if let Err(error) = &checked {
-            self.poison(error);
-        }
-        checked
-    }
-
-    /// Takes nothing any more and tells the process.
-    fn poison(&self, error: &Error) {
-        self.syncer.poison(&error.to_string());
-        if let Some(tell) = &self.options.on_poison
-            && !self.told.swap(true, Ordering::SeqCst)
-        {
-            tell(error);
-        }
-    }
-
-    fn thread_died(&self, name: &str) {
-        self.poison(&Error::Unknown {
-            what: format!("the {name} thread panicked"),
-        });
-    }
-}
-
-/// Waits on the state's condition for at most `us` microseconds.
-fn wait_for(condition: &Condvar, state: &mut MutexGuard<'_, State>, us: i64) {
-    let us = u64::try_from(us.max(1)).unwrap_or(1);
-    condition.wait_for(state, std::time::Duration::from_micros(us));
 }
 
 #[cfg(test)]

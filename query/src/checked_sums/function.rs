@@ -12,16 +12,15 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Int64Type, UInt64Type};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
-    ReversedUDAF, SetMonotonicity, Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
 };
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 
 use crate::error::Error;
+use crate::functions::inner::aggregate_as_inner;
 
 /// The function in the place of DataFusion's.
 pub(super) fn checked(inner: Arc<AggregateUDF>) -> AggregateUDF {
@@ -42,15 +41,8 @@ struct CheckedSum {
 }
 
 impl AggregateUDFImpl for CheckedSum {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
+    aggregate_as_inner!();
+
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let return_field = exact(&args.return_field);
         self.inner.state_fields(StateFieldsArgs {
@@ -85,9 +77,6 @@ impl AggregateUDFImpl for CheckedSum {
         let inner = self.inner.create_sliding_accumulator(widened(args))?;
         Ok(Box::new(Checked { inner, sum }))
     }
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(args)
-    }
     fn create_groups_accumulator(
         &self,
         args: AccumulatorArgs<'_>,
@@ -100,15 +89,6 @@ impl AggregateUDFImpl for CheckedSum {
     }
     fn reverse_expr(&self) -> ReversedUDAF {
         ReversedUDAF::Identical
-    }
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.inner.order_sensitivity()
-    }
-    fn set_monotonicity(&self, kind: &DataType) -> SetMonotonicity {
-        self.inner.inner().set_monotonicity(kind)
-    }
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }
 

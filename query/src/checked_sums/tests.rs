@@ -131,6 +131,14 @@ async fn sums_over_windows_do_not_wrap_either() {
     let rows = fixture.rows(sliding).await;
     assert_eq!(rows.len(), 10);
     assert_eq!(rows[0]["s"], json!(i64::MAX));
+    let different = "SELECT sum(DISTINCT response_size) OVER \
+                     (ORDER BY _seq ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM access";
+    let rows = fixture
+        .rows(&format!("{different} WHERE path = '/small'"))
+        .await;
+    assert_eq!(rows, vec![json!({"s": 10}); 6]);
+    let told = fixture.try_query(different).await.expect_err("too large");
+    assert!(told.to_string().contains("exceeds 64 bits"), "{told}");
 }
 
 /// Intermediate sums go beyond 64 bits and come back: in whatever order they are added up.

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, Int64Array};
 use arrow::compute::{CastOptions, cast_with_options, kernels::length::length};
 use arrow::datatypes::{
-    DataType, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
-    TimeUnit,
+    DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
 };
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, exec_err};
@@ -20,13 +19,13 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
 };
 
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
+use super::inner::scalar_as_inner;
 use crate::output::size;
 use work::{COMPARING, Work};
 
@@ -348,30 +347,8 @@ fn sizes(arg: Option<&ColumnarValue>, rows: usize) -> Result<Option<Vec<u64>>> {
 }
 
 impl ScalarUDFImpl for Capped {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        self.inner.schema_name(args)
-    }
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
-    }
-    fn is_strict(&self) -> bool {
-        self.inner.is_strict()
-    }
+    scalar_as_inner!();
+
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         // It would become an operator, which nothing bounds.
         if self.work == Some(Work::Pattern)
@@ -390,9 +367,6 @@ impl ScalarUDFImpl for Capped {
             self.check(sizes.fold(0, u64::saturating_add), 1)?;
         }
         self.inner.simplify(args, info)
-    }
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         if let Some(work) = self.work {

@@ -7,15 +7,13 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+
+use super::inner::scalar_as_inner;
 
 /// Puts it in the place of DataFusion's.
 pub(super) fn replace(state: &mut SessionState) -> Result<()> {
@@ -30,26 +28,10 @@ struct DatePart {
 }
 
 impl ScalarUDFImpl for DatePart {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
-    }
+    scalar_as_inner!();
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         self.inner.invoke_with_args(args)
-    }
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
     fn preimage(
         &self,

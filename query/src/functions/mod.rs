@@ -8,6 +8,7 @@ mod capped;
 mod classes;
 mod date_part;
 mod date_trunc;
+pub(crate) mod inner;
 mod states;
 mod string_agg;
 mod time_bucket;

@@ -6,21 +6,21 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::FieldRef;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::function::{
     AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
 };
-use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
-    ReversedUDAF, Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
 };
 
-/// What is there of each byte that was given: itself, in the array that is handed out, and in the one that is
-/// brought into order or written; each of them in twice the room, as it grew.
+use super::inner::aggregate_as_inner;
+
+/// Copies of each byte that was given: itself, in the array that is handed out, and in the one that
+/// is brought into order or written; each of them in twice the room, as it grew.
 const TIMES: usize = 6;
 
 /// Puts it in the place of DataFusion's.
@@ -42,30 +42,8 @@ struct Told {
 }
 
 impl AggregateUDFImpl for Told {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
-        self.inner.return_field(fields)
-    }
-    fn is_nullable(&self) -> bool {
-        self.inner.is_nullable()
-    }
-    fn default_value(&self, kind: &DataType) -> Result<ScalarValue> {
-        self.inner.default_value(kind)
-    }
+    aggregate_as_inner!();
+
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         self.inner.state_fields(args)
     }
@@ -78,9 +56,6 @@ impl AggregateUDFImpl for Told {
     ) -> Result<Box<dyn Accumulator>> {
         let inner = self.inner.create_sliding_accumulator(args)?;
         Ok(Box::new(Telling(inner)))
-    }
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(args)
     }
     fn create_groups_accumulator(
         &self,
@@ -99,9 +74,6 @@ impl AggregateUDFImpl for Told {
         });
         Ok(told.map(|told| Arc::new(told) as Arc<dyn AggregateUDFImpl>))
     }
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.inner.order_sensitivity()
-    }
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         self.inner.simplify()
     }
@@ -110,15 +82,6 @@ impl AggregateUDFImpl for Told {
             ReversedUDAF::Reversed(inner) => ReversedUDAF::Reversed(Arc::new(told(&inner))),
             as_it_is => as_it_is,
         }
-    }
-    fn supports_null_handling_clause(&self) -> bool {
-        self.inner.supports_null_handling_clause()
-    }
-    fn supports_within_group_clause(&self) -> bool {
-        self.inner.supports_within_group_clause()
-    }
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }
 

@@ -307,14 +307,13 @@ impl PartScans<'_> {
 /// The name by which what is known of a file is kept. The file is not opened by it, so it may be
 /// any that no other file has, also of a store behind `..`, where an object store has no name.
 fn location(path: &Path) -> ObjectPath {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
     let name = |part: Component<'_>| {
         part.as_os_str()
             .as_encoded_bytes()
             .escape_ascii()
             .to_string()
     };
-    absolute.components().map(name).collect()
+    path.components().map(name).collect()
 }
 
 #[cfg(test)]

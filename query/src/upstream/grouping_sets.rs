@@ -16,7 +16,8 @@ use datafusion::common::{Result, ScalarValue, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::intervals::utils::check_support;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -72,25 +73,36 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
     }
 }
 
-/// Returns whether a filter compares something that is made of a column: `CAST(time AS DATE) =
-/// DATE '2026-10-05'`. Where that has one value DataFusion takes the column itself for one value,
-/// and leaves a sort by it out. It also finds one value in a range and what is known of the column:
-/// `CAST(time AS DATE) <= DATE '2026-10-05'` beside `time >= '2026-10-05'`, or `x / 2 <= 1` beside
-/// `x >= 2`. So it does for `x = 0` of floats, which holds for -0 and for 0.
+/// Returns whether DataFusion may take a column for one value where a filter leaves it more, and so
+/// leave a sort by it out.
+///
+/// * A term `CAST(time AS DATE) = DATE '2026-10-05'` makes all of its operand's columns constant,
+///   and `x = 0` a column of floats, which may be -0 and 0.
+/// * Intervals of columns follow from all terms and from what is known of the rows, where every
+///   expression of the filter has intervals. They are too narrow where less than the whole value is
+///   compared: of `CAST(time AS DATE) <= DATE '2026-10-05' AND time >= '2026-10-05'` midnight is
+///   left, of `x / 2 <= 1 AND x >= 2` it is 2.
 fn fixes_a_part(filter: &FilterExec) -> bool {
     let schema = filter.input().schema();
-    let is_plain = |side: &Arc<dyn PhysicalExpr>| side.is::<Column>() || side.is::<Literal>();
-    let fixes = filter.predicate().exists(|node| {
-        let compared = node.downcast_ref::<BinaryExpr>();
-        let compared = compared.filter(|compared| compared.op().supports_propagation());
-        Ok(compared.is_some_and(|compared| {
-            let are_plain = is_plain(compared.left()) && is_plain(compared.right());
-            let fixing = [Operator::Eq, Operator::LtEq, Operator::GtEq];
-            let may_fix = fixing.contains(compared.op());
-            !are_plain || (may_fix && !is_of_one_value(compared, &schema))
-        }))
-    });
-    fixes.unwrap_or(true)
+    let has_intervals = check_support(filter.predicate(), &schema);
+    let terms = split_conjunction(filter.predicate());
+    terms.into_iter().any(|term| {
+        let Some(compared) = term.downcast_ref::<BinaryExpr>() else {
+            return false;
+        };
+        let is_plain = |side: &Arc<dyn PhysicalExpr>| side.is::<Column>() || side.is::<Literal>();
+        let are_plain = is_plain(compared.left()) && is_plain(compared.right());
+        match compared.op() {
+            Operator::Eq => !are_plain || !is_of_one_value(compared, &schema),
+            Operator::LtEq | Operator::GtEq if are_plain => {
+                has_intervals && !is_of_one_value(compared, &schema)
+            }
+            Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => {
+                has_intervals && !are_plain
+            }
+            _ => false,
+        }
+    })
 }
 
 /// Returns whether what is equal is the same: of floats, everything but zeros.
@@ -108,7 +120,8 @@ fn is_of_one_value(equal: &BinaryExpr, schema: &Schema) -> bool {
     !sides.into_iter().any(is_float) || sides.into_iter().any(is_no_zero)
 }
 
-/// Passes its input on, of which nothing is known but its columns and its number of partitions.
+/// Passes its input on, of which nothing is known but its columns, its number of partitions and an
+/// estimate of its rows.
 #[derive(Debug)]
 struct ForgetExec {
     input: Arc<dyn ExecutionPlan>,
@@ -176,6 +189,10 @@ impl ExecutionPlan for ForgetExec {
         inputs: &[Arc<Statistics>],
         _: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&inputs[0]))
+        // A filter above would take too narrow an interval for granted.
+        Ok(Arc::new(Statistics {
+            num_rows: inputs[0].num_rows.to_inexact(),
+            ..Statistics::new_unknown(&self.schema())
+        }))
     }
 }
