@@ -40,6 +40,9 @@ pub struct Asked {
     pub by_rollups: u64,
     /// Those that had no answer, for want of a place, memory or time.
     pub unanswered: u64,
+    /// Why the first of them had none, with its statement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Those whose answers differ.
     pub differences: u64,
     /// The first of them: the statement, and what differs.
@@ -52,6 +55,7 @@ impl Asked {
         self.asked += other.asked;
         self.by_rollups += other.by_rollups;
         self.unanswered += other.unanswered;
+        self.reason = self.reason.take().or(other.reason);
         self.differences += other.differences;
         let left = TOLD.saturating_sub(self.shown.len());
         self.shown.extend(other.shown.into_iter().take(left));
@@ -139,8 +143,11 @@ impl Engine {
                 asked.asked += 1;
                 Some(format!("refused with rollups: {message}"))
             }
-            _ => {
+            (Err(error), _) | (_, Err(error)) => {
                 asked.unanswered += 1;
+                asked
+                    .reason
+                    .get_or_insert_with(|| format!("{sql}: {error}"));
                 None
             }
         };

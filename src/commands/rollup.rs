@@ -370,6 +370,9 @@ fn show(found: &[Verified]) {
             grouped(questions.unanswered),
             grouped(questions.differences)
         );
+        if let Some(reason) = &questions.reason {
+            println!("    without an answer: {reason}");
+        }
         for difference in &questions.shown {
             println!("    {difference}");
         }

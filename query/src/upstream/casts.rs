@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut, visit_expressions,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectNamePart,
+    OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    VisitMut, VisitorMut, visit_expressions,
 };
 
 use super::extract::call;
@@ -59,17 +60,16 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>, ctes: &BTreeSet<String
             plain => meant.push(meant_by(plain, select)),
         }
     }
-    let is_other = |a: &Expr, b: &Expr| a != b && name(a) == name(b);
-    let casts = meant.iter().filter(|expr| is_cast(expr));
-    let repeats = |cast: &Expr| meant.iter().any(|other| is_other(cast, other));
-    let reads_a_query = reads_a_query(select, ctes);
-    let casts = casts.filter(|cast| reads_a_query || repeats(cast));
-    let of_calls = match select.having {
-        Some(_) => of_calls_of_one_name(select, order),
-        None => Vec::new(),
-    };
+    let mut casts = of_one_name(&meant);
+    if reads_a_query(select, ctes) {
+        casts.extend(meant.iter().filter(|expr| is_cast(expr)).cloned());
+    }
+    if select.having.is_some() {
+        casts.extend(of_one_name(&calls(select, order)));
+    }
     let mut named = Named(Vec::new());
-    for cast in casts.cloned().chain(of_calls) {
+    for mut cast in casts {
+        let _: ControlFlow<()> = VisitMut::visit(&mut cast, &mut WithoutNames);
         if !named.0.contains(&cast) {
             named.0.push(cast);
         }
@@ -77,12 +77,13 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>, ctes: &BTreeSet<String
     if named.0.is_empty() {
         return;
     }
+    let repeats = |cast: &Expr| meant.iter().any(|e| e != cast && bare(e) == bare(cast));
     for item in &mut select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) if is_cast(expr) => {
                 let alias = match repeats(expr) {
                     true => expr.to_string(),
-                    false => name(expr),
+                    false => bare(expr),
                 };
                 let alias = Ident::with_quote('"', alias);
                 let mut expr = expr.clone();
@@ -110,32 +111,42 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>, ctes: &BTreeSet<String
     }
 }
 
-/// Casts in calls that casts alone tell apart, as in `max(CAST(time AS DATE)), max(time)`. The
-/// planner refuses them beside a HAVING, since both have one name.
-fn of_calls_of_one_name(select: &Select, order: &Option<OrderBy>) -> Vec<Expr> {
-    let mut calls = BTreeMap::<String, BTreeSet<Expr>>::new();
-    let mut add = |expr: &Expr| {
-        if let Expr::Function(_) = expr {
-            let mut bare = expr.clone();
-            let _: ControlFlow<()> = VisitMut::visit(&mut bare, &mut WithoutCasts);
-            calls
-                .entry(bare.to_string())
-                .or_default()
-                .insert(expr.clone());
-        }
-        ControlFlow::<()>::Continue(())
-    };
-    let _ = visit_expressions(&select.projection, &mut add);
-    let _ = visit_expressions(&select.having, &mut add);
-    let _ = visit_expressions(order, &mut add);
+/// Casts in expressions that casts alone tell apart, as `time::date` and `time` or
+/// `max(time::date)` and `max(time)`: the planner has one name for both.
+fn of_one_name(exprs: &[Expr]) -> Vec<Expr> {
+    let mut by_name = BTreeMap::<String, BTreeSet<&Expr>>::new();
+    for expr in exprs {
+        by_name.entry(bare(expr)).or_default().insert(expr);
+    }
     let mut casts = Vec::new();
-    for call in calls.values().filter(|calls| calls.len() > 1).flatten() {
-        let _ = visit_expressions(call, |expr| {
+    for expr in by_name.values().filter(|same| same.len() > 1).flatten() {
+        let _ = visit_expressions(*expr, |expr| {
             casts.extend(is_cast(expr).then(|| expr.clone()));
             ControlFlow::<()>::Continue(())
         });
     }
     casts
+}
+
+/// Calls in the columns, the HAVING and the order of a SELECT.
+fn calls(select: &Select, order: &Option<OrderBy>) -> Vec<Expr> {
+    let mut calls = Vec::new();
+    let mut add = |expr: &Expr| {
+        calls.extend(matches!(expr, Expr::Function(_)).then(|| expr.clone()));
+        ControlFlow::<()>::Continue(())
+    };
+    let _ = visit_expressions(&select.projection, &mut add);
+    let _ = visit_expressions(&select.having, &mut add);
+    let _ = visit_expressions(order, &mut add);
+    calls
+}
+
+/// The planner's name of an expression, without casts and tables. More may have one such name than
+/// have one of the planner's: then a cast is named that need not be.
+fn bare(expr: &Expr) -> String {
+    let mut bare = expr.clone();
+    let _: ControlFlow<()> = VisitMut::visit(&mut bare, &mut WithoutCasts);
+    bare.to_string()
 }
 
 struct WithoutCasts;
@@ -151,6 +162,14 @@ impl VisitorMut for WithoutCasts {
         } = expr
         {
             *expr = inner.as_ref().clone();
+        }
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let Some(column) = parts.pop()
+        {
+            *expr = Expr::Identifier(column);
+        }
+        if let Expr::Identifier(column) = expr {
+            *column = Ident::new(column.value.to_lowercase());
         }
         ControlFlow::Continue(())
     }
@@ -179,8 +198,8 @@ fn meant_by(group: &Expr, select: &Select) -> Expr {
             SelectItem::ExprWithAlias { expr, alias } if alias == name => Some(expr),
             _ => None,
         });
-        if let Some(cast) = aliased.filter(|expr| is_cast(expr)) {
-            return cast.clone();
+        if let Some(expr) = aliased {
+            return expr.clone();
         }
     }
     match meaning(group, &select.projection) {
@@ -191,19 +210,6 @@ fn meant_by(group: &Expr, select: &Select) -> Expr {
 
 fn is_cast(expr: &Expr) -> bool {
     matches!(expr, Expr::Cast { .. } | Expr::AtTimeZone { .. })
-}
-
-/// The planner's name of an expression, without its table.
-fn name(expr: &Expr) -> String {
-    match expr {
-        Expr::Cast { expr, .. } | Expr::Nested(expr) => name(expr),
-        Expr::AtTimeZone { timestamp, .. } => name(timestamp),
-        Expr::Identifier(ident) => ident.value.to_lowercase(),
-        Expr::CompoundIdentifier(parts) => parts
-            .last()
-            .map_or_else(String::new, |ident| ident.value.to_lowercase()),
-        other => other.to_string(),
-    }
 }
 
 /// Casts that are written so that they have names of their own.
@@ -219,11 +225,36 @@ impl VisitorMut for Named {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if !is_cast(expr) {
+            return ControlFlow::Continue(());
+        }
+        // A cast within this one may have its name by now.
+        let mut was = expr.clone();
+        let _: ControlFlow<()> = VisitMut::visit(&mut was, &mut WithoutNames);
         // Two casts of one column would have one name again.
-        if let Some(nth) = self.0.iter().position(|cast| cast == expr) {
+        if let Some(nth) = self.0.iter().position(|cast| *cast == was) {
             for _ in 0..=nth {
                 *expr = call("coalesce", vec![expr.clone()]);
             }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Takes back the names that casts have got.
+struct WithoutNames;
+
+impl VisitorMut for WithoutNames {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(function) = expr
+            && function.name.to_string() == "coalesce"
+            && let FunctionArguments::List(list) = &mut function.args
+            && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(named))] = list.args.as_slice()
+            && is_cast(named)
+        {
+            *expr = named.clone();
         }
         ControlFlow::Continue(())
     }
