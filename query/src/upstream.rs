@@ -17,6 +17,7 @@ use crate::rewrite::visit;
 
 mod casts;
 mod distinct_from;
+mod dynamic_filters;
 mod extract;
 mod first_floats;
 mod float_lists;
@@ -26,6 +27,7 @@ mod same_names;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use dynamic_filters::has_its_columns;
 pub(crate) use float_lists::FloatLists;
 
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;

@@ -18,7 +18,9 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, CardinalityEffect, EmissionType};
-use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildFilterDescription, FilterDescription, FilterPushdownPhase,
+};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
@@ -32,6 +34,7 @@ use storage::{Chunk, TIME};
 
 use super::prune::TimeRange;
 use crate::figures::Count;
+use crate::upstream;
 
 /// Rows of one batch that leaves a chunk: as many as DataFusion's own batches hold.
 const BATCH_ROWS: usize = 8192;
@@ -314,7 +317,15 @@ impl ExecutionPlan for StreamScanExec {
         parent_filters: Vec<Arc<dyn PhysicalExpr>>,
         _: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        FilterDescription::from_children(parent_filters, &self.children())
+        let mut all = true;
+        for filter in &parent_filters {
+            all &= upstream::has_its_columns(filter)?;
+        }
+        let filters = match all {
+            true => ChildFilterDescription::from_child(&parent_filters, &self.input)?,
+            false => ChildFilterDescription::all_unsupported(&parent_filters),
+        };
+        Ok(FilterDescription::new().with_child(filters))
     }
 }
 
