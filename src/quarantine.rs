@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use ingest::{Format, ParseOptions, Parser};
+use ingest::{Format, ParseOptions, Parser, TimeZone};
 use serde::{Deserialize, Serialize};
 use storage::{
     Batch, Clock, Identity, Job, Name, Ranges, Running, Said, Settlement, Snapshot, Store,
@@ -41,7 +41,7 @@ const TOO_LONG: &str = "line_too_long";
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reading {
     pub(crate) format: Option<Format>,
-    pub(crate) tz: Option<chrono_tz::Tz>,
+    pub(crate) tz: Option<TimeZone>,
     pub(crate) site: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Reading {
                 of_kind(config.format(stream.as_str()), known)
             }),
             site: self.site.clone(),
-            tz: self.tz,
+            tz: self.tz.clone(),
             max_future_us: config.ingest.max_future.micros(),
             schema: known.map(StreamMeta::schema).unwrap_or_default(),
             columns_max: config.ingest.columns_max,

@@ -464,7 +464,7 @@ fn find_time(row: &Row, id: Option<Id>, options: &ParseOptions) -> EventTime {
     }
     for (rank, value) in candidates.into_iter().enumerate() {
         let us = match value {
-            Some(Value::Text(place)) => stamp::read_text(row.str(place), options.tz),
+            Some(Value::Text(place)) => stamp::read_text(row.str(place), options.tz.as_ref()),
             Some(Value::Int(number)) => stamp::read_integer(i128::from(*number)),
             Some(Value::Float(number)) => stamp::read_float(*number),
             _ => None,

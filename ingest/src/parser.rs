@@ -58,7 +58,7 @@ pub struct ParseOptions {
     /// How long after `received_us` an event may be stamped, in microseconds.
     pub max_future_us: i64,
     /// The zone of stamps without one; UTC when absent.
-    pub tz: Option<chrono_tz::Tz>,
+    pub tz: Option<jiff::tz::TimeZone>,
     /// The stream's columns so far: JSON fields keep their types.
     pub schema: Vec<Column>,
     /// The number of the source's first line, from 1.

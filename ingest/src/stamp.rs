@@ -6,8 +6,11 @@
 //! event never moves into the next bucket. Points outside the years 1 to 9999 do not parse; of
 //! those that do, an event can have the ones that every function of time can hold ([`is_held`]).
 
-use chrono::{DateTime, Offset, TimeDelta, TimeZone};
-use chrono_tz::Tz;
+use std::sync::LazyLock;
+
+use chrono::DateTime;
+use jiff::Timestamp;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 
 /// 0001-01-01T00:00:00Z in microseconds.
 const YEAR_1_US: i64 = -62_135_596_800_000_000;
@@ -187,26 +190,28 @@ impl AccessStamps {
 
 /// The point of a local time in a zone. A time that a change of offset skips is read with the
 /// offset before the change; one that occurs twice is the first.
-fn local(us: i64, zone: Option<Tz>) -> Option<i64> {
+fn local(us: i64, zone: Option<&TimeZone>) -> Option<i64> {
     let Some(zone) = zone else { return Some(us) };
-    let naive = DateTime::from_timestamp_micros(us)?.naive_utc();
-    let offset = match zone.offset_from_local_datetime(&naive).earliest() {
-        Some(offset) => offset.fix(),
-        None => zone
-            .offset_from_local_datetime(&(naive - TimeDelta::hours(3)))
-            .earliest()?
-            .fix(),
-    };
-    Some(us - i64::from(offset.local_minus_utc()) * 1_000_000)
+    let at = Offset::UTC.to_datetime(Timestamp::from_microsecond(us).ok()?);
+    let (AmbiguousOffset::Unambiguous { offset }
+    | AmbiguousOffset::Gap { before: offset, .. }
+    | AmbiguousOffset::Fold { before: offset, .. }) = zone.to_ambiguous_timestamp(at).offset();
+    Some(us - i64::from(offset.seconds()) * 1_000_000)
+}
+
+/// The zone of an IANA name, by the rules that rollups follow; `None` when there is none.
+pub fn zone(name: &str) -> Option<TimeZone> {
+    static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+    ZONES.get(name).ok()
 }
 
 /// Reads RFC 3339, or an epoch number in text. A stamp without zone is in `zone`, or UTC.
-pub(crate) fn read_text(text: &str, zone: Option<Tz>) -> Option<i64> {
+pub(crate) fn read_text(text: &str, zone: Option<&TimeZone>) -> Option<i64> {
     let text = text.trim_matches(' ');
     read_rfc3339(text.as_bytes(), zone).or_else(|| read_epoch(text.as_bytes()))
 }
 
-fn read_rfc3339(text: &[u8], zone: Option<Tz>) -> Option<i64> {
+fn read_rfc3339(text: &[u8], zone: Option<&TimeZone>) -> Option<i64> {
     if text.len() < 19 || text[4] != b'-' || text[7] != b'-' || text[13] != b':' || text[16] != b':'
     {
         return None;

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ingest::{Format, ParseOptions};
+use ingest::{Format, ParseOptions, TimeZone};
 use storage::{Clock, Name, SystemClock, WriteConcern};
 
 use super::{Context, Place};
@@ -33,8 +33,8 @@ pub(super) use source::input;
 use source::{Source, TEXT_BYTES_MAX, shown};
 use summary::Summary;
 
-pub(crate) fn zone(name: &str) -> Result<chrono_tz::Tz> {
-    name.parse().map_err(|_| {
+pub(crate) fn zone(name: &str) -> Result<TimeZone> {
+    ingest::zone(name).ok_or_else(|| {
         Failure::usage(format!(
             "{name:?} is not an IANA time zone such as Europe/Berlin"
         ))

@@ -9,12 +9,13 @@ use std::io::{BufReader, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use aggregator::{Calendar, WeekStart};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{
     DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType,
 };
-use chrono::{DateTime, SecondsFormat};
+use chrono::{DateTime, FixedOffset, SecondsFormat};
 use chrono_tz::Tz;
 use query::output::{Output as Form, Writer, printable};
 use query::{Engine, Slice, SliceArgs as Asked};
@@ -219,8 +220,14 @@ fn on_clock(at_us: i64, zone: Tz) -> String {
     DateTime::from_timestamp_micros(at_us).map_or_else(
         || at_us.to_string(),
         |at| {
-            let at = at.with_timezone(&zone);
-            at.to_rfc3339_opts(SecondsFormat::AutoSi, zone == Tz::UTC)
+            let ahead_s = Calendar::new(zone, WeekStart::Monday).offset_s(at.timestamp());
+            let offset = i32::try_from(ahead_s).ok().and_then(FixedOffset::east_opt);
+            match offset.filter(|_| zone != Tz::UTC) {
+                Some(offset) => at
+                    .with_timezone(&offset)
+                    .to_rfc3339_opts(SecondsFormat::AutoSi, false),
+                None => at.to_rfc3339_opts(SecondsFormat::AutoSi, true),
+            }
         },
     )
 }

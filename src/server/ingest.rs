@@ -309,13 +309,14 @@ fn fingerprint(lines: &[u8], options: &ParseOptions) -> u64 {
     let mut hasher = Xxh3Default::new();
     let flags = [u8::from(options.strict), u8::from(options.ordered)];
     let site = options.site.as_deref();
+    let zone = options.tz.as_ref().and_then(|tz| tz.iana_name());
     for part in [
         lines,
         options.format.as_str().as_bytes(),
         &flags,
         &[u8::from(site.is_some())],
         site.unwrap_or_default().as_bytes(),
-        options.tz.map_or("", |tz| tz.name()).as_bytes(),
+        zone.unwrap_or_default().as_bytes(),
     ] {
         hasher.update(&part.len().to_le_bytes());
         hasher.update(part);
@@ -390,8 +391,8 @@ fn ask(
     };
     let tz = text("tz")
         .map(|z| {
-            z.parse()
-                .map_err(|_| format!("tz={z}: write an IANA zone such as Europe/Berlin"))
+            ingest::zone(z)
+                .ok_or_else(|| format!("tz={z}: write an IANA zone such as Europe/Berlin"))
         })
         .transpose()?;
     let key = headers

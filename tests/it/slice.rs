@@ -189,3 +189,20 @@ fn wrong_usage_of_slice_always_ends_with_2_and_says_what_to_write() {
         }
     }
 }
+
+#[test]
+fn a_slice_is_on_the_clock_of_its_zone_by_the_rules_that_rollups_follow() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    // 2024-03-31T00:30:00Z. Moldova changes its clocks at 01:00 UTC; by release 2025b it was
+    // at 00:00.
+    server.ingest(
+        "access?format=combined",
+        line("192.0.2.7", 1_711_845_000, "/a", 200, 10).as_bytes(),
+    );
+    let place = ["--server", server.url.as_str()];
+    let of_day = ["--host", "192.0.2.7", "--date", "2024-03-31"];
+    let zoned = [&of_day[..], &["--tz", "Europe/Chisinau"]].concat();
+    let shown = slice(&place, &zoned).code(0).stdout;
+    assert!(shown.contains("2024-03-31T02:30:00+02:00"), "{shown}");
+}

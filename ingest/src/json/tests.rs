@@ -349,7 +349,7 @@ fn the_field_time_is_replaced_when_it_parses_and_kept_when_not() {
 #[test]
 fn a_stamp_without_zone_is_in_the_zone_of_the_options() {
     let options = ParseOptions {
-        tz: Some(chrono_tz::America::New_York),
+        tz: crate::zone("America/New_York"),
         ..options()
     };
     let parsed = parse_with(options, "{\"time\":\"2024-07-01 12:00:00\"}");

@@ -245,7 +245,7 @@ impl Sink for Remote {
             },
             strict: self.options.strict,
             site: self.options.site.as_deref(),
-            tz: self.options.tz.map(|tz| tz.name()),
+            tz: self.options.tz.as_ref().and_then(|tz| tz.iana_name()),
             concern: self.concern,
             source: piece.source,
             line: piece.block.first_line,

@@ -350,12 +350,14 @@ fn written(dir: &tempfile::TempDir, file: &str, lines: &[(&str, u32)]) -> PathBu
 
 #[test]
 fn files_that_only_begin_alike_are_two() {
-    for (piece_bytes, alike) in [
-        (1 << 20, 3),
-        (1 << 20, 5_000),
-        (300, 3),
-        (300, 20),
-        (3000, 5_000),
+    for (piece_bytes, alike, others) in [
+        (1 << 20, 3, 300),
+        (1 << 20, 5_000, 300),
+        (1 << 20, 5_000, 500),
+        (300, 3, 300),
+        (300, 20, 500),
+        (3000, 5_000, 300),
+        (3000, 5_000, 500),
     ] {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let mut lines = Lines {
@@ -363,13 +365,13 @@ fn files_that_only_begin_alike_are_two() {
             ..Lines::default()
         };
         let one = written(&dir, "one", &[("alike", alike), ("one", 400)]);
-        let other = written(&dir, "other", &[("alike", alike), ("other", 300)]);
+        let other = written(&dir, "other", &[("alike", alike), ("other", others)]);
         assert!(import(&mut lines, &[one.clone(), other.clone()], &[]));
         let all = |name: &str| lines.taken.iter().filter(|l| l.starts_with(name)).count();
         assert_eq!(
             (all("one"), all("other")),
-            (400, 300),
-            "{piece_bytes}, {alike}"
+            (400, others as usize),
+            "{piece_bytes}, {alike}, {others}"
         );
         let taken = lines.taken.len();
         assert!(import(&mut lines, &[other, one], &[]));
