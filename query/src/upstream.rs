@@ -19,6 +19,7 @@ mod casts;
 mod distinct_from;
 mod dynamic_filters;
 mod extract;
+mod filter_projections;
 mod first_floats;
 mod float_lists;
 mod grouping_sets;
@@ -65,9 +66,12 @@ pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
     // ours says.
     let rules = rules.filter(|rule| rule.name() != "aggregate_statistics");
     let mut rules: Vec<_> = rules
-        .map(|rule| match rule.name().starts_with("FilterPushdown") {
-            true => Arc::new(same_names::UnlessNamesRepeat(rule)) as PhysicalRule,
-            false => rule,
+        .map(|rule| match rule.name() {
+            name if name.starts_with("FilterPushdown") => {
+                Arc::new(same_names::UnlessNamesRepeat(rule)) as PhysicalRule
+            }
+            "ProjectionPushdown" => Arc::new(filter_projections::BelowBareFilters(rule)) as _,
+            _ => rule,
         })
         .collect();
     let last_pushdown = rules

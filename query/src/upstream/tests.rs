@@ -423,6 +423,44 @@ async fn a_filter_on_one_side_of_a_join_stays_off_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_projection_above_a_filter_has_the_columns_that_the_filter_passes_on() {
+    let fixture = Fixture::without_rollups();
+    let event = |nth: i64| Event {
+        time: nth * 1_800_000_000,
+        path: Some(format!("/p{}", nth % 7)),
+        status: Some(200 + (nth % 5) as i16),
+        size: Some(nth),
+        ..Event::default()
+    };
+    let events: Vec<Event> = (0..150).map(event).collect();
+    fixture.write("access", StreamKind::Access, batch(&events));
+    fixture.store.seal().expect("seals");
+    for columns in [
+        "b.time AS t, b.status + b.response_size AS c",
+        "b.time AS t, CASE WHEN b.status > 201 THEN b.response_size ELSE 14 END AS c",
+        "a.status + b.response_size AS t, b.time AS c",
+        "sum(b.status - b.response_size) AS t, count(*) AS c",
+    ] {
+        for condition in [
+            "to_char(a.time, '%H') IN ('01', '02')",
+            "to_char(a.time, '%H') IN ('01', '02') AND a.status <> 203 AND a.response_size > 3",
+        ] {
+            let ask = async |how: &str| {
+                let sql = format!(
+                    "SELECT {columns} FROM access a {how} JOIN access b \
+                     ON a.path = b.path AND a.time < b.time WHERE {condition} ORDER BY 1, 2"
+                );
+                let rows = fixture.rows(&sql).await;
+                assert!(!rows.is_empty(), "{sql}");
+                rows
+            };
+            // Of an inner join the filter is pushed below.
+            assert_eq!(ask("RIGHT").await, ask("INNER").await, "{columns}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_no_rows_there_are_no_different_values() {
     let fixture = Fixture::without_rollups();
     let event = Event {

@@ -48,8 +48,8 @@ impl Oracle {
         let rules = Optimizer::new().rules.into_iter();
         let rules = rules.filter(|rule| RULES.contains(&rule.name())).collect();
         let physical = upstream::physical_rules().into_iter();
-        let physical = physical.filter(|rule| !rule.name().starts_with("FilterPushdown"));
-        let physical = physical.collect();
+        let moves = |rule: &str| rule.starts_with("FilterPushdown") || rule == "ProjectionPushdown";
+        let physical = physical.filter(|rule| !moves(rule.name())).collect();
         let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_default_features()
