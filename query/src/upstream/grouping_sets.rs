@@ -17,6 +17,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::intervals::utils::check_support;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -29,7 +30,8 @@ use datafusion::physical_plan::{
 };
 
 /// Puts [`ForgetExec`] below every aggregate of grouping sets, and above those that group by a
-/// constant. It has to come before the rules that use what is known of rows.
+/// constant, or by one expression twice: nothing else is known of groups whose input tells nothing.
+/// It has to come before the rules that use what is known of rows.
 #[derive(Debug)]
 pub(crate) struct ForgetBelowGroupingSets;
 
@@ -57,11 +59,17 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
                 Some(aggregate) => {
                     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
                     let groups = aggregate.group_expr().expr();
-                    let has_constant = groups.iter().any(|(group, _)| group.is::<Literal>());
+                    let mut known = Vec::new();
+                    let follows = groups.iter().any(|(group, _)| {
+                        let repeats = known.contains(&group);
+                        known.push(group);
+                        repeats || collect_columns(group).is_empty()
+                    });
                     let input = Arc::new(ForgetExec::over(Arc::clone(aggregate.input())));
                     let sets = node.replace_children(vec![input], options)?;
-                    // A constant is null in the sets that do not have it.
-                    Ok(Transformed::yes(match has_constant {
+                    // A constant is null in the sets that do not have it, and of two groups of one
+                    // expression one is where a set has the other.
+                    Ok(Transformed::yes(match follows {
                         true => Arc::new(ForgetExec::over(sets)),
                         false => sets,
                     }))

@@ -352,6 +352,29 @@ async fn a_constant_among_grouping_sets_is_sorted_with_the_sets_that_lack_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn groups_of_grouping_sets_that_become_one_expression_are_sorted_apart() {
+    let fixture = Fixture::without_rollups();
+    // The number is never null, so that both groups are `i` by the time they are planned.
+    let sql = "SELECT i AS a, nvl(i, -1) AS b FROM (SELECT value % 2 AS i FROM \
+               generate_series(1, 5)) AS d GROUP BY CUBE (i, nvl(i, -1)) ORDER BY a, b DESC";
+    let rows = fixture.rows(sql).await;
+    let found: Vec<_> = rows.iter().map(|row| (&row["a"], &row["b"])).collect();
+    let (null, zero, one) = (&json!(null), &json!(0), &json!(1));
+    assert_eq!(
+        found,
+        [
+            (zero, null),
+            (zero, zero),
+            (one, null),
+            (one, one),
+            (null, null),
+            (null, one),
+            (null, zero)
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cast_of_what_a_sub_query_is_grouped_by_is_a_group_of_its_own() {
     let fixture = Fixture::without_rollups();
     let grouped = "SELECT value AS t, count(*) AS n FROM generate_series(0, 9) GROUP BY 1";
