@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Datelike, Days, SecondsFormat, TimeDelta, Utc};
 use serde_json::json;
 
-use crate::support::{Home, Server, command, run};
+use crate::support::{Home, PATIENCE, Server, command, run};
 
 const LEVELS: [&str; 6] = ["minutely", "hourly", "daily", "weekly", "monthly", "yearly"];
-/// What the lag brings about by itself has happened within this time.
-const PATIENCE: Duration = Duration::from_secs(30);
 const MINUTES_A_DAY: u64 = 1440;
 
 /// A rollup of the sessions whose days begin in `zone`.

@@ -99,7 +99,7 @@ fn one_store(trials: u64, seed: u64, seals: &Seals) {
             }
         }
     });
-    // How much of it depends on how long a seal takes.
+    // The share that is sealed depends on how long a seal takes.
     let sealed = server.number("SELECT max(last_run) FROM system.rollups");
     assert!(sealed > 0 || trials < 100, "nothing was sealed");
 }

@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::support::{
-    Batch, Home, Ledger, Outcome, PAST_S, Server, knob, line, only_number, run, seed, sql,
+    Batch, Home, Ledger, Outcome, PAST_S, PATIENCE, Server, knob, line, only_number, run, seed, sql,
 };
 use small_disk::SmallDisk;
 
@@ -23,8 +23,6 @@ const SEAL_OFTEN: [(&str, &str); 2] = [
 const WRITERS: [&str; 4] = ["w=1", "j=true", "w=1&j=true", "w=majority"];
 /// Refusals in a row after which a writer takes the disk for full.
 const REFUSALS: u32 = 5;
-/// Writes resume within this time.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_full_disk_refuses_writes_answers_reads_and_resumes_by_itself() {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Home, PAST_S, Server, command, ended_within, line};
+use crate::support::{Home, PAST_S, PATIENCE, Server, command, ended_within, line};
 
 /// It compares all with all and finds nothing. One row of `b` with all of `a` is the least that is done at
 /// once.
@@ -26,9 +26,6 @@ fn spent(process: u32) -> f64 {
     let ticks = fields.split(' ').skip(12).take(2);
     ticks.filter_map(|f| f.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
-
-/// Nothing takes longer, however busy the machine is: a bound for a test that fails.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until it is so.
 #[track_caller]

@@ -1,11 +1,8 @@
 //! One writer: a server whose lock was removed stops before another can lose what it acknowledges.
 
 use std::path::Path;
-use std::time::Duration;
 
-use crate::support::{Home, PAST_S, Server, line, run};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::{Home, PAST_S, PATIENCE, Server, line, run};
 
 #[test]
 fn a_server_whose_lock_was_removed_stops_and_everything_acknowledged_is_there() {

@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Home, PAST_S, Server, command, ended_within, line, run, sample};
-
-/// Time for a command on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::{Home, PAST_S, PATIENCE, Server, command, ended_within, line, run, sample};
 
 /// Runs a command whose standard output has no reader; its exit code and standard error.
 fn without_reader(args: &[&str]) -> (i32, String) {

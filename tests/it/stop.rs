@@ -9,7 +9,9 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rustix::process::Signal;
 
-use crate::support::{Home, Ledger, Outcome, PAST_S, Server, line, run, seed, write_until_gone};
+use crate::support::{
+    Home, Ledger, Outcome, PAST_S, PATIENCE, Server, line, run, seed, write_until_gone,
+};
 
 const WRITERS: [(&str, &str); 4] = [
     ("a", "w=1"),
@@ -17,8 +19,6 @@ const WRITERS: [(&str, &str); 4] = [
     ("c", "w=1"),
     ("d", "w=majority"),
 ];
-/// What is under way may take ten seconds; the rest of a stop comes on top.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_server_that_is_told_to_stop_seals_what_it_acknowledged() {

@@ -15,14 +15,15 @@ use rand::{Rng, SeedableRng};
 
 use rustix::process::Signal;
 
-use crate::support::{BINARY, Batch, Home, Ledger, Outcome, Server, seed, write_until_gone};
+use crate::support::{
+    BINARY, Batch, Home, Ledger, Outcome, PATIENCE, Server, seed, write_until_gone,
+};
 use trace::{Injected, Struck};
 
 /// A failing sync takes this long, so that answers before it and after it are told apart.
 const DELAY: Duration = Duration::from_secs(1);
 /// A process whose journal has failed ends within this time.
 const END_WITHIN: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Seals come by themselves, from the thread that counts its own calls.
 const SEAL_OFTEN: (&str, &str) = ("LOGMILL_STORAGE__LAG", "200ms");
 const WRITERS: [(&str, &str); 3] = [("a", "w=1"), ("b", "j=true"), ("c", "w=majority")];

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) use ledger::{Batch, File, Ledger, Outcome, write_until_gone};
-pub(crate) use server::{Answer, Server};
+pub(crate) use server::{Answer, PATIENCE, Server};
 
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_logmill");

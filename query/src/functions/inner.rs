@@ -1,7 +1,7 @@
 //! Methods that a function in the place of one of DataFusion's hands on to it, `self.inner`.
 //!
-//! A method that is not handed on has the trait's default, and what DataFusion knows of the function
-//! is lost without an error: its name in a plan, which of its arguments may stay uncomputed.
+//! A method that is not handed on has the trait's default. DataFusion then forgets without an error
+//! its name in a plan, or which of its arguments may stay uncomputed.
 
 /// For a [`ScalarUDFImpl`](datafusion::logical_expr::ScalarUDFImpl) over a
 /// [`ScalarUDF`](datafusion::logical_expr::ScalarUDF): names, types, and when arguments are
@@ -63,8 +63,8 @@ macro_rules! scalar_as_inner {
 }
 
 /// For an [`AggregateUDFImpl`](datafusion::logical_expr::AggregateUDFImpl) over an
-/// [`AggregateUDF`](datafusion::logical_expr::AggregateUDF): names, types and what the order of rows
-/// means to it.
+/// [`AggregateUDF`](datafusion::logical_expr::AggregateUDF): names, types and the meaning of the
+/// order of rows.
 macro_rules! aggregate_as_inner {
     () => {
         fn name(&self) -> &str {

@@ -113,13 +113,13 @@ pub(super) struct Shared {
     /// Directories whose names are known to be durable.
     pub(super) directories: Mutex<BTreeSet<PathBuf>>,
     pub(super) derived: Arc<Derived>,
-    /// Whether [`Options::on_poison`] has been told.
+    /// True once [`Options::on_poison`] has been told.
     pub(super) told: AtomicBool,
     pub(super) torn_bytes: u64,
     pub(super) replayed: u64,
     /// Which rollups the configuration does not want, and of which generations that was said.
     pub(super) unwanted: Mutex<(Vec<u32>, Vec<Name>)>,
-    /// What maintenance did.
+    /// Figures of maintenance.
     pub(super) log: Maintenance,
     /// Turns on the processor for what nobody waits for.
     pub(super) spare: Spare,
@@ -202,7 +202,7 @@ impl Shared {
         }
     }
 
-    /// What is in parts and tiles, and nothing of the memtable.
+    /// The rows of parts and tiles, and nothing of the memtable.
     pub(super) fn sealed(&self, state: &State) -> Snapshot {
         Snapshot {
             data: self.data.clone(),

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Home, Server, knob};
+use crate::support::{Home, PATIENCE, Server, knob};
 
-use super::{LEVELS, PATIENCE, add, assert_verified, event, rollup, serve};
+use super::{LEVELS, add, assert_verified, event, rollup, serve};
 
 const ROLLUPS: [(&str, &str); 3] = [
     ("utc", "UTC"),

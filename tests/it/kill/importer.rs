@@ -7,12 +7,12 @@ use std::time::Duration;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use crate::support::{File, Home, Ledger, PAST_S, Server, command, ended_within, line, run};
+use crate::support::{
+    File, Home, Ledger, PAST_S, PATIENCE, Server, command, ended_within, line, run,
+};
 
 /// Lines of this length make a block of an import, 4 MiB, a thousand events.
 const LINE_BYTES: usize = 4 << 10;
-/// An import whose server is gone ends within this time.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What became of imports.
 #[derive(Debug, Default)]
