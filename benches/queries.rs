@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use ask::{Answer, Asker};
 use client::Client;
-use storage::{Reader, RealFs, Snapshot};
+use storage::{ReadOnlyStore, RealFs, Snapshot};
 
 struct Bench {
     asker: Asker,
@@ -41,7 +41,7 @@ fn main() {
         }
     }
     let reader =
-        Reader::open(Arc::new(RealFs), &data).expect("a store: run --bench import -- --keep first");
+        ReadOnlyStore::open(Arc::new(RealFs), &data).expect("a store: run --bench import -- --keep first");
     let bench = Bench {
         asker: Asker::new(),
         snapshot: reader.snapshot(),

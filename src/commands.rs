@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use storage::{Reader, Snapshot};
+use storage::{ReadOnlyStore, Snapshot};
 
 use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
@@ -47,9 +47,9 @@ pub(crate) struct Context {
 
 impl Context {
     /// Opens the store for reading, beside whoever writes to it.
-    fn reader(&self) -> Result<Reader> {
+    fn reader(&self) -> Result<ReadOnlyStore> {
         match &self.place {
-            Place::Data(data) => Ok(Reader::open(wiring::disk(), data)?),
+            Place::Data(data) => Ok(ReadOnlyStore::open(wiring::disk(), data)?),
             Place::Server(_) => Err(Failure::usage("this command reads a directory; use --data")),
         }
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use query::{Answers, Engine, EngineOptions, SourceInfo, SystemInfo};
-use storage::{JobEntry, Maintenance, Name, Options, RealFs, Replaces, Roller, Store, SystemClock};
+use storage::{JobEntry, JobLog, Name, Options, RealFs, Replaces, RollupHook, Store, SystemClock};
 
 use crate::config::Config;
 use crate::failure::{DISK, Failure, Result, tell};
@@ -54,7 +54,7 @@ pub(crate) fn store_options(config: &Config) -> Result<Options> {
 
 fn options_of(config: &Config, cascade: aggregator::Cascade) -> Options {
     Options {
-        roller: Arc::new(cascade),
+        rollup_hook: Arc::new(cascade),
         config: config.store(),
         on_poison: Some(Arc::new(|error| {
             // Nothing that is under way can be promised any more; the next start recovers.
@@ -118,7 +118,7 @@ pub(crate) struct StoreInfo {
     pub(crate) sources: Vec<SourceInfo>,
     pub(crate) last_error: Option<String>,
     unwanted: Vec<Name>,
-    maintenance: Option<Maintenance>,
+    maintenance: Option<JobLog>,
 }
 
 impl StoreInfo {
@@ -135,7 +135,7 @@ impl StoreInfo {
     }
 
     /// `config` says which rollups are wanted.
-    pub(crate) fn of_reader_with(reader: &storage::Reader, config: &Config) -> Self {
+    pub(crate) fn of_reader_with(reader: &storage::ReadOnlyStore, config: &Config) -> Self {
         let mut info = Self::of_reader(reader);
         // The user of a setting reports its errors.
         if let Ok(cascade) = config.cascade() {
@@ -150,7 +150,7 @@ impl StoreInfo {
         info
     }
 
-    pub(crate) fn of_reader(reader: &storage::Reader) -> Self {
+    pub(crate) fn of_reader(reader: &storage::ReadOnlyStore) -> Self {
         Self {
             sources: sources(reader.positions()),
             last_error: None,
@@ -171,8 +171,8 @@ fn sources(positions: Vec<(String, storage::SourcePosition)>) -> Vec<SourceInfo>
 }
 
 /// The log of maintenance of a store that somebody else may have open.
-fn maintenance(data: &Path) -> Maintenance {
-    Maintenance::of(shared_disk(), Arc::new(SystemClock), data, false)
+fn maintenance(data: &Path) -> JobLog {
+    JobLog::of(shared_disk(), Arc::new(SystemClock), data, false)
 }
 
 impl SystemInfo for StoreInfo {
@@ -187,7 +187,7 @@ impl SystemInfo for StoreInfo {
     }
     fn maintenance(&self) -> Vec<JobEntry> {
         let log = self.maintenance.as_ref();
-        log.map(Maintenance::entries).unwrap_or_default()
+        log.map(JobLog::entries).unwrap_or_default()
     }
 }
 

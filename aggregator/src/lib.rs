@@ -1,7 +1,7 @@
 //! Rollups: definitions, calendar buckets, mergeable states, the cascade, tiles and reads.
 //!
 //! Events become [`Cells`] by [`cascade()`]; a seal writes them with [`encode`] as one tile file per
-//! rollup (through [`Cascade`], storage's [`storage::Roller`]); a reader takes cells out of tiles
+//! rollup (through [`Cascade`], storage's [`storage::RollupHook`]); a reader takes cells out of tiles
 //! with [`TileFile::read`], out of memtable chunks with [`CellSet::level`], joins any number of
 //! them with [`merge`] and turns the result into columns with [`finalise`].
 //!
@@ -28,7 +28,7 @@ mod names;
 mod outdated;
 mod raw;
 mod read;
-mod roller;
+mod rollup_hook;
 mod seeded;
 pub mod state;
 mod table;
@@ -49,7 +49,7 @@ pub use read::{
     Comparison, Difference, EXACT_TYPE, TooLarge, column_entry_level, columns, compare,
     exact_column, exact_columns, finalise, finalise_by_bucket, merge, merge_to,
 };
-pub use roller::{Cascade, Config};
+pub use rollup_hook::{Cascade, Config};
 pub use table::RollupTable;
 pub use tile::{
     BLOCK_CELLS_MAX as TILE_BLOCK_CELLS, SectionSizes, TileFile, encode, merge_sections,

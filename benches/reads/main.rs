@@ -193,7 +193,7 @@ struct Bench {
 impl Bench {
     fn open(data: &Path) -> Self {
         let options = Options {
-            roller: Arc::new(aggregator::Cascade::default()),
+            rollup_hook: Arc::new(aggregator::Cascade::default()),
             ..Options::default()
         };
         Self {

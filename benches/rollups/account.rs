@@ -92,14 +92,14 @@ impl std::iter::Sum for Step {
 pub(crate) struct Accounted {
     pub(crate) store: Store,
     disk: CountedFs,
-    roller: Arc<Metered>,
+    rollup_hook: Arc<Metered>,
 }
 
 impl Accounted {
     /// Opens a store, or makes it.
     pub(crate) fn open(data: &Path) -> Self {
         let disk = CountedFs::default();
-        let roller = Arc::new(Metered::default());
+        let rollup_hook = Arc::new(Metered::default());
         let config = Config {
             lag_us: i64::MAX / 2,
             memtable_bytes_max: 8 << 30,
@@ -108,14 +108,14 @@ impl Accounted {
         };
         let options = Options {
             fs: Arc::new(disk.clone()),
-            roller: Arc::clone(&roller) as _,
+            rollup_hook: Arc::clone(&rollup_hook) as _,
             config,
             ..Options::default()
         };
         Self {
             store: Store::open(data, options).expect("a store"),
             disk,
-            roller,
+            rollup_hook,
         }
     }
 
@@ -130,7 +130,7 @@ impl Accounted {
     /// What some work cost.
     pub(crate) fn cost<T>(&self, work: impl FnOnce(&Store) -> T) -> (T, Cost) {
         let counts = || [Kind::Tile, Kind::Part, Kind::Manifest].map(|k| self.disk.counts(k));
-        let (rolled, before) = (self.roller.rolled(), counts());
+        let (rolled, before) = (self.rollup_hook.rolled(), counts());
         let (cpu_ns, began) = (cpu::process_ns(), Instant::now());
         let done = work(&self.store);
         let seconds = began.elapsed().as_secs_f64();
@@ -140,7 +140,7 @@ impl Accounted {
         let cost = Cost {
             cpu_ns,
             seconds,
-            rolled: self.roller.rolled() - rolled,
+            rolled: self.rollup_hook.rolled() - rolled,
             tiles,
             parts,
             manifest,

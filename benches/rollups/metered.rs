@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use aggregator::Cascade;
 use arrow::array::RecordBatch;
 use storage::{
-    BoxError, Merge, Name, NewRollup, Partition, Roller, RollupMeta, Snapshot, StreamKind,
+    BoxError, Merge, Name, NewRollup, Partition, RollupHook, RollupMeta, Snapshot, StreamKind,
     TileImage,
 };
 
@@ -74,7 +74,7 @@ impl Metered {
     }
 }
 
-impl Roller for Metered {
+impl RollupHook for Metered {
     fn rollups_for(
         &self,
         stream: &Name,

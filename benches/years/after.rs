@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use storage::{Name, Reader, RealFs, Store};
+use storage::{Name, ReadOnlyStore, RealFs, Store};
 
 use crate::account::{Account, Cause};
 use crate::child::{Child, resident_mib};
@@ -64,7 +64,7 @@ fn compact(s: &Settings, data: &Path, account: &mut Account) {
             before[nth], after[nth]
         );
     }
-    let reader = Reader::open(std::sync::Arc::new(RealFs), data).expect("a reader");
+    let reader = ReadOnlyStore::open(std::sync::Arc::new(RealFs), data).expect("a reader");
     let snapshot = reader.snapshot();
     println!("  {} parts in all", snapshot.manifest().parts.len());
     let most = most_parts(snapshot.manifest()) as f64;

@@ -56,7 +56,7 @@ pub(crate) fn options(fs: CountedFs) -> Options {
     let cascade = Cascade::new(aggregator::Config::default());
     Options {
         fs: Arc::new(fs),
-        roller: Arc::new(cascade.expect("the defaults are right")),
+        rollup_hook: Arc::new(cascade.expect("the defaults are right")),
         config: Config {
             tends: false,
             // Sealed when told to.

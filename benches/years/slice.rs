@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use storage::{Reader, RealFs};
+use storage::{ReadOnlyStore, RealFs};
 
 use crate::ask::{Answer, Asker};
 use crate::fill::STREAM;
@@ -12,7 +12,7 @@ use crate::{RUNS, Settings, generator, stamp};
 
 /// Prints what the slice costs; `when` says of which store.
 pub(crate) fn measure(s: &Settings, data: &Path, when: &str) {
-    let reader = Reader::open(Arc::new(RealFs), data).expect("a reader");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), data).expect("a reader");
     let (asker, snapshot) = (Asker::new(), reader.snapshot());
     let ask = |sql: &str| asker.ask(Arc::clone(&snapshot), sql);
     let middle = generator::DEFAULT_START + i64::from(s.days / 2) * 86_400;

@@ -14,7 +14,7 @@ use crate::wiring;
 pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
     let why = "check reads a directory; name it, the server may go on meanwhile";
     let data = context.directory(args.data_dir, why)?;
-    let reader = storage::Reader::open(wiring::disk(), &data).map_err(refused)?;
+    let reader = storage::ReadOnlyStore::open(wiring::disk(), &data).map_err(refused)?;
     let snapshot = reader.snapshot();
     let report = storage::check(&snapshot);
     println!(

@@ -19,7 +19,7 @@ use chrono::{DateTime, FixedOffset, SecondsFormat};
 use chrono_tz::Tz;
 use query::output::{Output as Form, Writer, printable};
 use query::{Engine, Slice, SliceArgs as Asked};
-use storage::Reader;
+use storage::ReadOnlyStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -137,7 +137,7 @@ fn stream(source: &Source, named: Option<&str>) -> Result<String> {
 enum Source {
     Server(Client),
     Data {
-        reader: Box<Reader>,
+        reader: Box<ReadOnlyStore>,
         engine: Box<Engine>,
         runtime: Runtime,
         /// Holds what queries put on the disk.

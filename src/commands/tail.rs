@@ -8,7 +8,7 @@ use std::time::Duration;
 use query::Engine;
 use query::output::{Output as Form, write};
 use serde_json::Value;
-use storage::{Name, Reader};
+use storage::{Name, ReadOnlyStore};
 use tokio::runtime::Runtime;
 
 use super::{Context, Place};
@@ -123,7 +123,7 @@ fn follow_directory(
 }
 
 /// The rows of a query, an object each.
-fn rows(engine: &Engine, runtime: &Runtime, reader: &Reader, sql: &str) -> Result<Vec<String>> {
+fn rows(engine: &Engine, runtime: &Runtime, reader: &ReadOnlyStore, sql: &str) -> Result<Vec<String>> {
     let system = Arc::new(StoreInfo::of_reader(reader));
     let (schema, batches, _) = runtime.block_on(async {
         let answer = engine.sql(reader.snapshot(), system, sql, None).await?;

@@ -107,7 +107,7 @@ pub(super) async fn ingest(
     let turn = match asked.bulk {
         true => Some(app.bulk.turn().await),
         false => {
-            app.store.somebody_waits();
+            app.store.note_foreground();
             None
         }
     };

@@ -90,7 +90,7 @@ async fn start_tagged(
     params: Option<serde_json::Value>,
     tag: Option<String>,
 ) -> query::Result<Answer> {
-    app.store.somebody_waits();
+    app.store.note_foreground();
     let (snapshot, system) = (app.store.snapshot(), Arc::new(info(app)));
     app.engine
         .sql_tagged(snapshot, system, sql, params, tag)

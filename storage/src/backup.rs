@@ -30,7 +30,7 @@ use crate::error::{Error, Result, is_full};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::journal;
 use crate::manifest::{self, DetachedPartition, Manifest};
-use crate::reader;
+use crate::read_only_store;
 use crate::seeded::{self, Bug};
 use crate::store::take_lock;
 
@@ -77,7 +77,7 @@ pub fn backup(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Re
 fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<BackupReport> {
     let begun_us = clock.elapsed_us();
     check_place(&**fs, data, to)?;
-    let (held, committed) = reader::hold(fs, data, clock.now_us())?;
+    let (held, committed) = read_only_store::hold(fs, data, clock.now_us())?;
     let mut work = Backup {
         fs: &**fs,
         data,

@@ -17,7 +17,7 @@ use crate::manifest::{self, DetachedPartition, PartMeta, TileFile};
 use crate::memtable::column;
 use crate::model::{ColumnType, SEQ, TIME};
 use crate::part::read_part;
-use crate::rolling::Section;
+use crate::rollup_hook::Section;
 use crate::snapshot::Snapshot;
 
 /// What a check found.

@@ -28,10 +28,10 @@ use crate::model::{
     Batch, Column, ColumnType, Name, QUARANTINE, SEQ, TIME, WriteConcern, arrow_schema,
 };
 use crate::part::read_part;
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::repair::repair;
 use crate::rot::life::{DATA, Files, options};
-use crate::settled::Settlement;
+use crate::resolutions::Settlement;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::testing::batch;
@@ -152,7 +152,7 @@ fn refusal(error: &Error) -> String {
 
 /// What a check says of a store that opens.
 fn checked(files: &Files) -> Option<String> {
-    let reader = Reader::open(Arc::new(files.disk()), Path::new(DATA)).ok()?;
+    let reader = ReadOnlyStore::open(Arc::new(files.disk()), Path::new(DATA)).ok()?;
     let report = check(&reader.snapshot());
     let damage = report.damage.iter();
     let damage = damage.map(|(path, what)| format!("{}: {what}", path.display()));
@@ -175,7 +175,7 @@ fn opened(files: &Files) -> (String, String) {
         Err(error) => refusal(error),
     };
     let torn = store.map_or(0, |store| store.status().torn_bytes);
-    let reader = match Reader::open(Arc::new(files.disk()), data) {
+    let reader = match ReadOnlyStore::open(Arc::new(files.disk()), data) {
         Ok(reader) => {
             let snapshot = reader.snapshot();
             // A reader tells nothing of a torn tail.
@@ -357,7 +357,7 @@ fn what_a_newer_program_wrote_is_left_as_it_is() {
     let (files, _) = load(&folder("1").join("manifest_too_new"));
     let (fs, data) = (files.disk(), Path::new(DATA));
     let refusals = [
-        Reader::open(Arc::new(fs.clone()), data).map(|_| ()),
+        ReadOnlyStore::open(Arc::new(fs.clone()), data).map(|_| ()),
         Store::open(data, options(&fs)).map(|_| ()),
         repair(data, &options(&fs)).map(|_| ()),
     ];

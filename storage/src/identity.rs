@@ -6,7 +6,7 @@
 //! 2. What is in a checkpoint file named by the manifest covers exactly the records below
 //!    `sealed_seq`; the rest comes from the journal.
 //! 3. Content never decides: equal log lines are legal.
-//! 4. What is settled of the quarantine is remembered for ever (`settled.rs`).
+//! 4. What is settled of the quarantine is remembered for ever (`resolutions.rs`).
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::file::FileRef;
 use crate::model::{Ack, Identity};
 use crate::seeded::{self, Bug};
-use crate::settled::{Ranges, Settled, Settlement};
+use crate::resolutions::{Ranges, Settled, Settlement};
 
 /// Keys are remembered this long after they came, and this many of them.
 const KEY_AGE_US: i64 = 24 * 3600 * 1_000_000;

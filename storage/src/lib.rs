@@ -1,9 +1,9 @@
 //! Documents, journal, memtable, parts, manifest: what Logmill has acknowledged and where it is.
 //!
 //! In the order in which an event meets them: [`Batch`] (`model`), its bytes (`record`), the
-//! `journal`, the `memtable`, the seal (`store/seal`) into a `part` and, through [`Roller`], into
+//! `journal`, the `memtable`, the seal (`store/seal`) into a `part` and, through [`RollupHook`], into
 //! tiles, all committed by the `manifest`. A [`Snapshot`] is what a reader sees of it, in this
-//! process ([`Store::snapshot`]) or in another ([`Reader`]).
+//! process ([`Store::snapshot`]) or in another ([`ReadOnlyStore`]).
 
 #![cfg_attr(
     test,
@@ -14,7 +14,7 @@ mod backup;
 mod birth;
 mod blocks;
 mod check;
-mod derived;
+mod memo;
 mod detached;
 mod disk;
 #[expect(
@@ -26,32 +26,32 @@ mod error;
 mod file;
 #[cfg(test)]
 mod fixtures;
-mod gather;
+mod interleave;
 mod identity;
 mod index;
 mod journal;
-mod maintenance;
+mod job_log;
 mod manifest;
 mod memtable;
 mod model;
 mod part;
-mod reader;
-mod readers;
+mod read_only_store;
+mod reader_registry;
 mod record;
 mod recover;
 mod repair;
 mod retention;
-mod rolling;
+mod rollup_hook;
 #[cfg(test)]
 mod rot;
 mod seeded;
-mod settled;
-mod shape;
+mod resolutions;
+mod schema_evolution;
 #[cfg(any(test, feature = "sim"))]
 #[allow(clippy::disallowed_methods, reason = "a disk of its own")]
 pub mod sim;
 mod snapshot;
-mod spare;
+mod background_permits;
 mod store;
 #[cfg(test)]
 mod testing;
@@ -73,7 +73,7 @@ pub use index::{
     CoveringIndex, INDEX_ROWS_MIN, IndexKind, IndexName, IndexUse, IndexValue, IndexedRows,
     PartIndex, index_use, may_be_indexed,
 };
-pub use maintenance::{Job, JobCounts, JobEntry, JobState, Maintenance, Running, Said};
+pub use job_log::{Job, JobCounts, JobEntry, JobState, JobLog, Running, Said};
 pub use manifest::{
     DetachedPartition, DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta,
     TileFile, TileMeta, object_id,
@@ -84,18 +84,18 @@ pub use model::{
     StreamKind, TIME, TIME_SOURCE, WriteConcern, access_fields, arrow_schema, fits_float,
 };
 pub use part::{partition_end, partition_folder, partition_start, read_part};
-pub use reader::Reader;
+pub use read_only_store::ReadOnlyStore;
 pub use repair::{RepairReport, repair};
 pub use retention::{Leaving, Retention, Why};
-pub use rolling::{
-    BoxError, Floor, History, Merge, NewRollup, NoRollups, Partition, Replaces, Roller, RollupMeta,
+pub use rollup_hook::{
+    BoxError, Floor, History, Merge, NewRollup, NoRollups, Partition, Replaces, RollupHook, RollupMeta,
     Section, TileImage,
 };
-pub use settled::{Ranges, Settled, Settlement};
+pub use resolutions::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;
-pub use spare::Turn;
+pub use background_permits::BackgroundPermit;
 pub use store::{
-    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Debt, DiskRoom, IndexReport, Options,
+    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Debt, DiskForecast, IndexReport, Options,
     PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
     compaction_debt,
 };

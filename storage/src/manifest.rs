@@ -46,7 +46,7 @@ use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_new_durably};
 use crate::model::{Column, ColumnType, Name, StreamKind};
-use crate::rolling::{RollupMeta, Section};
+use crate::rollup_hook::{RollupMeta, Section};
 use crate::seeded::{self, Bug};
 
 pub(crate) const DIR: &str = "manifest";

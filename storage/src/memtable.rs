@@ -12,7 +12,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, TimestampMicrosecondArray, UInt
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
 
-use crate::derived::Derived;
+use crate::memo::Memo;
 use crate::error::Result;
 use crate::model::{Name, SEQ, TIME};
 
@@ -38,7 +38,7 @@ pub struct Chunk {
     pub time: (i64, i64),
     /// What the rooms above have computed from this chunk, by rollup generation: each chunk's cells
     /// are computed once.
-    derived: Derived,
+    derived: Memo,
 }
 
 impl Chunk {
@@ -66,7 +66,7 @@ impl Chunk {
             events,
             seq,
             time,
-            derived: Derived::default(),
+            derived: Memo::default(),
         })
     }
 
@@ -98,7 +98,7 @@ pub(crate) type Chunks = BTreeMap<Name, Vec<Arc<Chunk>>>;
 /// Rows on their way into the memtable, gathered over many records: a stream of one-event batches is
 /// not to be copied once for each.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered(BTreeMap<Name, Rows>);
+pub(crate) struct InterleavedColumn(BTreeMap<Name, Rows>);
 
 #[derive(Debug, Default)]
 struct Rows {
@@ -108,7 +108,7 @@ struct Rows {
     received_us: i64,
 }
 
-impl Gathered {
+impl InterleavedColumn {
     /// Adds the rows of one record; what has gathered goes on into `memtable` when these do not fit
     /// to it.
     pub(crate) fn add(

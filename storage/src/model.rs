@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::settled::{self, Ranges, Settlement};
+use crate::resolutions::{self, Ranges, Settlement};
 
 /// The event time column: microseconds, UTC, never null.
 pub const TIME: &str = "time";
@@ -327,7 +327,7 @@ impl Batch {
         }
         if let Some(Identity::Settles { items, how }) = &self.identity {
             let (events, bad) = (self.events.num_rows(), self.quarantine.len());
-            settled::check(items, *how, events as u64, bad as u64)?;
+            resolutions::check(items, *how, events as u64, bad as u64)?;
         }
         Ok(())
     }

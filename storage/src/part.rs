@@ -23,7 +23,7 @@ use arrow::array::{RecordBatch, TimestampMicrosecondArray, UInt64Array};
 use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
-use crate::gather::Columns;
+use crate::interleave::Columns;
 use crate::manifest::{PartitionWidth, StreamMeta};
 use crate::memtable::{Chunk, column};
 use crate::model::{Column, ColumnType, SEQ, TIME, arrow_schema};

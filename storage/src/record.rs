@@ -34,7 +34,7 @@ use arrow::datatypes::{
 use crate::model::{
     Batch, Column, ColumnType, Identity, Name, Quarantined, SEQ, StreamKind, TIME, arrow_schema,
 };
-use crate::settled::{self, Ranges, Settlement};
+use crate::resolutions::{self, Ranges, Settlement};
 
 /// The newest layout that this program reads and the one it writes.
 pub(crate) const LAYOUT: u8 = 1;
@@ -214,7 +214,7 @@ impl Record {
         }
         if let Some(Identity::Settles { items, how }) = &identity {
             let (events, bad) = (events.num_rows() as u64, ranks.len() as u64);
-            settled::check(items, *how, events, bad).map_err(|e| e.to_string())?;
+            resolutions::check(items, *how, events, bad).map_err(|e| e.to_string())?;
         }
         Ok(Self {
             stream,

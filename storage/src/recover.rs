@@ -9,11 +9,11 @@ use crate::error::{Error, Result};
 use crate::identity::Identities;
 use crate::journal::{self, Replay};
 use crate::manifest::{Manifest, StreamMeta};
-use crate::memtable::{Gathered, Memtable};
+use crate::memtable::{InterleavedColumn, Memtable};
 use crate::model::{Ack, Name, QUARANTINE, StreamKind};
 use crate::record::{LAYOUT, Record, Shapes};
 use crate::seeded::{self, Bug};
-use crate::shape;
+use crate::schema_evolution;
 
 /// The state that live writing had come to.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
     let mut memtable = Memtable::default();
     let mut streams = manifest.streams.clone();
     let mut items = 0;
-    let mut gathered = Gathered::default();
+    let mut gathered = InterleavedColumn::default();
     let mut shapes = Shapes::default();
     let replay = journal::replay(
         fs,
@@ -112,7 +112,7 @@ fn unread(data: &Path, payload: &[u8], seq: u64, what: &str) -> Error {
 pub(crate) struct Intake<'a> {
     pub(crate) memtable: &'a mut Memtable,
     /// Its rows wait here until their gatherer hands them on to the memtable.
-    pub(crate) gathered: &'a mut Gathered,
+    pub(crate) gathered: &'a mut InterleavedColumn,
     pub(crate) streams: &'a mut BTreeMap<Name, StreamMeta>,
     pub(crate) identities: &'a mut Identities,
 }
@@ -133,7 +133,7 @@ pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> R
         // What integers a record of documents holds may decide what becomes of their column.
         && (meta.kind == StreamKind::Documents
             || !gathered.has_like(&record.stream, &record.events))
-        && shape::reconcile(meta, record, usize::MAX)?.is_some()
+        && schema_evolution::reconcile(meta, record, usize::MAX)?.is_some()
     {
         return Err(Error::Corrupt {
             path: PathBuf::from(journal::DIR),

@@ -24,11 +24,11 @@ use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::identity;
 use crate::journal::{self, Journal, Salvage, salvage};
-use crate::maintenance::{Job, Maintenance, Said};
+use crate::job_log::{Job, JobLog, Said};
 use crate::manifest::{self, Committed, Found, Manifest, PartMeta, Pending, TileFile};
 use crate::record::Record;
 use crate::recover::recover;
-use crate::rolling::{Roller, RollupMeta};
+use crate::rollup_hook::{RollupHook, RollupMeta};
 use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
 use crate::store::{Options, Remade, take_lock};
@@ -90,7 +90,7 @@ fn remake(data: &Path, options: &Options) -> Result<RepairReport> {
     let mut work = Repair {
         fs: Arc::clone(&options.fs),
         data,
-        roller: &*options.roller,
+        rollup_hook: &*options.rollup_hook,
         next: (*base.manifest).clone(),
         report: RepairReport {
             findings: std::mem::take(&mut found.findings),
@@ -134,7 +134,7 @@ fn mend(data: &Path, options: &Options, found: Found) -> Result<RepairReport> {
     let mut work = Repair {
         fs: Arc::clone(&options.fs),
         data,
-        roller: &*options.roller,
+        rollup_hook: &*options.rollup_hook,
         next: (*committed.manifest).clone(),
         report: RepairReport::default(),
         evidence: Vec::new(),
@@ -163,7 +163,7 @@ fn mend(data: &Path, options: &Options, found: Found) -> Result<RepairReport> {
 struct Repair<'a> {
     fs: Arc<dyn Fs>,
     data: &'a Path,
-    roller: &'a dyn Roller,
+    rollup_hook: &'a dyn RollupHook,
     next: Manifest,
     report: RepairReport,
     /// Paths to copy before anything is changed, relative to the data directory.
@@ -311,7 +311,7 @@ impl Repair<'_> {
         level: &str,
         partition_us: i64,
     ) -> Result<Remade, String> {
-        let made = Remade::of(self.roller, sealed, rollup, level, partition_us);
+        let made = Remade::of(self.rollup_hook, sealed, rollup, level, partition_us);
         let made = made.map_err(|e| e.to_string())?;
         made.lacks().map_or(Ok(made), Err)
     }
@@ -411,7 +411,7 @@ impl Repair<'_> {
 
     /// Commits, and writes it down in the log of maintenance.
     fn finish(self, current: &Committed, options: &Options) -> Result<RepairReport> {
-        let log = Maintenance::of(
+        let log = JobLog::of(
             Arc::clone(&options.fs),
             Arc::clone(&options.clock),
             self.data,

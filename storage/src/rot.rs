@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::manifest::PartMeta;
 use crate::memtable::column;
 use crate::model::{Ack, Identity, Name, SEQ, WriteConcern};
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use life::{DATA, Files, Life, STORE, Sent, options};
@@ -150,7 +150,7 @@ impl Sound {
         life.open();
         life.live("second", 5);
         let files = life.killed();
-        let reader = Reader::open(Arc::new(files.disk()), Path::new(DATA)).expect("opens");
+        let reader = ReadOnlyStore::open(Arc::new(files.disk()), Path::new(DATA)).expect("opens");
         let snapshot = reader.snapshot();
         Self {
             seen: seen(&snapshot, reader.positions()),
@@ -191,7 +191,7 @@ impl Sound {
         damaged[at] ^= flip;
         let file = fs.open(&full).expect("opens");
         file.write_all_at(&damaged, 0).expect("written");
-        let read = Reader::open(Arc::new(fs.clone()), Path::new(DATA))
+        let read = ReadOnlyStore::open(Arc::new(fs.clone()), Path::new(DATA))
             .map(|reader| seen(&reader.snapshot(), reader.positions()));
         let opened = Store::open(Path::new(DATA), options(&fs));
         let (batches, seq, torn) = match verdict {

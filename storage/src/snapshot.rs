@@ -8,14 +8,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::blocks::CheckedFile;
-use crate::derived::Derived;
+use crate::memo::Memo;
 use crate::env::Fs;
 use crate::error::Result;
 use crate::file::FileRef;
 use crate::manifest::{Manifest, StreamMeta};
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
-use crate::settled::Settled;
+use crate::resolutions::Settled;
 
 /// A consistent view of the store at one moment. The files it names stay on disk while it lives.
 ///
@@ -33,7 +33,7 @@ pub struct Snapshot {
     /// The items of the quarantine that no longer wait.
     pub(crate) settled: Arc<Settled>,
     /// What readers keep for the snapshots to come.
-    pub(crate) derived: Arc<Derived>,
+    pub(crate) derived: Arc<Memo>,
     /// Keeps the files of `manifest` on disk.
     #[expect(
         dead_code,

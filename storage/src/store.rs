@@ -28,12 +28,12 @@ mod read_only;
 mod rebuild;
 pub(crate) mod reserve;
 mod retain;
-mod room;
+mod disk_forecast;
 mod seal;
 mod shared;
-mod tell;
-mod tend;
-mod written;
+mod jobs;
+mod maintenance;
+mod staged_files;
 
 pub use compact::{CompactReport, Debt, PartsReport, compaction_debt};
 pub use config::{COLUMNS_MAX, Config, Options, StreamConfig};
@@ -42,7 +42,7 @@ pub use index::IndexReport;
 pub(crate) use lock::{WriterLock, take_lock};
 pub use rebuild::Rebuilt;
 pub(crate) use rebuild::Remade;
-pub use room::DiskRoom;
+pub use disk_forecast::DiskForecast;
 pub use seal::SealReport;
 
 use std::collections::BTreeMap;
@@ -55,14 +55,14 @@ use crossbeam_channel::{Receiver, Sender};
 use crate::error::{Error, Kind, Result};
 use crate::identity::SourcePosition;
 use crate::index::IndexKind;
-use crate::maintenance::{Job, Maintenance};
+use crate::job_log::{Job, JobLog};
 use crate::manifest::Manifest;
 use crate::model::{Ack, Batch, Name, WriteConcern};
 use crate::record::Record;
 use crate::retention::Leaving;
-use crate::rolling::RollupMeta;
+use crate::rollup_hook::RollupMeta;
 use crate::snapshot::Snapshot;
-use crate::spare::Turn;
+use crate::background_permits::BackgroundPermit;
 use compact::Pace;
 use edit::View;
 use log::{Command, Reply, Request};
@@ -200,14 +200,14 @@ impl Store {
 
     /// Somebody waits for an acknowledgement or an answer: for a second, work that nobody waits for
     /// leaves them a core.
-    pub fn somebody_waits(&self) {
-        self.shared.spare.somebody_waits();
+    pub fn note_foreground(&self) {
+        self.shared.background_permits.note_foreground();
     }
 
     /// Waits for a turn on the processor, for work that nobody waits for. While it is out nothing is to
     /// be waited for that may need a turn itself, as a seal does.
-    pub fn spare_turn(&self) -> Turn<'_> {
-        self.shared.spare.turn()
+    pub fn spare_turn(&self) -> BackgroundPermit<'_> {
+        self.shared.background_permits.acquire()
     }
 
     /// Seals what has been acknowledged: parts and tiles, one manifest edit.
@@ -397,8 +397,8 @@ impl Store {
     fn look_for_unwanted(&self, manifest: &Manifest) -> Vec<Name> {
         let is_unwanted = |r: &&RollupMeta| {
             let kind = manifest.streams.get(&r.stream).map(|s| s.kind);
-            let roller = &self.shared.options.roller;
-            kind.is_some_and(|kind| !roller.wants(r, kind, &manifest.rollups))
+            let rollup_hook = &self.shared.options.rollup_hook;
+            kind.is_some_and(|kind| !rollup_hook.wants(r, kind, &manifest.rollups))
         };
         let unwanted = manifest.rollups.iter().filter(is_unwanted);
         unwanted.map(|r| r.name.clone()).collect()
@@ -417,13 +417,13 @@ impl Store {
     }
 
     /// What maintenance did and does, and where those tell of it who do more of it than the store itself.
-    pub fn maintenance(&self) -> &Maintenance {
+    pub fn maintenance(&self) -> &JobLog {
         &self.shared.log
     }
 
     /// The room on the disk, and for how long it lasts.
-    pub fn disk_room(&self) -> DiskRoom {
-        room::look(&self.shared)
+    pub fn disk_forecast(&self) -> DiskForecast {
+        disk_forecast::look(&self.shared)
     }
 
     /// What there is to see now.

@@ -18,7 +18,7 @@ use crate::env::{Fs, IoContext};
 use crate::error::Result;
 use crate::journal;
 use crate::manifest::{self, Manifest};
-use crate::readers::file_number;
+use crate::reader_registry::file_number;
 
 const DIR: &str = "trash";
 /// Folders in which everything is ours.
@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn store_part(data: &Path) -> String {
-        let reader = crate::Reader::open(Arc::new(RealFs), data).expect("opens");
+        let reader = crate::ReadOnlyStore::open(Arc::new(RealFs), data).expect("opens");
         reader.snapshot().manifest().parts[0].file.path.clone()
     }
 }

@@ -19,7 +19,7 @@ use crate::calendar::Level;
 use crate::cascade::chunk_cells;
 use crate::cells::{Cells, Filter, Projection};
 use crate::definition::Definition;
-use crate::roller::Cascade;
+use crate::rollup_hook::Cascade;
 use crate::tile::TileFile;
 use crate::verify::{Sample, verify};
 
@@ -77,7 +77,7 @@ impl History {
         let options = Options {
             fs: Arc::new(self.fs.clone()),
             clock: Arc::new(ManualClock::at(START_US + 30 * DAY_US)),
-            roller: Arc::new(cascade),
+            rollup_hook: Arc::new(cascade),
             config: Config {
                 tends: false,
                 lag_us: i64::MAX,
@@ -297,7 +297,7 @@ fn a_definition_that_differs_is_taken_when_it_is_accepted_and_counts_anew() {
     changed["rollups"]["first"]["by"] = json!(["host"]);
     let options = |cascade: Cascade| Options {
         fs: Arc::new(history.fs.clone()),
-        roller: Arc::new(cascade),
+        rollup_hook: Arc::new(cascade),
         ..Options::default()
     };
     let open = |cascade: Cascade| Store::open(Path::new("/data"), options(cascade));

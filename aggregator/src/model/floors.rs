@@ -9,7 +9,7 @@ use storage::{Config, ManualClock, Name, Options, Store, WriteConcern};
 
 use super::STREAM;
 use super::events::{Fate, Sent, event};
-use crate::roller::Cascade;
+use crate::rollup_hook::Cascade;
 use crate::verify::{Sample, verify};
 
 const DAY_US: i64 = 86_400_000_000;
@@ -36,7 +36,7 @@ impl Days {
         let options = Options {
             fs: Arc::new(SimFs::new()),
             clock: Arc::clone(&clock) as Arc<dyn storage::Clock>,
-            roller: Arc::new(cascade),
+            rollup_hook: Arc::new(cascade),
             config: Config {
                 tends: false,
                 lag_us: i64::MAX,

@@ -6,7 +6,7 @@ use storage::sim::Random;
 use super::calendar::{Calendar, ZONES};
 use crate::calendar::{Level, WeekStart};
 use crate::cells::KeyValue;
-use crate::roller::Config;
+use crate::rollup_hook::Config;
 use crate::testing::Event;
 
 /// How many keys of a day keep their names.

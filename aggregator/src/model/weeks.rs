@@ -11,7 +11,7 @@ use storage::{Config, ManualClock, Name, Options, Store, WriteConcern};
 use super::STREAM;
 use super::events::{Fate, Sent, event};
 use crate::calendar::{Calendar, Level, WeekStart};
-use crate::roller::Cascade;
+use crate::rollup_hook::Cascade;
 use crate::verify::{Sample, verify};
 
 const DAY_US: i64 = 86_400_000_000;
@@ -30,7 +30,7 @@ fn store(times: &[i64]) -> Store {
     let options = Options {
         fs: Arc::new(SimFs::new()),
         clock: Arc::new(ManualClock::at(YEAR_US + 365 * DAY_US)),
-        roller: Arc::new(cascade),
+        rollup_hook: Arc::new(cascade),
         config: Config {
             tends: false,
             ..Config::default()

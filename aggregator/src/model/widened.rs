@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMic
 use serde_json::{Value, json};
 use storage::sim::SimFs;
 use storage::{
-    Batch, Column, ColumnType, Config as StoreConfig, ManualClock, Name, Options, Roller, Store,
+    Batch, Column, ColumnType, Config as StoreConfig, ManualClock, Name, Options, RollupHook, Store,
     StreamKind, TIME, WriteConcern, arrow_schema,
 };
 
@@ -105,7 +105,7 @@ fn open(fs: &SimFs) -> Store {
     let options = Options {
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::at(START_US)),
-        roller: Arc::new(Cascade::new(config).expect("a cascade")) as Arc<dyn Roller>,
+        rollup_hook: Arc::new(Cascade::new(config).expect("a cascade")) as Arc<dyn RollupHook>,
         config: StoreConfig {
             lag_us: 1 << 50,
             tends: false,

@@ -15,11 +15,11 @@ use super::counted::Row;
 use super::events::Fate;
 use super::oracle::Oracle;
 use super::rollups::{Rollup, config};
-use super::seen::{Parts, Raw, Reader};
+use super::seen::{Parts, Raw, ReadOnlyStore};
 use super::steps::Step;
 use super::{STREAM, instants};
 use crate::calendar::Level;
-use crate::roller::Cascade;
+use crate::rollup_hook::Cascade;
 use crate::verify::{Sample, verify};
 
 const DATA: &str = "/data";
@@ -53,11 +53,11 @@ pub(super) struct World {
     /// Whether there are steps with many events.
     pub(super) crowded: bool,
     clock: Arc<ManualClock>,
-    roller: Arc<Cascade>,
+    rollup_hook: Arc<Cascade>,
     rollups: Vec<Rollup>,
     store: Option<Store>,
     oracle: Oracle,
-    readers: Vec<Reader>,
+    readers: Vec<ReadOnlyStore>,
     parts: Parts,
     held: Option<Held>,
     /// What was looked at last.
@@ -74,15 +74,15 @@ impl World {
             0 => Level::Day,
             _ => Level::Month,
         };
-        let roller = Cascade::new(config(&rollups)).expect("a configuration");
+        let rollup_hook = Cascade::new(config(&rollups)).expect("a configuration");
         let stream = Name::new(STREAM).expect("a name");
-        let definitions = roller.missing(&stream, StreamKind::Access, &[]);
+        let definitions = rollup_hook.missing(&stream, StreamKind::Access, &[]);
         let definitions = definitions.expect("definitions");
         let reader = |rollup: &Rollup| {
             let definition = definitions
                 .iter()
                 .find(|d| d.name().as_str() == rollup.name);
-            Reader::new(rollup.clone(), definition.expect("is there").clone())
+            ReadOnlyStore::new(rollup.clone(), definition.expect("is there").clone())
         };
         Self {
             fs: SimFs::new(),
@@ -91,7 +91,7 @@ impl World {
             crowded: random.below(8) == 0,
             random,
             clock: Arc::new(ManualClock::at(now_us)),
-            roller: Arc::new(roller),
+            rollup_hook: Arc::new(rollup_hook),
             readers: rollups.iter().map(reader).collect(),
             oracle: Oracle::new(rollups.clone(), width),
             rollups,
@@ -115,7 +115,7 @@ impl World {
         Options {
             fs: Arc::new(self.fs.clone()),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
-            roller: Arc::clone(&self.roller) as _,
+            rollup_hook: Arc::clone(&self.rollup_hook) as _,
             config: Config {
                 lag_us: NEVER_US,
                 memtable_bytes_max: 1 << 30,

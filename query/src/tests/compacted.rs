@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use storage::{Reader, RealFs, Snapshot, StreamKind};
+use storage::{ReadOnlyStore, RealFs, Snapshot, StreamKind};
 
 use super::support::{DAY_US, Fixture, batch, example, mixture};
 
@@ -54,7 +54,7 @@ fn in_pieces() -> Fixture {
 async fn answers_are_the_same_before_and_after_compaction_of_parts() {
     let fixture = in_pieces();
     let now = fixture.store.snapshot();
-    let reader = Reader::open(Arc::new(RealFs), now.data_dir()).expect("a reader");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), now.data_dir()).expect("a reader");
     let before = answers(&fixture, &now).await;
     assert!(before.iter().all(|rows| !rows.is_empty()));
     drop(now);

@@ -8,7 +8,7 @@ use arrow::array::{
 };
 use serde_json::Value;
 use storage::{
-    Batch, ColumnType, Name, Roller, Snapshot, Store, StreamKind, WriteConcern, access_fields,
+    Batch, ColumnType, Name, RollupHook, Snapshot, Store, StreamKind, WriteConcern, access_fields,
     arrow_schema,
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    pub(crate) fn new(roller: Arc<dyn Roller>) -> Self {
+    pub(crate) fn new(rollup_hook: Arc<dyn RollupHook>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         // What is sealed and compacted, and when, is for each test to say.
         let config = storage::Config {
@@ -34,7 +34,7 @@ impl Fixture {
             ..storage::Config::default()
         };
         let options = storage::Options {
-            roller: roller.clone(),
+            rollup_hook: rollup_hook.clone(),
             config,
             ..storage::Options::default()
         };

@@ -93,7 +93,7 @@ fn disk(text: &mut Text, store: &Store) {
             bytes,
         );
     }
-    let room = store.disk_room();
+    let room = store.disk_forecast();
     if let Some(space) = room.space {
         let free = "Bytes that may still be written on the disk of the store.";
         text.single("logmill_disk_free_bytes", "gauge", free, space.free);

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use super::*;
 use crate::env::{RealFs, SystemClock};
 use crate::model::{Name, WriteConcern};
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::repair::repair;
 use crate::store::{Options, Store};
 use crate::testing::{FaultFs, Op, batch};
@@ -60,7 +60,7 @@ fn write(store: &Store, times: &[i64]) {
 
 /// The events of a store, through a reader.
 fn events(data: &Path) -> u64 {
-    let reader = Reader::open(Arc::new(RealFs), data).expect("opens");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), data).expect("opens");
     let snapshot = reader.snapshot();
     assert!(crate::check(&snapshot).damage.is_empty());
     let parts = snapshot.manifest().parts.iter().map(|p| p.rows);
@@ -262,7 +262,7 @@ fn a_backup_that_was_cut_short_is_a_store_to_nobody() {
         let before = files(&copy, &all);
         assert!(before.len() > 1, "{op:?} {path_part}");
         let refusals = [
-            Reader::open(Arc::new(RealFs), &copy).map(|_| ()),
+            ReadOnlyStore::open(Arc::new(RealFs), &copy).map(|_| ()),
             Store::open(&copy, Options::default()).map(|_| ()),
         ];
         for refused in refusals {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::check;
 use crate::env::RealFs;
 use crate::model::{Identity, WriteConcern};
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::store::{Options, Store};
 use crate::testing::batch;
 
@@ -24,7 +24,7 @@ fn a_sound_store_is_sound_and_every_damaged_file_is_named() {
         )
         .expect("taken");
     store.close().expect("closes");
-    let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
     let snapshot = reader.snapshot();
     let sound = check(&snapshot);
     assert_eq!((sound.events, sound.damage.len()), (4, 0));

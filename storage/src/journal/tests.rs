@@ -15,14 +15,14 @@ const STORE: &str = "0123456789abcdef0123456789abcdef";
 
 /// What a group was written with, and what it is read back as: first sequence number, items,
 /// payloads.
-type Written = (u64, u32, Vec<Vec<u8>>);
+type StagedFiles = (u64, u32, Vec<Vec<u8>>);
 
 /// A journal under way, with everything that went into it.
 struct Log {
     dir: tempfile::TempDir,
     journal: Journal,
     next_seq: u64,
-    groups: Vec<Written>,
+    groups: Vec<StagedFiles>,
 }
 
 impl Log {
@@ -81,7 +81,7 @@ fn begin(fs: Arc<dyn Fs>, data: &Path, previous: Previous, next_seq: u64) -> Jou
     Journal::begin(fs, data, STORE, 1, previous, next_seq).expect("begins")
 }
 
-fn read_from(data: &Path, floor: u64) -> Result<(Vec<Written>, Replay)> {
+fn read_from(data: &Path, floor: u64) -> Result<(Vec<StagedFiles>, Replay)> {
     let mut groups = Vec::new();
     let replay = replay(&RealFs, data, STORE, floor, |group| {
         let records = group.records.iter().map(|r| r.to_vec()).collect();
@@ -91,7 +91,7 @@ fn read_from(data: &Path, floor: u64) -> Result<(Vec<Written>, Replay)> {
     Ok((groups, replay))
 }
 
-fn read(data: &Path) -> Result<(Vec<Written>, Replay)> {
+fn read(data: &Path) -> Result<(Vec<StagedFiles>, Replay)> {
     read_from(data, 0)
 }
 

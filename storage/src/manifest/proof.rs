@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Manifest, StreamMeta, TileMeta};
 use crate::model::Name;
-use crate::rolling::RollupMeta;
+use crate::rollup_hook::RollupMeta;
 
 impl Manifest {
     /// Checks invariants 2 to 6.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Manifest, Pending, TileFile, TileMeta};
 use crate::model::Name;
-use crate::rolling::{Floor, History, RollupMeta, Section};
+use crate::rollup_hook::{Floor, History, RollupMeta, Section};
 use crate::seeded::{self, Bug};
 
 /// A section by its file, level and time partition.

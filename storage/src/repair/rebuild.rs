@@ -38,9 +38,9 @@ use crate::model::{
     access_fields,
 };
 use crate::part::{self, Bounds};
-use crate::readers::file_number;
+use crate::reader_registry::file_number;
 use crate::record::Record;
-use crate::shape;
+use crate::schema_evolution;
 use crate::store::Options;
 
 /// Numbers of files that were given and of which nothing is left are fewer than this.
@@ -524,7 +524,7 @@ impl Work<'_> {
         };
         if record.events.num_rows() > 0 {
             let meta = self.stream(&stream, record.kind);
-            if let Some(fitted) = shape::reconcile(meta, &record, usize::MAX)? {
+            if let Some(fitted) = schema_evolution::reconcile(meta, &record, usize::MAX)? {
                 record.events = fitted;
             }
         }

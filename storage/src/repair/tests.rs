@@ -4,7 +4,7 @@ use super::*;
 use crate::env::{ManualClock, RealFs};
 use crate::model::Name;
 use crate::model::{Identity, SEQ, WriteConcern};
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::store::Store;
 use crate::testing::batch;
 
@@ -44,7 +44,7 @@ fn store() -> tempfile::TempDir {
 }
 
 fn values(data: &Path) -> Vec<i64> {
-    let reader = Reader::open(Arc::new(RealFs), data).expect("opens");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), data).expect("opens");
     let snapshot = reader.snapshot();
     let events = Name::new("events").expect("a name");
     let mut batches = Vec::new();
@@ -181,7 +181,7 @@ fn a_damaged_part_and_a_damaged_checkpoint_are_given_up() {
     let store = Store::open(dir.path(), options()).expect("opens");
     assert_eq!(store.snapshot().streams()["events"].dropped_events(), 2);
     store.close().expect("closes");
-    let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
     assert_eq!(crate::check(&reader.snapshot()).damage.len(), 0);
 }
 
@@ -228,7 +228,7 @@ fn one_damaged_place_of_the_manifest_is_told_by_check_and_mended_by_a_start_or_a
         for repairs in [false, true] {
             let dir = store();
             damage(dir.path());
-            let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+            let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
             let damaged = crate::check(&reader.snapshot()).damage;
             assert_eq!(damaged.len(), 1, "{name}: {damaged:?}");
             drop(reader);
@@ -239,7 +239,7 @@ fn one_damaged_place_of_the_manifest_is_told_by_check_and_mended_by_a_start_or_a
             } else {
                 drop(Store::open(dir.path(), options()).expect("opens"));
             }
-            let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+            let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
             assert_eq!(crate::check(&reader.snapshot()).damage, [], "{name}");
             assert_eq!(values(dir.path()), ALL, "{name}");
             let again = repair(dir.path(), &options()).expect("looked at");
@@ -350,7 +350,7 @@ const DAMAGES: &[Loss] = &[
 fn whatever_is_damaged_or_gone_every_sound_event_is_had_back_and_no_number_is_given_twice() {
     for (name, damage, had) in DAMAGES {
         let dir = store();
-        let before = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+        let before = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
         let snapshot = before.snapshot();
         let (given, prefix) = (snapshot.next_seq(), snapshot.manifest().id_prefix());
         drop((before, snapshot));
@@ -376,7 +376,7 @@ fn whatever_is_damaged_or_gone_every_sound_event_is_had_back_and_no_number_is_gi
         let id = store.snapshot().manifest().id_prefix();
         assert_eq!(id, prefix, "{name}: _ids stay");
         store.close().expect(name);
-        let reader = Reader::open(Arc::new(RealFs), dir.path()).expect(name);
+        let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect(name);
         assert_eq!(crate::check(&reader.snapshot()).damage, [], "{name}");
         let again = repair(dir.path(), &options()).expect(name);
         assert_eq!(again.findings.len(), 0, "{name}: {again:?}");
@@ -389,7 +389,7 @@ fn a_store_that_has_lived_is_had_back_without_its_manifest() {
     let dir = tempfile::tempdir().expect("a directory");
     let day_us = 86_400_000_000;
     let with_rollups = Options {
-        roller: Arc::new(crate::store::model::listing::Listing),
+        rollup_hook: Arc::new(crate::store::model::listing::Listing),
         ..options()
     };
     let store = Store::open(dir.path(), with_rollups.clone()).expect("opens");
@@ -436,7 +436,7 @@ fn a_store_that_has_lived_is_had_back_without_its_manifest() {
     let counted: u64 = manifest.tiles.iter().map(|t| t.events).sum();
     assert_eq!(counted, 6);
     store.close().expect("closes");
-    let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
     assert_eq!(crate::check(&reader.snapshot()).damage, []);
 }
 

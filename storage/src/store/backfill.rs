@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
-use super::written::Written;
+use super::staged_files::StagedFiles;
 use super::{Shared, rebuild};
 use crate::error::{Error, Result};
-use crate::maintenance::{Job, Said};
+use crate::job_log::{Job, Said};
 use crate::manifest::{Manifest, TileFile, TileMeta};
 use crate::model::{Name, StreamKind};
 use crate::part::partition_end;
-use crate::rolling::{BoxError, History, NewRollup, Partition, Replaces, RollupMeta};
+use crate::rollup_hook::{BoxError, History, NewRollup, Partition, Replaces, RollupMeta};
 use crate::snapshot::Snapshot;
 
 /// Days that one step looks for at most.
@@ -39,8 +39,8 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
             rollup: stream.to_string(),
             source,
         };
-        let roller = &shared.options.roller;
-        let new = roller.rollups_for(stream, meta.kind, &rollups);
+        let rollup_hook = &shared.options.rollup_hook;
+        let new = rollup_hook.rollups_for(stream, meta.kind, &rollups);
         for new in new.map_err(failed)? {
             let rollup = begin(shared, &manifest, stream, new, next_id)?;
             next_id += 1;
@@ -247,7 +247,7 @@ fn count(shared: &Shared, sealed: &Snapshot, rollup: &RollupMeta) -> Result<Done
 /// Files of a step.
 #[derive(Default)]
 struct Made {
-    written: Written,
+    written: StagedFiles,
     files: Vec<TileFile>,
     events: u64,
 }
@@ -261,8 +261,8 @@ impl Made {
         window: Partition,
     ) -> Result<()> {
         let mut failed = None;
-        let turn = shared.spare.turn();
-        let mut write = |image: crate::rolling::TileImage| -> Result<(), BoxError> {
+        let permit = shared.background_permits.acquire();
+        let mut write = |image: crate::rollup_hook::TileImage| -> Result<(), BoxError> {
             self.events += image.events;
             if image.events == 0 {
                 return Ok(());
@@ -281,9 +281,9 @@ impl Made {
             }
             Ok(())
         };
-        let roller = &shared.options.roller;
-        let counted = roller.backfill(rollup, sealed, window, &mut write);
-        drop(turn);
+        let rollup_hook = &shared.options.rollup_hook;
+        let counted = rollup_hook.backfill(rollup, sealed, window, &mut write);
+        drop(permit);
         let outcome = match (failed, counted) {
             (Some(error), _) => Err(error),
             (None, Err(source)) => Err(Error::Rollup {
@@ -390,7 +390,7 @@ fn pass(
 }
 
 fn day(shared: &Shared, rollup: &RollupMeta, at_us: i64) -> Result<Partition> {
-    let day = shared.options.roller.day(rollup, at_us);
+    let day = shared.options.rollup_hook.day(rollup, at_us);
     day.map_err(|source| Error::Rollup {
         rollup: rollup.name.to_string(),
         source,
@@ -408,8 +408,8 @@ pub(super) fn drop_rollup(shared: &Shared, name: &Name) -> Result<u64> {
         return Err(Error::invalid(format!("there is no rollup {name}")));
     };
     let kind = manifest.streams.get(&last.stream).map(|s| s.kind);
-    let roller = &shared.options.roller;
-    if kind.is_some_and(|kind| roller.wants(last, kind, &manifest.rollups)) {
+    let rollup_hook = &shared.options.rollup_hook;
+    if kind.is_some_and(|kind| rollup_hook.wants(last, kind, &manifest.rollups)) {
         let stream = &last.stream;
         return Err(Error::invalid(format!(
             "rollup {name} is wanted by the configuration: take [rollup.{name}] out of it, or for one of \

@@ -11,7 +11,7 @@ use crate::manifest::{PartitionWidth, StreamMeta};
 use crate::model::{Name, StreamKind, TIME, access_fields};
 use crate::record::quarantine_columns;
 use crate::retention::Retention;
-use crate::rolling::{NoRollups, Roller};
+use crate::rollup_hook::{NoRollups, RollupHook};
 
 /// The most columns of a stream by default.
 pub const COLUMNS_MAX: usize = 1000;
@@ -133,7 +133,7 @@ pub struct Options {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// The aggregator.
-    pub roller: Arc<dyn Roller>,
+    pub rollup_hook: Arc<dyn RollupHook>,
     /// Figures.
     pub config: Config,
     /// Called once after a disk error that poisons the store; the process should end with 74.
@@ -145,7 +145,7 @@ impl Default for Options {
         Self {
             fs: Arc::new(RealFs),
             clock: Arc::new(SystemClock),
-            roller: Arc::new(NoRollups),
+            rollup_hook: Arc::new(NoRollups),
             config: Config::default(),
             on_poison: None,
         }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::drop::PartitionReport;
 use super::seal;
-use super::written::Written;
+use super::staged_files::StagedFiles;
 use crate::detached::{self, Card};
 use crate::env::IoContext;
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ pub(super) fn detach(
         return Ok(report);
     }
     shared.with_reserve(|| {
-        let mut written = Written::default();
+        let mut written = StagedFiles::default();
         let outcome = write_folders(shared, &manifest, &leaving, &mut written)
             .and_then(|()| shared.edit(|manifest| take_out(manifest, leaving.clone())));
         if let Err(error) = &outcome {
@@ -115,7 +115,7 @@ fn write_folders(
     shared: &Shared,
     manifest: &Manifest,
     leaving: &[DetachedPartition],
-    written: &mut Written,
+    written: &mut StagedFiles,
 ) -> Result<()> {
     let (fs, data) = (shared.fs(), &shared.data);
     let live: BTreeMap<u64, &FileRef> = manifest.parts.iter().map(|p| (p.id, &p.file)).collect();
@@ -172,7 +172,7 @@ pub(super) fn attach(
     for part in back.iter().flat_map(|d| &d.parts) {
         verify(shared, stream, &part.file)?;
     }
-    let mut written = Written::default();
+    let mut written = StagedFiles::default();
     let outcome = write_parts(shared, &back, &mut written)
         .and_then(|parts| shared.edit(|manifest| bring_back(manifest, &back, parts)));
     if let Err(error) = &outcome {
@@ -210,7 +210,7 @@ fn verify(shared: &Shared, stream: &Name, file: &FileRef) -> Result<()> {
 fn write_parts(
     shared: &Shared,
     back: &[&DetachedPartition],
-    written: &mut Written,
+    written: &mut StagedFiles,
 ) -> Result<Vec<PartMeta>> {
     let (fs, data) = (shared.fs(), &shared.data);
     let mut parts = Vec::new();

@@ -8,9 +8,9 @@ use super::{Pin, Shared, State};
 use crate::error::{Error, Result};
 use crate::manifest::{self, Committed, Manifest, Pending};
 use crate::model::{Name, StreamKind};
-use crate::readers::{self, Hold};
+use crate::reader_registry::{self, Hold};
 use crate::recover::Streams;
-use crate::rolling::RollupMeta;
+use crate::rollup_hook::RollupMeta;
 use crate::seeded::{self, Bug};
 
 /// What an edit may know of the state.
@@ -121,7 +121,7 @@ impl Shared {
             return removed;
         }
         // When the readers cannot be asked nothing is removed; the next edit asks again.
-        let Ok(mut holds) = readers::holds(self.fs(), &self.data, self.now_us()) else {
+        let Ok(mut holds) = reader_registry::holds(self.fs(), &self.data, self.now_us()) else {
             return removed;
         };
         {
@@ -161,7 +161,7 @@ impl Shared {
         let existing = self.state.lock().committed.manifest.rollups.clone();
         let new = self
             .options
-            .roller
+            .rollup_hook
             .rollups_for(name, kind, &existing)
             .map_err(|source| Error::Rollup {
                 rollup: name.to_string(),

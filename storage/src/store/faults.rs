@@ -11,8 +11,8 @@ use super::Store;
 use crate::env::RealFs;
 use crate::error::{Error, Kind};
 use crate::model::{Identity, Name, StreamKind, WriteConcern};
-use crate::reader::Reader;
-use crate::rolling::{BoxError, Merge, NewRollup, Partition, Roller, RollupMeta, TileImage};
+use crate::read_only_store::ReadOnlyStore;
+use crate::rollup_hook::{BoxError, Merge, NewRollup, Partition, RollupHook, RollupMeta, TileImage};
 use crate::snapshot::Snapshot;
 use crate::store::Options;
 use crate::testing::{FaultFs, Op, batch, options};
@@ -213,7 +213,7 @@ fn a_seal_that_fails_anywhere_keeps_everything_and_succeeds_later() {
             .write(batch(&[3], &[], range(3, 4)), WriteConcern::ACKNOWLEDGED)
             .expect("taken");
         assert_eq!(rows(&store.snapshot()), 3, "{op:?} {part}");
-        let beside = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+        let beside = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
         assert_eq!(rows(&beside.snapshot()), 3, "{op:?} {part}");
         let report = store.seal().expect("seals");
         assert_eq!(report.events, 4, "{op:?} {part}");
@@ -422,7 +422,7 @@ fn ranges_of_one_producer_that_do_not_wait_are_all_taken() {
 #[derive(Debug)]
 struct Panicking;
 
-impl Roller for Panicking {
+impl RollupHook for Panicking {
     fn rollups_for(
         &self,
         _: &Name,
@@ -487,7 +487,7 @@ impl Roller for Panicking {
 fn a_thread_that_dies_takes_the_store_with_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let options = Options {
-        roller: Arc::new(Panicking),
+        rollup_hook: Arc::new(Panicking),
         ..options(&FaultFs::default())
     };
     let store = Store::open(dir.path(), options).expect("opens");

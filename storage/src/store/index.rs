@@ -17,7 +17,7 @@ use crate::env::IoContext;
 use crate::error::{Error, Result};
 use crate::file::{create_dir_durably, write_durably};
 use crate::index::{self, IndexKind, IndexName};
-use crate::maintenance::{Job, Running, Said};
+use crate::job_log::{Job, Running, Said};
 use crate::manifest::PartMeta;
 use crate::model::Name;
 use crate::snapshot::Snapshot;
@@ -253,7 +253,7 @@ impl Work<'_> {
                 }
                 shared.sealed(&state)
             };
-            if self.pace == Pace::Tending && sealed.manifest.version != begun.manifest.version {
+            if self.pace == Pace::Background && sealed.manifest.version != begun.manifest.version {
                 return Ok(true);
             }
             match self.one(begun, part, name) {
@@ -286,8 +286,8 @@ impl Work<'_> {
         if free / 2 < needed {
             return Err(Error::DiskFull { path: data.clone() });
         }
-        let turn = shared.spare.turn();
-        let pause = || turn.pass(|| wait_for_others(shared, self.pace));
+        let permit = shared.background_permits.acquire();
+        let pause = || permit.pass(|| wait_for_others(shared, self.pace));
         let written = match name.kind {
             IndexKind::Inverted => self.inverted(sealed, part, &name.field, &pause)?,
             IndexKind::Covering => {

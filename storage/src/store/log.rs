@@ -12,13 +12,13 @@ use super::{Arrived, Counters, Shared, State, wait_for};
 use crate::error::{Error, Kind, Result};
 use crate::identity;
 use crate::journal::Journal;
-use crate::memtable::{Chunk, Gathered};
+use crate::memtable::{Chunk, InterleavedColumn};
 use crate::model::{Ack, Identity, Name, QUARANTINE, StreamKind, WriteConcern};
 use crate::record::Record;
 use crate::recover::{Intake, apply};
 use crate::seeded::{self, Bug};
-use crate::settled::Ranges;
-use crate::shape;
+use crate::resolutions::Ranges;
+use crate::schema_evolution;
 
 /// A group is closed at this many bytes or batches: one write of a few megabytes.
 const GROUP_BYTES_MAX: usize = 8 << 20;
@@ -396,7 +396,7 @@ fn prepare(shared: &Shared, request: &mut Request, next_seq: u64) -> Result<()> 
     let meta = streams
         .get_mut(&stream)
         .expect("BUG: the stream was created above");
-    if let Some(fitted) = shape::reconcile(meta, &request.record, columns_max)? {
+    if let Some(fitted) = schema_evolution::reconcile(meta, &request.record, columns_max)? {
         request.record.events = fitted;
         request.payload = request.record.encode();
     }
@@ -432,7 +432,7 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
     let mut answers = Vec::with_capacity(placed.len());
     {
         let mut state = shared.state.lock();
-        let mut gathered = Gathered::default();
+        let mut gathered = InterleavedColumn::default();
         for p in placed {
             let record = &p.request.record;
             let outcome = match p.outcome {
@@ -503,7 +503,7 @@ impl State {
         self.counters.entry(name.clone()).or_default()
     }
 
-    fn apply(&mut self, gathered: &mut Gathered, record: &Record, first_seq: u64) -> Result<Ack> {
+    fn apply(&mut self, gathered: &mut InterleavedColumn, record: &Record, first_seq: u64) -> Result<Ack> {
         let into = &mut Intake {
             memtable: &mut self.memtable,
             gathered,

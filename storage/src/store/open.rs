@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use super::index::Indexes;
 use super::reserve::Reserve;
 use super::{
-    Opened, Options, QUEUE, Shared, State, Store, WriterLock, backfill, log, seal, take_lock, tend,
+    Opened, Options, QUEUE, Shared, State, Store, WriterLock, backfill, log, seal, take_lock, maintenance,
 };
 use crate::birth::Birth;
 use crate::env::Fs;
@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::Identities;
 use crate::journal::{self, Journal, Replay};
-use crate::maintenance::Maintenance;
+use crate::job_log::JobLog;
 use crate::manifest::{self, Committed, Manifest, StreamMeta};
 use crate::memtable::Memtable;
 use crate::model::Name;
@@ -158,7 +158,7 @@ impl Store {
         }
         segments.push((journal.segment(), next_seq));
         let (commands, inbox) = crossbeam_channel::bounded(QUEUE);
-        let log = Maintenance::of(
+        let log = JobLog::of(
             Arc::clone(&fs),
             Arc::clone(&options.clock),
             data,
@@ -197,7 +197,7 @@ impl Store {
         })?);
         threads.push(spawn(&shared, "seal", seal::seal_loop)?);
         if shared.options.config.tends {
-            threads.push(spawn(&shared, "tend", tend::tend_loop)?);
+            threads.push(spawn(&shared, "tend", maintenance::maintenance_loop)?);
         }
         Ok(Self {
             shared,

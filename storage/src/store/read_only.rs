@@ -2,7 +2,7 @@
 //!
 //! # Invariant
 //! Nothing is written, neither lock nor registration is taken where they cannot be written, and
-//! nothing is recovered on the disk: what is seen is what a [`crate::Reader`] sees. Whatever would
+//! nothing is recovered on the disk: what is seen is what a [`crate::ReadOnlyStore`] sees. Whatever would
 //! change the store is refused with [`Error::ReadOnly`] before it begins.
 
 use std::path::Path;
@@ -12,15 +12,15 @@ use super::reserve::Reserve;
 use super::{Opened, Options, Shared, State, Store};
 use crate::error::{Error, Result};
 use crate::journal::Syncer;
-use crate::maintenance::Maintenance;
-use crate::reader::{self, Read};
+use crate::job_log::JobLog;
+use crate::read_only_store::{self, Read};
 
 impl Store {
     /// Opens the store in `data` as it is now, to be read and nothing else. Later writes of another
     /// process are not seen.
     ///
     /// # Errors
-    /// As [`crate::Reader::open`].
+    /// As [`crate::ReadOnlyStore::open`].
     pub fn open_read_only(data: &Path, mut options: Options) -> Result<Self> {
         options.config.keeps_log = false;
         options.config.tends = false;
@@ -29,8 +29,8 @@ impl Store {
             held,
             committed,
             recovered,
-        } = reader::read(&fs, data, options.clock.now_us())?;
-        let log = Maintenance::of(Arc::clone(&fs), Arc::clone(&options.clock), data, false);
+        } = read_only_store::read(&fs, data, options.clock.now_us())?;
+        let log = JobLog::of(Arc::clone(&fs), Arc::clone(&options.clock), data, false);
         let next_seq = recovered.next_seq;
         let shared = Arc::new(Shared::of(Opened {
             data,

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{Manifest, SectionKey};
 use crate::model::Name;
 use crate::part::partition_end;
-use crate::rolling::{Partition, Roller, RollupMeta, TileImage};
+use crate::rollup_hook::{Partition, RollupHook, RollupMeta, TileImage};
 use crate::snapshot::Snapshot;
 
 /// What became of one (level, time partition).
@@ -55,10 +55,10 @@ pub(super) fn rebuild(
         report.extend(lower(shared, rollup, level, from_us)?);
     }
     for ((level, partition_us), sections) in by_place(&manifest, rollup) {
-        let roller = &*shared.options.roller;
+        let rollup_hook = &*shared.options.rollup_hook;
         // Not at the partition's start: the week around the start of a year may be one of the last.
         let (_, section) = sections[0];
-        let partition = roller
+        let partition = rollup_hook
             .partition(rollup, level, section.bucket_min_us)
             .map_err(failed)?;
         if partition.start_us >= to_us || partition.end_us <= from_us {
@@ -66,7 +66,7 @@ pub(super) fn rebuild(
         }
         // Each time anew: an event that was sealed meanwhile is among both.
         let sealed = shared.sealed(&shared.state.lock());
-        let made = Remade::of(roller, &sealed, rollup, level, partition_us)?;
+        let made = Remade::of(rollup_hook, &sealed, rollup, level, partition_us)?;
         let left = made.lacks();
         if left.is_none() {
             seal::write_images(shared, rollup, made.images, |files| {
@@ -154,7 +154,7 @@ fn below(
     for part in manifest.parts_of(&rollup.stream) {
         let mut at_us = part.time.0;
         while at_us <= part.time.1 {
-            let partition = shared.options.roller.partition(rollup, level, at_us);
+            let partition = shared.options.rollup_hook.partition(rollup, level, at_us);
             let partition = partition.map_err(|source| Error::Rollup {
                 rollup: rollup.name.to_string(),
                 source,
@@ -185,7 +185,7 @@ fn put_back(
     };
     let made = |sealed: &Snapshot| {
         Remade::of(
-            &*shared.options.roller,
+            &*shared.options.rollup_hook,
             sealed,
             rollup,
             level,
@@ -228,13 +228,13 @@ pub(crate) struct Remade {
 
 impl Remade {
     pub(crate) fn of(
-        roller: &dyn Roller,
+        rollup_hook: &dyn RollupHook,
         sealed: &Snapshot,
         rollup: &RollupMeta,
         level: &str,
         partition_us: i64,
     ) -> Result<Self> {
-        let images = roller.recompute(rollup, level, partition_us, sealed);
+        let images = rollup_hook.recompute(rollup, level, partition_us, sealed);
         let images = images.map_err(|source| Error::Rollup {
             rollup: rollup.name.to_string(),
             source,

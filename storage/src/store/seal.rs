@@ -12,7 +12,7 @@ use arrow::array::RecordBatch;
 
 use super::compact::Pace;
 use super::edit::View;
-use super::written::Written;
+use super::staged_files::StagedFiles;
 use super::{Shared, wait_for};
 use crate::env::{IoContext, aside};
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile};
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::part::{self, PartImage};
-use crate::rolling::{BoxError, RollupMeta, TileImage};
+use crate::rollup_hook::{BoxError, RollupMeta, TileImage};
 use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
 
@@ -88,7 +88,7 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
                 );
             }
         }
-        if let Err(error) = seal_at(shared, Pace::Tending) {
+        if let Err(error) = seal_at(shared, Pace::Background) {
             tracing::error!(%error, "seal failed; the events stay in journal and memtable");
             if shared.syncer.poisoned().is_some() {
                 return;
@@ -119,7 +119,7 @@ fn seal_at(shared: &Shared, pace: Pace) -> Result<SealReport> {
     } else {
         shared.syncer.sync_written()
     };
-    let mut written = Written::default();
+    let mut written = StagedFiles::default();
     let outcome = synced
         .and_then(|_| write_files(shared, &frozen, pace, &mut written))
         .and_then(|()| commit(shared, &frozen, &mut written, started));
@@ -157,7 +157,7 @@ fn freeze(shared: &Shared) -> Option<Frozen> {
     })
 }
 
-fn write_files(shared: &Shared, frozen: &Frozen, pace: Pace, written: &mut Written) -> Result<()> {
+fn write_files(shared: &Shared, frozen: &Frozen, pace: Pace, written: &mut StagedFiles) -> Result<()> {
     for (stream, chunks) in &frozen.chunks {
         let meta = frozen
             .streams
@@ -167,7 +167,7 @@ fn write_files(shared: &Shared, frozen: &Frozen, pace: Pace, written: &mut Writt
         let make = || make(shared, (stream, meta), &rollups, chunks, &frozen.sealed);
         let (parts, tiles) = match pace {
             Pace::Asked => make(),
-            Pace::Tending => aside(SEAL_NICE, "logmill-part", make),
+            Pace::Background => aside(SEAL_NICE, "logmill-part", make),
         };
         for image in parts? {
             let folder = part::partition_folder(meta.partition, image.partition_us);
@@ -206,12 +206,12 @@ fn make(
         let tiles = std::thread::Builder::new()
             .name("logmill-tiles".into())
             .spawn_scoped(scope, || {
-                let _turn = shared.spare.turn();
+                let _permit = shared.background_permits.acquire();
                 cascade(shared, rollups, chunks, sealed)
             });
-        let turn = shared.spare.turn();
+        let permit = shared.background_permits.acquire();
         let parts = part::build(meta, chunks);
-        drop(turn);
+        drop(permit);
         let failed = |source: BoxError| Error::Rollup {
             rollup: stream.to_string(),
             source,
@@ -237,7 +237,7 @@ fn cascade(
     let events: Vec<RecordBatch> = chunks.iter().map(|c| c.events.clone()).collect();
     shared
         .options
-        .roller
+        .rollup_hook
         .tiles(rollups, &events, sealed)
         .map_err(|source| Error::Rollup {
             rollup: rollups[0].name.to_string(),
@@ -252,7 +252,7 @@ pub(super) fn write_images(
     images: Vec<TileImage>,
     commit: impl FnOnce(Vec<TileFile>) -> Result<()>,
 ) -> Result<()> {
-    let mut written = Written::default();
+    let mut written = StagedFiles::default();
     let write = || {
         let mut files = Vec::new();
         for image in images.into_iter().filter(|i| i.events > 0) {
@@ -271,7 +271,7 @@ pub(super) fn write_images(
 fn commit(
     shared: &Shared,
     frozen: &Frozen,
-    written: &mut Written,
+    written: &mut StagedFiles,
     started: Instant,
 ) -> Result<SealReport> {
     let report = SealReport {
@@ -359,7 +359,7 @@ enum Checkpoint {
     Replace(FileRef),
 }
 
-fn checkpoint(shared: &Shared, frozen: &Frozen, written: &mut Written) -> Result<Checkpoint> {
+fn checkpoint(shared: &Shared, frozen: &Frozen, written: &mut StagedFiles) -> Result<Checkpoint> {
     if frozen.fresh.is_empty() {
         return Ok(Checkpoint::Nothing);
     }

@@ -13,21 +13,21 @@ use crossbeam_channel::Sender;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{Arrived, Counters, Options, WriterLock, index, log, reserve};
-use crate::derived::Derived;
+use crate::memo::Memo;
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::Identities;
 use crate::journal::Syncer;
-use crate::maintenance::Maintenance;
+use crate::job_log::JobLog;
 use crate::manifest::Committed;
 use crate::memtable::{Chunks, Memtable};
 use crate::model::Name;
-use crate::reader::Held;
-use crate::readers::Hold;
+use crate::read_only_store::Held;
+use crate::reader_registry::Hold;
 use crate::recover::Streams;
 use crate::snapshot::Snapshot;
-use crate::spare::Spare;
+use crate::background_permits::BackgroundPermits;
 
 /// The state that a snapshot is taken of. Held for short, never across I/O.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(super) struct State {
     pub(super) tend_error: Option<String>,
     pub(super) closing: bool,
     /// Somebody wants to be tended to before the next seal.
-    pub(super) tend_asked: bool,
+    pub(super) maintenance_asked: bool,
     /// Those who follow what comes in.
     pub(super) followers: Vec<Sender<Arrived>>,
 }
@@ -76,7 +76,7 @@ impl State {
             seal_error: None,
             tend_error: None,
             closing: false,
-            tend_asked: false,
+            maintenance_asked: false,
             followers: Vec::new(),
         }
     }
@@ -112,7 +112,7 @@ pub(super) struct Shared {
     pub(super) next_file: AtomicU64,
     /// Directories whose names are known to be durable.
     pub(super) directories: Mutex<BTreeSet<PathBuf>>,
-    pub(super) derived: Arc<Derived>,
+    pub(super) derived: Arc<Memo>,
     /// True once [`Options::on_poison`] has been told.
     pub(super) told: AtomicBool,
     pub(super) torn_bytes: u64,
@@ -120,9 +120,9 @@ pub(super) struct Shared {
     /// Which rollups the configuration does not want, and of which generations that was said.
     pub(super) unwanted: Mutex<(Vec<u32>, Vec<Name>)>,
     /// Figures of maintenance.
-    pub(super) log: Maintenance,
+    pub(super) log: JobLog,
     /// Turns on the processor for what nobody waits for.
-    pub(super) spare: Spare,
+    pub(super) background_permits: BackgroundPermits,
     /// Kept until the last thread of the store has ended; none of a store that is only read.
     pub(super) lock: Option<WriterLock>,
     /// The registration of a store that is only read.
@@ -142,7 +142,7 @@ pub(super) struct Opened<'a> {
     pub(super) reserve: reserve::Reserve,
     pub(super) torn_bytes: u64,
     pub(super) replayed: u64,
-    pub(super) log: Maintenance,
+    pub(super) log: JobLog,
     pub(super) lock: Option<WriterLock>,
     pub(super) registration: Held,
 }
@@ -169,7 +169,7 @@ impl Shared {
             replayed: opened.replayed,
             unwanted: Mutex::default(),
             log: opened.log,
-            spare: Spare::new(Arc::clone(&opened.options.clock)),
+            background_permits: BackgroundPermits::new(Arc::clone(&opened.options.clock)),
             lock: opened.lock,
             _registration: opened.registration,
             reserve: opened.reserve,
@@ -190,7 +190,7 @@ impl Shared {
 
     /// Has what tends the store look now, and not at the next seal.
     pub(super) fn ask_to_tend(&self) {
-        self.state.lock().tend_asked = true;
+        self.state.lock().maintenance_asked = true;
         self.sealing.notify_all();
     }
 

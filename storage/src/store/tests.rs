@@ -6,7 +6,7 @@ use super::Store;
 use crate::env::RealFs;
 use crate::error::Error;
 use crate::model::{Identity, Name, WriteConcern};
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::snapshot::Snapshot;
 use crate::testing::{FaultFs, batch, options};
 
@@ -36,7 +36,7 @@ fn what_is_acknowledged_is_there_after_seal_close_and_reopen() {
     );
     assert_eq!(rows(&store.snapshot(), "events"), 3);
     let beside =
-        Reader::open(Arc::new(RealFs), dir.path()).expect("a reader opens beside the writer");
+        ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("a reader opens beside the writer");
     assert_eq!(rows(&beside.snapshot(), "events"), 3);
     assert_eq!(rows(&beside.snapshot(), "_quarantine"), 1);
     let report = store.seal().expect("seals");
@@ -71,7 +71,7 @@ fn an_unclean_stop_loses_nothing_and_skips_ahead() {
         .expect("acknowledged");
     assert!(ack.first_seq >= Some(2 + super::open::SKIP));
     store.close().expect("closes");
-    let beside = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+    let beside = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
     assert_eq!(rows(&beside.snapshot(), "events"), 3);
 }
 

@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
 use ingest::{ParseOptions, Parser};
 use storage::{
-    Batch, BoxError, Merge, Name, NewRollup, Options, Partition, Roller, RollupMeta, Snapshot,
+    Batch, BoxError, Merge, Name, NewRollup, Options, Partition, RollupHook, RollupMeta, Snapshot,
     Store, StreamKind, TIME, TileImage, WriteConcern,
 };
 
@@ -19,7 +19,7 @@ const HOUR_US: i64 = 3_600_000_000;
 #[derive(Debug)]
 struct Shifted(Cascade);
 
-impl Roller for Shifted {
+impl RollupHook for Shifted {
     fn rollups_for(
         &self,
         stream: &Name,
@@ -99,7 +99,7 @@ fn an_hour_late(events: &RecordBatch) -> RecordBatch {
 /// Writes such a store.
 pub(super) fn store(data: &str, log: &str) {
     let options = Options {
-        roller: Arc::new(Shifted(Cascade::default())),
+        rollup_hook: Arc::new(Shifted(Cascade::default())),
         ..Options::default()
     };
     let store = Store::open(Path::new(data), options).expect("opens");

@@ -53,7 +53,7 @@ impl History {
                 .expect("a configuration");
         let options = Options {
             fs: Arc::new(self.fs.clone()),
-            roller: Arc::new(Cascade::new(config).expect("a cascade")),
+            rollup_hook: Arc::new(Cascade::new(config).expect("a cascade")),
             config: StoreConfig {
                 lag_us: i64::MAX,
                 tends: false,

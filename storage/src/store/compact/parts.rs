@@ -23,13 +23,13 @@ use serde::{Deserialize, Serialize};
 use super::debt::why_parts;
 use crate::env::IoContext;
 use crate::error::{Error, Result};
-use crate::maintenance::{Job, Running, Said};
+use crate::job_log::{Job, Running, Said};
 use crate::manifest::{Manifest, PartMeta, StreamMeta};
 use crate::model::Name;
 use crate::part::{self, Census, Stop};
 use crate::snapshot::Snapshot;
-use crate::spare::Turn;
-use crate::store::written::Written;
+use crate::background_permits::BackgroundPermit;
+use crate::store::staged_files::StagedFiles;
 use crate::store::{Shared, wait_for};
 
 /// Rows of a merged part at most: what reads a part as a whole (a rebuild, a verification) holds some
@@ -94,7 +94,7 @@ pub(in crate::store) enum Pace {
     /// Somebody has asked for it.
     Asked,
     /// Nobody waits for it. A merge gives way to a seal, and to ingest once the memtable is half full.
-    Tending,
+    Background,
 }
 
 /// The parts of each partition.
@@ -179,7 +179,7 @@ pub(in crate::store) fn compact(
         left: BTreeSet::new(),
         told: None,
         report: PartsReport::default(),
-        turn: None,
+        permit: None,
     };
     let (outcome, report) = work.done(only, quiet);
     match outcome {
@@ -205,7 +205,7 @@ struct Work<'a> {
     told: Option<Error>,
     report: PartsReport,
     /// The turn of what is merged now.
-    turn: Option<Turn<'a>>,
+    permit: Option<BackgroundPermit<'a>>,
 }
 
 impl Work<'_> {
@@ -244,8 +244,8 @@ impl Work<'_> {
     /// Some merges and one edit.
     fn step(&mut self, sealed: &Snapshot, merges: &[Vec<&PartMeta>]) -> Result<()> {
         self.has_room(merges)?;
-        self.turn = Some(self.shared.spare.turn());
-        let mut written = Written::default();
+        self.permit = Some(self.shared.background_permits.acquire());
+        let mut written = StagedFiles::default();
         let mut gone: Vec<&PartMeta> = Vec::new();
         let mut work = || {
             for parts in merges {
@@ -254,7 +254,7 @@ impl Work<'_> {
             written.sync_directories(self.shared)
         };
         let worked = work();
-        self.turn = None;
+        self.permit = None;
         let outcome = worked.and_then(|()| self.commit(&gone, &mut written));
         if let Err(error) = &outcome {
             written.take_away(self.shared, error);
@@ -267,7 +267,7 @@ impl Work<'_> {
         &mut self,
         sealed: &Snapshot,
         parts: &[&'p PartMeta],
-        written: &mut Written,
+        written: &mut StagedFiles,
     ) -> Result<Vec<&'p PartMeta>> {
         let before = written.parts.len();
         match self.write(sealed, parts, written) {
@@ -292,7 +292,7 @@ impl Work<'_> {
         &self,
         sealed: &Snapshot,
         parts: &[&'p PartMeta],
-        written: &mut Written,
+        written: &mut StagedFiles,
     ) -> Result<(Vec<&'p PartMeta>, Census), Stop> {
         match self.write_merged(sealed, parts, written) {
             Err(Stop::Unsorted(id)) => {
@@ -311,7 +311,7 @@ impl Work<'_> {
         &self,
         sealed: &Snapshot,
         parts: &[&PartMeta],
-        written: &mut Written,
+        written: &mut StagedFiles,
     ) -> Result<Census, Stop> {
         let (meta, folder) = place(sealed, parts[0]);
         let inputs = parts.iter().map(|p| (*p, sealed.open(&p.file))).collect();
@@ -329,7 +329,7 @@ impl Work<'_> {
         &self,
         sealed: &Snapshot,
         one: &PartMeta,
-        written: &mut Written,
+        written: &mut StagedFiles,
     ) -> Result<Census, Stop> {
         let (meta, folder) = place(sealed, one);
         let place = (folder.as_str(), one.partition_us);
@@ -342,7 +342,7 @@ impl Work<'_> {
     }
 
     /// Puts what was written in the place of what is gone, unless something of that was dropped meanwhile.
-    fn commit(&mut self, gone: &[&PartMeta], written: &mut Written) -> Result<()> {
+    fn commit(&mut self, gone: &[&PartMeta], written: &mut StagedFiles) -> Result<()> {
         if gone.is_empty() {
             return Ok(());
         }
@@ -385,8 +385,8 @@ impl Work<'_> {
 
     /// Lets others go first.
     fn pause(&self) -> Result<()> {
-        let turn = self.turn.as_ref().expect("BUG: a merge has its turn");
-        turn.pass(|| wait_for_others(self.shared, self.pace))
+        let permit = self.permit.as_ref().expect("BUG: a merge has its turn");
+        permit.pass(|| wait_for_others(self.shared, self.pace))
     }
 }
 
@@ -395,7 +395,7 @@ pub(in crate::store) fn wait_for_others(shared: &Shared, pace: Pace) -> Result<(
     let mut state = shared.state.lock();
     let half = shared.options.config.memtable_bytes_max / 2;
     let is_pressed = state.memtable.bytes() > half || shared.sealer.is_locked();
-    if pace == Pace::Tending && is_pressed && !state.closing {
+    if pace == Pace::Background && is_pressed && !state.closing {
         wait_for(&shared.sealing, &mut state, PAUSE_US);
     }
     if state.closing {

@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 use super::debt::why_tiles;
 use crate::error::{Error, Result};
 use crate::file::FileRef;
-use crate::maintenance::{Job, Said};
+use crate::job_log::{Job, Said};
 use crate::manifest::{Manifest, SectionKey, TileFile};
-use crate::rolling::{Merge, RollupMeta, Section};
+use crate::rollup_hook::{Merge, RollupMeta, Section};
 use crate::snapshot::Snapshot;
 use crate::store::{Shared, seal};
 
@@ -235,9 +235,9 @@ fn merge(
         rollup: rollup.name.to_string(),
         source,
     };
-    let turn = shared.spare.turn();
-    let merged = shared.options.roller.merge(rollup, merges, sealed);
-    drop(turn);
+    let permit = shared.background_permits.acquire();
+    let merged = shared.options.rollup_hook.merge(rollup, merges, sealed);
+    drop(permit);
     let images = merged.map_err(failed)?;
     let read = || merges.iter().flat_map(|m| &m.sections);
     let gone: Vec<SectionKey> = read()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::check::check;
 use crate::model::WriteConcern;
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::repair::repair;
 use crate::store::Store;
 use crate::testing::{FaultFs, Op, batch, options};
@@ -121,7 +121,7 @@ fn a_folder_that_is_away_or_damaged_is_named_and_can_be_given_up() {
     let elsewhere = dir.path().join("elsewhere");
     let part = files(&folder).remove(0);
     let checked = || {
-        let reader = Reader::open(Arc::new(crate::env::RealFs), dir.path()).expect("opens");
+        let reader = ReadOnlyStore::open(Arc::new(crate::env::RealFs), dir.path()).expect("opens");
         check(&reader.snapshot())
     };
     assert_eq!((checked().damage.len(), checked().away.len()), (0, 0));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::disk::disk_use;
 use crate::env::RealFs;
 use crate::index::{CoveringIndex, IndexKind, IndexValue, IndexedRows, PartIndex, index_use};
-use crate::maintenance::Job;
+use crate::job_log::Job;
 use crate::model::{Name, WriteConcern};
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::store::{Options, Store, StreamConfig};
 use crate::testing::{FaultFs, Op, batch, options};
 
@@ -112,7 +112,7 @@ fn an_index_follows_its_parts_and_outlives_a_start() {
     dropped.expect("drops");
     assert_eq!(store.build_indexes().expect("builds").removed, 1);
     // Others read what is wanted.
-    let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("a reader");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("a reader");
     assert_eq!(index_use(&reader.snapshot()).len(), 1);
     store.drop_index(&events(), "host").expect("there");
     assert_eq!(index_files(dir.path()), 0);

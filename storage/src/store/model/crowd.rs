@@ -8,7 +8,7 @@ use super::motley;
 use super::seen::{DAY_US, Known, STREAM, look};
 use crate::env::RealFs;
 use crate::model::{Identity, Name, WriteConcern};
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::snapshot::Snapshot;
 use crate::store::{Options, Store};
 use crate::testing::{FaultFs, batch, options};
@@ -21,7 +21,7 @@ fn many_writers_seals_and_readers_get_along() {
     let dir = tempfile::tempdir().expect("a directory");
     // On the disk as it is, whose syncs take their time.
     let options = Options {
-        roller: Arc::new(Listing),
+        rollup_hook: Arc::new(Listing),
         fs: Arc::new(RealFs),
         ..options(&FaultFs::default())
     };
@@ -91,7 +91,7 @@ fn many_writers_seals_and_readers_get_along() {
         let here = scope.spawn(|| watch(&|| count(&store.snapshot())));
         let beside = scope.spawn(|| {
             watch(&|| {
-                let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("never an error");
+                let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("never an error");
                 // Every file it names can be read while it lives.
                 let snapshot = reader.snapshot();
                 let seen = look(&snapshot, [], &mut Known::default());

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use super::seen::{DAY_US, day};
 use crate::model::{Name, SEQ, StreamKind};
 use crate::part::read_part;
-use crate::rolling::{
-    BoxError, Merge, NewRollup, Partition, Roller, RollupMeta, Section, TileImage,
+use crate::rollup_hook::{
+    BoxError, Merge, NewRollup, Partition, RollupHook, RollupMeta, Section, TileImage,
 };
 use crate::snapshot::Snapshot;
 
@@ -29,7 +29,7 @@ const KEPT_US: i64 = 0;
 #[derive(Debug, Default)]
 pub(crate) struct Listing;
 
-impl Roller for Listing {
+impl RollupHook for Listing {
     fn rollups_for(
         &self,
         stream: &Name,

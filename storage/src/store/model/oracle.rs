@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::motley;
 use super::seen::{DAY_US, Known, Seen, day};
 use crate::model::{Ack, Identity};
-use crate::settled::{Ranges, Settlement};
+use crate::resolutions::{Ranges, Settlement};
 use crate::testing::batch;
 
 /// Items of a batch at most.

@@ -11,9 +11,9 @@ use crate::file::FileRef;
 use crate::manifest::{self, DroppedPartition};
 use crate::model::{Name, QUARANTINE};
 use crate::part::read_part;
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::recover::recover;
-use crate::settled::Settled;
+use crate::resolutions::Settled;
 use crate::sim::SimFs;
 use crate::snapshot::Snapshot;
 
@@ -100,7 +100,7 @@ pub(super) fn look(
 }
 
 /// Looks at what a reader in another process has.
-pub(super) fn by_reader(reader: &Reader, known: &mut Known) -> Seen {
+pub(super) fn by_reader(reader: &ReadOnlyStore, known: &mut Known) -> Seen {
     let positions = reader.positions().into_iter().map(|(p, at)| (p, at.to));
     look(&reader.snapshot(), positions, known)
 }

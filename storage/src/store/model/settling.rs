@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::oracle::{Fate, Oracle, Sent};
 use super::seen::Seen;
 use crate::model::Identity;
-use crate::settled::{Ranges, Settled, Settlement};
+use crate::resolutions::{Ranges, Settled, Settlement};
 use crate::sim::Random;
 
 impl Sent {

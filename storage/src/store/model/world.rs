@@ -16,7 +16,7 @@ use crate::env::{Fs, ManualClock};
 use crate::error::{Error, Kind, Result};
 use crate::manifest;
 use crate::model::Name;
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::retention::Retention;
 use crate::sim::{Call, Image, Random, SimFs};
 use crate::store::{Config, Options, Store, StreamConfig};
@@ -44,7 +44,7 @@ fn options(fs: &SimFs) -> Options {
     Options {
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::at(RECEIVED_US)),
-        roller: Arc::new(Listing),
+        rollup_hook: Arc::new(Listing),
         config: Config {
             lag_us: NEVER_US,
             memtable_bytes_max: 1 << 30,
@@ -84,7 +84,7 @@ pub(super) struct World {
     pub(super) moments: Option<Vec<(u64, Oracle)>>,
     store: Option<Store>,
     /// A reader in another process, and what it has seen.
-    reader: Option<(Reader, Seen)>,
+    reader: Option<(ReadOnlyStore, Seen)>,
     /// The newest backups.
     backups: Vec<backups::Made>,
     oracle: Oracle,

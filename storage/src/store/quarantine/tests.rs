@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::*;
 use crate::env::ManualClock;
 use crate::model::{Batch, Identity, WriteConcern};
-use crate::settled::{Ranges, Settlement};
+use crate::resolutions::{Ranges, Settlement};
 use crate::sim::SimFs;
 use crate::store::{Config, Options, Store};
 use crate::testing::{FaultFs, Op, RECEIVED_US, batch, options};

@@ -308,7 +308,7 @@ fn a_merge_ends_soon_when_the_store_closes() {
         closing.sealing.notify_all();
     });
     fs.calls();
-    let report = compact(&shared, None, &|_| true, Pace::Tending).expect("no error");
+    let report = compact(&shared, None, &|_| true, Pace::Background).expect("no error");
     assert_eq!(report.merged, 0, "{report:?}");
     let calls = fs.calls();
     let has = |op| calls.iter().any(|(called, _)| *called == op);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::{DATA, OLD_DAYS, World};
 use crate::error::{Error, Result};
 use crate::model::{Ack, Identity, Name, WriteConcern};
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::record::Record;
-use crate::settled::{Ranges, Settlement};
+use crate::resolutions::{Ranges, Settlement};
 use crate::sim::Random;
 use crate::store::log::{Command, Reply, Request};
 use crate::store::model::oracle::{Fate, Move};
@@ -366,7 +366,7 @@ impl World {
         if self.reader.take().is_some() {
             return;
         }
-        match Reader::open(Arc::new(self.fs.clone()), Path::new(DATA)) {
+        match ReadOnlyStore::open(Arc::new(self.fs.clone()), Path::new(DATA)) {
             // Nobody keeps for it what it reads.
             Ok(reader) if !reader.is_registered() => {
                 self.fs.suspend(true);

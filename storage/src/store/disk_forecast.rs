@@ -11,7 +11,7 @@ const SIZES: &str = "sizes";
 
 /// The room on the disk that holds a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct DiskRoom {
+pub struct DiskForecast {
     /// Bytes that may still be written, and all there are; none when the disk does not say.
     pub space: Option<crate::env::Space>,
     /// In how many days it is full at the pace of the last week; infinite when nothing came to stay,
@@ -28,9 +28,9 @@ pub(super) fn sample(shared: &Shared) {
     }
 }
 
-pub(super) fn look(shared: &Shared) -> DiskRoom {
+pub(super) fn look(shared: &Shared) -> DiskForecast {
     let space = shared.fs().space(&shared.data).ok();
-    DiskRoom {
+    DiskForecast {
         space,
         full_days: space.and_then(|s| full_in_days(&samples(shared), now(shared), s.free)),
     }

@@ -17,7 +17,7 @@ pub(crate) type Row = (usize, usize);
 
 /// One column of the rows to come.
 #[derive(Debug)]
-struct Gathered {
+struct InterleavedColumn {
     /// The batches that have it.
     batches: Vec<usize>,
     /// Their arrays, behind a single null for the batches that have not.
@@ -28,7 +28,7 @@ struct Gathered {
 #[derive(Debug)]
 pub(crate) struct Columns {
     schema: SchemaRef,
-    columns: Vec<Gathered>,
+    columns: Vec<InterleavedColumn>,
     batches: usize,
 }
 
@@ -39,11 +39,11 @@ impl Columns {
         let fields = schema.fields();
         let place = |(i, field): (usize, &FieldRef)| (field.name().clone(), i);
         let places: HashMap<String, usize> = fields.iter().enumerate().map(place).collect();
-        let empty = |field: &FieldRef| Gathered {
+        let empty = |field: &FieldRef| InterleavedColumn {
             batches: Vec::new(),
             arrays: vec![new_null_array(field.data_type(), 1)],
         };
-        let mut columns: Vec<Gathered> = fields.iter().map(empty).collect();
+        let mut columns: Vec<InterleavedColumn> = fields.iter().map(empty).collect();
         for (nth, batch) in batches.iter().enumerate() {
             for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
                 let Some(&at) = places.get(field.name()) else {
@@ -58,7 +58,7 @@ impl Columns {
                     .push(cast(array, fields[at].data_type())?);
             }
         }
-        let (fields, columns): (Vec<FieldRef>, Vec<Gathered>) = fields
+        let (fields, columns): (Vec<FieldRef>, Vec<InterleavedColumn>) = fields
             .iter()
             .cloned()
             .zip(columns)

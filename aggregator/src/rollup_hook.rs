@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use serde::Deserialize;
 use serde_json::Value;
 use storage::{
-    BoxError, Merge, Name, NewRollup, Partition, Replaces, Roller, RollupMeta, Snapshot,
+    BoxError, Merge, Name, NewRollup, Partition, Replaces, RollupHook, RollupMeta, Snapshot,
     StreamKind, TileImage,
 };
 
@@ -32,7 +32,7 @@ pub struct Config {
     pub streams: BTreeMap<String, Vec<String>>,
 }
 
-/// Storage's [`Roller`]: pure, to be called from any thread.
+/// Storage's [`RollupHook`]: pure, to be called from any thread.
 #[derive(Debug, Default)]
 pub struct Cascade {
     rollups: BTreeMap<Name, RollupTable>,
@@ -180,7 +180,7 @@ fn require_equal(configured: &Definition, stored: &RollupMeta) -> Result<()> {
     })
 }
 
-impl Roller for Cascade {
+impl RollupHook for Cascade {
     fn rollups_for(
         &self,
         stream: &Name,

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, SecondsFormat};
 
-use super::{PartitionReport, Rebuilt, SealReport, Shared, quarantine, tend};
+use super::{PartitionReport, Rebuilt, SealReport, Shared, quarantine, maintenance};
 use crate::error::{Error, Result};
-use crate::maintenance::{Job, Said};
+use crate::job_log::{Job, Said};
 use crate::model::{Name, QUARANTINE};
 use crate::part::partition_end;
 use crate::retention::{Leaving, Why};
@@ -111,7 +111,7 @@ impl Shared {
             Job::RetainLevels,
             None,
             why,
-            || tend::retain(self, now_us),
+            || maintenance::retain(self, now_us),
             |events| {
                 (*events > 0).then(|| Said {
                     what: format!(

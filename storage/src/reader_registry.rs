@@ -1,6 +1,6 @@
 //! Readers in other processes: what they read is not deleted under them.
 //!
-//! A reader holds the lock of a file `readers/<name>`. In it are, each as sixteen hexadecimal digits
+//! A reader holds the lock of a file `reader_registry/<name>`. In it are, each as sixteen hexadecimal digits
 //! and a line feed: the moment of its registration (microseconds since 1970), the manifest version
 //! it reads, and, once it has read manifest and journal, that manifest's `next_file`.
 //!

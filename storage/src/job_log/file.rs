@@ -1,4 +1,4 @@
-//! `maintenance/`: the log, one JSON object a line, and small texts under names of their own.
+//! `job_log/`: the log, one JSON object a line, and small texts under names of their own.
 //!
 //! A line that a crash has torn, or that somebody else has written, is passed over; what follows a torn
 //! one begins on a line of its own.

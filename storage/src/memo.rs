@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 
 /// Values by generation, each made once.
 #[derive(Debug, Default)]
-pub(crate) struct Derived(Mutex<HashMap<u32, Arc<dyn Any + Send + Sync>>>);
+pub(crate) struct Memo(Mutex<HashMap<u32, Arc<dyn Any + Send + Sync>>>);
 
-impl Derived {
+impl Memo {
     /// The value under `generation`, made by `make` the first time.
     pub(crate) fn get<T: Any + Send + Sync>(
         &self,

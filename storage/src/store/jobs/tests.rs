@@ -3,9 +3,9 @@ use std::sync::Arc;
 
 use crate::disk::disk_use;
 use crate::env::{Fs, ManualClock, RealFs};
-use crate::maintenance::{Job, JobState};
+use crate::job_log::{Job, JobState};
 use crate::model::{Name, WriteConcern};
-use crate::reader::Reader;
+use crate::read_only_store::ReadOnlyStore;
 use crate::sim::{Call, Fault, SimFs};
 use crate::snapshot::Snapshot;
 use crate::store::{Config, Options, Store, compaction_debt};
@@ -107,7 +107,7 @@ fn what_is_done_to_parts_is_told_with_its_reason() {
         "asked for by hand: what begins from 1970-01-01 to 1970-01-02"
     );
     // A reader, and the next writer, find the same.
-    let log = crate::Maintenance::of(
+    let log = crate::JobLog::of(
         Arc::new(RealFs),
         Arc::new(ManualClock::at(0)),
         dir.path(),
@@ -145,7 +145,7 @@ fn a_log_that_cannot_be_written_harms_nothing() {
     assert_eq!(store.maintenance().entries().len(), 1);
     with_parts(&store, 1);
     store.close().expect("closes");
-    let reader = Reader::open(Arc::new(fs), data).expect("opens");
+    let reader = ReadOnlyStore::open(Arc::new(fs), data).expect("opens");
     assert_eq!(rows(&reader.snapshot()), 5);
 }
 
@@ -169,7 +169,7 @@ fn a_folder_that_cannot_be_written_to_stops_no_maintenance() {
     store.attach_partitions(&events(), range).expect("attaches");
     assert!(store.maintenance().entries().is_empty());
     store.close().expect("closes");
-    let reader = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
     assert_eq!(rows(&reader.snapshot()), 4);
 }
 

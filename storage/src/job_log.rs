@@ -4,7 +4,7 @@
 //! * Nothing depends on it. It is written without a sync; what cannot be written is forgotten, and the
 //!   program's own log says so; any of it may be lost, or removed by somebody, at any time.
 //! * Only the store's one writer writes here; readers in other processes read.
-//! * It is bounded: two files of a megabyte, give or take a line (`maintenance/file.rs`).
+//! * It is bounded: two files of a megabyte, give or take a line (`job_log/file.rs`).
 //! * A failure that repeats itself is one line until the job succeeds or fails otherwise, so that a
 //!   disk that is full for a night does not push the rest out. The counts count each.
 
@@ -139,7 +139,7 @@ pub struct JobCounts {
 
 /// The log of a store and the jobs under way in this process. Clones are the same log.
 #[derive(Debug, Clone)]
-pub struct Maintenance(Arc<Inner>);
+pub struct JobLog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -158,7 +158,7 @@ struct Now {
     failures: BTreeMap<(Job, Option<String>), String>,
 }
 
-impl Maintenance {
+impl JobLog {
     /// The log of the store in `data`. Nothing is opened or written before there is something to say,
     /// and nothing ever when it is not `kept`.
     pub fn of(fs: Arc<dyn Fs>, clock: Arc<dyn Clock>, data: &Path, kept: bool) -> Self {
@@ -261,7 +261,7 @@ impl Maintenance {
 /// A job under way.
 #[derive(Debug)]
 pub struct Running {
-    log: Maintenance,
+    log: JobLog,
     id: u64,
     begun_us: i64,
 }

@@ -3,11 +3,11 @@ use crate::env::{ManualClock, RealFs};
 use crate::sim::{Call, Fault, SimFs};
 use std::io::ErrorKind;
 
-fn log(fs: Arc<dyn Fs>, data: &Path) -> Maintenance {
-    Maintenance::of(fs, Arc::new(ManualClock::at(1_000_000)), data, true)
+fn log(fs: Arc<dyn Fs>, data: &Path) -> JobLog {
+    JobLog::of(fs, Arc::new(ManualClock::at(1_000_000)), data, true)
 }
 
-fn drop_one(log: &Maintenance, what: &str) {
+fn drop_one(log: &JobLog, what: &str) {
     let run = log.begin(Job::Drop, Some("access"), "asked for by hand");
     run.done(Said {
         what: what.into(),
@@ -15,7 +15,7 @@ fn drop_one(log: &Maintenance, what: &str) {
     });
 }
 
-fn whats(log: &Maintenance) -> Vec<String> {
+fn whats(log: &JobLog) -> Vec<String> {
     log.entries().into_iter().map(|e| e.said.what).collect()
 }
 

@@ -1,6 +1,6 @@
 //! The seam through which the aggregator takes part in a seal.
 //!
-//! Storage decides *when* and *which events*; the [`Roller`] turns them into one tile per rollup;
+//! Storage decides *when* and *which events*; the [`RollupHook`] turns them into one tile per rollup;
 //! storage writes the files and commits them in the same manifest edit as the parts. Storage never
 //! imports upward, so the definition of a rollup is opaque here.
 
@@ -189,7 +189,7 @@ pub struct Partition {
 
 /// What storage asks of the aggregator. Pure: no clock, and no files but those of the snapshots that
 /// it is handed.
-pub trait Roller: Send + Sync + Debug {
+pub trait RollupHook: Send + Sync + Debug {
     /// The rollups that `stream` gets when it is created, or that the configuration has added since.
     ///
     /// # Errors
@@ -282,7 +282,7 @@ pub trait Roller: Send + Sync + Debug {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct NoRollups;
 
-impl Roller for NoRollups {
+impl RollupHook for NoRollups {
     fn rollups_for(
         &self,
         _: &Name,

@@ -7,7 +7,7 @@ use crate::env::{Clock, Fs, SystemClock};
 use crate::error::{Error, Result, is_full};
 use crate::identity::{Identities, SourcePosition};
 use crate::manifest::{self, Committed};
-use crate::readers::{self, Registration};
+use crate::reader_registry::{self, Registration};
 use crate::recover::{Recovered, recover};
 use crate::snapshot::Snapshot;
 
@@ -24,7 +24,7 @@ pub(crate) type Held = Option<Registration>;
 /// the reader reads all the same, and who finds a file gone reads the newest manifest again.
 pub(crate) fn hold(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<(Held, Committed)> {
     manifest::refuse_newer(&**fs, data)?;
-    let held = match readers::register(fs, data, now_us) {
+    let held = match reader_registry::register(fs, data, now_us) {
         Ok(held) => Some(held),
         Err(error) if cannot_write(&error) => {
             tracing::debug!(%error, "the store is read without being registered");
@@ -91,13 +91,13 @@ pub(crate) fn read(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<Read> {
 /// group, so everything acknowledged with w≥1 before it was opened. It runs no recovery, and what it
 /// reads is not deleted under it while it lives, wherever it can register itself.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ReadOnlyStore {
     snapshot: Arc<Snapshot>,
     identities: Identities,
     is_registered: bool,
 }
 
-impl Reader {
+impl ReadOnlyStore {
     /// Opens the store in `data`.
     ///
     /// # Errors

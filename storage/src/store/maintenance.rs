@@ -11,23 +11,23 @@ use super::compact::{
     Pace, Partition, Place, by_partition, by_place, compact_parts, compact_tiles,
 };
 use super::retain::Trust;
-use super::{Shared, index, room, wait_for};
+use super::{Shared, index, disk_forecast, wait_for};
 use crate::env::step_back;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::model::Name;
 use crate::retention;
-use crate::rolling::RollupMeta;
+use crate::rollup_hook::RollupMeta;
 
 /// Nobody waits for what is tended.
-const TEND_NICE: i32 = 19;
+const MAINTENANCE_NICE: i32 = 19;
 /// A partition is quiet when nothing was added to it for ten minutes.
 const QUIET_US: i64 = 600_000_000;
 /// How often to look when no seal asks for it.
 const INTERVAL_US: i64 = 60_000_000;
 
-pub(super) fn tend_loop(shared: &Arc<Shared>) {
-    step_back(TEND_NICE);
+pub(super) fn maintenance_loop(shared: &Arc<Shared>) {
+    step_back(MAINTENANCE_NICE);
     let mut quiet = Quiet::default();
     let mut trust = Trust::default();
     let mut tended = None;
@@ -40,7 +40,7 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
                     return;
                 }
                 let sealed = Some(state.committed.manifest.sealed_seq);
-                let is_asked = std::mem::take(&mut state.tend_asked);
+                let is_asked = std::mem::take(&mut state.maintenance_asked);
                 if is_asked || sealed != tended || shared.now_us() - started >= INTERVAL_US {
                     tended = sealed;
                     break;
@@ -61,7 +61,7 @@ pub(super) fn tend_loop(shared: &Arc<Shared>) {
 
 fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     shared.reserve.restore(shared.fs());
-    room::sample(shared);
+    disk_forecast::sample(shared);
     // Nobody may have read it any more for a while, with no edit since.
     shared.remove_unreferenced();
     shared.tell_retain(|| super::retain::tend(shared, trust))?;
@@ -75,9 +75,9 @@ fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     shared.tell_drop_settled()?;
     compact_tiles(shared, &|place| quiet.since(place, now_us))?;
     let is_quiet = |partition: Partition<'_>| quiet.parts_since(partition, now_us);
-    compact_parts(shared, None, &is_quiet, Pace::Tending)?;
-    let (_, has_more) = index::build(shared, Pace::Tending)?;
-    shared.state.lock().tend_asked |= has_more || has_history;
+    compact_parts(shared, None, &is_quiet, Pace::Background)?;
+    let (_, has_more) = index::build(shared, Pace::Background)?;
+    shared.state.lock().maintenance_asked |= has_more || has_history;
     Ok(())
 }
 
@@ -134,7 +134,7 @@ impl Quiet {
 /// an age.
 fn trusted_for_levels(shared: &Shared, trust: &mut Trust) -> Option<i64> {
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
-    let ages = |rollup| shared.options.roller.retention(rollup);
+    let ages = |rollup| shared.options.rollup_hook.retention(rollup);
     if manifest
         .rollups
         .iter()
@@ -158,9 +158,9 @@ pub(super) fn retain(shared: &Shared, now_us: i64) -> Result<u64> {
         let Some(newest_us) = newest(&manifest, rollup) else {
             continue;
         };
-        for (level, age_us) in shared.options.roller.retention(rollup) {
+        for (level, age_us) in shared.options.rollup_hook.retention(rollup) {
             let limit_us = newest_us.min(now_us).saturating_sub(age_us);
-            let partition = shared.options.roller.partition(rollup, &level, limit_us);
+            let partition = shared.options.rollup_hook.partition(rollup, &level, limit_us);
             let floor_us = partition.map_err(|source| Error::Rollup {
                 rollup: rollup.name.to_string(),
                 source,

@@ -22,12 +22,12 @@ fn a_reader_that_cannot_register_itself_reads_all_the_same() {
         ack.expect("taken");
         let fs = FaultFs::default();
         fs.fail(Op::Write, "readers", error, usize::MAX);
-        let reader = Reader::open(Arc::new(fs), dir.path()).expect("opens");
+        let reader = ReadOnlyStore::open(Arc::new(fs), dir.path()).expect("opens");
         assert!(!reader.is_registered(), "{error:?}");
         assert_eq!(reader.snapshot().chunks("events").len(), 1);
         let left = RealFs.list(&dir.path().join("readers")).expect("listed");
         assert_eq!(left, Vec::<String>::new(), "{error:?}");
-        let beside = Reader::open(Arc::new(RealFs), dir.path()).expect("opens");
+        let beside = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("opens");
         assert!(beside.is_registered());
         drop(store);
     }
@@ -39,6 +39,6 @@ fn another_error_of_the_disk_is_no_reason_to_read_without_being_registered() {
     drop(Store::open(dir.path(), Options::default()).expect("opens"));
     let fs = FaultFs::default();
     fs.fail(Op::Write, "readers", ErrorKind::Other, 1);
-    let refused = Reader::open(Arc::new(fs), dir.path()).map(|_| ());
+    let refused = ReadOnlyStore::open(Arc::new(fs), dir.path()).map(|_| ());
     assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
 }

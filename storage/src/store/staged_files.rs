@@ -10,18 +10,18 @@ use crate::file::{FileRef, FileWriter};
 use crate::manifest::{PartMeta, TileFile};
 use crate::model::Name;
 use crate::part::Bounds;
-use crate::rolling::{RollupMeta, TileImage};
+use crate::rollup_hook::{RollupMeta, TileImage};
 
 /// Files written and not yet committed.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct StagedFiles {
     pub(super) parts: Vec<PartMeta>,
     pub(super) tiles: BTreeMap<u32, (u64, Vec<TileFile>)>,
     directories: BTreeSet<PathBuf>,
     pub(super) paths: Vec<PathBuf>,
 }
 
-impl Written {
+impl StagedFiles {
     /// Takes everything away again: what failed is tried anew under other names, and a full disk is
     /// not to be filled by that. After an edit of which it is not known whether it was committed
     /// nothing may be touched.
@@ -106,7 +106,7 @@ impl Written {
         undone.remove(shared);
     }
 
-    /// As [`Written::take_away`], of what was not to be committed after all.
+    /// As [`StagedFiles::take_away`], of what was not to be committed after all.
     pub(super) fn remove(&self, shared: &Shared) {
         if shared.check_lock().is_err() {
             // Another writer may have taken their names.
