@@ -40,8 +40,8 @@ fn main() {
             other => panic!("unknown argument {other}"),
         }
     }
-    let reader =
-        ReadOnlyStore::open(Arc::new(RealFs), &data).expect("a store: run --bench import -- --keep first");
+    let reader = ReadOnlyStore::open(Arc::new(RealFs), &data)
+        .expect("a store: run --bench import -- --keep first");
     let bench = Bench {
         asker: Asker::new(),
         snapshot: reader.snapshot(),

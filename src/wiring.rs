@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use query::{Answers, Engine, EngineOptions, SourceInfo, SystemInfo};
+use query::{Engine, EngineOptions, RollupUse, SourceInfo, SystemInfo};
 use storage::{JobEntry, JobLog, Name, Options, RealFs, Replaces, RollupHook, Store, SystemClock};
 
 use crate::config::Config;
@@ -105,8 +105,8 @@ fn engine_within(
         temp_dir,
         limits,
         rollup_answers: match config.query.rollup_rewrite {
-            true => Answers::Auto,
-            false => Answers::Never,
+            true => RollupUse::Auto,
+            false => RollupUse::Never,
         },
         ..EngineOptions::default()
     })?)

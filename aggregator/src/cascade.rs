@@ -23,7 +23,7 @@ use crate::definition::{Component, Definition};
 use crate::error::Result;
 use crate::group::{Grouping, group};
 use crate::intern::{KeyValues, Tuples};
-use crate::names::{self, Names, Nobody};
+use crate::key_limit::{self, KeyAdmission, NothingAdmitted};
 use crate::seeded::{self, Bug};
 use shared::{Coupons, Shared, distinct_fields, lookup, number_of};
 
@@ -37,14 +37,17 @@ use shared::{Coupons, Shared, distinct_fields, lookup, number_of};
 /// # Errors
 /// [`crate::Error::Invalid`] when `time` is missing or of another type.
 pub fn cascade(definitions: &[&Definition], events: &[RecordBatch]) -> Result<Vec<CellSet>> {
-    let mut names: Vec<Nobody> = definitions.iter().map(|_| Nobody::default()).collect();
+    let mut names: Vec<NothingAdmitted> = definitions
+        .iter()
+        .map(|_| NothingAdmitted::default())
+        .collect();
     cascade_after(definitions, &mut names, events)
 }
 
 /// As [`cascade()`], with the names that each rollup has given before these events.
 pub(crate) fn cascade_after(
     definitions: &[&Definition],
-    names: &mut [impl Names],
+    names: &mut [impl KeyAdmission],
     events: &[RecordBatch],
 ) -> Result<Vec<CellSet>> {
     let open = seeded::is(Bug::OpenEnds).then(|| seeded::open_ends(events));
@@ -80,14 +83,18 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(definition: &'a Definition, shared: &'a Shared, names: &mut impl Names) -> Result<Self> {
+    fn new(
+        definition: &'a Definition,
+        shared: &'a Shared,
+        names: &mut impl KeyAdmission,
+    ) -> Result<Self> {
         let columns: Vec<&KeyValues> = definition
             .by()
             .iter()
             .map(|k| lookup(&shared.key_values, &(k.value(), k.key_type)))
             .collect();
         let mut tuples = Tuples::of(columns, shared.rows);
-        names::fold(&mut tuples, &shared.times, definition, names)?;
+        key_limit::fold(&mut tuples, &shared.times, definition, names)?;
         let (key_ids, keys) = tuples.dictionary()?;
         let fields = distinct_fields(definition);
         let coupons = lookup(&shared.coupons, &fields);

@@ -22,9 +22,9 @@ mod error;
 mod expression;
 mod group;
 mod intern;
+mod key_limit;
 #[cfg(test)]
 mod model;
-mod names;
 mod outdated;
 mod raw;
 mod read;
@@ -43,7 +43,7 @@ pub use cells::{CellSet, Cells, Filter, Grain, KeyValue, Projection};
 pub use definition::{Definition, Key, KeyType, Measure, MeasureKind, Number, defaults};
 pub use error::{Error, Result};
 pub use expression::{Condition, Expression};
-pub use names::OTHER;
+pub use key_limit::OTHER;
 pub use outdated::outdated_levels;
 pub use read::{
     Comparison, Difference, EXACT_TYPE, TooLarge, column_entry_level, columns, compare,

@@ -11,7 +11,7 @@ use crate::cascade::cascade_after;
 use crate::cells::CellSet;
 use crate::definition::{Definition, Key};
 use crate::error::{Error, Result};
-use crate::names::Whole;
+use crate::key_limit::AdmittedByDay;
 
 /// The raw events of a window, whole days of the rollup, that its generation covers.
 pub(crate) struct Raw<'a> {
@@ -101,11 +101,11 @@ impl<'a> Raw<'a> {
 
     /// The cells, part by part and chunk by chunk.
     pub(crate) fn cells(self) -> impl Iterator<Item = Result<CellSet>> {
-        let mut names = [Whole::new()];
+        let mut names = [AdmittedByDay::new()];
         (0..self.sources.len()).map(move |nth| self.cells_of(self.sources[nth], &mut names))
     }
 
-    fn cells_of(&self, source: Source<'_>, names: &mut [Whole; 1]) -> Result<CellSet> {
+    fn cells_of(&self, source: Source<'_>, names: &mut [AdmittedByDay; 1]) -> Result<CellSet> {
         let (first, last) = source.time();
         let (start_us, end_us) = (self.window.start_us, self.window.end_us);
         names[0].reach(self, (first.max(start_us), last.min(end_us - 1)))?;

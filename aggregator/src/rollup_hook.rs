@@ -16,7 +16,7 @@ use crate::cascade::cascade_after;
 use crate::cells::{Filter, Projection};
 use crate::definition::{Definition, defaults};
 use crate::error::{Error, Result};
-use crate::names::Before;
+use crate::key_limit::AdmittedBefore;
 use crate::raw::{Raw, counted_from};
 use crate::seeded::{self, Bug};
 use crate::table::RollupTable;
@@ -213,10 +213,10 @@ impl RollupHook for Cascade {
             .iter()
             .map(|r| Definition::from_meta(r).map(Arc::new))
             .collect::<Result<Vec<_>>>()?;
-        let mut names: Vec<Before<'_>> = definitions
+        let mut names: Vec<AdmittedBefore<'_>> = definitions
             .iter()
             .zip(rollups)
-            .map(|(definition, rollup)| Before::new(definition, rollup.id, sealed))
+            .map(|(definition, rollup)| AdmittedBefore::new(definition, rollup.id, sealed))
             .collect();
         let by_reference: Vec<&Definition> = definitions.iter().map(Arc::as_ref).collect();
         let mut sets = cascade_after(&by_reference, &mut names, events)?;
@@ -351,7 +351,7 @@ fn tiles_apart(
                 events: 0,
             });
         }
-        let mut names = [Before::new(&definition, rollup.id, sealed)];
+        let mut names = [AdmittedBefore::new(&definition, rollup.id, sealed)];
         let sets = cascade_after(&[&*definition], &mut names, &events)?;
         Ok(encode(&definition, &sets[0]))
     };

@@ -1,8 +1,8 @@
 //! What the tests share: made-up events, and a recompute that knows nothing of the cascade.
 
-mod names;
+mod key_limit;
 
-pub(crate) use names::{counted_under, other, without_limit};
+pub(crate) use key_limit::{counted_under, other, without_limit};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

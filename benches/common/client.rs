@@ -2,7 +2,7 @@
 //! whole.
 //!
 //! An answer is taken as Arrow. Beside it its bytes are held against those of the same answer as
-//! NDJSON: `query/src/output/arrow_stream.rs` has the rule, and a bench that meets an answer beyond
+//! NDJSON: `query/src/answer/output/arrow_stream.rs` has the rule, and a bench that meets an answer beyond
 //! it ends.
 
 use std::io::{BufRead, BufReader};

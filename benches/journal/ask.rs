@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::array_value_to_string;
-use query::{Engine, EngineOptions, Figures, Limits, NoSystemInfo};
+use query::{Engine, EngineOptions, Limits, NoSystemInfo, QueryStats};
 use storage::Snapshot;
 use tokio::runtime::{Builder, Runtime};
 
@@ -18,7 +18,7 @@ pub(crate) struct Asker {
 pub(crate) struct Answer {
     pub(crate) ms: f64,
     pub(crate) rows: usize,
-    pub(crate) figures: Figures,
+    pub(crate) figures: QueryStats,
     pub(crate) batches: Vec<RecordBatch>,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::array_value_to_string;
-use query::Figures;
+use query::QueryStats;
 use storage::Snapshot;
 
 use crate::ask::{Answer, Asker};
@@ -17,7 +17,7 @@ pub(crate) struct Ours {
 /// An answer: how long each time took, milliseconds, what was looked at the last time, and its rows.
 pub(crate) struct Asked {
     pub(crate) ms: Vec<f64>,
-    pub(crate) figures: Figures,
+    pub(crate) figures: QueryStats,
     pub(crate) batches: Vec<RecordBatch>,
 }
 

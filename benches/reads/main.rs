@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
-use query::Figures;
+use query::QueryStats;
 use storage::{Options, Store};
 
 const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
@@ -183,7 +183,7 @@ fn run(command: &mut Command) {
 }
 
 /// A query's milliseconds, rows and figures, each time.
-type Times = Vec<(f64, usize, Figures)>;
+type Times = Vec<(f64, usize, QueryStats)>;
 
 struct Bench {
     store: Arc<Store>,

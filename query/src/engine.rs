@@ -29,26 +29,29 @@ use futures::{FutureExt, StreamExt};
 use storage::{Name, Snapshot};
 use tokio::sync::watch;
 
-use crate::answer::{Answer, AnswerStream, FiguresHandle, is_over};
-use crate::catalog::{CATALOG, Catalog, Hidden, PUBLIC};
+use crate::answer::query_stats::Stage;
+use crate::answer::rows::{Answer, AnswerStream, QueryStatsHandle, is_over};
 use crate::error::{Error, Result};
-use crate::figures::Stage;
-use crate::hints::Hints;
-use crate::level::{Rollup, Rollups, TileCache};
-use crate::limits::{Limits, Queue, wait_until};
-use crate::memory::{Memory, Share};
-use crate::occupancy::Occupied;
-use crate::registry::{End, QueryInfo, Registry};
-use crate::rollup_rewrite::Answers;
-use crate::rules::{self, Rules};
-use crate::runtime::Lanes;
-use crate::sessions::Sessions;
-use crate::steps::{Steps, longest_constant};
-use crate::stream::Files;
-use crate::stream::indexed::Heads;
-use crate::system::SystemInfo;
-use crate::top_k::{self, Narrowed, NarrowedExec};
-use crate::{functions, manifest_count, portions, rewrite, upstream, windows};
+use crate::functions;
+use crate::plan::hints::Hints;
+use crate::plan::rollup_rewrite::RollupUse;
+use crate::plan::rules::{self, Rules};
+use crate::plan::top_k::{self, Narrowed, NarrowedExec};
+use crate::plan::{datafusion_fixes, known_counts, statement as rewrite};
+use crate::run::batch_size::{RowExpansion, longest_constant};
+use crate::run::limits::windows;
+use crate::run::limits::{Limits, Queue, wait_until};
+use crate::run::memory::{Memory, Share};
+use crate::run::occupancy::Occupied;
+use crate::run::query_threads::ThreadPools;
+use crate::run::registry::{End, QueryInfo, Registry};
+use crate::run::sessions::Sessions;
+use crate::run::yielding;
+use crate::tables::catalog::{CATALOG, Catalog, Hidden, PUBLIC};
+use crate::tables::level::{Rollup, Rollups, TileCache};
+use crate::tables::stream::Files;
+use crate::tables::stream::indexed::Heads;
+use crate::tables::system::SystemInfo;
 
 /// Four GiB for all queries together, unless told otherwise.
 const MEMORY_BYTES: usize = 4 << 30;
@@ -72,7 +75,7 @@ pub struct EngineOptions {
     /// What one query may take.
     pub limits: Limits,
     /// When rollups answer aggregates over raw events.
-    pub rollup_answers: Answers,
+    pub rollup_answers: RollupUse,
 }
 
 impl Default for EngineOptions {
@@ -83,7 +86,7 @@ impl Default for EngineOptions {
             temp_dir: None,
             target_partitions: threads,
             limits: Limits::default(),
-            rollup_answers: Answers::default(),
+            rollup_answers: RollupUse::default(),
         }
     }
 }
@@ -99,10 +102,10 @@ pub struct Engine {
     files: Files,
     rollups: Arc<Rollups>,
     tiles: Arc<TileCache>,
-    rollup_answers: Answers,
+    rollup_answers: RollupUse,
     registry: Arc<Registry>,
     queue: Arc<Queue>,
-    lanes: Lanes,
+    lanes: ThreadPools,
     memory_bytes: usize,
     longest_constant: usize,
     memory: Arc<Memory>,
@@ -142,7 +145,7 @@ impl Engine {
             views: Arc::default(),
             indexes: None,
         };
-        let mut config = upstream::without_wrong(SessionConfig::new())
+        let mut config = datafusion_fixes::without_wrong(SessionConfig::new())
             .with_default_catalog_and_schema(CATALOG, PUBLIC)
             .with_create_default_catalog_and_schema(false)
             .with_information_schema(true)
@@ -180,7 +183,7 @@ impl Engine {
             rollup_answers: options.rollup_answers,
             registry: Arc::default(),
             queue: Arc::new(Queue::new(options.limits)),
-            lanes: Lanes::new(options.limits.running, options.target_partitions.max(1)),
+            lanes: ThreadPools::new(options.limits.running, options.target_partitions.max(1)),
             memory_bytes: options.memory_bytes,
             longest_constant,
             memory: Arc::new(Memory::new(options.memory_bytes)),
@@ -278,7 +281,7 @@ impl Engine {
                     id,
                     schema,
                     stream,
-                    handle: FiguresHandle {
+                    handle: QueryStatsHandle {
                         plan,
                         progress,
                         reads_tables,
@@ -317,7 +320,7 @@ impl Engine {
     }
 
     /// The same engine, with other rules for rollups.
-    pub(crate) fn answering(&self, rollup_answers: Answers) -> Self {
+    pub(crate) fn answering(&self, rollup_answers: RollupUse) -> Self {
         Self {
             rollup_answers,
             ..self.clone()
@@ -397,7 +400,7 @@ impl Engine {
                 "only statements that read are taken: SELECT, EXPLAIN, SHOW",
             ));
         }
-        upstream::mend(&mut statement);
+        datafusion_fixes::mend(&mut statement);
         Ok(statement)
     }
 
@@ -422,7 +425,7 @@ impl Engine {
         if let Some(params) = params {
             logical = logical.with_param_values(param_values(params)?)?;
         }
-        if let Some(known) = manifest_count::known(&logical)? {
+        if let Some(known) = known_counts::known(&logical)? {
             let schema = known.schema();
             let plan = MemorySourceConfig::try_new_exec(&[vec![known]], schema, None)?;
             let stream = execute_stream(plan.clone(), context(&state, share))?;
@@ -433,7 +436,7 @@ impl Engine {
         windows::check(&logical)?;
         let mut is_changed = functions::bound(&mut state, &logical)?;
         let (logical, shape) = self.rules.optimize(logical, &state)?;
-        let steps = Steps::of(&logical)?;
+        let steps = RowExpansion::of(&logical)?;
         let (longest, longest_allowed) = (steps.constant(), self.longest_constant);
         if longest > longest_allowed {
             return exec_err!(
@@ -459,7 +462,7 @@ impl Engine {
         if !is_changed {
             self.sessions.give_back(state);
         }
-        let plan = NarrowedExec::over(portions::interruptible(plan)?, before)?;
+        let plan = NarrowedExec::over(yielding::interruptible(plan)?, before)?;
         let stream = execute_stream(plan.clone(), context)?;
         Ok((plan, stream, reads_tables))
     }
@@ -472,7 +475,7 @@ pub(crate) fn with_ours(
 ) -> datafusion::error::Result<SessionState> {
     let mut state = builder
         .with_optimizer_rules(rules::all())
-        .with_physical_optimizer_rules(upstream::physical_rules())
+        .with_physical_optimizer_rules(datafusion_fixes::physical_rules())
         .build();
     functions::register(&mut state, longest_constant)?;
     Ok(state)

@@ -1,7 +1,7 @@
 //! Streams, rollup levels and `system.*` as DataFusion tables, and what else a query needs.
 //!
-//! [`Engine::sql`] plans and runs a query over one [`storage::Snapshot`]; [`output`] writes its rows;
-//! [`Figures`] say what was looked at. [`slice_sql`] and [`TailFilter`] serve the commands of those
+//! [`Engine::sql`] plans and runs a query over one [`storage::Snapshot`]; [`answer/output`] writes its rows;
+//! [`QueryStats`] say what was looked at. [`slice_sql`] and [`TailFilter`] serve the commands of those
 //! names, [`documents`] turns rows into the BSON documents that a MongoDB client sees.
 //!
 //! # Invariants
@@ -10,54 +10,29 @@
 //! * A filter that leaves out parts, pages or cells never leaves out a row that passes it.
 
 mod answer;
-mod catalog;
-mod checked_sums;
-mod document;
-mod each_value;
 mod engine;
 mod error;
-mod figures;
 mod functions;
-mod hints;
-mod level;
-mod limits;
-mod manifest_count;
-mod memory;
-mod occupancy;
-pub mod output;
-mod portions;
+mod plan;
 mod questions;
-mod registry;
-mod rewrite;
-mod rollup_rewrite;
-mod rules;
-mod runtime;
-mod schema;
-mod sessions;
-mod slice;
-mod steps;
-mod stream;
-mod system;
-mod tail;
-mod top_k;
-mod upstream;
-mod windows;
+mod run;
+mod tables;
 
-pub use answer::{Answer, AnswerStream, FiguresHandle};
-pub use document::{document, documents};
+pub use answer::document::{document, documents};
+pub use answer::output::{self, type_name};
+pub use answer::query_stats::{Count, OperatorTime, QueryStats, ScanProgress, Stage, StageTime};
+pub use answer::rows::{Answer, AnswerStream, QueryStatsHandle};
+pub use answer::schema::{FieldInfo, REST_FIELDS_MAX, SchemaInfo, schema};
+pub use answer::slice::{Slice, SliceArgs, slice_sql};
+pub use answer::tail::TailFilter;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, Kind, Result};
-pub use figures::{Count, Done, Figures, OperatorTook, Stage, Took};
-pub use level::make_cells;
-pub use limits::Limits;
-pub use output::type_name;
+pub use plan::rollup_rewrite::RollupUse;
 pub use questions::Asked;
-pub use registry::{QueryInfo, QueryState};
-pub use rollup_rewrite::Answers;
-pub use schema::{FieldInfo, REST_FIELDS_MAX, SchemaInfo, schema};
-pub use slice::{Slice, SliceArgs, slice_sql};
-pub use system::{NoSystemInfo, SourceInfo, SystemInfo};
-pub use tail::TailFilter;
+pub use run::limits::Limits;
+pub use run::registry::{QueryInfo, QueryState};
+pub use tables::level::make_cells;
+pub use tables::system::{NoSystemInfo, SourceInfo, SystemInfo};
 
 #[cfg(test)]
 mod tests;

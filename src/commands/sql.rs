@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use query::output::{Output as Form, Writer};
-use query::{Engine, Figures, QueryInfo};
+use query::{Engine, QueryInfo, QueryStats};
 
 use self::progress::Shown;
 use super::{Context, Place, slice};
@@ -51,7 +51,7 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
             drop(shown);
             let answer: serde_json::Value =
                 serde_json::from_str(&text).map_err(anyhow::Error::from)?;
-            let figures: Figures =
+            let figures: QueryStats =
                 serde_json::from_value(answer["stats"].clone()).map_err(anyhow::Error::from)?;
             show(&figures, context.output)?;
         }
@@ -163,7 +163,7 @@ fn relay(client: &Client, sql: &str, form: Form) -> Result<()> {
     Ok(())
 }
 
-fn show(figures: &Figures, output: Option<Output>) -> Result<()> {
+fn show(figures: &QueryStats, output: Option<Output>) -> Result<()> {
     if matches!(output, Some(Output::Json | Output::Ndjson)) {
         println!(
             "{}",

@@ -123,7 +123,12 @@ fn follow_directory(
 }
 
 /// The rows of a query, an object each.
-fn rows(engine: &Engine, runtime: &Runtime, reader: &ReadOnlyStore, sql: &str) -> Result<Vec<String>> {
+fn rows(
+    engine: &Engine,
+    runtime: &Runtime,
+    reader: &ReadOnlyStore,
+    sql: &str,
+) -> Result<Vec<String>> {
     let system = Arc::new(StoreInfo::of_reader(reader));
     let (schema, batches, _) = runtime.block_on(async {
         let answer = engine.sql(reader.snapshot(), system, sql, None).await?;

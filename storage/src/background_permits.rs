@@ -152,7 +152,10 @@ mod tests {
             permits.note_foreground();
             assert_eq!(most_at_once(&permits), most, "{cores} cores");
             clock.advance(FOREGROUND_WINDOW_US);
-            assert!(most_at_once(&permits) > most, "foreground requests have stopped");
+            assert!(
+                most_at_once(&permits) > most,
+                "foreground requests have stopped"
+            );
         }
     }
 

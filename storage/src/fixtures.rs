@@ -30,8 +30,8 @@ use crate::model::{
 use crate::part::read_part;
 use crate::read_only_store::ReadOnlyStore;
 use crate::repair::repair;
-use crate::rot::life::{DATA, Files, options};
 use crate::resolutions::Settlement;
+use crate::rot::life::{DATA, Files, options};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::testing::batch;

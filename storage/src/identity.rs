@@ -19,8 +19,8 @@ use crate::env::Fs;
 use crate::error::{Error, Result};
 use crate::file::FileRef;
 use crate::model::{Ack, Identity};
-use crate::seeded::{self, Bug};
 use crate::resolutions::{Ranges, Settled, Settlement};
+use crate::seeded::{self, Bug};
 
 /// Keys are remembered this long after they came, and this many of them.
 const KEY_AGE_US: i64 = 24 * 3600 * 1_000_000;

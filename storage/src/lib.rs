@@ -10,11 +10,11 @@
     allow(clippy::disallowed_methods, reason = "tests arrange and damage files")
 )]
 
+mod background_permits;
 mod backup;
 mod birth;
 mod blocks;
 mod check;
-mod memo;
 mod detached;
 mod disk;
 #[expect(
@@ -26,12 +26,13 @@ mod error;
 mod file;
 #[cfg(test)]
 mod fixtures;
-mod interleave;
 mod identity;
 mod index;
-mod journal;
+mod interleave;
 mod job_log;
+mod journal;
 mod manifest;
+mod memo;
 mod memtable;
 mod model;
 mod part;
@@ -40,23 +41,23 @@ mod reader_registry;
 mod record;
 mod recover;
 mod repair;
+mod resolutions;
 mod retention;
 mod rollup_hook;
 #[cfg(test)]
 mod rot;
-mod seeded;
-mod resolutions;
 mod schema_evolution;
+mod seeded;
 #[cfg(any(test, feature = "sim"))]
 #[allow(clippy::disallowed_methods, reason = "a disk of its own")]
 pub mod sim;
 mod snapshot;
-mod background_permits;
 mod store;
 #[cfg(test)]
 mod testing;
 mod trash;
 
+pub use background_permits::BackgroundPermit;
 pub use backup::{BackupReport, backup};
 pub use blocks::CheckedFile;
 pub use check::{CheckReport, check};
@@ -73,7 +74,7 @@ pub use index::{
     CoveringIndex, INDEX_ROWS_MIN, IndexKind, IndexName, IndexUse, IndexValue, IndexedRows,
     PartIndex, index_use, may_be_indexed,
 };
-pub use job_log::{Job, JobCounts, JobEntry, JobState, JobLog, Running, Said};
+pub use job_log::{Job, JobCounts, JobEntry, JobLog, JobState, Running, Said};
 pub use manifest::{
     DetachedPartition, DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta,
     TileFile, TileMeta, object_id,
@@ -86,16 +87,15 @@ pub use model::{
 pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use read_only_store::ReadOnlyStore;
 pub use repair::{RepairReport, repair};
+pub use resolutions::{Ranges, Settled, Settlement};
 pub use retention::{Leaving, Retention, Why};
 pub use rollup_hook::{
-    BoxError, Floor, History, Merge, NewRollup, NoRollups, Partition, Replaces, RollupHook, RollupMeta,
-    Section, TileImage,
+    BoxError, Floor, History, Merge, NewRollup, NoRollups, Partition, Replaces, RollupHook,
+    RollupMeta, Section, TileImage,
 };
-pub use resolutions::{Ranges, Settled, Settlement};
 pub use snapshot::Snapshot;
-pub use background_permits::BackgroundPermit;
 pub use store::{
-    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Debt, DiskForecast, IndexReport, Options,
-    PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
+    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Debt, DiskForecast, IndexReport,
+    Options, PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
     compaction_debt,
 };

@@ -12,8 +12,8 @@ use arrow::array::{Array, ArrayRef, RecordBatch, TimestampMicrosecondArray, UInt
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
 
-use crate::memo::Memo;
 use crate::error::Result;
+use crate::memo::Memo;
 use crate::model::{Name, SEQ, TIME};
 
 /// Chunks are merged while they are small, so that a stream of one-event requests does not become a

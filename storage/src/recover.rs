@@ -12,8 +12,8 @@ use crate::manifest::{Manifest, StreamMeta};
 use crate::memtable::{InterleavedColumn, Memtable};
 use crate::model::{Ack, Name, QUARANTINE, StreamKind};
 use crate::record::{LAYOUT, Record, Shapes};
-use crate::seeded::{self, Bug};
 use crate::schema_evolution;
+use crate::seeded::{self, Bug};
 
 /// The state that live writing had come to.
 #[derive(Debug)]

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::blocks::CheckedFile;
-use crate::memo::Memo;
 use crate::env::Fs;
 use crate::error::Result;
 use crate::file::FileRef;
 use crate::manifest::{Manifest, StreamMeta};
+use crate::memo::Memo;
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::resolutions::Settled;

@@ -258,7 +258,7 @@ fn an_answer_as_arrow_is_no_larger_than_as_ndjson() {
             "{sql}: {} batches",
             batches.len()
         );
-        // Its headers: `query/src/output/arrow_stream.rs` has the rule.
+        // Its headers: `query/src/answer/output/arrow_stream.rs` has the rule.
         let most = ndjson.len() + (512 + 256 * columns) * batches.len().max(1);
         assert!(
             arrow.len() <= most,

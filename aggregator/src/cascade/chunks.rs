@@ -15,7 +15,7 @@ use super::cascade_after;
 use crate::cells::CellSet;
 use crate::definition::Definition;
 use crate::error::Result;
-use crate::names::Before;
+use crate::key_limit::AdmittedBefore;
 use crate::raw::counted_from;
 
 /// The cells of the memtable chunks of a rollup's stream, oldest first: what a reader adds to the
@@ -30,7 +30,7 @@ pub fn chunk_cells<'a>(
     let mut rollups = snapshot.manifest().rollups.iter();
     let meta = rollups.find(|r| r.id == generation);
     let counts_from_us = meta.and_then(storage::RollupMeta::counts_from_us);
-    let mut before = [Before::new(definition, generation, snapshot)];
+    let mut before = [AdmittedBefore::new(definition, generation, snapshot)];
     std::iter::from_fn(move || {
         let chunk = chunks.next()?;
         let made = cells_of(definition, generation, chunk, counts_from_us, &mut before);
@@ -47,7 +47,7 @@ fn cells_of(
     generation: u32,
     chunk: &Chunk,
     counts_from_us: Option<i64>,
-    before: &mut [Before<'_>; 1],
+    before: &mut [AdmittedBefore<'_>; 1],
 ) -> Result<Arc<CellSet>> {
     if let Some(from_us) = counts_from_us {
         let events = counted_from(std::slice::from_ref(&chunk.events), from_us)?;

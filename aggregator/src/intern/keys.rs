@@ -14,7 +14,7 @@ use crate::cells::{Keys, int_column};
 use crate::definition::KeyType;
 use crate::error::Result;
 use crate::expression::Expression;
-use crate::names::OTHER;
+use crate::key_limit::OTHER;
 
 /// The values of one key column: an id per event, and the value (or null) of each id.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMic
 use serde_json::{Value, json};
 use storage::sim::SimFs;
 use storage::{
-    Batch, Column, ColumnType, Config as StoreConfig, ManualClock, Name, Options, RollupHook, Store,
-    StreamKind, TIME, WriteConcern, arrow_schema,
+    Batch, Column, ColumnType, Config as StoreConfig, ManualClock, Name, Options, RollupHook,
+    Store, StreamKind, TIME, WriteConcern, arrow_schema,
 };
 
 use super::STREAM;

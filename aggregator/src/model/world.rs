@@ -15,7 +15,7 @@ use super::counted::Row;
 use super::events::Fate;
 use super::oracle::Oracle;
 use super::rollups::{Rollup, config};
-use super::seen::{Parts, Raw, ReadOnlyStore};
+use super::seen::{Parts, Raw, Reader};
 use super::steps::Step;
 use super::{STREAM, instants};
 use crate::calendar::Level;
@@ -57,7 +57,7 @@ pub(super) struct World {
     rollups: Vec<Rollup>,
     store: Option<Store>,
     oracle: Oracle,
-    readers: Vec<ReadOnlyStore>,
+    readers: Vec<Reader>,
     parts: Parts,
     held: Option<Held>,
     /// What was looked at last.
@@ -82,7 +82,7 @@ impl World {
             let definition = definitions
                 .iter()
                 .find(|d| d.name().as_str() == rollup.name);
-            ReadOnlyStore::new(rollup.clone(), definition.expect("is there").clone())
+            Reader::new(rollup.clone(), definition.expect("is there").clone())
         };
         Self {
             fs: SimFs::new(),

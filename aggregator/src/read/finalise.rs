@@ -34,7 +34,7 @@ pub enum TooLarge {
     Refused,
 }
 
-/// Turns merged cells into the columns `names` of the level table, in that order, sorted by
+/// Turns merged cells into the columns `key_limit` of the level table, in that order, sorted by
 /// (bucket, keys), null before any value.
 ///
 /// # Errors

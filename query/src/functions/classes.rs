@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::functions::capped::tests_only::{comparing, growing};
+use crate::functions::limits::tests_only::{comparing, growing};
 use crate::{Engine, EngineOptions};
 
 /// Scalar functions that look at each byte or element of their arguments a few times, or sort them,
@@ -176,7 +176,7 @@ const LINEAR: &[&str] = &[
     "with_metadata",
 ];
 
-/// Aggregates that keep little for each group, or what they were given: `windows.rs` says over
+/// Aggregates that keep little for each group, or what they were given: `run/limits/windows.rs` says over
 /// which windows.
 const AGGREGATES: &[&str] = &[
     "any_value",

@@ -3,18 +3,18 @@
 //! little.
 
 pub(crate) mod attr;
-mod capped;
 #[cfg(test)]
 mod classes;
 mod date_part;
 mod date_trunc;
 pub(crate) mod inner;
+mod limits;
 mod states;
 mod string_agg;
 mod time_bucket;
 mod version;
 
-pub(crate) use capped::{compares, grows};
+pub(crate) use limits::{compares, grows};
 pub(crate) use time_bucket::Width;
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 
-use crate::checked_sums;
+use crate::plan::checked_sums;
 
 /// Makes the functions known to a session. None makes a constant of more bytes than `longest_constant`.
 pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Result<()> {
@@ -43,13 +43,13 @@ pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Res
     date_trunc::replace(state)?;
     checked_sums::replace(state)?;
     string_agg::tell(state)?;
-    capped::cap(state, longest_constant as u64)
+    limits::cap(state, longest_constant as u64)
 }
 
 /// Bounds what a statement's own operators make, where that may be much: whether a session was changed for it.
 pub(crate) fn bound(state: &mut SessionState, plan: &LogicalPlan) -> Result<bool> {
-    let is_capped = capped::cap_patterns(state, plan)?;
-    Ok(capped::cap_joins(state, plan)? || is_capped)
+    let is_capped = limits::cap_patterns(state, plan)?;
+    Ok(limits::cap_joins(state, plan)? || is_capped)
 }
 
 #[cfg(test)]

@@ -64,8 +64,13 @@ async fn text(fixture: &Fixture, sql: &str) -> String {
     let answer = fixture.engine.sql(snapshot, system, sql, None).await;
     let (schema, batches, _) = answer.expect("planned").collect().await.expect("an answer");
     let mut out = Vec::new();
-    crate::output::write(crate::output::Output::Json, &schema, &batches, &mut out)
-        .expect("written");
+    crate::answer::output::write(
+        crate::answer::output::Output::Json,
+        &schema,
+        &batches,
+        &mut out,
+    )
+    .expect("written");
     String::from_utf8(out).expect("text")
 }
 

@@ -32,7 +32,7 @@ use shrink::Shrinking;
 use stores::World;
 
 use crate::questions::rows::Rows;
-use crate::{Figures, NoSystemInfo};
+use crate::{NoSystemInfo, QueryStats};
 
 /// Queries of one store.
 const EACH: usize = 100;
@@ -106,7 +106,7 @@ impl Display for Met {
 }
 
 impl Met {
-    fn one(question: &Question, figures: &Figures, plan: &dyn ExecutionPlan) -> Self {
+    fn one(question: &Question, figures: &QueryStats, plan: &dyn ExecutionPlan) -> Self {
         let by = |prefix: &str| figures.answered_by.iter().any(|by| by.starts_with(prefix));
         let names_level = tables::LEVELS
             .iter()

@@ -309,7 +309,7 @@ async fn a_covering_index_that_is_damaged_says_so_once_and_is_not_asked_again() 
     };
     assert!(failed > 0);
     assert_eq!(found, expected);
-    let uses = |figures: crate::Figures| figures.answered_by.len() > 2;
+    let uses = |figures: crate::QueryStats| figures.answered_by.len() > 2;
     assert!(!uses(fixture.figures(sql).await));
     // One that is made in its place is asked.
     fixture.store.drop_index(&access(), "path").expect("there");

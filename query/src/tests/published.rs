@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 use sqllogictest::{AsyncDB, DBOutput, Record, Runner, parse_file, strict_column_validator};
 use tempfile::TempDir;
 
-use crate::rules::Rules;
+use crate::plan::rules::Rules;
 
 use cells::Letter;
 

@@ -69,7 +69,12 @@ async fn ask(snapshot: &Arc<Snapshot>, engine: &Engine, sql: &str) -> Result<Vec
     let answer = engine.sql(snapshot.clone(), system, sql, None).await?;
     let (schema, batches, _) = answer.collect().await?;
     let mut out = Vec::new();
-    crate::output::write(crate::output::Output::Json, &schema, &batches, &mut out)?;
+    crate::answer::output::write(
+        crate::answer::output::Output::Json,
+        &schema,
+        &batches,
+        &mut out,
+    )?;
     Ok(serde_json::from_slice(&out).expect("an array"))
 }
 

@@ -544,7 +544,7 @@ async fn system_tables_add_up() {
             .await,
         json!(3)
     );
-    for table in crate::system::TABLES {
+    for table in crate::tables::system::TABLES {
         fixture.rows(&format!("SELECT * FROM system.{table}")).await;
     }
     let listed = fixture
@@ -582,8 +582,8 @@ async fn tail_shows_the_rows_that_select_would() {
             found.push(filter.filter(&chunk.events).expect("filters"));
         }
         let mut out = Vec::new();
-        crate::output::write(
-            crate::output::Output::Json,
+        crate::answer::output::write(
+            crate::answer::output::Output::Json,
             &filter.schema(),
             &found,
             &mut out,

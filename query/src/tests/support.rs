@@ -12,7 +12,7 @@ use storage::{
     arrow_schema,
 };
 
-use crate::{Engine, EngineOptions, Figures, NoSystemInfo, Result};
+use crate::{Engine, EngineOptions, NoSystemInfo, QueryStats, Result};
 
 pub(crate) const DAY_US: i64 = 86_400_000_000;
 
@@ -77,7 +77,7 @@ impl Fixture {
             .expect("acknowledged");
     }
 
-    pub(crate) async fn try_query(&self, sql: &str) -> Result<(Vec<Value>, Figures)> {
+    pub(crate) async fn try_query(&self, sql: &str) -> Result<(Vec<Value>, QueryStats)> {
         self.query_with(sql, None).await
     }
 
@@ -85,7 +85,7 @@ impl Fixture {
         &self,
         sql: &str,
         params: Option<Value>,
-    ) -> Result<(Vec<Value>, Figures)> {
+    ) -> Result<(Vec<Value>, QueryStats)> {
         self.query_of(self.store.snapshot(), sql, params).await
     }
 
@@ -94,12 +94,17 @@ impl Fixture {
         snapshot: Arc<Snapshot>,
         sql: &str,
         params: Option<Value>,
-    ) -> Result<(Vec<Value>, Figures)> {
+    ) -> Result<(Vec<Value>, QueryStats)> {
         let system = Arc::new(NoSystemInfo);
         let answer = self.engine.sql(snapshot, system, sql, params).await?;
         let (schema, batches, figures) = answer.collect().await?;
         let mut out = Vec::new();
-        crate::output::write(crate::output::Output::Json, &schema, &batches, &mut out)?;
+        crate::answer::output::write(
+            crate::answer::output::Output::Json,
+            &schema,
+            &batches,
+            &mut out,
+        )?;
         let Value::Array(rows) = serde_json::from_slice(&out).expect("JSON") else {
             panic!("an array")
         };
@@ -113,7 +118,7 @@ impl Fixture {
             .0
     }
 
-    pub(crate) async fn figures(&self, sql: &str) -> Figures {
+    pub(crate) async fn figures(&self, sql: &str) -> QueryStats {
         self.try_query(sql)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {e}"))

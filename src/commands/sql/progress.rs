@@ -75,7 +75,7 @@ fn line(query: &QueryInfo) -> String {
 
 #[cfg(test)]
 mod tests {
-    use query::Done;
+    use query::ScanProgress;
 
     use super::*;
 
@@ -89,7 +89,7 @@ mod tests {
             started_us: 0,
             elapsed_ms: 3100,
             rows_returned: 0,
-            done: Done::default(),
+            done: ScanProgress::default(),
             cancelled: false,
         };
         assert_eq!(line(&query), "waits for other queries, 3 s");

@@ -12,7 +12,9 @@ use crate::env::RealFs;
 use crate::error::{Error, Kind};
 use crate::model::{Identity, Name, StreamKind, WriteConcern};
 use crate::read_only_store::ReadOnlyStore;
-use crate::rollup_hook::{BoxError, Merge, NewRollup, Partition, RollupHook, RollupMeta, TileImage};
+use crate::rollup_hook::{
+    BoxError, Merge, NewRollup, Partition, RollupHook, RollupMeta, TileImage,
+};
 use crate::snapshot::Snapshot;
 use crate::store::Options;
 use crate::testing::{FaultFs, Op, batch, options};

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, SecondsFormat};
 
-use super::{PartitionReport, Rebuilt, SealReport, Shared, quarantine, maintenance};
+use super::{PartitionReport, Rebuilt, SealReport, Shared, maintenance, quarantine};
 use crate::error::{Error, Result};
 use crate::job_log::{Job, Said};
 use crate::model::{Name, QUARANTINE};

@@ -16,9 +16,9 @@ use crate::memtable::{Chunk, InterleavedColumn};
 use crate::model::{Ack, Identity, Name, QUARANTINE, StreamKind, WriteConcern};
 use crate::record::Record;
 use crate::recover::{Intake, apply};
-use crate::seeded::{self, Bug};
 use crate::resolutions::Ranges;
 use crate::schema_evolution;
+use crate::seeded::{self, Bug};
 
 /// A group is closed at this many bytes or batches: one write of a few megabytes.
 const GROUP_BYTES_MAX: usize = 8 << 20;
@@ -503,7 +503,12 @@ impl State {
         self.counters.entry(name.clone()).or_default()
     }
 
-    fn apply(&mut self, gathered: &mut InterleavedColumn, record: &Record, first_seq: u64) -> Result<Ack> {
+    fn apply(
+        &mut self,
+        gathered: &mut InterleavedColumn,
+        record: &Record,
+        first_seq: u64,
+    ) -> Result<Ack> {
         let into = &mut Intake {
             memtable: &mut self.memtable,
             gathered,

@@ -11,7 +11,7 @@ use super::compact::{
     Pace, Partition, Place, by_partition, by_place, compact_parts, compact_tiles,
 };
 use super::retain::Trust;
-use super::{Shared, index, disk_forecast, wait_for};
+use super::{Shared, disk_forecast, index, wait_for};
 use crate::env::step_back;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
@@ -160,7 +160,10 @@ pub(super) fn retain(shared: &Shared, now_us: i64) -> Result<u64> {
         };
         for (level, age_us) in shared.options.rollup_hook.retention(rollup) {
             let limit_us = newest_us.min(now_us).saturating_sub(age_us);
-            let partition = shared.options.rollup_hook.partition(rollup, &level, limit_us);
+            let partition = shared
+                .options
+                .rollup_hook
+                .partition(rollup, &level, limit_us);
             let floor_us = partition.map_err(|source| Error::Rollup {
                 rollup: rollup.name.to_string(),
                 source,

@@ -8,15 +8,16 @@ use std::thread::JoinHandle;
 use super::index::Indexes;
 use super::reserve::Reserve;
 use super::{
-    Opened, Options, QUEUE, Shared, State, Store, WriterLock, backfill, log, seal, take_lock, maintenance,
+    Opened, Options, QUEUE, Shared, State, Store, WriterLock, backfill, log, maintenance, seal,
+    take_lock,
 };
 use crate::birth::Birth;
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::Identities;
-use crate::journal::{self, Journal, Replay};
 use crate::job_log::JobLog;
+use crate::journal::{self, Journal, Replay};
 use crate::manifest::{self, Committed, Manifest, StreamMeta};
 use crate::memtable::Memtable;
 use crate::model::Name;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::reserve::Reserve;
 use super::{Opened, Options, Shared, State, Store};
 use crate::error::{Error, Result};
-use crate::journal::Syncer;
 use crate::job_log::JobLog;
+use crate::journal::Syncer;
 use crate::read_only_store::{self, Read};
 
 impl Store {

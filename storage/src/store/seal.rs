@@ -157,7 +157,12 @@ fn freeze(shared: &Shared) -> Option<Frozen> {
     })
 }
 
-fn write_files(shared: &Shared, frozen: &Frozen, pace: Pace, written: &mut StagedFiles) -> Result<()> {
+fn write_files(
+    shared: &Shared,
+    frozen: &Frozen,
+    pace: Pace,
+    written: &mut StagedFiles,
+) -> Result<()> {
     for (stream, chunks) in &frozen.chunks {
         let meta = frozen
             .streams

@@ -13,21 +13,21 @@ use crossbeam_channel::Sender;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{Arrived, Counters, Options, WriterLock, index, log, reserve};
-use crate::memo::Memo;
+use crate::background_permits::BackgroundPermits;
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::Identities;
-use crate::journal::Syncer;
 use crate::job_log::JobLog;
+use crate::journal::Syncer;
 use crate::manifest::Committed;
+use crate::memo::Memo;
 use crate::memtable::{Chunks, Memtable};
 use crate::model::Name;
 use crate::read_only_store::Held;
 use crate::reader_registry::Hold;
 use crate::recover::Streams;
 use crate::snapshot::Snapshot;
-use crate::background_permits::BackgroundPermits;
 
 /// The state that a snapshot is taken of. Held for short, never across I/O.
 #[derive(Debug)]

@@ -35,8 +35,8 @@ fn what_is_acknowledged_is_there_after_seal_close_and_reopen() {
         (3, 1, Some(0), Some(3))
     );
     assert_eq!(rows(&store.snapshot(), "events"), 3);
-    let beside =
-        ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("a reader opens beside the writer");
+    let beside = ReadOnlyStore::open(Arc::new(RealFs), dir.path())
+        .expect("a reader opens beside the writer");
     assert_eq!(rows(&beside.snapshot(), "events"), 3);
     assert_eq!(rows(&beside.snapshot(), "_quarantine"), 1);
     let report = store.seal().expect("seals");

@@ -33,7 +33,7 @@ pub(super) fn parse(sql: &str) -> Result<Statement, String> {
         .and_then(|mut p| p.parse_statements());
     let mut statement = parsed.map_err(|e| e.to_string())?.pop_front();
     if let Some(statement) = &mut statement {
-        crate::upstream::mend(statement);
+        crate::plan::datafusion_fixes::mend(statement);
     }
     statement.ok_or_else(|| "no statement".to_owned())
 }

@@ -16,7 +16,8 @@ use datafusion::optimizer::Optimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
 
-use crate::{functions, upstream};
+use crate::functions;
+use crate::plan::datafusion_fixes;
 
 /// Without these a sub-query, a comma between tables or some functions have no plan at all.
 const RULES: [&str; 9] = [
@@ -38,7 +39,7 @@ pub(super) struct Oracle {
 
 impl Oracle {
     pub(super) fn new() -> Self {
-        let mut config = upstream::without_wrong(SessionConfig::new())
+        let mut config = datafusion_fixes::without_wrong(SessionConfig::new())
             .with_default_catalog_and_schema("plain", "public")
             .with_create_default_catalog_and_schema(true)
             .with_target_partitions(1);
@@ -47,7 +48,7 @@ impl Oracle {
         set.execution.skip_physical_aggregate_schema_check = true;
         let rules = Optimizer::new().rules.into_iter();
         let rules = rules.filter(|rule| RULES.contains(&rule.name())).collect();
-        let physical = upstream::physical_rules().into_iter();
+        let physical = datafusion_fixes::physical_rules().into_iter();
         let moves = |rule: &str| rule.starts_with("FilterPushdown") || rule == "ProjectionPushdown";
         let physical = physical.filter(|rule| !moves(rule.name())).collect();
         let mut state = SessionStateBuilder::new()

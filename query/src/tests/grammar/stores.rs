@@ -79,7 +79,7 @@ impl World {
         let oracle = model.oracle(&snapshot).await;
         let options = EngineOptions {
             target_partitions: 2,
-            rollup_answers: crate::Answers::Always,
+            rollup_answers: crate::RollupUse::Always,
             ..EngineOptions::default()
         };
         Self {

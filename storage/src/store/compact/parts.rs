@@ -21,6 +21,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::debt::why_parts;
+use crate::background_permits::BackgroundPermit;
 use crate::env::IoContext;
 use crate::error::{Error, Result};
 use crate::job_log::{Job, Running, Said};
@@ -28,7 +29,6 @@ use crate::manifest::{Manifest, PartMeta, StreamMeta};
 use crate::model::Name;
 use crate::part::{self, Census, Stop};
 use crate::snapshot::Snapshot;
-use crate::background_permits::BackgroundPermit;
 use crate::store::staged_files::StagedFiles;
 use crate::store::{Shared, wait_for};
 

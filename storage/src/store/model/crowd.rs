@@ -91,7 +91,8 @@ fn many_writers_seals_and_readers_get_along() {
         let here = scope.spawn(|| watch(&|| count(&store.snapshot())));
         let beside = scope.spawn(|| {
             watch(&|| {
-                let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("never an error");
+                let reader =
+                    ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("never an error");
                 // Every file it names can be read while it lives.
                 let snapshot = reader.snapshot();
                 let seen = look(&snapshot, [], &mut Known::default());

@@ -1,0 +1,228 @@
+//! The rule against its naive statement: one cascade, any order of events, and whole histories.
+
+mod histories;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow::array::{RecordBatch, UInt64Array};
+use chrono_tz::Tz;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::by_day::Firsts;
+use super::*;
+use crate::calendar::Bucket;
+use crate::cascade::cascade;
+use crate::cells::KeyValue;
+use crate::testing::{
+    Event, Random, batch, counted_under, definition, events, other, recompute, rows,
+};
+
+const ZONES: [Tz; 3] = [Tz::UTC, Tz::Europe__Berlin, Tz::Asia__Kolkata];
+
+#[test]
+fn only_sections_of_the_same_days_add_up() {
+    let section = |first: i64, last: i64, densest: u64| storage::Section {
+        level: "day".into(),
+        partition_us: first,
+        bucket_min_us: first,
+        bucket_max_us: last,
+        cells: 10 * densest,
+        densest,
+        events: 0,
+        offset: 0,
+        len: 0,
+    };
+    let check = |sections: &[storage::Section], names: u64| {
+        assert_eq!(before::densest(sections.iter()), names);
+    };
+    check(&[], 0);
+    check(&[section(0, 9, 5), section(10, 19, 7)], 7);
+    check(&[section(0, 10, 5), section(10, 19, 7)], 12);
+    check(&[section(0, 30, 5), section(5, 6, 1), section(8, 9, 3)], 8);
+    // One that does not say its densest day has at most all its cells.
+    check(&[section(0, 9, 5), section(3, 3, 0), section(0, 0, 2)], 7);
+}
+
+/// A table of three measures.
+fn table(by: &Value, zone: Tz, max_keys: u64) -> Value {
+    json!({
+        "stream": "events", "by": by, "timezone": zone.name(), "max_keys": max_keys,
+        "measures": {
+            "hits": "count", "bytes": "sum(response_size)",
+            "visitors": { "distinct": "host", "from": "hour" },
+        },
+    })
+}
+
+/// Keys of one text, of text and integer, and made by expressions.
+fn keys() -> [Value; 3] {
+    [
+        json!(["path"]),
+        json!(["site", "status"]),
+        json!([
+            { "name": "class", "expr": "status / 100" },
+            { "name": "even", "expr": "regexp_capture(path, '([0-9]*[02468])$')" },
+        ]),
+    ]
+}
+
+/// Events of which some have the key `(other)` of their own.
+fn with_others(random: &mut Random, len: usize, days: u64, paths: u64) -> Vec<Event> {
+    let mut all = events(random, len, days, paths, 40);
+    for event in &mut all {
+        if random.below(8) == 0 {
+            event.path = Some(OTHER.to_owned());
+        }
+        if random.below(8) == 0 {
+            (event.site, event.status) = (Some(OTHER.to_owned()), None);
+        }
+    }
+    all
+}
+
+#[test]
+fn the_first_keys_of_a_day_have_a_name_at_every_level() {
+    let mut random = Random(11);
+    for max_keys in 1..=10 {
+        for zone in ZONES {
+            for by in keys() {
+                let definition = definition(table(&by, zone, max_keys));
+                let all = with_others(&mut random, 400, 3, 15);
+                let (first, second) = all.split_at(random.below(400) as usize);
+                let set = cascade(&[&definition], &[batch(first), batch(second)])
+                    .expect("cells")
+                    .remove(0);
+                for level in definition.levels() {
+                    let found = rows(&definition, *level, set.level(*level).expect("the level"));
+                    let expected = recompute(&definition, *level, &all);
+                    assert_eq!(found, expected, "{zone} {level} {by} {max_keys}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_section_that_does_not_say_how_full_its_days_are_counts_with_all_cells() {
+    let section = |densest| storage::Section {
+        level: "day".to_owned(),
+        partition_us: 0,
+        bucket_min_us: 0,
+        bucket_max_us: 0,
+        cells: 9,
+        densest,
+        events: 9,
+        offset: 0,
+        len: 1,
+    };
+    assert_eq!([4, 0].map(|n| before::names_of(&section(n))), [4, 9]);
+}
+
+#[test]
+fn a_dictionary_holds_only_the_keys_that_have_a_name() {
+    let definition = definition(table(&json!(["path"]), Tz::UTC, 4));
+    let all = events(&mut Random(3), 900, 1, 200, 5);
+    let set = cascade(&[&definition], &[batch(&all)])
+        .expect("cells")
+        .remove(0);
+    let days = set.level(Level::Day).expect("days");
+    assert_eq!((days.keys.len, days.len()), (5, 5));
+}
+
+/// The named keys of each day as the naive statement has them.
+fn naive_names(definition: &Definition, all: &[Event]) -> BTreeMap<i64, BTreeSet<Vec<KeyValue>>> {
+    let mut names: BTreeMap<i64, BTreeSet<Vec<KeyValue>>> = BTreeMap::new();
+    for (event, key) in all.iter().zip(counted_under(definition, all)) {
+        let day = definition.calendar().bucket(Level::Day, event.time);
+        let names = names.entry(day.start_us).or_default();
+        if key != other(definition) {
+            names.insert(key);
+        }
+    }
+    names
+}
+
+/// A batch with sequence numbers.
+fn numbered(events: &[(u64, Event)]) -> RecordBatch {
+    let plain: Vec<Event> = events.iter().map(|(_, event)| event.clone()).collect();
+    let seqs: UInt64Array = events.iter().map(|(seq, _)| Some(*seq)).collect();
+    let batch = batch(&plain);
+    let mut fields = batch.schema().fields().to_vec();
+    fields.push(Arc::new(arrow::datatypes::Field::new(
+        storage::SEQ,
+        arrow::datatypes::DataType::UInt64,
+        false,
+    )));
+    let mut columns = batch.columns().to_vec();
+    columns.push(Arc::new(seqs));
+    let schema = Arc::new(arrow::datatypes::Schema::new(fields));
+    RecordBatch::try_new(schema, columns).expect("a batch")
+}
+
+/// The names that whole days have whose events come in this order, in batches of this many.
+fn decided(
+    definition: &Definition,
+    events: &[(u64, Event)],
+    together: usize,
+) -> BTreeMap<i64, AdmittedKeys> {
+    let max_keys = definition.max_keys().expect("a limit");
+    let calendar = definition.calendar();
+    let days: BTreeSet<Bucket> = events
+        .iter()
+        .map(|(_, event)| calendar.bucket(Level::Day, event.time))
+        .collect();
+    let days: Vec<Bucket> = days.into_iter().collect();
+    let mut firsts = Firsts::new(definition, max_keys, &days);
+    for events in events.chunks(together) {
+        let (a, b) = events.split_at(events.len() / 2);
+        firsts.add(&[numbered(a), numbered(b)]).expect("keys");
+    }
+    firsts.named().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn whole_days_in_any_order_have_the_same_names(
+        seed: u64, len in 1..120_usize, max_keys in 1..7_u64, together in 1..40_usize, nth in 0..3_usize,
+    ) {
+        let mut random = Random(seed);
+        let definition = definition(table(&keys()[nth], ZONES[nth], max_keys));
+        let all = with_others(&mut random, len, 3, 12);
+        let mut shuffled: Vec<(u64, Event)> = (7..).zip(all.iter().cloned()).collect();
+        for at in (1..len).rev() {
+            shuffled.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        let found = decided(&definition, &shuffled, together);
+        let expected = naive_names(&definition, &all);
+        // Both as cells of the day level: one event of each named key makes the same bytes.
+        let encoder = Encoder::new(&definition);
+        let set = cascade(&[&definition], &[batch(&all)]).expect("cells").remove(0);
+        let days = set.level(Level::Day).expect("days");
+        let rows = encoder.rows(&days.keys.columns).expect("keys");
+        let other = encoder.other(&definition).expect("a key");
+        let mut sequential: BTreeMap<i64, BTreeSet<&[u8]>> =
+            found.keys().map(|d| (*d, BTreeSet::new())).collect();
+        for (day, key) in days.bucket.iter().zip(&days.key) {
+            let key = rows.row(*key as usize).data();
+            if *key != *other {
+                sequential.get_mut(day).expect("a day").insert(key);
+            }
+        }
+        let whole = found.iter().map(|(day, named)| (*day, named.iter().collect())).collect();
+        prop_assert_eq!(&sequential, &whole);
+        let count = |names: &BTreeMap<i64, BTreeSet<Vec<KeyValue>>>| -> Vec<usize> {
+            names.values().map(BTreeSet::len).collect()
+        };
+        prop_assert_eq!(count(&expected), found.values().map(AdmittedKeys::len).collect::<Vec<_>>());
+        let of_cells = |day: &i64| -> BTreeSet<Vec<KeyValue>> {
+            let cells = days.bucket.iter().zip(&days.key).filter(|(d, _)| *d == day);
+            let keys = cells.map(|(_, key)| days.keys.tuple(*key as usize));
+            keys.filter(|key| *key != crate::testing::other(&definition)).collect()
+        };
+        for (day, names) in &expected {
+            prop_assert_eq!(names, &of_cells(day));
+        }
+    }
+}

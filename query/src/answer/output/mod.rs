@@ -1,0 +1,301 @@
+//! Rows as JSON, NDJSON, CSV, a table for terminals, and an Arrow stream.
+//!
+//! JSON: an object for each row; null kept; integers as numbers, 64-bit ones too; a double that is no
+//! number as null; timestamps RFC 3339 in UTC with `Z`, the fraction only when it is not zero; bytes
+//! as base64 text, but those of `_rest` as the JSON of what they hold; lists as arrays, structs as
+//! objects. CSV and tables spell values as JSON does, without its quotes; in CSV null is empty and
+//! an empty text is `""`. An Arrow stream carries the values of its rows in their plain form:
+//! `arrow_stream.rs` has the rule.
+
+mod arrow_stream;
+mod plain;
+mod table;
+mod text;
+
+pub use table::printable;
+
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, IntervalUnit, SchemaRef};
+use arrow::error::ArrowError;
+
+use crate::error::{Error, Result};
+use arrow_stream::ArrowStream;
+pub(crate) use plain::size;
+use text::Column;
+
+/// A form of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// Aligned text for terminals.
+    #[default]
+    Table,
+    /// An array of objects.
+    Json,
+    /// An object a line.
+    Ndjson,
+    /// Comma-separated with a header (RFC 4180).
+    Csv,
+    /// The Arrow IPC stream format.
+    Arrow,
+}
+
+impl FromStr for Output {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Ok(match name {
+            "table" => Self::Table,
+            "json" => Self::Json,
+            "ndjson" => Self::Ndjson,
+            "csv" => Self::Csv,
+            "arrow" => Self::Arrow,
+            _ => {
+                return Err(Error::invalid(format!(
+                    "{name:?} is not a form of output; write table, json, ndjson, csv or arrow"
+                )));
+            }
+        })
+    }
+}
+
+/// Writes a whole answer.
+///
+/// # Errors
+/// When writing fails.
+pub fn write(
+    format: Output,
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    to: &mut dyn Write,
+) -> Result<()> {
+    let mut writer = Writer::new(format, schema, to)?;
+    for batch in batches {
+        writer.batch(batch)?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+/// Writes an answer batch by batch. A table is written when it is finished, since its widths depend
+/// on all rows; rows of an Arrow stream when some thousands have come; everything else as it comes.
+pub struct Writer<W: Write> {
+    to: W,
+    schema: SchemaRef,
+    kind: Kind,
+    width: Option<usize>,
+}
+
+enum Kind {
+    Table(Vec<RecordBatch>),
+    Json { first: bool },
+    Ndjson,
+    Csv,
+    Arrow(Box<ArrowStream>),
+}
+
+impl<W: Write> std::fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<W: Write> Writer<W> {
+    /// A writer of rows of `answer/schema`.
+    ///
+    /// # Errors
+    /// When writing the beginning fails.
+    pub fn new(format: Output, schema: &SchemaRef, mut to: W) -> Result<Self> {
+        let kind = match format {
+            Output::Table => Kind::Table(Vec::new()),
+            Output::Json => {
+                to.write_all(b"[")?;
+                Kind::Json { first: true }
+            }
+            Output::Ndjson => Kind::Ndjson,
+            Output::Csv => {
+                let names: Vec<String> = schema
+                    .fields()
+                    .iter()
+                    .map(|f| text::csv_quoted(f.name()))
+                    .collect();
+                writeln!(to, "{}", names.join(","))?;
+                Kind::Csv
+            }
+            Output::Arrow => {
+                let stream = ArrowStream::new(schema).map_err(arrow_failed)?;
+                Kind::Arrow(Box::new(stream))
+            }
+        };
+        Ok(Self {
+            to,
+            schema: schema.clone(),
+            kind,
+            width: None,
+        })
+    }
+
+    /// Fits tables into lines of so many columns of a terminal; without, nothing is cut.
+    #[must_use]
+    pub fn within(mut self, width: Option<usize>) -> Self {
+        self.width = width;
+        self
+    }
+
+    /// Writes the rows of a batch.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut out = Vec::new();
+        match &mut self.kind {
+            Kind::Table(kept) => kept.push(batch.clone()),
+            Kind::Json { first } => {
+                for row in JsonRows::new(batch)? {
+                    out.extend_from_slice(if *first { b"\n" } else { b",\n" });
+                    *first = false;
+                    out.extend_from_slice(&row);
+                }
+            }
+            Kind::Ndjson => {
+                for row in JsonRows::new(batch)? {
+                    out.extend_from_slice(&row);
+                    out.push(b'\n');
+                }
+            }
+            Kind::Csv => text::csv_rows(batch, &mut out)?,
+            Kind::Arrow(stream) => stream.batch(batch, &mut out).map_err(arrow_failed)?,
+        }
+        self.to.write_all(&out)?;
+        Ok(())
+    }
+
+    /// Writes the end and gives the writer back.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn finish(mut self) -> Result<W> {
+        match &mut self.kind {
+            Kind::Table(kept) => table::write(&self.schema, kept, self.width, &mut self.to)?,
+            Kind::Json { first: true } => self.to.write_all(b"]\n")?,
+            Kind::Json { first: false } => self.to.write_all(b"\n]\n")?,
+            Kind::Ndjson | Kind::Csv => {}
+            Kind::Arrow(stream) => {
+                let mut end = Vec::new();
+                stream.finish(&mut end).map_err(arrow_failed)?;
+                self.to.write_all(&end)?;
+            }
+        }
+        self.to.flush()?;
+        Ok(self.to)
+    }
+}
+
+fn arrow_failed(error: ArrowError) -> Error {
+    Error::Output(io::Error::other(error))
+}
+
+/// The rows of a batch, each as a JSON object.
+pub struct JsonRows {
+    names: Vec<Vec<u8>>,
+    columns: Vec<Column>,
+    row: usize,
+    rows: usize,
+}
+
+impl std::fmt::Debug for JsonRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JsonRows")
+            .field("row", &self.row)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}
+
+impl JsonRows {
+    /// The rows of `batch`.
+    ///
+    /// # Errors
+    /// [`Error::Output`] when a column has a type that cannot be written.
+    pub fn new(batch: &RecordBatch) -> Result<Self> {
+        let schema = batch.schema();
+        let names = schema.fields().iter().map(|f| {
+            let mut name = Vec::new();
+            text::json_text(f.name(), &mut name);
+            name.push(b':');
+            name
+        });
+        let columns = Column::of_batch(batch)?;
+        Ok(Self {
+            names: names.collect(),
+            columns,
+            row: 0,
+            rows: batch.num_rows(),
+        })
+    }
+}
+
+impl Iterator for JsonRows {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if self.row == self.rows {
+            return None;
+        }
+        let mut out = vec![b'{'];
+        for (i, (name, column)) in self.names.iter().zip(&self.columns).enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(name);
+            column.json(self.row, &mut out);
+        }
+        out.push(b'}');
+        self.row += 1;
+        Some(out)
+    }
+}
+
+/// The SQL name of a column's type, as HTTP answers give it.
+pub fn type_name(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Boolean => "boolean",
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => "smallint",
+        DataType::Int32 | DataType::UInt16 => "integer",
+        DataType::Int64 | DataType::UInt32 | DataType::UInt64 => "bigint",
+        DataType::Float16 | DataType::Float32 => "real",
+        DataType::Float64 => "double precision",
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => "numeric",
+        DataType::Timestamp(_, Some(_)) => "timestamp with time zone",
+        DataType::Timestamp(_, None) => "timestamp without time zone",
+        DataType::Date32 | DataType::Date64 => "date",
+        DataType::Time32(_) | DataType::Time64(_) => "time",
+        DataType::Interval(
+            IntervalUnit::YearMonth | IntervalUnit::DayTime | IntervalUnit::MonthDayNano,
+        )
+        | DataType::Duration(_) => "interval",
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => "bytea",
+        DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(..)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_) => "array",
+        DataType::Struct(_) | DataType::Map(..) | DataType::Union(..) => "record",
+        DataType::Dictionary(_, values) => type_name(values),
+        DataType::RunEndEncoded(_, values) => type_name(values.data_type()),
+        _ => "text",
+    }
+}
+
+#[cfg(test)]
+mod tests;

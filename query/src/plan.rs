@@ -1,0 +1,11 @@
+//! From a statement to a physical plan: what is changed before, between and after DataFusion's own rules.
+
+pub(crate) mod checked_sums;
+pub(crate) mod datafusion_fixes;
+pub(crate) mod distinct_predicate;
+pub(crate) mod hints;
+pub(crate) mod known_counts;
+pub(crate) mod rollup_rewrite;
+pub(crate) mod rules;
+pub(crate) mod statement;
+pub(crate) mod top_k;

@@ -1,0 +1,132 @@
+//! What DataFusion 55.2 does wrong, put right until it is right there.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::logical_expr::expr::Alias;
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{self, VisitMut};
+
+use crate::plan::statement::visit;
+
+mod casts;
+mod distinct_from;
+mod dynamic_filters;
+mod extract;
+mod filter_projections;
+mod first_floats;
+mod float_lists;
+mod grouping_sets;
+mod repeated_groups;
+mod same_names;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use dynamic_filters::has_its_columns;
+pub(crate) use float_lists::FloatLists;
+
+type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// Settings without what answers wrongly.
+pub(crate) fn without_wrong(mut config: SessionConfig) -> SessionConfig {
+    // What has been found of one `min` or `max` leaves out rows that another one has not seen yet, when that
+    // has met nothing but nulls or is of an expression (<https://github.com/apache/datafusion/issues/25147>,
+    // <https://github.com/apache/datafusion/issues/24816>).
+    let optimizer = &mut config.options_mut().optimizer;
+    optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    config
+}
+
+/// Puts right what the parser reads wrongly and what the planner refuses, before anything is
+/// planned.
+pub(crate) fn mend(statement: &mut Statement) {
+    visit(statement, &mut distinct_from::DistinctFrom);
+    visit(statement, &mut repeated_groups::RepeatedGroups);
+    visit(statement, &mut casts::Casts::default());
+    visit(statement, &mut extract::Extract);
+}
+
+/// The same for a condition that stands alone.
+pub(crate) fn mend_expr(expr: &mut ast::Expr) {
+    let _: ControlFlow<()> = VisitMut::visit(expr, &mut distinct_from::DistinctFrom);
+    let _: ControlFlow<()> = VisitMut::visit(expr, &mut extract::Extract);
+}
+
+/// The rules of a physical plan.
+pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
+    let rules = PhysicalOptimizer::new().rules.into_iter();
+    // It takes `count(DISTINCT path) … WHERE path = '/a'` for 1, also where no row is left
+    // (<https://github.com/apache/datafusion/pull/21077>). How many rows a stream has, a rule of
+    // ours says.
+    let rules = rules.filter(|rule| rule.name() != "aggregate_statistics");
+    let mut rules: Vec<_> = rules
+        .map(|rule| match rule.name() {
+            name if name.starts_with("FilterPushdown") => {
+                Arc::new(same_names::UnlessNamesRepeat(rule)) as PhysicalRule
+            }
+            "ProjectionPushdown" => Arc::new(filter_projections::BelowBareFilters(rule)) as _,
+            _ => rule,
+        })
+        .collect();
+    let last_pushdown = rules
+        .iter()
+        .rposition(|rule| rule.name().starts_with("FilterPushdown"));
+    let before = last_pushdown.unwrap_or(rules.len());
+    rules.insert(before, Arc::new(first_floats::FirstFloats));
+    rules.insert(0, Arc::new(grouping_sets::ForgetBelowGroupingSets));
+    rules
+}
+
+/// Keeps two projections apart that compute the same of one another, as in
+/// `SELECT x + 1 AS x FROM (SELECT x + 1 AS x FROM t)`: the optimizer takes the second for a copy of the first
+/// and leaves it out (<https://github.com/apache/datafusion/pull/24686>). An alias that has no metadata and one
+/// whose metadata are empty mean the same, and are not equal.
+pub(crate) fn keep_repeated(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut any = false;
+    plan.apply_with_subqueries(|node| {
+        any |= repeated(node).is_some();
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !any {
+        return Ok(plan);
+    }
+    let kept = plan.transform_up_with_subqueries(|node| {
+        let Some(upper) = repeated(&node) else {
+            return Ok(Transformed::no(node));
+        };
+        let told_apart = upper.expr.iter().cloned().map(|expr| match expr {
+            Expr::Alias(Alias {
+                expr,
+                relation,
+                name,
+                metadata: None,
+            }) => Expr::Alias(Alias {
+                expr,
+                relation,
+                name,
+                metadata: Some(Default::default()),
+            }),
+            other => other,
+        });
+        let kept = Projection::try_new(told_apart.collect(), upper.input.clone())?;
+        Ok(Transformed::yes(LogicalPlan::Projection(kept)))
+    });
+    Ok(kept?.data)
+}
+
+/// A projection that computes the same as the one below it.
+fn repeated(node: &LogicalPlan) -> Option<&Projection> {
+    match node {
+        LogicalPlan::Projection(upper) => match &*upper.input {
+            LogicalPlan::Projection(lower) => (lower.expr == upper.expr).then_some(upper),
+            _ => None,
+        },
+        _ => None,
+    }
+}

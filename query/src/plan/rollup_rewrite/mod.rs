@@ -1,0 +1,370 @@
+//! Aggregates over raw events that a rollup answers: from the coarsest levels that give exactly the
+//! same, with what these leave of the range of time from finer levels and from raw events.
+//!
+//! # Invariants
+//! * Result with the rule = result without it, from the same snapshot. Only approximate functions, where
+//!   the query asks for one, give another approximation: that of the rollup's states. (Sums of
+//!   integers are added up as decimals either way and checked in the end: `plan/checked_sums.rs`.)
+//! * Where raw events are not complete they answer alone, as without the rule. So do days in which keys
+//!   were folded into `(other)`, when the query tells keys apart.
+
+mod answer;
+mod cells;
+mod constant;
+mod cost;
+mod cover;
+mod measures;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use aggregator::{KeyType, KeyValue, Level};
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use storage::{Name, Snapshot, partition_end};
+
+use crate::tables::level::{LevelTable, Rollup, TileCache};
+use crate::tables::stream::prune::TimeRange;
+use crate::tables::stream::source::Source;
+use answer::Answer;
+use cells::Keys;
+use constant::Proof;
+use cover::{Piece, Usable, cover};
+use measures::{Measures, Merged};
+
+/// More pieces than this are a question for raw events.
+const PIECES_MAX: usize = 32;
+/// And so are comparisons of `time` with constants at more instants: most of them make a piece.
+const CUTS_MAX: usize = 2 * PIECES_MAX;
+
+/// When rollups answer aggregates over raw events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RollupUse {
+    /// Where they have the same answer and raw events are likely to cost more.
+    #[default]
+    Auto,
+    /// Where they have the same answer.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The rollups of a stream, for the rule.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    pub(crate) rollups: Vec<Rollup>,
+    pub(crate) tiles: Arc<TileCache>,
+    /// Also where raw events are likely to cost less: for tests.
+    pub(crate) always: bool,
+}
+
+/// The rule.
+#[derive(Debug)]
+pub(crate) struct RollupRewrite;
+
+impl OptimizerRule for RollupRewrite {
+    fn name(&self) -> &'static str {
+        "rollup_rewrite"
+    }
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        if let LogicalPlan::Aggregate(aggregate) = &plan
+            && let Some(functions) = config.function_registry()
+            && let Some(question) = Question::of(aggregate)
+            && let Some(answer) = question.best_answer()?
+        {
+            return Ok(Transformed::yes(answer.plan(&question, functions)?));
+        }
+        Ok(Transformed::no(plan))
+    }
+}
+
+/// An aggregate over one stream.
+struct Question<'a> {
+    aggregate: &'a Aggregate,
+    source: Source,
+    /// The range asked for, without bounds where no event lies beyond them.
+    range: TimeRange,
+    /// The same, within the times that events have.
+    events: TimeRange,
+    /// Over the stream's columns.
+    group: Vec<Expr>,
+    /// Over the stream's columns, each beside itself as it was written.
+    functions: Vec<(&'a AggregateFunction, AggregateFunction)>,
+}
+
+impl<'a> Question<'a> {
+    fn of(aggregate: &'a Aggregate) -> Option<Self> {
+        if matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)]) {
+            return None;
+        }
+        let source = Source::of(&aggregate.input)?;
+        source.table().levels()?;
+        let (snapshot, name) = source.table().of();
+        let times = times(snapshot, name)?;
+        let events = source.range.intersect(times);
+        let mut range = source.range;
+        if range.first <= times.first {
+            range.first = i64::MIN;
+        }
+        if times.last <= range.last {
+            range.last = i64::MAX;
+        }
+        let group = aggregate.group_expr.iter().map(|e| source.resolve(e));
+        let group = group.collect::<Option<_>>()?;
+        let functions = aggregate.aggr_expr.iter().map(|expr| {
+            let written = unaliased(expr)?;
+            match source.resolve(expr)? {
+                Expr::AggregateFunction(resolved) => Some((written, resolved)),
+                _ => None,
+            }
+        });
+        let functions = functions.collect::<Option<_>>()?;
+        (events.first <= events.last).then_some(Self {
+            aggregate,
+            source,
+            range,
+            events,
+            group,
+            functions,
+        })
+    }
+
+    /// The answer that looks at least, when one looks at less than raw events would.
+    fn best_answer(&self) -> Result<Option<Answer<'_>>> {
+        let table = self.source.table();
+        let Some(levels) = table.levels() else {
+            return Ok(None);
+        };
+        let mut best: Option<(f64, Answer<'_>)> = None;
+        for rollup in &levels.rollups {
+            if let Some(answer) = self.answer(rollup, levels)? {
+                let cost = answer.cost(self);
+                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    best = Some((cost, answer));
+                }
+            }
+        }
+        let raw = self.rows(self.events);
+        Ok(best
+            .filter(|(cost, _)| levels.always || *cost < raw)
+            .map(|(_, answer)| answer))
+    }
+
+    /// What a rollup answers of it; `None` when it lacks something.
+    fn answer<'q>(&'q self, rollup: &'q Rollup, levels: &'q Levels) -> Result<Option<Answer<'q>>> {
+        let table = self.source.table();
+        let (snapshot, name) = table.of();
+        let definition = &*rollup.definition;
+        let keys = Keys::of(definition, table.stored());
+        let measures = Measures {
+            definition,
+            keys: &keys,
+        };
+        let Some((hits_from, _)) = measures.hits() else {
+            return Ok(None);
+        };
+        let functions = self.functions.iter();
+        let merged = functions.map(|(written, resolved)| measures.merged(written, resolved));
+        let Some(merged) = merged.collect::<Option<Vec<Merged>>>() else {
+            return Ok(None);
+        };
+        let of_cells = || {
+            let filters = merged.iter().filter_map(|m| m.filter.as_ref());
+            let partials = merged.iter().flat_map(|m| &m.partials);
+            let values = partials.filter_map(|p| p.of_cell.over_keys());
+            let asked = self.group.iter().chain(&self.source.predicates);
+            asked.chain(filters).chain(values)
+        };
+        if !of_cells().all(|expr| keys.are_enough_for(expr)) {
+            return Ok(None);
+        }
+        let Some(mut raw) = incomplete(snapshot, name, rollup) else {
+            return Ok(None);
+        };
+        // Its buckets do not lie where the calendar has them now.
+        let manifest = snapshot.manifest();
+        if !aggregator::outdated_levels(manifest, &rollup.meta, definition).is_empty() {
+            return Ok(None);
+        }
+        let proof = Proof::new(definition.calendar(), self.events);
+        let cuts = constant::cuts(of_cells());
+        if cuts.len() > CUTS_MAX {
+            return Ok(None);
+        }
+        let from = merged.iter().map(|m| m.from).fold(hits_from, Level::max);
+        let coarsest_first = definition.levels().iter().rev().copied();
+        let usable = proof.levels(coarsest_first.filter(|level| from <= *level), of_cells);
+        let usable: Vec<Usable> = usable
+            .into_iter()
+            .map(|level| Usable {
+                level,
+                floor_us: rollup.meta.floor_us(level.as_str()),
+            })
+            .collect();
+        if usable.is_empty() {
+            return Ok(None);
+        }
+        if of_cells().any(|expr| keys.are_needed_for(expr)) {
+            raw.extend(folded(snapshot, name, rollup, levels, self.events)?);
+        }
+        let calendar = definition.calendar();
+        let pieces = cover(calendar, self.range, &usable, (&joined(raw), &cuts));
+        // Beyond the first and the last event there is nothing at any level.
+        let events = (self.events.first, self.events.last);
+        let pieces = pieces.into_iter().filter(|p| p.range.meets(events));
+        let pieces: Vec<Piece> = pieces.collect();
+        let raw_can = |m: &Merged| m.partials.iter().all(|p| p.of_raw.is_some());
+        let usable = pieces.len() <= PIECES_MAX
+            && pieces.iter().any(|p| p.level.is_some())
+            && (merged.iter().all(raw_can) || pieces.iter().all(|p| p.level.is_some()));
+        Ok(usable.then_some(Answer {
+            rollup,
+            levels,
+            keys,
+            merged,
+            pieces,
+        }))
+    }
+}
+
+fn unaliased(expr: &Expr) -> Option<&AggregateFunction> {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        Expr::AggregateFunction(function) => Some(function),
+        _ => None,
+    }
+}
+
+/// The least and the greatest time of a stream's events; `None` when it has none.
+fn times(snapshot: &Snapshot, stream: &Name) -> Option<TimeRange> {
+    let parts = snapshot.manifest().parts_of(stream).map(|p| p.time);
+    let chunks = snapshot.chunks(stream.as_str()).iter().map(|c| c.time);
+    let widened = parts
+        .chain(chunks)
+        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    widened.map(|(first, last)| TimeRange { first, last })
+}
+
+/// Where raw events and those that a rollup counts may differ; `None` when that may be anywhere.
+fn incomplete(snapshot: &Snapshot, stream: &Name, rollup: &Rollup) -> Option<Vec<TimeRange>> {
+    let manifest = snapshot.manifest();
+    let meta = snapshot.streams().get(stream)?;
+    let since = rollup.meta.first_seq;
+    if snapshot
+        .chunks(stream.as_str())
+        .iter()
+        .any(|c| c.seq.0 < since)
+    {
+        return None;
+    }
+    let dropped = meta.dropped.iter().map(|d| d.partition_us);
+    let detached = manifest.detached_of(stream).map(|d| d.partition_us);
+    // Those that came before the rollup and were not counted since.
+    let older = manifest.parts_of(stream).filter(|p| p.seq.0 < since);
+    // Those that were detached when the history of a rollup that was added was counted.
+    let history = rollup.meta.history.iter();
+    let passed = history.flat_map(|h| h.detached.iter().copied());
+    let partitions: BTreeSet<i64> = dropped
+        .chain(detached)
+        .chain(passed)
+        .chain(older.map(|p| p.partition_us))
+        .collect();
+    let range = |start_us: i64| TimeRange {
+        first: start_us,
+        last: partition_end(meta.partition, start_us).saturating_sub(1),
+    };
+    let mut ranges: Vec<TimeRange> = partitions.into_iter().map(range).collect();
+    // Events that are not counted yet.
+    ranges.extend(rollup.meta.counts_from_us().map(|until_us| TimeRange {
+        first: i64::MIN,
+        last: until_us.saturating_sub(1),
+    }));
+    Some(ranges)
+}
+
+/// The days in which keys were folded into `(other)`. Manifest and memtable tell when none can have been.
+fn folded(
+    snapshot: &Arc<Snapshot>,
+    stream: &Name,
+    rollup: &Rollup,
+    levels: &Levels,
+    events: TimeRange,
+) -> Result<Vec<TimeRange>> {
+    let definition = &rollup.definition;
+    let Some(max_keys) = definition.max_keys() else {
+        return Ok(Vec::new());
+    };
+    let chunks = snapshot.chunks(stream.as_str()).iter();
+    let in_memory: u64 = chunks
+        .filter(|c| events.meets(c.time))
+        .map(|c| c.events.num_rows() as u64)
+        .sum();
+    let day = |at_us| definition.calendar().bucket(Level::Day, at_us);
+    let range = TimeRange {
+        first: day(events.first).start_us,
+        last: events.last,
+    };
+    let mut densest: BTreeMap<i64, u64> = BTreeMap::new();
+    let tiles = snapshot.manifest().tiles_of(rollup.meta.id);
+    let sections = tiles.flat_map(|t| &t.files).flat_map(|f| &f.sections);
+    let of_days = sections.filter(|s| s.level == Level::Day.as_str());
+    for section in of_days.filter(|s| range.meets((s.bucket_min_us, s.bucket_max_us))) {
+        let keys = match section.densest {
+            0 => section.cells,
+            known => known,
+        };
+        *densest.entry(section.partition_us).or_default() += keys;
+    }
+    let most = densest.values().max().copied().unwrap_or(0);
+    if most.saturating_add(in_memory) <= max_keys {
+        return Ok(Vec::new());
+    }
+    let other = |key_type: KeyType| match key_type {
+        KeyType::Text => KeyValue::Text(aggregator::OTHER.to_owned()),
+        KeyType::Int16 | KeyType::Int64 => KeyValue::Null,
+    };
+    let keys = definition.by().iter();
+    let keys = keys.map(|key| Some(vec![other(key.key_type)])).collect();
+    let table = LevelTable::new(
+        Arc::clone(snapshot),
+        rollup.clone(),
+        Level::Day,
+        Arc::clone(&levels.tiles),
+    );
+    let days = table.buckets_with(keys, range)?;
+    Ok(days
+        .into_iter()
+        .map(|at_us| TimeRange {
+            first: at_us,
+            last: day(at_us).end_us - 1,
+        })
+        .collect())
+}
+
+/// The same ranges in order, those that meet or touch as one.
+fn joined(mut ranges: Vec<TimeRange>) -> Vec<TimeRange> {
+    ranges.sort_unstable_by_key(|r| (r.first, r.last));
+    let mut joined: Vec<TimeRange> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(before) if range.first <= before.last.saturating_add(1) => {
+                before.last = before.last.max(range.last);
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests;

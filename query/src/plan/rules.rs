@@ -1,0 +1,195 @@
+//! Through which rules a plan goes: DataFusion's and ours, or those of them that find something in a plan of its
+//! shape. Each rule walks the plan, and a question that looks at ten rows would wait for that longer than for them.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::plan::checked_sums::CheckedSums;
+use crate::plan::datafusion_fixes;
+use crate::plan::distinct_predicate::DistinctPredicate;
+use crate::plan::known_counts::ManifestCount;
+use crate::plan::rollup_rewrite::RollupRewrite;
+
+mod planning_session;
+#[cfg(test)]
+mod tests;
+
+use planning_session::PlanningSession;
+
+/// Rules, as DataFusion keeps them.
+type Rule = Arc<dyn OptimizerRule + Send + Sync>;
+type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// Rules of joins, unions, subqueries and DISTINCT, each of which would walk the rows of one table or their
+/// groups in every pass and find nothing.
+const OF_MANY_TABLES: [&str; 12] = [
+    "rewrite_set_comparison",
+    "optimize_unions",
+    "unions_to_filter",
+    "replace_distinct_aggregate",
+    "eliminate_join",
+    "decorrelate_predicate_subquery",
+    "scalar_subquery_to_join",
+    "decorrelate_lateral_join",
+    "extract_equijoin_predicate",
+    "eliminate_cross_join",
+    "filter_null_join_keys",
+    "eliminate_outer_join",
+];
+
+/// Rules of groups, orders and limits, which rows as they lie have none of.
+const OF_GROUPS_AND_ORDERS: [&str; 9] = [
+    "eliminate_duplicated_expr",
+    "eliminate_limit",
+    "push_down_limit",
+    "single_distinct_aggregation_to_group_by",
+    "eliminate_group_by_constant",
+    "manifest_count",
+    "rollup_rewrite",
+    "checked_sums",
+    "each_value_once",
+];
+
+/// The rules of a physical plan that change one of rows as they lie. Its scan says itself in how many portions
+/// it is read, so nobody has to share out its rows.
+const PHYSICAL_OF_ROWS: [&str; 3] = ["FilterPushdown", "ProjectionPushdown", "EnsureCooperative"];
+
+/// What a plan is made of, as far as rules are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Rows of one table as they lie: some of them, some of their columns, what is computed of each.
+    Rows,
+    /// Those and their groups, in an order or up to a number.
+    OneTable,
+    Any,
+}
+
+/// DataFusion's rules, and ours among them.
+pub(crate) fn all() -> Vec<Rule> {
+    let mut rules = Optimizer::new().rules;
+    // When constants are known, and before anything is made of a scan that is not needed.
+    let simplified = rules
+        .iter()
+        .position(|rule| rule.name() == "simplify_expressions");
+    let constants_known = simplified.map_or(0, |at| at + 1);
+    rules.insert(constants_known, Arc::new(ManifestCount));
+    rules.insert(constants_known, Arc::new(datafusion_fixes::FloatLists));
+    rules.push(Arc::new(RollupRewrite));
+    rules.push(Arc::new(CheckedSums));
+    rules.push(Arc::new(DistinctPredicate::of_streams()));
+    rules
+}
+
+/// The rules of each shape of plan; a session has all, for [`Shape::Any`].
+#[derive(Debug)]
+pub(crate) struct Rules {
+    rows: Optimizer,
+    one_table: Optimizer,
+    physical_of_rows: Arc<[PhysicalRule]>,
+}
+
+impl Rules {
+    pub(crate) fn new() -> Self {
+        let but = |left_out: &[&[&str]]| {
+            let is_left_out = |rule: &Rule| left_out.iter().any(|l| l.contains(&rule.name()));
+            Optimizer::with_rules(all().into_iter().filter(|r| !is_left_out(r)).collect())
+        };
+        let mut kept: Vec<PhysicalRule> = Vec::new();
+        for rule in datafusion_fixes::physical_rules() {
+            // Those that stand there twice do so for what comes between.
+            let is_new = kept.iter().all(|k| k.name() != rule.name());
+            if is_new && PHYSICAL_OF_ROWS.contains(&rule.name()) {
+                kept.push(rule);
+            }
+        }
+        Self {
+            rows: but(&[&OF_MANY_TABLES, &OF_GROUPS_AND_ORDERS]),
+            one_table: but(&[&OF_MANY_TABLES]),
+            physical_of_rows: kept.into(),
+        }
+    }
+
+    /// Analyses and optimizes a plan, and says of what shape it was.
+    pub(crate) fn optimize(
+        &self,
+        plan: LogicalPlan,
+        state: &SessionState,
+    ) -> Result<(LogicalPlan, Shape)> {
+        let plan = datafusion_fixes::keep_repeated(plan)?;
+        let shape = shape(&plan)?;
+        let rules = match shape {
+            Shape::Rows => &self.rows,
+            Shape::OneTable => &self.one_table,
+            Shape::Any => return Ok((state.optimize(&plan)?, shape)),
+        };
+        let options = state.config_options();
+        let plan = state
+            .analyzer()
+            .execute_and_check(plan, options, |_, _| {})?;
+        Ok((rules.optimize(plan, state, |_, _| {})?, shape))
+    }
+
+    /// Makes the physical plan of one that was optimized, with the rules of its shape; gives the session back.
+    pub(crate) async fn physical(
+        &self,
+        plan: &LogicalPlan,
+        shape: Shape,
+        state: SessionState,
+    ) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
+        let planner = Arc::clone(state.query_planner());
+        if shape != Shape::Rows {
+            return Ok((planner.create_physical_plan(plan, &state).await?, state));
+        }
+        let planning = PlanningSession {
+            state,
+            rules: Arc::clone(&self.physical_of_rows),
+        };
+        let plan = planner.create_physical_plan(plan, &planning).await?;
+        Ok((plan, planning.state))
+    }
+}
+
+fn shape(plan: &LogicalPlan) -> Result<Shape> {
+    let mut shape = Shape::Rows;
+    plan.apply_with_subqueries(|node| {
+        match node {
+            LogicalPlan::Projection(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::TableScan(_) => {}
+            LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
+                shape = Shape::OneTable;
+            }
+            _ => {
+                shape = Shape::Any;
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        let mut asks = false;
+        node.apply_expressions(|expr| {
+            asks |= expr.exists(|e| {
+                Ok(matches!(
+                    e,
+                    Expr::ScalarSubquery(_)
+                        | Expr::InSubquery(_)
+                        | Expr::Exists(_)
+                        | Expr::SetComparison(_)
+                ))
+            })?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if asks {
+            shape = Shape::Any;
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(shape)
+}

@@ -1,0 +1,314 @@
+//! The first rows by time, newest or oldest: where the k-th of them stands is found before any other column
+//! is read.
+//!
+//! Parts are in the order of their hosts, so a sort that keeps k rows meets new candidates in every page,
+//! and takes all columns of a page apart for each. And it begins everywhere at once, while a log's last
+//! lines lie in its last partition. So the times alone, and what the conditions ask for, are read first,
+//! from that end, partition by partition, until there are k; then the query runs in the range of time that
+//! is left, which most partitions and many pages lie outside of.
+//!
+//! # Invariants
+//! * The answer is what it would be without: the sort and its limit stay, and its first key is the time, so
+//!   whatever lies beyond the k-th time is not among its rows. Rows of that very time stay in the range.
+//! * Both read the same snapshot.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::TimestampMicrosecondType;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Sort, col};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, collect,
+};
+use storage::TIME;
+
+use crate::run::yielding;
+use crate::tables::stream::prune::TimeRange;
+use crate::tables::stream::source::{Source, plain, within};
+
+/// Limits beyond this are no first rows any more.
+const ROWS_MAX: usize = 10_000;
+/// Of fewer rows than this, reading them once is quicker.
+const ROWS_WORTH: u64 = 1 << 18;
+
+/// A plan that reads less, and what was run to find out how much less.
+pub(crate) struct Narrowed {
+    pub(crate) plan: LogicalPlan,
+    pub(crate) before: Vec<Arc<dyn ExecutionPlan>>,
+}
+
+impl Narrowed {
+    /// A plan as it is.
+    pub(crate) fn not(plan: LogicalPlan) -> Self {
+        Self {
+            plan,
+            before: Vec::new(),
+        }
+    }
+}
+
+/// Narrows the sorts of a plan that is optimized already. `always` also where it is not worth it.
+pub(crate) async fn narrow(
+    plan: LogicalPlan,
+    always: bool,
+    state: &SessionState,
+    context: &Arc<TaskContext>,
+) -> Result<Narrowed> {
+    // It is told, not run.
+    if matches!(plan, LogicalPlan::Explain(_)) {
+        return Ok(Narrowed::not(plan));
+    }
+    let mut before = Vec::new();
+    let mut ranges: Vec<(Sort, TimeRange)> = Vec::new();
+    for (sort, search) in sorts(&plan, always)? {
+        let range = search.run(&sort, state, context, &mut before).await?;
+        ranges.push((sort, range));
+    }
+    if ranges.is_empty() {
+        return Ok(Narrowed::not(plan));
+    }
+    let narrowed = plan.transform_down_with_subqueries(|node| {
+        let LogicalPlan::Sort(sort) = &node else {
+            return Ok(Transformed::no(node));
+        };
+        let Some((_, range)) = ranges.iter().find(|(known, _)| known == sort) else {
+            return Ok(Transformed::no(node));
+        };
+        let narrowed = LogicalPlan::Sort(Sort {
+            input: Arc::new(within(&sort.input, *range)?),
+            ..sort.clone()
+        });
+        Ok(Transformed::new(narrowed, true, TreeNodeRecursion::Jump))
+    });
+    Ok(Narrowed {
+        plan: narrowed?.data,
+        before,
+    })
+}
+
+/// The sorts that can be narrowed.
+fn sorts(plan: &LogicalPlan, always: bool) -> Result<Vec<(Sort, Search)>> {
+    let mut found: Vec<(Sort, Search)> = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Sort(sort) = node
+            && found.iter().all(|(known, _)| known != sort)
+            && let Some(search) = Search::of(sort, always)
+        {
+            found.push((sort.clone(), search));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Where the first rows of a sort are looked for.
+struct Search {
+    rows: usize,
+    newest: bool,
+    /// The times asked for.
+    range: TimeRange,
+    /// First and last time in each partition that is asked for, in the order of the search.
+    partitions: Vec<(i64, i64)>,
+}
+
+impl Search {
+    fn of(sort: &Sort, always: bool) -> Option<Self> {
+        let rows = sort.fetch.filter(|rows| (1..=ROWS_MAX).contains(rows))?;
+        let first = sort.expr.first()?;
+        let source = Source::of(&sort.input)?;
+        if source.resolve(&first.expr)? != plain(TIME) {
+            return None;
+        }
+        let (snapshot, name) = source.table().of();
+        let mut partitions = BTreeMap::new();
+        let mut stored = 0;
+        for part in snapshot.manifest().parts_of(name) {
+            if source.range.meets(part.time) {
+                stored += part.rows;
+                let known = partitions.entry(part.partition_us).or_insert(part.time);
+                *known = (known.0.min(part.time.0), known.1.max(part.time.1));
+            }
+        }
+        if stored < ROWS_WORTH && !always {
+            return None;
+        }
+        let mut partitions: Vec<_> = partitions.into_values().collect();
+        if !first.asc {
+            partitions.reverse();
+        }
+        Some(Self {
+            rows,
+            newest: !first.asc,
+            range: source.range,
+            partitions,
+        })
+    }
+
+    /// The range that holds the first rows.
+    async fn run(
+        &self,
+        sort: &Sort,
+        state: &SessionState,
+        context: &Arc<TaskContext>,
+        before: &mut Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<TimeRange> {
+        let mut times = Vec::new();
+        let mut left = self.range;
+        // Twice as many each time, for conditions that few rows satisfy.
+        let (mut at, mut take) = (0, 1);
+        while times.len() < self.rows && left.first <= left.last {
+            at += take;
+            take *= 2;
+            let step = self.step(left, at);
+            let plan = self.times_of(sort, step, self.rows - times.len())?;
+            let plan = state.optimize(&plan)?;
+            let planner = Arc::clone(state.query_planner());
+            let plan = planner.create_physical_plan(&plan, state).await?;
+            let plan = yielding::interruptible(plan)?;
+            before.push(Arc::clone(&plan));
+            for batch in collect(plan, Arc::clone(context)).await? {
+                let column = batch.column(0).as_primitive::<TimestampMicrosecondType>();
+                times.extend(column.iter().flatten());
+            }
+            match self.newest {
+                true if step.first > i64::MIN => left.last = step.first - 1,
+                false if step.last < i64::MAX => left.first = step.last + 1,
+                _ => break,
+            }
+        }
+        let farthest = match self.newest {
+            true => times.into_iter().min(),
+            false => times.into_iter().max(),
+        };
+        Ok(match farthest {
+            None => TimeRange {
+                first: i64::MAX,
+                last: i64::MIN,
+            },
+            Some(time) if self.newest => TimeRange {
+                first: time,
+                ..self.range
+            },
+            Some(time) => TimeRange {
+                last: time,
+                ..self.range
+            },
+        })
+    }
+
+    /// What is left down to, or up to, the last of so many partitions; all of it when there are no more.
+    fn step(&self, left: TimeRange, partitions: usize) -> TimeRange {
+        if partitions >= self.partitions.len() {
+            return left;
+        }
+        let (first, last) = self.partitions[partitions - 1];
+        let reached = match self.newest {
+            true => TimeRange {
+                first,
+                last: i64::MAX,
+            },
+            false => TimeRange {
+                first: i64::MIN,
+                last,
+            },
+        };
+        left.intersect(reached)
+    }
+
+    /// The first times in a range, at most so many.
+    fn times_of(&self, sort: &Sort, range: TimeRange, rows: usize) -> Result<LogicalPlan> {
+        let time = sort.expr[0].expr.clone().alias(TIME);
+        LogicalPlanBuilder::from(within(&sort.input, range)?)
+            .project([time])?
+            .sort_with_limit([col(TIME).sort(!self.newest, false)], Some(rows))?
+            .build()
+    }
+}
+
+/// A plan beside those that were run to narrow it.
+#[derive(Debug)]
+pub(crate) struct NarrowedExec {
+    input: Arc<dyn ExecutionPlan>,
+    before: Vec<Arc<dyn ExecutionPlan>>,
+}
+
+impl NarrowedExec {
+    /// The same plan, which tells of those before it; that of an EXPLAIN ANALYZE below its root.
+    pub(crate) fn over(
+        plan: Arc<dyn ExecutionPlan>,
+        before: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if before.is_empty() {
+            return Ok(plan);
+        }
+        if plan.name() == "AnalyzeExec" {
+            let told = plan.children().into_iter().cloned();
+            let told = told.map(|input| Self::over(input, before.clone()));
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            return Arc::clone(&plan).replace_children(told.collect::<Result<_>>()?, options);
+        }
+        Ok(Arc::new(Self {
+            input: plan,
+            before,
+        }))
+    }
+
+    /// What runs, and what was run before it.
+    pub(crate) fn parts(&self) -> (&Arc<dyn ExecutionPlan>, &[Arc<dyn ExecutionPlan>]) {
+        (&self.input, &self.before)
+    }
+}
+
+impl DisplayAs for NarrowedExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "NarrowedExec: the first rows by time were found in {} steps, which follow",
+            self.before.len()
+        )
+    }
+}
+
+impl ExecutionPlan for NarrowedExec {
+    fn name(&self) -> &'static str {
+        "NarrowedExec"
+    }
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        std::iter::once(&self.input).chain(&self.before).collect()
+    }
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.split_first() {
+            Some((input, before)) => Ok(Arc::new(Self {
+                input: Arc::clone(input),
+                before: before.to_vec(),
+            })),
+            None => internal_err!("BUG: a narrowed plan without a plan"),
+        }
+    }
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+}

@@ -1,0 +1,238 @@
+//! What one query may take, and the queue before those that run.
+//!
+//! # Invariants
+//! At most [`Limits::running`] queries run at once and at most [`Limits::queued`] wait, in the order in
+//! which they came. A query gives its place back when it ends, when its answer is dropped, and at the
+//! latest when its time is over, also when nobody reads its answer.
+
+pub(crate) mod windows;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+
+/// The longest query text, bytes: beyond it the parser is not asked.
+const SQL_BYTES_MAX: usize = 1 << 20;
+/// Operators of one query: each may be one more level of a tree.
+const OPERATORS_MAX: usize = 1000;
+/// Sets and joins of one query.
+const TABLES_MAX: usize = 100;
+/// What may be written beside memory, by all queries together: bytes.
+const TEMP_BYTES_MAX: u64 = 8 << 30;
+
+/// What one query may take. `None`: as much as it likes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// From when it began to run to its last row.
+    pub time: Option<Duration>,
+    /// Rows of its answer.
+    pub rows: Option<u64>,
+    /// Bytes of its answer, in memory.
+    pub bytes: Option<u64>,
+    /// Bytes of its text.
+    pub sql_bytes: usize,
+    /// Queries that run at once.
+    pub running: usize,
+    /// Queries that wait for those that run.
+    pub queued: usize,
+    /// Bytes on the disk of all queries together, where memory does not suffice.
+    pub temp_bytes: u64,
+}
+
+impl Limits {
+    pub(crate) fn check_text(&self, sql: &str) -> Result<()> {
+        if sql.len() > self.sql_bytes {
+            return Err(Error::Limit {
+                limit: "query.sql_bytes_max",
+                message: format!(
+                    "the query's text has {} bytes, at most {} are taken",
+                    sql.len(),
+                    self.sql_bytes
+                ),
+                hint: "write long lists as a range, or ask for a part at a time",
+            });
+        }
+        check_shape(sql)
+    }
+
+    pub(crate) fn check_rows(&self, rows: u64) -> Result<()> {
+        let hint = "narrow its time range, add LIMIT, or group";
+        within(rows, self.rows, ("rows", "query.rows_max"), hint)
+    }
+
+    pub(crate) fn check_bytes(&self, bytes: u64) -> Result<()> {
+        let hint = "narrow its time range, select fewer columns, or group";
+        within(bytes, self.bytes, ("bytes", "query.result_bytes_max"), hint)
+    }
+
+    pub(crate) fn too_long(&self) -> Error {
+        let most = self.time.unwrap_or_default();
+        Error::Limit {
+            limit: "query.time_max",
+            message: format!("the query took more than {most:?}"),
+            hint: "narrow its time range, or ask a rollup",
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            time: Some(Duration::from_secs(60)),
+            rows: Some(1_000_000),
+            bytes: Some(256 << 20),
+            sql_bytes: SQL_BYTES_MAX,
+            running: (2 * cores).max(4),
+            queued: 64,
+            temp_bytes: TEMP_BYTES_MAX,
+        }
+    }
+}
+
+fn within(
+    found: u64,
+    most: Option<u64>,
+    (what, limit): (&str, &'static str),
+    hint: &'static str,
+) -> Result<()> {
+    match most {
+        Some(most) if found > most => Err(Error::Limit {
+            limit,
+            message: format!("the answer has more than {most} {what}"),
+            hint,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Chains of operators become trees as deep as they are long, and whoever walks one needs a stack as
+/// deep; parentheses and subqueries the parser counts itself. Sets and joins are planned one by one.
+fn check_shape(sql: &str) -> Result<()> {
+    let (mut operators, mut tables) = (0, 0);
+    // What cannot be cut into words the parser refuses, in its own words.
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
+    for token in tokens.unwrap_or_default() {
+        match token {
+            Token::Word(word) => match word.keyword {
+                Keyword::AND | Keyword::OR | Keyword::NOT | Keyword::WHEN | Keyword::LIKE => {
+                    operators += 1;
+                }
+                Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT | Keyword::JOIN => {
+                    tables += 1;
+                }
+                _ => {}
+            },
+            Token::Comma
+            | Token::Period
+            | Token::LParen
+            | Token::RParen
+            | Token::LBracket
+            | Token::RBracket
+            | Token::SemiColon
+            | Token::EOF
+            | Token::Whitespace(_)
+            | Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::Placeholder(_) => {}
+            _ => operators += 1,
+        }
+    }
+    for (count, most, what, hint) in [
+        (operators, OPERATORS_MAX, "operators", "write OR as IN (…)"),
+        (
+            tables,
+            TABLES_MAX,
+            "sets and joins",
+            "ask for a part at a time",
+        ),
+    ] {
+        if count > most {
+            return Err(Error::Invalid {
+                message: format!("the query has {count} {what}, at most {most} are taken"),
+                hint: Some(hint.to_owned()),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The places of those that run, and the queue before them.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    places: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    pub(crate) limits: Limits,
+}
+
+/// A place among those that run.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+    /// When its time is over.
+    pub(crate) until: Option<Instant>,
+}
+
+/// One that waits, until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(limits.running.max(1))),
+            waiting: AtomicUsize::new(0),
+            limits,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// Waits for a place. Dropping the future gives up.
+    pub(crate) async fn place(&self) -> Result<Place> {
+        Ok(Place {
+            _permit: self.permit().await?,
+            until: self.limits.time.map(|time| Instant::now() + time),
+        })
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let ahead = self.waiting.fetch_add(1, Ordering::SeqCst);
+        let _waiting = Waiting(&self.waiting);
+        if ahead >= self.limits.queued {
+            return Err(Error::Busy {
+                running: self.limits.running,
+                queued: ahead,
+            });
+        }
+        let permit = Arc::clone(&self.places).acquire_owned().await;
+        Ok(permit.expect("BUG: the places are never closed"))
+    }
+}
+
+/// Ends at that moment; never, when there is none.
+pub(crate) async fn wait_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,276 @@
+//! The memory that queries hold, and which of them gives it up.
+//!
+//! Operators tell the pool what they take, and some of them late, too little or nothing: a table that
+//! doubles, the copy that an aggregate gives out, texts that functions make. So what is told decides who
+//! spills, and what is held decides who is stopped. While queries run, a thread looks at the resident
+//! memory of the process, as the kernel's own killer would, against what it was before them; and at the
+//! pages that the kernel gave to the threads of each query, which tells queries from a seal or an import
+//! beside them, and one query from another. To count allocations instead, each block would have to be
+//! followed from the thread that takes it to the one that gives it back, in all of the program.
+//!
+//! What a query has freed stays resident where the C library keeps it, and would count as the program's own
+//! when the next one begins. So it is given back to the kernel then, and when a query was stopped.
+//!
+//! # Invariants
+//! * A quarter of the limit is for what is told: what an aggregate hands out or writes to the disk is there
+//!   twice or three times more meanwhile, as columns, in their order, and in the hands of the next.
+//! * While [`FULL_SHARE`] of the limit is held, whoever asks for more than a little is refused, and spills if
+//!   it can; at [`STOP_SHARE`] of it the query that took most is stopped, one at a time.
+//! * A query counts as there until nothing of its plan is left, also after its answer has ended.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{
+    FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::run::query_threads::ThreadFaults;
+use crate::run::registry::End;
+
+/// How often memory is looked at: at a gigabyte a second, 5 MiB apart.
+const EVERY: Duration = Duration::from_millis(5);
+/// Without a query for so long, nobody looks.
+const LINGER: Duration = Duration::from_secs(1);
+/// A query younger than this holds next to nothing.
+const YOUNG: Duration = Duration::from_millis(20);
+/// The next query is stopped when the last one that was has had so long to give its memory back.
+const TO_END: Duration = Duration::from_millis(150);
+/// Growth without queries, and a share of the limit, at which it is asked how much of it is in use.
+const GROWTH: u64 = 16 << 20;
+const GROWTH_SHARE: u64 = 32;
+/// The share of the limit that operators may tell.
+const TOLD_SHARE: usize = 4;
+/// The share of the limit that a query gets whatever others hold: it is not the one to give way.
+const SMALL_SHARE: u64 = 64;
+/// Percent of the limit at which nobody gets more, and at which a query is stopped: it takes some more before
+/// it hears of that.
+const FULL_SHARE: u64 = 80;
+const STOP_SHARE: u64 = 85;
+
+/// The memory of all queries together.
+pub(crate) struct Memory {
+    limit: u64,
+    told: FairSpillPool,
+    /// Nearly all of the limit was held at the last look.
+    is_over: AtomicBool,
+    held: AtomicU64,
+    looked: Mutex<MemorySample>,
+}
+
+#[derive(Debug, Default)]
+struct MemorySample {
+    shares: Vec<Weak<Share>>,
+    is_watched: bool,
+    /// Resident without queries.
+    base: u64,
+    /// Resident when what was freed had been given back last, or less since.
+    clean: u64,
+    stopped: Option<Instant>,
+    /// What the one that was stopped had is still kept for the next.
+    is_kept: bool,
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory")
+            .field("limit", &self.limit)
+            .field("held", &self.held)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The pool of one query: everything of its plan holds it.
+#[derive(Debug)]
+pub(crate) struct Share {
+    memory: Arc<Memory>,
+    told: AtomicUsize,
+    since: Instant,
+    end: watch::Sender<Option<End>>,
+    threads: ThreadFaults,
+}
+
+impl Memory {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit: limit as u64,
+            told: FairSpillPool::new(limit / TOLD_SHARE),
+            is_over: AtomicBool::new(false),
+            held: AtomicU64::new(0),
+            looked: Mutex::default(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Waits while more is held than may be: whoever took it is being stopped.
+    pub(crate) async fn room(&self) {
+        while self.is_over() {
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+
+    /// The pool of a query that begins on `threads`; `end` stops it.
+    pub(crate) fn share(
+        self: &Arc<Self>,
+        end: watch::Sender<Option<End>>,
+        threads: ThreadFaults,
+    ) -> Arc<Share> {
+        let share = Arc::new(Share {
+            memory: Arc::clone(self),
+            told: AtomicUsize::new(0),
+            since: Instant::now(),
+            end,
+            threads,
+        });
+        let mut looked = self.looked.lock();
+        if looked.shares.iter().all(|s| s.strong_count() == 0) {
+            self.settle(&mut looked);
+        }
+        looked.shares.push(Arc::downgrade(&share));
+        if !looked.is_watched {
+            let watched = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("logmill-memory".into());
+            match thread.spawn(move || watched.watch()) {
+                Ok(_) => looked.is_watched = true,
+                Err(error) => tracing::warn!(%error, "nobody watches the memory of queries"),
+            }
+        }
+        share
+    }
+
+    /// What is held without queries.
+    fn settle(&self, looked: &mut MemorySample) {
+        let mut resident = storage::resident_bytes();
+        // Not since the last query: each of many small ones leaves less than is worth a look.
+        if resident > looked.clean + GROWTH.max(self.limit / GROWTH_SHARE) {
+            storage::give_back_memory();
+            resident = storage::resident_bytes();
+            looked.clean = resident;
+        }
+        looked.clean = looked.clean.min(resident);
+        looked.base = resident;
+    }
+
+    fn watch(&self) {
+        let mut last = Instant::now();
+        loop {
+            std::thread::sleep(EVERY);
+            let mut looked = self.looked.lock();
+            looked.shares.retain(|share| share.strong_count() > 0);
+            if !looked.shares.is_empty() {
+                last = Instant::now();
+            } else if last.elapsed() > LINGER {
+                self.is_over.store(false, Ordering::Relaxed);
+                self.settle(&mut looked);
+                looked.is_watched = false;
+                return;
+            }
+            self.look(&mut looked);
+        }
+    }
+
+    fn look(&self, looked: &mut MemorySample) {
+        let is_ending = looked.stopped.is_some_and(|at| at.elapsed() < TO_END);
+        if !is_ending && std::mem::take(&mut looked.is_kept) {
+            storage::give_back_memory();
+        }
+        let resident = storage::resident_bytes();
+        let shares: Vec<_> = looked.shares.iter().filter_map(Weak::upgrade).collect();
+        for share in &shares {
+            share.threads.begin();
+        }
+        let is_quiet = shares.iter().all(|share| share.since.elapsed() < YOUNG);
+        if is_quiet || resident < looked.base {
+            looked.base = resident;
+        }
+        let mut held = resident - looked.base;
+        if held > self.limit / 2 {
+            held = held.min(shares.iter().map(|share| share.taken()).sum());
+        }
+        self.held.store(held, Ordering::Relaxed);
+        let is_over = held > self.limit / 100 * FULL_SHARE;
+        self.is_over.store(is_over, Ordering::Relaxed);
+        if held <= self.limit / 100 * STOP_SHARE {
+            return;
+        }
+        let running = shares.iter().filter(|share| share.end.borrow().is_none());
+        if let Some(largest) = running.max_by_key(|share| share.taken())
+            && !is_ending
+        {
+            looked.stopped = Some(Instant::now());
+            looked.is_kept = true;
+            tracing::warn!(
+                held,
+                limit = self.limit,
+                "a query is stopped for its memory"
+            );
+            largest.end.send_replace(Some(End::Memory { held }));
+        }
+    }
+}
+
+impl Share {
+    /// Bytes that it took so far, as far as that is known.
+    fn taken(&self) -> u64 {
+        let told = self.told.load(Ordering::Relaxed) as u64;
+        self.threads.touched().max(told)
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "share of {} bytes", self.memory.limit)
+    }
+}
+
+impl MemoryPool for Share {
+    fn name(&self) -> &str {
+        "share"
+    }
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.memory.told.register(consumer);
+    }
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.memory.told.unregister(consumer);
+    }
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.memory.told.grow(reservation, additional);
+        self.told.fetch_add(additional, Ordering::Relaxed);
+    }
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.memory.told.shrink(reservation, shrink);
+        self.told.fetch_sub(shrink, Ordering::Relaxed);
+    }
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let told = self.told.load(Ordering::Relaxed) + additional;
+        if (told as u64) <= self.memory.limit / SMALL_SHARE {
+            self.grow(reservation, additional);
+            return Ok(());
+        }
+        if self.memory.is_over() {
+            return Err(DataFusionError::ResourcesExhausted(format!(
+                "{} asks for {additional} bytes while queries hold {} of {}",
+                reservation.consumer().name(),
+                self.memory.held.load(Ordering::Relaxed),
+                self.memory.limit,
+            )));
+        }
+        self.memory.told.try_grow(reservation, additional)?;
+        self.told.fetch_add(additional, Ordering::Relaxed);
+        Ok(())
+    }
+    fn reserved(&self) -> usize {
+        self.memory.told.reserved()
+    }
+    fn memory_limit(&self) -> MemoryLimit {
+        self.memory.told.memory_limit()
+    }
+}

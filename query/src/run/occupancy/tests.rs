@@ -1,0 +1,150 @@
+//! A query that computes on after its answer has ended stays listed, and nobody runs in its place.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::run::registry::QueryState;
+use crate::tables::system::{SourceInfo, SystemInfo};
+use crate::tests::support::Fixture;
+use crate::{Engine, EngineOptions, Kind, Limits, NoSystemInfo};
+
+/// A step that nothing can stop: whoever plans the table waits until it is let go.
+#[derive(Debug)]
+struct Step {
+    begun: Mutex<Sender<()>>,
+    /// Closed to let go.
+    let_go: Mutex<Receiver<()>>,
+}
+
+impl SystemInfo for Step {
+    fn sources(&self) -> Vec<SourceInfo> {
+        // Nobody listens when the test has seen enough.
+        let _begun = self.begun.lock().send(());
+        let _closed = self.let_go.lock().recv();
+        Vec::new()
+    }
+}
+
+const STEP: &str = "SELECT count(*) FROM system.sources";
+
+fn engine(time: Option<Duration>) -> Engine {
+    let options = EngineOptions {
+        limits: Limits {
+            time,
+            running: 1,
+            queued: 4,
+            ..Limits::default()
+        },
+        target_partitions: 2,
+        ..EngineOptions::default()
+    };
+    Engine::new(options).expect("starts")
+}
+
+/// Waits until it is so. The bound is for a test that fails.
+async fn until(is_so: impl Fn() -> bool) {
+    for _ in 0..60_000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it does not come");
+}
+
+/// Ways in which an answer ends before its plan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Ends {
+    ClientLeft,
+    Cancelled,
+    TimeIsOver,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_computes_on_stays_listed_and_keeps_its_place() {
+    let fixture = Fixture::without_rollups();
+    let mut time = Duration::from_millis(50);
+    let mut all = vec![Ends::TimeIsOver, Ends::Cancelled, Ends::ClientLeft];
+    while let Some(ends) = all.pop() {
+        let engine = engine((ends == Ends::TimeIsOver).then_some(time));
+        let ((begun, begins), (let_go, waits)) = (channel(), channel());
+        let step = Step {
+            begun: Mutex::new(begun),
+            let_go: Mutex::new(waits),
+        };
+        let (asking, snapshot) = (engine.clone(), fixture.store.snapshot());
+        let asked =
+            tokio::spawn(async move { asking.sql(snapshot, Arc::new(step), STEP, None).await });
+        let begins = tokio::task::spawn_blocking(move || begins.recv().map(|()| begins));
+        let Ok(_begins) = begins.await.expect("no panic") else {
+            // Its time was over before it was planned.
+            assert_eq!(ends, Ends::TimeIsOver);
+            time *= 4;
+            all.push(ends);
+            continue;
+        };
+        let id = engine.queries()[0].id;
+        match ends {
+            Ends::ClientLeft => asked.abort(),
+            Ends::Cancelled => assert!(engine.cancel(id)),
+            Ends::TimeIsOver => {}
+        }
+        match asked.await {
+            Ok(answer) => {
+                let error = answer.expect_err("it has no answer");
+                let kind = match ends {
+                    Ends::Cancelled => Kind::Cancelled,
+                    _ => Kind::Resources,
+                };
+                assert_eq!(error.kind(), kind, "{error}");
+            }
+            Err(error) => assert!(error.is_cancelled() && ends == Ends::ClientLeft),
+        }
+        until(|| engine.queries()[0].state == QueryState::Stopping).await;
+
+        let (asking, snapshot) = (engine.clone(), fixture.store.snapshot());
+        let next = tokio::spawn(async move {
+            let answer = asking.sql(snapshot, Arc::new(NoSystemInfo), "SELECT 1", None);
+            answer.await?.collect().await
+        });
+        until(|| engine.waiting() == 1).await;
+        let states: Vec<_> = engine.queries().iter().map(|query| query.state).collect();
+        assert_eq!(
+            states,
+            [QueryState::Stopping, QueryState::Queued],
+            "{ends:?}"
+        );
+
+        drop(let_go);
+        let answer = next.await.expect("no panic");
+        match ends {
+            Ends::TimeIsOver => drop(answer),
+            _ => assert_eq!(answer.expect("a place is free").1[0].num_rows(), 1),
+        }
+        until(|| engine.queries().is_empty()).await;
+        until(|| engine.lanes_are_empty()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_whose_answer_was_taken_is_listed_no_more() {
+    let fixture = Fixture::without_rollups();
+    let engine = engine(None);
+    for sql in [
+        "SELECT 1",
+        "SELECT nothing",
+        "SELECT value FROM generate_series(1, 99999)",
+    ] {
+        let system = Arc::new(NoSystemInfo);
+        let answer = engine
+            .sql(fixture.store.snapshot(), system, sql, None)
+            .await;
+        if let Ok(answer) = answer {
+            answer.collect().await.expect("rows");
+        }
+        assert!(engine.queries().is_empty(), "{sql}");
+    }
+}

@@ -1,0 +1,268 @@
+//! Which queries are running.
+//!
+//! # Invariants
+//! A query is entered when it is accepted, before it is planned, and leaves when its answer has
+//! ended, failed or was dropped, and nothing of it computes any more.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use storage::{Clock, SystemClock};
+use tokio::sync::watch;
+
+use crate::answer::query_stats::{ScanProgress, Stage, StageTime};
+use crate::error::{Error, LESS};
+
+/// Text kept of a query, bytes.
+const SQL_SHOWN: usize = 4096;
+
+/// Whether a query has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueryState {
+    /// It waits for a place among those that run.
+    Queued,
+    /// It is planned or runs.
+    Running,
+    /// Its answer has ended early, or nobody waits for it any more, and it still computes.
+    Stopping,
+}
+
+impl fmt::Display for QueryState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+        })
+    }
+}
+
+/// Why a query ends before its answer does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Somebody asked for it.
+    Cancelled,
+    /// Queries held so many bytes, and this one took most of them.
+    Memory { held: u64 },
+}
+
+impl End {
+    pub(crate) fn error(self, id: u64) -> Error {
+        match self {
+            Self::Cancelled => Error::Cancelled { id },
+            Self::Memory { held } => Error::Limit {
+                limit: "query.memory_bytes_max",
+                message: format!(
+                    "queries held {} MiB of memory, and this one took most of it",
+                    held >> 20
+                ),
+                hint: LESS,
+            },
+        }
+    }
+}
+
+/// A query that waits or runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueryInfo {
+    /// Its number, given by this engine.
+    pub id: u64,
+    /// The client's own tag: two queries may have the same text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// Its text, cut when it is long.
+    pub sql: String,
+    /// Whether it has begun.
+    pub state: QueryState,
+    /// When it was accepted, microseconds since 1970.
+    pub started_us: i64,
+    /// Since then, milliseconds.
+    pub elapsed_ms: u64,
+    /// Rows given out so far.
+    pub rows_returned: u64,
+    /// What was looked at so far, once it is planned.
+    #[serde(flatten)]
+    pub done: ScanProgress,
+    /// Whether someone cancelled it.
+    pub cancelled: bool,
+}
+
+/// The queries that are running.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    next: AtomicU64,
+    running: Mutex<BTreeMap<u64, Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    tag: Option<String>,
+    sql: String,
+    started_us: i64,
+    progress: Arc<Progress>,
+    end: watch::Sender<Option<End>>,
+}
+
+/// How far a query is, for those who watch it and for its figures.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    started: Instant,
+    ended: OnceLock<Duration>,
+    pub(crate) rows: AtomicU64,
+    /// When each stage was over, since it was accepted.
+    reached: [OnceLock<Duration>; 3],
+    /// Whoever runs it holds it.
+    plan: OnceLock<Weak<dyn ExecutionPlan>>,
+}
+
+impl Progress {
+    /// A stage is over.
+    pub(crate) fn reached(&self, stage: Stage) {
+        if let Some(at) = self.reached.get(stage as usize) {
+            at.get_or_init(|| self.started.elapsed());
+        }
+    }
+
+    /// It is planned.
+    pub(crate) fn plan_is(&self, plan: &Arc<dyn ExecutionPlan>) {
+        self.plan.get_or_init(|| Arc::downgrade(plan));
+        self.reached(Stage::Plan);
+    }
+
+    /// Its answer has ended.
+    pub(crate) fn end(&self) {
+        self.ended.get_or_init(|| self.started.elapsed());
+    }
+
+    fn state(&self) -> QueryState {
+        match (self.ended.get(), self.reached[Stage::Queue as usize].get()) {
+            (Some(_), _) => QueryState::Stopping,
+            (None, Some(_)) => QueryState::Running,
+            (None, None) => QueryState::Queued,
+        }
+    }
+
+    /// What each stage took; none of those that have not begun.
+    pub(crate) fn stages(&self) -> Vec<StageTime> {
+        let now = || self.started.elapsed();
+        let ended = self.ended.get().copied();
+        let mut stages = Vec::new();
+        let mut since = Duration::ZERO;
+        for stage in Stage::ALL {
+            let reached = self.reached.get(stage as usize);
+            let reached = reached.and_then(|at| at.get().copied());
+            let until = reached.or(ended).unwrap_or_else(now);
+            stages.push(StageTime {
+                stage,
+                us: micros(until.saturating_sub(since)),
+            });
+            if reached.is_none() {
+                break;
+            }
+            since = until;
+        }
+        stages
+    }
+
+    fn done(&self) -> ScanProgress {
+        let plan = self.plan.get().and_then(Weak::upgrade);
+        plan.map(|plan| ScanProgress::of(&plan)).unwrap_or_default()
+    }
+
+    /// Since the query was accepted, until it ended, milliseconds.
+    pub(crate) fn elapsed_ms(&self) -> u64 {
+        let elapsed = self.ended.get().copied();
+        micros(elapsed.unwrap_or_else(|| self.started.elapsed())) / 1000
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Takes a query out of the registry when dropped.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    pub(crate) id: u64,
+    registry: Arc<Registry>,
+    pub(crate) progress: Arc<Progress>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.progress.end();
+        self.registry.running.lock().remove(&self.id);
+    }
+}
+
+impl Registry {
+    /// Enters a query.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        sql: &str,
+        tag: Option<String>,
+        end: watch::Sender<Option<End>>,
+    ) -> Registered {
+        let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let progress = Arc::new(Progress {
+            started: Instant::now(),
+            ended: OnceLock::new(),
+            rows: AtomicU64::new(0),
+            reached: Default::default(),
+            plan: OnceLock::new(),
+        });
+        let shown = sql[..sql.floor_char_boundary(SQL_SHOWN)].to_owned();
+        let running = Running {
+            tag,
+            sql: shown,
+            started_us: SystemClock.now_us(),
+            progress: progress.clone(),
+            end,
+        };
+        self.running.lock().insert(id, running);
+        Registered {
+            id,
+            registry: self.clone(),
+            progress,
+        }
+    }
+
+    /// The queries that wait or run, oldest first.
+    pub(crate) fn queries(&self) -> Vec<QueryInfo> {
+        let running = self.running.lock();
+        running
+            .iter()
+            .map(|(id, query)| QueryInfo {
+                id: *id,
+                tag: query.tag.clone(),
+                sql: query.sql.clone(),
+                state: query.progress.state(),
+                started_us: query.started_us,
+                elapsed_ms: micros(query.progress.started.elapsed()) / 1000,
+                rows_returned: query.progress.rows.load(Ordering::Relaxed),
+                done: query.progress.done(),
+                cancelled: query.end.borrow().is_some(),
+            })
+            .collect()
+    }
+
+    /// Cancels a query. Whether there was one of that number.
+    pub(crate) fn cancel(&self, id: u64) -> bool {
+        let running = self.running.lock();
+        running.get(&id).is_some_and(|query| {
+            query.end.send_if_modified(|end| {
+                let is_first = end.is_none();
+                end.get_or_insert(End::Cancelled);
+                is_first
+            });
+            true
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! Hands the input of an operator over in portions that it computes quickly, and lets go of its thread.
+//!
+//! A join compares each batch of its probing side with all of the other before it gives its thread back:
+//! 8,192 rows with millions, for seconds that nobody can cut short. How long a row takes is not known
+//! before, so portions begin with one row and grow and shrink with the time that the last one took.
+//!
+//! An operator that keeps what it reads comes back for more without giving its thread back, as long as there
+//! is more: so wherever rows come from, they wait a moment when enough time has passed. Who stops a query is
+//! heard then.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{Stream, StreamExt};
+
+use crate::functions;
+
+/// A portion that takes longer than this was too large.
+const SLOW: Duration = Duration::from_millis(10);
+/// One that takes less may be larger.
+const FAST: Duration = Duration::from_millis(4);
+/// Rows of a whole batch.
+const ROWS_MAX: usize = 8192;
+
+/// Makes every operator give its thread back every few milliseconds. Those that make much of one batch
+/// get theirs in portions, and what they make of one counts as a step: DataFusion counts steps, not time,
+/// and only where batches come from.
+pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let interruptible = plan.transform_up(|node| {
+        let probed = match node.name() {
+            "HashJoinExec" | "NestedLoopJoinExec" | "CrossJoinExec" => 1,
+            "UnnestExec" | "BoundedWindowAggExec" => 0,
+            _ if node.children().is_empty() => {
+                return Ok(Transformed::yes(Arc::new(YieldingExec::whole(node)) as _));
+            }
+            _ if node.children().len() < 2 && compares(&*node)? => 0,
+            _ if node.children().len() < 2 => return Ok(Transformed::no(node)),
+            _ => return Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as _)),
+        };
+        let mut children: Vec<_> = node.children().into_iter().cloned().collect();
+        children[probed] = Arc::new(YieldingExec::cut(Arc::clone(&children[probed])));
+        // Those of a child and of its portions are the same.
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+        let node = node.replace_children(children, options)?;
+        Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as _))
+    });
+    Ok(interruptible?.data)
+}
+
+/// Returns whether a node calls functions that hold all of one argument against all of another:
+/// nobody knows before how long that takes for a batch.
+fn compares(node: &dyn ExecutionPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(&mut |root| {
+        root.apply(|expr| {
+            found |= functions::compares(expr);
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
+}
+
+/// Passes its input on in portions, or batch by batch, and gives its thread back now and then.
+#[derive(Debug)]
+pub(crate) struct YieldingExec {
+    input: Arc<dyn ExecutionPlan>,
+    /// Rows of the first portion.
+    rows: usize,
+}
+
+impl YieldingExec {
+    /// Small at first.
+    fn cut(input: Arc<dyn ExecutionPlan>) -> Self {
+        Self { input, rows: 1 }
+    }
+
+    /// Batches as they are.
+    fn whole(input: Arc<dyn ExecutionPlan>) -> Self {
+        Self {
+            input,
+            rows: usize::MAX,
+        }
+    }
+}
+
+impl DisplayAs for YieldingExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rows {
+            usize::MAX => write!(f, "Portions: batches"),
+            _ => write!(f, "Portions"),
+        }
+    }
+}
+
+impl ExecutionPlan for YieldingExec {
+    fn name(&self) -> &'static str {
+        "Portions"
+    }
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) if children.is_empty() => Ok(Arc::new(Self {
+                input,
+                rows: self.rows,
+            })),
+            _ => internal_err!("BUG: portions have one input"),
+        }
+    }
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        Ok(Box::pin(YieldingStream::of(
+            self.input.execute(partition, context)?,
+            self.rows,
+        )))
+    }
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&inputs[0]))
+    }
+}
+
+struct YieldingStream {
+    input: SendableRecordBatchStream,
+    /// What is left of a batch.
+    rest: Option<RecordBatch>,
+    /// Rows of the next portion.
+    rows: usize,
+    /// When the last one was handed over.
+    handed: Option<Instant>,
+    /// When the first one was since the thread was given back.
+    since: Option<Instant>,
+    /// The clock: of the machine, but in tests.
+    now: fn() -> Instant,
+}
+
+impl YieldingStream {
+    fn of(input: SendableRecordBatchStream, rows: usize) -> Self {
+        Self {
+            input,
+            rest: None,
+            rows,
+            handed: None,
+            since: None,
+            now: Instant::now,
+        }
+    }
+
+    /// Says how large the next portion is; whether the thread was held for long.
+    fn measure(&mut self) -> bool {
+        let Some(handed) = self.handed.take() else {
+            return false;
+        };
+        let now = (self.now)();
+        let took = now - handed;
+        // Whole batches stay whole.
+        if self.rows <= ROWS_MAX {
+            if took > SLOW {
+                self.rows = (self.rows / 2).max(1);
+            } else if took < FAST {
+                self.rows = (self.rows * 2).min(ROWS_MAX);
+            }
+        }
+        self.since.is_some_and(|since| now - since > SLOW)
+    }
+
+    fn hand_over(&mut self, batch: RecordBatch) -> RecordBatch {
+        let rows = self.rows.min(batch.num_rows());
+        let left = batch.num_rows() - rows;
+        self.rest = (left > 0).then(|| batch.slice(rows, left));
+        let now = (self.now)();
+        self.handed = Some(now);
+        self.since.get_or_insert(now);
+        batch.slice(0, rows)
+    }
+}
+
+impl Stream for YieldingStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.measure() {
+            // Whoever stops the query is heard here.
+            this.since = None;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if let Some(rest) = this.rest.take() {
+            return Poll::Ready(Some(Ok(this.hand_over(rest))));
+        }
+        let next = this.input.poll_next_unpin(context);
+        if next.is_pending() {
+            this.since = None;
+        }
+        next.map_ok(|batch| this.hand_over(batch))
+    }
+}
+
+impl RecordBatchStream for YieldingStream {
+    fn schema(&self) -> SchemaRef {
+        self.input.schema()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! Streams, levels of rollups and `system.*` as DataFusion tables over one snapshot.
+
+pub(crate) mod catalog;
+pub(crate) mod level;
+pub(crate) mod stream;
+pub(crate) mod system;

@@ -1,0 +1,296 @@
+//! The catalog of one query: streams under `public`, a schema for every rollup, and `tables/system`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use aggregator::{Definition, Level, column_entry_level};
+use arrow::datatypes::{DataType, Field, Schema};
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, SchemaProvider};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::TableProvider;
+use datafusion::datasource::empty::EmptyTable;
+use parking_lot::Mutex;
+use storage::{Name, QUARANTINE, Snapshot, TIME};
+
+use crate::plan::rollup_rewrite::{Levels, RollupUse};
+use crate::run::registry::QueryInfo;
+use crate::tables::level::{DocumentTable, Form, LevelTable, Rollup, TileCache};
+use crate::tables::stream::{self, Files};
+use crate::tables::system::{self, SystemInfo};
+
+/// The catalog's name in qualified table names.
+pub(crate) const CATALOG: &str = "logmill";
+/// The schema of streams.
+pub(crate) const PUBLIC: &str = "public";
+const SYSTEM: &str = "system";
+
+/// Columns that only queries see that mention them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hidden {
+    /// `_seq` of streams.
+    pub(crate) seq: bool,
+    /// The exact columns of sums of levels.
+    pub(crate) exact: bool,
+}
+
+/// What one query can name.
+pub(crate) struct Catalog {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    snapshot: Arc<Snapshot>,
+    system: Arc<dyn SystemInfo>,
+    rollups: Arc<BTreeMap<Name, Rollup>>,
+    queries: Vec<QueryInfo>,
+    files: Files,
+    tiles: Arc<TileCache>,
+    hidden: Hidden,
+    answers: RollupUse,
+    /// Levels that the planner has asked for, for the hint about measures that enter later.
+    asked: Mutex<Vec<(Arc<Definition>, Level)>>,
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog").finish_non_exhaustive()
+    }
+}
+
+impl Catalog {
+    /// The catalog of a snapshot and its rollups.
+    pub(crate) fn new(
+        (snapshot, rollups): (Arc<Snapshot>, Arc<BTreeMap<Name, Rollup>>),
+        system: Arc<dyn SystemInfo>,
+        queries: Vec<QueryInfo>,
+        files: Files,
+        tiles: Arc<TileCache>,
+        hidden: Hidden,
+        answers: RollupUse,
+    ) -> Self {
+        let asked = Mutex::default();
+        Self {
+            inner: Arc::new(Inner {
+                snapshot,
+                system,
+                rollups,
+                queries,
+                files,
+                tiles,
+                hidden,
+                answers,
+                asked,
+            }),
+        }
+    }
+
+    /// Everything that a query can name, as it would write it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let inner = &self.inner;
+        let mut names: Vec<String> = inner
+            .snapshot
+            .streams()
+            .keys()
+            .map(ToString::to_string)
+            .collect();
+        for (name, rollup) in &*inner.rollups {
+            names.extend(tables_of(rollup).map(|table| format!("{name}.{table}")));
+        }
+        names.extend(system::TABLES.iter().map(|t| format!("{SYSTEM}.{t}")));
+        names
+    }
+
+    /// What to ask instead, when `column` is a measure that enters a level that was asked for only
+    /// further up.
+    pub(crate) fn enters_at(&self, column: &str) -> Option<String> {
+        self.inner
+            .asked
+            .lock()
+            .iter()
+            .find_map(|(definition, level)| {
+                let entry = column_entry_level(definition, column)?;
+                (entry > *level).then(|| {
+                    let name = definition.name();
+                    format!(
+                        "{column} enters {name} at the {}: ask {name}.{} or a coarser level",
+                        entry.as_str(),
+                        entry.table()
+                    )
+                })
+            })
+    }
+}
+
+impl CatalogProvider for Catalog {
+    fn schema_names(&self) -> Vec<String> {
+        let rollups = self.inner.rollups.keys().map(ToString::to_string);
+        [PUBLIC.to_owned(), SYSTEM.to_owned()]
+            .into_iter()
+            .chain(rollups)
+            .collect()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let kind = match name {
+            PUBLIC => SchemaKind::Streams,
+            SYSTEM => SchemaKind::System,
+            rollup => SchemaKind::Rollup(Box::new(self.inner.rollups.get(rollup)?.clone())),
+        };
+        Some(Arc::new(TablesOf {
+            inner: self.inner.clone(),
+            kind,
+        }))
+    }
+}
+
+enum SchemaKind {
+    Streams,
+    System,
+    Rollup(Box<Rollup>),
+}
+
+struct TablesOf {
+    inner: Arc<Inner>,
+    kind: SchemaKind,
+}
+
+impl fmt::Debug for TablesOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TablesOf").finish_non_exhaustive()
+    }
+}
+
+impl TablesOf {
+    fn stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
+        let inner = &self.inner;
+        let levels = (inner.answers != RollupUse::Never).then(|| {
+            let rollups = inner.rollups.values();
+            let rollups = rollups.filter(|r| r.meta.stream == *name);
+            Arc::new(Levels {
+                rollups: rollups.cloned().collect(),
+                tiles: Arc::clone(&inner.tiles),
+                always: inner.answers == RollupUse::Always,
+            })
+        });
+        stream::table(
+            &inner.snapshot,
+            name,
+            &inner.files,
+            levels,
+            inner.hidden.seq,
+        )
+    }
+
+    fn system(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if name == "quarantine" {
+            let table = self.stream(&system::quarantine())?;
+            return Ok(Some(
+                table.unwrap_or_else(|| Arc::new(EmptyTable::new(no_quarantine()))),
+            ));
+        }
+        let inner = &self.inner;
+        let view = system::View {
+            snapshot: &inner.snapshot,
+            system: &*inner.system,
+            rollups: &inner.rollups,
+            queries: &inner.queries,
+            heads: &inner.files.heads,
+        };
+        system::table(name, &view)
+    }
+
+    fn level(&self, rollup: &Rollup, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let levels = rollup.definition.levels();
+        let Some(level) = Level::from_table(name).filter(|l| levels.contains(l)) else {
+            return Ok(None);
+        };
+        self.inner
+            .asked
+            .lock()
+            .push((rollup.definition.clone(), level));
+        let (snapshot, tiles) = (self.inner.snapshot.clone(), self.inner.tiles.clone());
+        let table = LevelTable::new(snapshot, rollup.clone(), level, tiles);
+        Ok(Some(Arc::new(match self.inner.hidden.exact {
+            true => table.with_exact(),
+            false => table,
+        })))
+    }
+
+    /// Documents that the rollup lacks something for are an error that says what.
+    fn documents(&self, rollup: &Rollup, form: Form) -> Result<Option<Arc<dyn TableProvider>>> {
+        let (snapshot, tiles) = (&self.inner.snapshot, &self.inner.tiles);
+        let table = DocumentTable::new(form, snapshot, rollup, tiles)?;
+        Ok(Some(Arc::new(table)))
+    }
+}
+
+/// The tables of a rollup: its levels, and the documents that it has what it takes for.
+fn tables_of(rollup: &Rollup) -> impl Iterator<Item = &'static str> {
+    let definition = &rollup.definition;
+    let levels = definition.levels().iter().map(|level| level.table());
+    let forms = Form::ALL.into_iter();
+    let documents = forms.filter(|form| form.counter(definition).is_ok());
+    levels.chain(documents.map(Form::table))
+}
+
+/// The columns that matter of a quarantine that nothing has entered yet.
+fn no_quarantine() -> Arc<Schema> {
+    let text = |name: &str| Field::new(name, DataType::Utf8View, true);
+    let int = |name: &str| Field::new(name, DataType::Int64, true);
+    Arc::new(Schema::new(vec![
+        text("_id"),
+        Field::new(TIME, storage::ColumnType::Time.arrow(), false),
+        text("stream"),
+        text("reason"),
+        text("detail"),
+        text("source"),
+        int("item"),
+        int("line"),
+        int("byte"),
+        Field::new("raw", DataType::Binary, true),
+        text(stream::STATE),
+    ]))
+}
+
+#[async_trait]
+impl SchemaProvider for TablesOf {
+    fn table_names(&self) -> Vec<String> {
+        match &self.kind {
+            SchemaKind::Streams => {
+                let shown = self
+                    .inner
+                    .snapshot
+                    .streams()
+                    .keys()
+                    .filter(|name| name.as_str() != QUARANTINE);
+                shown.map(ToString::to_string).collect()
+            }
+            SchemaKind::System => system::TABLES.iter().map(ToString::to_string).collect(),
+            SchemaKind::Rollup(rollup) => tables_of(rollup).map(str::to_owned).collect(),
+        }
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        match &self.kind {
+            SchemaKind::Streams => match Name::new(name) {
+                Ok(name) => self.stream(&name),
+                Err(_) => Ok(None),
+            },
+            SchemaKind::System => self.system(name),
+            SchemaKind::Rollup(rollup) => match Form::from_table(name) {
+                Some(form) => self.documents(rollup, form),
+                None => self.level(rollup, name),
+            },
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        match &self.kind {
+            SchemaKind::Streams => self.inner.snapshot.streams().contains_key(name),
+            SchemaKind::System => system::TABLES.contains(&name),
+            SchemaKind::Rollup(rollup) => tables_of(rollup).any(|table| table == name),
+        }
+    }
+}

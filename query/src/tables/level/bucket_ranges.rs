@@ -1,0 +1,177 @@
+//! The buckets of a level, cut into stretches that are read each for itself.
+//!
+//! # Invariants
+//! * Stretches lie side by side and hold all buckets that are asked for. What may hold cells of one bucket lies
+//!   in one stretch, so cells are merged as if all were read at once.
+//! * A share's stretches follow each other: its rows are in the order of buckets.
+
+use std::ops::Range;
+
+use aggregator::Bucket;
+
+use super::read::Work;
+
+/// Cells that are worth a merge of their own, and a thread.
+const CELLS: u64 = 32 * 1024;
+
+/// Buckets of a level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct BucketRange {
+    /// Starts of buckets, microseconds since 1970.
+    buckets: Range<i64>,
+    /// About so many cells.
+    cells: u64,
+}
+
+/// Something that holds cells: a section of a tile, or a chunk.
+#[derive(Debug, Clone)]
+struct Span {
+    /// Starts of its first and of its last bucket.
+    first: i64,
+    last: i64,
+    cells: u64,
+}
+
+/// What each of at most so many threads reads, one after the other.
+pub(super) fn shares(work: &Work, threads: usize) -> Vec<Vec<Bucket>> {
+    let all = work.filter.from_us..work.filter.to_us;
+    let stretches = if work.grain.buckets {
+        cut(spans(work), all, CELLS)
+    } else {
+        // Cells of all buckets are merged.
+        vec![BucketRange {
+            buckets: all,
+            cells: 0,
+        }]
+    };
+    let shares = dealt(stretches, threads, CELLS);
+    let buckets = |stretch: BucketRange| Bucket {
+        start_us: stretch.buckets.start,
+        end_us: stretch.buckets.end,
+    };
+    shares
+        .into_iter()
+        .map(|share| share.into_iter().map(buckets).collect())
+        .collect()
+}
+
+fn spans(work: &Work) -> Vec<Span> {
+    let sections = work.files.iter().flat_map(|(_, sections)| sections);
+    let sections = sections.map(|section| Span {
+        first: section.bucket_min_us,
+        last: section.bucket_max_us,
+        cells: section.cells,
+    });
+    let calendar = work.definition.calendar();
+    let bucket = |at_us| calendar.bucket(work.level, at_us).start_us;
+    let chunks = work.snapshot.chunks(work.definition.stream().as_str());
+    let chunks = chunks.iter().map(|chunk| Span {
+        first: bucket(chunk.time.0),
+        last: bucket(chunk.time.1),
+        cells: chunk.events.num_rows() as u64,
+    });
+    sections.chain(chunks).collect()
+}
+
+/// Stretches of so many cells at least, where spans leave a place to cut.
+fn cut(mut spans: Vec<Span>, all: Range<i64>, least: u64) -> Vec<BucketRange> {
+    spans.sort_unstable_by_key(|span| span.first);
+    let mut stretches = Vec::new();
+    let (mut start, mut cells, mut reach) = (all.start, 0, i64::MIN);
+    for span in spans {
+        if cells >= least && span.first > reach.max(start) && span.first < all.end {
+            stretches.push(BucketRange {
+                buckets: start..span.first,
+                cells,
+            });
+            (start, cells) = (span.first, 0);
+        }
+        reach = reach.max(span.last);
+        cells += span.cells;
+    }
+    stretches.push(BucketRange {
+        buckets: start..all.end,
+        cells,
+    });
+    stretches
+}
+
+/// The stretches in at most so many shares of about as many cells, and of so many at least.
+fn dealt(stretches: Vec<BucketRange>, threads: usize, least: u64) -> Vec<Vec<BucketRange>> {
+    let total: u64 = stretches.iter().map(|stretch| stretch.cells).sum();
+    let shares = (threads as u64).min(total / least).max(1);
+    let mut dealt = vec![Vec::new()];
+    let mut done = 0;
+    for stretch in stretches {
+        let begun = dealt.len() as u64;
+        let share = dealt.last_mut().expect("BUG: there is one");
+        let is_full = !share.is_empty() && done >= total / shares * begun;
+        done += stretch.cells;
+        if is_full && begun < shares {
+            dealt.push(vec![stretch]);
+        } else {
+            share.push(stretch);
+        }
+    }
+    dealt
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_bucket_of_a_span_lies_in_one_stretch_and_stretches_lie_side_by_side(
+            spans in prop::collection::vec((-50i64..50, 0i64..20, 0u64..100), 0..20),
+            (from, len) in (-40i64..40, 1i64..60),
+            (least, threads) in (1u64..300, 1usize..5),
+        ) {
+            let spans: Vec<Span> = spans
+                .into_iter()
+                .map(|(first, len, cells)| Span { first, last: first + len, cells })
+                .collect();
+            let all = from..from + len;
+            let shares = dealt(cut(spans.clone(), all.clone(), least), threads, least);
+            prop_assert!(shares.len() <= threads);
+            prop_assert!(shares.iter().all(|share| !share.is_empty()));
+            let stretches: Vec<BucketRange> = shares.into_iter().flatten().collect();
+            prop_assert_eq!(stretches[0].buckets.start, all.start);
+            prop_assert_eq!(stretches[stretches.len() - 1].buckets.end, all.end);
+            for pair in stretches.windows(2) {
+                prop_assert_eq!(pair[0].buckets.end, pair[1].buckets.start);
+                prop_assert!(!pair[0].buckets.is_empty());
+            }
+            for span in spans {
+                let within = span.first.max(all.start)..(span.last + 1).min(all.end);
+                let meets = |stretch: &&BucketRange| {
+                    stretch.buckets.start < within.end && within.start < stretch.buckets.end
+                };
+                prop_assert!(within.is_empty() || stretches.iter().filter(meets).count() == 1);
+            }
+        }
+    }
+
+    #[test]
+    fn days_are_dealt_to_threads_by_their_cells() {
+        let spans = |cells: u64| {
+            (0..14).map(move |day| Span {
+                first: day,
+                last: day,
+                cells,
+            })
+        };
+        let days = |shares: Vec<Vec<BucketRange>>| -> Vec<Vec<Range<i64>>> {
+            let ranges = |share: Vec<BucketRange>| share.into_iter().map(|s| s.buckets).collect();
+            shares.into_iter().map(ranges).collect()
+        };
+        let shares = dealt(cut(spans(100).collect(), -5..20, 100), 2, 100);
+        let first: Vec<Range<i64>> = [-5..1, 1..2, 2..3, 3..4, 4..5, 5..6, 6..7].into();
+        let second: Vec<Range<i64>> = [7..8, 8..9, 9..10, 10..11, 11..12, 12..13, 13..20].into();
+        assert_eq!(days(shares), [first, second]);
+        let few = dealt(cut(spans(1).collect(), 0..14, 100), 2, 100);
+        assert_eq!((few.len(), few[0].len()), (1, 1));
+    }
+}

@@ -1,0 +1,233 @@
+//! Reading documents: windows of the coarsest level, in each its days or months, of each its documents.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use aggregator::{Bucket, Calendar, Filter, Level};
+use arrow::array::{Array, ArrayRef, AsArray, NullArray, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType};
+use arrow::row::{RowConverter, Rows, SortField};
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::exec::Shape;
+use super::sheet::Sheet;
+use crate::tables::level::read::{Reader, Work};
+
+/// The rows of a level, by bucket and keys.
+pub(super) struct LevelRows {
+    pub(super) level: Level,
+    /// Where the level ends: it has forgotten older buckets.
+    pub(super) floor_us: i64,
+    /// Starts of buckets, microseconds since 1970.
+    buckets: ArrayRef,
+    pub(super) keys: Vec<ArrayRef>,
+    counts: ArrayRef,
+}
+
+impl LevelRows {
+    fn of(work: &Work, batch: &RecordBatch, counter: &str) -> Self {
+        let column = |name: &str| batch.column_by_name(name).cloned();
+        let names: Vec<String> = batch
+            .schema()
+            .fields()
+            .iter()
+            .map(|f| f.name().clone())
+            .collect();
+        let is_key = |name: &&String| *name != "bucket" && *name != counter;
+        Self {
+            level: work.level,
+            floor_us: work.floor_us(),
+            buckets: column("bucket").expect("BUG: documents read buckets"),
+            keys: names
+                .iter()
+                .filter(is_key)
+                .filter_map(|n| column(n))
+                .collect(),
+            counts: column(counter).expect("BUG: documents read their counter"),
+        }
+    }
+
+    pub(super) fn buckets(&self) -> &[i64] {
+        self.buckets
+            .as_primitive::<TimestampMicrosecondType>()
+            .values()
+    }
+
+    pub(super) fn counts(&self) -> &[i64] {
+        self.counts.as_primitive::<Int64Type>().values()
+    }
+
+    fn slice(&self, from: usize, to: usize) -> Self {
+        let cut = |array: &ArrayRef| array.slice(from, to - from);
+        Self {
+            level: self.level,
+            floor_us: self.floor_us,
+            buckets: cut(&self.buckets),
+            keys: self.keys.iter().map(cut).collect(),
+            counts: cut(&self.counts),
+        }
+    }
+}
+
+/// Keys in a form that can be compared.
+pub(super) struct KeyRows(RowConverter);
+
+impl KeyRows {
+    /// Besides the keys there is a column of nulls: without any key it gives the rows their number.
+    fn new(keys: impl Iterator<Item = DataType>) -> Result<Self> {
+        let types = keys.chain([DataType::Null]);
+        let converter = RowConverter::new(types.map(SortField::new).collect())?;
+        Ok(Self(converter))
+    }
+
+    pub(super) fn of(&self, rows: &LevelRows) -> Result<Rows> {
+        let nulls: ArrayRef = Arc::new(NullArray::new(rows.counts().len()));
+        let columns: Vec<ArrayRef> = rows.keys.iter().cloned().chain([nulls]).collect();
+        Ok(self.0.convert_columns(&columns)?)
+    }
+}
+
+/// A window's rows of the coarsest level, and how many of them have become documents.
+struct Window {
+    rows: LevelRows,
+    taken: usize,
+    _memory: MemoryReservation,
+}
+
+impl Window {
+    /// The rows of the next day or month.
+    fn next(&mut self, calendar: Calendar, document: Level) -> Option<(Bucket, LevelRows)> {
+        let rest = &self.rows.buckets()[self.taken..];
+        let interval = calendar.bucket(document, *rest.first()?);
+        let len = rest.partition_point(|bucket| *bucket < interval.end_us);
+        let from = self.taken;
+        self.taken += len;
+        Some((interval, self.rows.slice(from, self.taken)))
+    }
+}
+
+/// Makes documents, a batch at a time, by date and keys.
+pub(super) struct Documents {
+    shape: Shape,
+    coarse: (Work, Reader),
+    fine: Option<(Work, Reader)>,
+    keys: KeyRows,
+    /// Not known before the first batch, since it takes reading the memtable.
+    windows: Option<std::vec::IntoIter<Bucket>>,
+    window: Option<Window>,
+    sheet: Option<Sheet>,
+    memory: MemoryReservation,
+}
+
+impl Documents {
+    /// `levels` are one or two, the coarsest first.
+    pub(super) fn new(
+        shape: Shape,
+        levels: Vec<(Work, Reader)>,
+        memory: MemoryReservation,
+    ) -> Result<Self> {
+        let mut levels = levels.into_iter();
+        let coarse = levels.next().expect("BUG: documents are made of a level");
+        let by = coarse.0.definition.by().iter();
+        Ok(Self {
+            keys: KeyRows::new(by.map(|key| key.key_type.arrow()))?,
+            shape,
+            coarse,
+            fine: levels.next(),
+            windows: None,
+            window: None,
+            sheet: None,
+            memory,
+        })
+    }
+
+    /// The next documents; `None` after the last.
+    pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(sheet) = &mut self.sheet {
+                if let Some(batch) = sheet.next_batch(&self.shape, &self.memory)? {
+                    return Ok(Some(batch));
+                }
+                self.sheet = None;
+            }
+            let Some((interval, rows)) = self.next_interval()? else {
+                return Ok(None);
+            };
+            self.sheet = Some(self.sheet_of(interval, &rows)?);
+        }
+    }
+
+    /// The next day or month that has documents, with its rows of the coarsest level.
+    fn next_interval(&mut self) -> Result<Option<(Bucket, LevelRows)>> {
+        let calendar = self.coarse.0.definition.calendar();
+        loop {
+            if let Some(window) = &mut self.window
+                && let Some(next) = window.next(calendar, self.shape.form.document())
+            {
+                return Ok(Some(next));
+            }
+            self.window = None;
+            let windows = match &mut self.windows {
+                Some(windows) => windows,
+                None => {
+                    let found = windows(&self.coarse.0, self.shape.form.window())?;
+                    self.windows.insert(found.into_iter())
+                }
+            };
+            let Some(interval) = windows.next() else {
+                return Ok(None);
+            };
+            let (rows, memory) = read(&self.coarse, interval, &self.shape.counter)?;
+            self.window = Some(Window {
+                rows,
+                taken: 0,
+                _memory: memory,
+            });
+        }
+    }
+
+    fn sheet_of(&self, interval: Bucket, coarse: &LevelRows) -> Result<Sheet> {
+        let timezone = self.coarse.0.definition.timezone();
+        let memory = self.memory.new_empty();
+        let fine = match &self.fine {
+            Some(level) => Some(read(level, interval, &self.shape.counter)?),
+            None => None,
+        };
+        let fine = fine.as_ref().map(|(rows, _)| rows);
+        Sheet::new(timezone, interval, &self.keys, coarse, fine, memory)
+    }
+}
+
+/// The rows of a level in an interval, with the memory they take.
+fn read(
+    (work, reader): &(Work, Reader),
+    interval: Bucket,
+    counter: &str,
+) -> Result<(LevelRows, MemoryReservation)> {
+    let (batch, memory) = reader.read(&work.within(interval))?;
+    Ok((LevelRows::of(work, &batch, counter), memory))
+}
+
+/// The windows that hold cells of a level, rising.
+fn windows(work: &Work, window: Level) -> Result<Vec<Bucket>> {
+    let calendar = work.definition.calendar();
+    let sections = work.files.iter().flat_map(|(_, sections)| sections);
+    let mut found: BTreeSet<Bucket> = sections
+        .map(|section| calendar.bucket(window, section.bucket_min_us))
+        .collect();
+    for cells in work.chunks() {
+        let mut rest = cells?;
+        // From window to window: those between two events that are far apart are not looked at.
+        while let Some((first, _)) = rest.bucket_range() {
+            let interval = calendar.bucket(window, first);
+            found.insert(interval);
+            let later = Filter {
+                from_us: interval.end_us,
+                ..Filter::ALL
+            };
+            rest = rest.filter(&later, &work.projection);
+        }
+    }
+    Ok(found.into_iter().collect())
+}

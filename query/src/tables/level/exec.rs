@@ -1,0 +1,168 @@
+//! The plan node that reads a level: sections of tiles and cells of chunks, merged and finalised.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use aggregator::Bucket;
+use arrow::compute::SortOptions;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::col;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::bucket_ranges;
+use super::documents::DocumentExec;
+use super::read::{LevelStats, Source, StopOnDrop};
+
+/// Rows of one batch of the answer.
+const BATCH_ROWS: usize = 8192;
+
+/// Reads a level.
+#[derive(Debug)]
+pub(crate) struct LevelExec {
+    source: Source,
+    /// The buckets that each partition reads, one interval after the other.
+    shares: Vec<Vec<Bucket>>,
+    properties: Arc<PlanProperties>,
+}
+
+impl LevelExec {
+    /// At most so many partitions, in the order of buckets.
+    pub(crate) fn new(source: Source, partitions: usize) -> Self {
+        let shares = bucket_ranges::shares(&source.work, partitions);
+        let mut equivalence = EquivalenceProperties::new(source.schema.clone());
+        if let Ok(bucket) = col("bucket", &source.schema) {
+            let options = SortOptions {
+                descending: false,
+                nulls_first: false,
+            };
+            equivalence.add_ordering([PhysicalSortExpr::new(bucket, options)]);
+        }
+        let properties = Arc::new(PlanProperties::new(
+            equivalence,
+            Partitioning::UnknownPartitioning(shares.len()),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        Self {
+            source,
+            shares,
+            properties,
+        }
+    }
+}
+
+impl DisplayAs for LevelExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RollupScan: {}", self.source)
+    }
+}
+
+impl ExecutionPlan for LevelExec {
+    fn name(&self) -> &'static str {
+        "RollupScan"
+    }
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() {
+            Ok(self)
+        } else {
+            internal_err!("BUG: a level has no children")
+        }
+    }
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let baseline = BaselineMetrics::new(&self.source.metrics, partition);
+        // Dropping the answer stops the thread before its next section.
+        let stop = Arc::new(StopOnDrop(Arc::default()));
+        let reader = Arc::new(self.source.reader(partition, &context, stop.0.clone()));
+        let work = self.source.work.clone();
+        let intervals = stream::iter(self.shares[partition].clone());
+        let batches = intervals.then(move |interval| {
+            let (work, reader, stop) = (work.within(interval), reader.clone(), stop.clone());
+            let baseline = baseline.clone();
+            async move {
+                let elapsed = baseline.elapsed_compute().clone();
+                let task = SpawnedTask::spawn_blocking(move || {
+                    let _timer = elapsed.timer();
+                    reader.read(&work)
+                });
+                let (batch, memory) = task
+                    .await
+                    .map_err(|e| DataFusionError::External(Box::new(e)))??;
+                baseline.record_output(batch.num_rows());
+                let rows = batch.num_rows();
+                let slices = (0..rows).step_by(BATCH_ROWS).map(move |at| {
+                    // Held until the last slice is out.
+                    let _held = (&memory, &stop);
+                    Ok(batch.slice(at, BATCH_ROWS.min(rows - at)))
+                });
+                Ok::<_, DataFusionError>(stream::iter(slices))
+            }
+        });
+        let batches = batches.try_flatten().boxed();
+        let schema = self.source.schema.clone();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.source.metrics.clone_inner())
+    }
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let cells: u64 = self
+            .source
+            .work
+            .files
+            .iter()
+            .flat_map(|(_, sections)| sections)
+            .map(|s| s.cells)
+            .sum();
+        let mut statistics = Statistics::new_unknown(&self.source.schema);
+        statistics.num_rows = usize::try_from(cells).map_or(Precision::Absent, Precision::Inexact);
+        Ok(Arc::new(statistics))
+    }
+}
+
+/// The levels that a plan node reads, with what was looked at in each; none for other nodes.
+pub(crate) fn looked(plan: &dyn ExecutionPlan) -> Vec<LevelStats> {
+    let plan = plan as &dyn Any;
+    if let Some(level) = plan.downcast_ref::<LevelExec>() {
+        vec![level.source.looked()]
+    } else if let Some(documents) = plan.downcast_ref::<DocumentExec>() {
+        documents.sources().iter().map(Source::looked).collect()
+    } else {
+        Vec::new()
+    }
+}

@@ -1,0 +1,375 @@
+//! Rollup levels as tables: `stats.hourly` is the merge of its tiles and of the memtable's cells.
+//!
+//! # Invariants
+//! * One scan reads one snapshot, so a level is exact up to the last acknowledged event, before a
+//!   seal, during one and after it.
+//! * Ranges of `bucket` and values of keys are applied to cells by the scan itself, exactly; sections
+//!   whose buckets lie outside are not read.
+//! * Reading, merging and finalising run on a blocking thread once the plan runs, never while it is
+//!   made.
+
+mod bucket_ranges;
+mod cache;
+mod documents;
+pub(crate) mod exec;
+mod read;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use aggregator::{
+    Definition, Filter, Grain, KeyType, KeyValue, Level, Projection, TooLarge, chunk_cells,
+};
+use arrow::datatypes::{Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::datasource::{TableProvider, TableType};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use parking_lot::Mutex;
+use storage::{Name, RollupMeta, Snapshot};
+
+pub(crate) use cache::TileCache;
+pub(crate) use documents::{DocumentTable, Form};
+use exec::LevelExec;
+use read::{Source, Work, meets};
+
+use crate::answer::query_stats::Count;
+use crate::error::Error;
+use crate::tables::stream::prune::{TimeRange, time_range};
+
+/// A rollup that can be read, with its definition resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Rollup {
+    pub(crate) meta: RollupMeta,
+    pub(crate) definition: Arc<Definition>,
+}
+
+/// The rollups of a snapshot by name: of each name the newest generation. A stream gets its rollups
+/// with the manifest edit that creates it, before its first event.
+fn rollups(snapshot: &Snapshot) -> Result<BTreeMap<Name, Rollup>> {
+    let mut rollups = BTreeMap::new();
+    for meta in &snapshot.manifest().rollups {
+        let definition =
+            Definition::from_meta(meta).map_err(|e| DataFusionError::External(Box::new(e)))?;
+        let rollup = Rollup {
+            meta: meta.clone(),
+            definition: Arc::new(definition),
+        };
+        rollups.insert(meta.name.clone(), rollup);
+    }
+    Ok(rollups)
+}
+
+/// The rollups of the snapshot that was last asked about: most have those of the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Rollups {
+    last: Mutex<Option<Known>>,
+}
+
+/// What the manifest says of rollups, and what that is.
+type Known = (Vec<RollupMeta>, Arc<BTreeMap<Name, Rollup>>);
+
+impl Rollups {
+    /// As [`rollups`].
+    pub(crate) fn of(&self, snapshot: &Snapshot) -> Result<Arc<BTreeMap<Name, Rollup>>> {
+        let metas = &snapshot.manifest().rollups;
+        if let Some((known, rollups)) = &*self.last.lock()
+            && known == metas
+        {
+            return Ok(Arc::clone(rollups));
+        }
+        let made = Arc::new(rollups(snapshot)?);
+        *self.last.lock() = Some((metas.clone(), Arc::clone(&made)));
+        Ok(made)
+    }
+}
+
+/// Makes now, from the memtable, what readers of a stream's rollups would make of it: for whoever
+/// brings much and has the time that a chart does not have.
+///
+/// # Errors
+/// When a tile that must be looked at cannot be read; readers will say so too.
+pub fn make_cells(snapshot: &Snapshot, stream: &Name) -> Result<(), Error> {
+    for rollup in rollups(snapshot).map_err(Error::Execution)?.values() {
+        if rollup.definition.stream() == stream {
+            let cells = chunk_cells(&rollup.definition, rollup.meta.id, snapshot);
+            for made in cells {
+                made.map_err(|e| Error::Execution(DataFusionError::External(Box::new(e))))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One level of one rollup.
+#[derive(Debug, Clone)]
+pub(crate) struct LevelTable {
+    snapshot: Arc<Snapshot>,
+    rollup: Rollup,
+    level: Level,
+    schema: SchemaRef,
+    cache: Arc<TileCache>,
+    grain: Grain,
+    too_large: TooLarge,
+}
+
+impl LevelTable {
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        rollup: Rollup,
+        level: Level,
+        cache: Arc<TileCache>,
+    ) -> Self {
+        let schema = Arc::new(Schema::new(aggregator::columns(&rollup.definition, level)));
+        Self {
+            grain: Grain::whole(&rollup.definition),
+            snapshot,
+            rollup,
+            level,
+            schema,
+            cache,
+            too_large: TooLarge::Null,
+        }
+    }
+
+    /// The same with the exact columns of its sums, which `*` shows only to queries that name one.
+    pub(crate) fn with_exact(self) -> Self {
+        let exact = aggregator::exact_columns(&self.rollup.definition, self.level);
+        let shown = self.schema.fields().iter().map(|f| f.as_ref().clone());
+        let schema = Arc::new(Schema::new(shown.chain(exact).collect::<Vec<_>>()));
+        Self { schema, ..self }
+    }
+
+    /// The same for readers that add cells up: a sum beyond 64 bits is an error, since they would
+    /// leave a null out. `None` when it is that already.
+    pub(crate) fn refusing(&self) -> Option<Self> {
+        (self.too_large == TooLarge::Null).then(|| Self {
+            too_large: TooLarge::Refused,
+            ..self.clone()
+        })
+    }
+
+    /// The same with one row for all cells that the grain does not tell apart: whoever reads it adds them up
+    /// anyway. Columns that it leaves out mean nothing, but to filters that the scan applies.
+    pub(crate) fn merged_to(self, grain: Grain) -> Self {
+        Self { grain, ..self }
+    }
+
+    /// What a filter says of one key column, when it says only that.
+    fn key_values(&self, filter: &Expr) -> Option<(usize, Vec<KeyValue>)> {
+        let (name, values) = key_filter(filter)?;
+        let key = self
+            .rollup
+            .definition
+            .by()
+            .iter()
+            .position(|k| k.name == name)?;
+        let text = self.rollup.definition.by()[key].key_type == KeyType::Text;
+        let values = values
+            .into_iter()
+            .map(|value| match value {
+                KeyValue::Text(_) if !text => None,
+                KeyValue::Int(_) if text => None,
+                value => Some(value),
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some((key, values))
+    }
+
+    /// Whether a filter is one on cells, which the scan applies itself.
+    pub(crate) fn applies(&self, filter: &Expr) -> bool {
+        time_range(filter, "bucket").is_some() || self.key_values(filter).is_some()
+    }
+
+    /// The filter on cells that all these filters make together.
+    fn filter(&self, filters: &[Expr]) -> Filter {
+        let mut made = Filter {
+            // What retention has given up is not returned, nor what came late below it.
+            from_us: self.rollup.meta.floor_us(self.level.as_str()),
+            keys: vec![None; self.rollup.definition.by().len()],
+            ..Filter::ALL
+        };
+        for filter in filters {
+            if let Some(range) = time_range(filter, "bucket") {
+                made.from_us = made.from_us.max(range.first);
+                made.to_us = made.to_us.min(range.last.saturating_add(1));
+            } else if let Some((key, values)) = self.key_values(filter) {
+                made.keys[key] = Some(match made.keys[key].take() {
+                    None => values,
+                    Some(known) => known.into_iter().filter(|v| values.contains(v)).collect(),
+                });
+            }
+        }
+        made
+    }
+
+    /// The starts of the buckets in a range that have a cell with such keys. Reads now.
+    pub(crate) fn buckets_with(
+        &self,
+        keys: Vec<Option<Vec<KeyValue>>>,
+        range: TimeRange,
+    ) -> Result<BTreeSet<i64>> {
+        let filter = Filter {
+            from_us: range.first,
+            to_us: range.last.saturating_add(1),
+            keys,
+        };
+        self.source(Arc::new(Schema::empty()), filter)?
+            .work
+            .buckets()
+    }
+
+    /// What is to be read for these columns of the cells that pass the filter.
+    fn source(&self, schema: SchemaRef, filter: Filter) -> Result<Source> {
+        let definition = &self.rollup.definition;
+        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        let projection = Projection::of_columns(definition, self.level, &names)
+            .map_err(|e| DataFusionError::External(Box::new(e)))?;
+        let mut partitions = (BTreeSet::new(), BTreeSet::new());
+        let mut work = Work {
+            snapshot: self.snapshot.clone(),
+            rollup: self.rollup.meta.id,
+            definition: definition.clone(),
+            level: self.level,
+            projection,
+            filter,
+            grain: self.grain.clone(),
+            too_large: self.too_large,
+            files: Vec::new(),
+            cache: self.cache.clone(),
+        };
+        let (mut parts, mut sections) = (Count::default(), Count::default());
+        let tiles = self.snapshot.manifest().tiles_of(self.rollup.meta.id);
+        for file in tiles.flat_map(|t| &t.files) {
+            let mut wanted = Vec::new();
+            let level = self.level.as_str();
+            let mut any = false;
+            for section in file.sections.iter().filter(|s| s.level == level) {
+                any = true;
+                partitions.0.insert(section.partition_us);
+                sections.total += 1;
+                if meets(section, &work.filter) {
+                    partitions.1.insert(section.partition_us);
+                    sections.examined += 1;
+                    wanted.push(section.clone());
+                }
+            }
+            parts.total += u64::from(any);
+            parts.examined += u64::from(!wanted.is_empty());
+            if !wanted.is_empty() {
+                work.files.push((file.file.clone(), wanted));
+            }
+        }
+        let partitions = Count {
+            total: partitions.0.len() as u64,
+            examined: partitions.1.len() as u64,
+        };
+        Ok(Source {
+            work,
+            schema,
+            partitions,
+            parts,
+            sections,
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+}
+
+/// The column and the values of `key = 1`, `key IN (…)`, `key IS NULL` and of their alternatives.
+pub(crate) fn key_filter(filter: &Expr) -> Option<(&str, Vec<KeyValue>)> {
+    match filter {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Eq,
+            right,
+        }) => match (&**left, &**right) {
+            (Expr::Column(c), other) | (other, Expr::Column(c)) => {
+                Some((&c.name, vec![key_value(other)?]))
+            }
+            _ => None,
+        },
+        Expr::InList(list) if !list.negated => match &*list.expr {
+            Expr::Column(c) => Some((
+                &c.name,
+                list.list
+                    .iter()
+                    .map(key_value)
+                    .collect::<Option<Vec<_>>>()?,
+            )),
+            _ => None,
+        },
+        Expr::IsNull(inner) => match &**inner {
+            Expr::Column(c) => Some((&c.name, vec![KeyValue::Null])),
+            _ => None,
+        },
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Or,
+            right,
+        }) => {
+            let (column, mut all) = key_filter(left)?;
+            let (other, more) = key_filter(right)?;
+            all.extend(more);
+            (column == other).then_some((column, all))
+        }
+        _ => None,
+    }
+}
+
+fn key_value(expr: &Expr) -> Option<KeyValue> {
+    let Expr::Literal(value, _) = expr else {
+        return None;
+    };
+    if let Some(text) = value.try_as_str().flatten() {
+        return Some(KeyValue::Text(text.to_owned()));
+    }
+    match value {
+        ScalarValue::Int16(Some(v)) => Some(KeyValue::Int(i64::from(*v))),
+        ScalarValue::Int32(Some(v)) => Some(KeyValue::Int(i64::from(*v))),
+        ScalarValue::Int64(Some(v)) => Some(KeyValue::Int(*v)),
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl TableProvider for LevelTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| {
+                if self.applies(filter) {
+                    TableProviderFilterPushDown::Exact
+                } else {
+                    TableProviderFilterPushDown::Unsupported
+                }
+            })
+            .collect())
+    }
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = match projection {
+            Some(projection) => Arc::new(self.schema.project(projection)?),
+            None => self.schema.clone(),
+        };
+        let source = self.source(schema, self.filter(filters))?;
+        let partitions = session.config().target_partitions();
+        Ok(Arc::new(LevelExec::new(source, partitions)))
+    }
+}

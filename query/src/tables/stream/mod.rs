@@ -1,0 +1,267 @@
+//! Streams as tables.
+//!
+//! A stream is two tables, one upon the other: [`StreamTable`] holds what is stored (parts and
+//! chunks, `_seq` included), and a view over it puts `_id` first, computes `_id` and `request`, and
+//! orders the columns as `SELECT *` shows them. DataFusion inlines the view, so a derived column
+//! costs nothing unless it is asked for, and filters reach the stored columns by themselves.
+//!
+//! # Invariants
+//! * One scan reads one snapshot: every acknowledged event once.
+//! * The range of `time` is applied by the scan itself, exactly: parts and chunks wholly inside are
+//!   read without looking at `time`, and their row counts stay exact, so that counting a range of
+//!   whole days reads the manifest alone.
+
+pub(crate) mod derive;
+pub(crate) mod exec;
+pub(crate) mod indexed;
+mod parts;
+pub(crate) mod prune;
+pub(crate) mod read;
+mod settled;
+pub(crate) mod slices;
+pub(crate) mod source;
+mod view;
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
+use datafusion::datasource::{TableProvider, TableType, provider_as_source};
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableSource};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::union::UnionExec;
+use storage::{Chunk, Name, SEQ, Snapshot, TIME};
+
+use crate::plan::rollup_rewrite::Levels;
+use exec::{ChunksExec, ScanStats, StreamScanExec, exact, times};
+use indexed::Heads;
+use parts::PartScans;
+use prune::{Bounds, TimeRange};
+pub(crate) use settled::STATE;
+pub(crate) use view::{Views, shown, stored_schema, table, view};
+
+/// What a scan needs from the engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    /// Footers of parts.
+    pub(crate) footers: Arc<FileMetadataCache>,
+    /// Dictionaries of parts, inflated: a cache of their own, so that they take no footer's place.
+    pub(crate) dictionaries: Arc<FileMetadataCache>,
+    /// Heads of indexes.
+    pub(crate) heads: Arc<Heads>,
+    /// What streams are seen as.
+    pub(crate) views: Arc<Views>,
+    /// The columns whose indexes the query may use, whether they seem to help or not; `None` when those of
+    /// all that do.
+    pub(crate) indexes: Option<Vec<String>>,
+}
+
+/// The stored rows of a stream: parts and chunks.
+#[derive(Debug)]
+pub(crate) struct StreamTable {
+    snapshot: Arc<Snapshot>,
+    name: Name,
+    schema: SchemaRef,
+    files: Files,
+    /// The rollups that may answer instead; `None` when raw events are asked for.
+    levels: Option<Arc<Levels>>,
+}
+
+#[async_trait]
+impl TableProvider for StreamTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| match prune::time_range(filter, TIME) {
+                Some(_) => TableProviderFilterPushDown::Exact,
+                None if prune::prunes(filter) => TableProviderFilterPushDown::Inexact,
+                None => TableProviderFilterPushDown::Unsupported,
+            })
+            .collect())
+    }
+    fn statistics(&self) -> Option<Statistics> {
+        let rows: u64 = self
+            .snapshot
+            .manifest()
+            .parts_of(&self.name)
+            .map(|p| p.rows)
+            .sum();
+        let chunks: usize = self
+            .snapshot
+            .chunks(self.name.as_str())
+            .iter()
+            .map(|c| c.events.num_rows())
+            .sum();
+        Some(Statistics {
+            num_rows: exact(rows + chunks as u64),
+            ..Statistics::new_unknown(&self.schema)
+        })
+    }
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let bounds = Bounds::of(filters);
+        let partitions = state.config().target_partitions();
+        let mut looked = ScanStats {
+            table: self.name.to_string(),
+            ..ScanStats::default()
+        };
+        let scans = PartScans {
+            table: self,
+            bounds: &bounds,
+            projection,
+            limit,
+            partitions,
+        };
+        let mut inputs = scans.plan(&mut looked).await?;
+        inputs.extend(self.memtable(&bounds, projection, partitions, &mut looked)?);
+        let input = if inputs.is_empty() {
+            let schema = self.projected(projection)?;
+            Arc::new(EmptyExec::new(schema)) as Arc<dyn ExecutionPlan>
+        } else {
+            UnionExec::try_new(inputs)?
+        };
+        Ok(Arc::new(StreamScanExec::new(input, looked)))
+    }
+}
+
+impl StreamTable {
+    /// The snapshot, and the stream in it.
+    pub(crate) fn of(&self) -> (&Arc<Snapshot>, &Name) {
+        (&self.snapshot, &self.name)
+    }
+
+    /// The stored columns.
+    pub(crate) fn stored(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The rollups that may answer instead.
+    pub(crate) fn levels(&self) -> Option<&Levels> {
+        self.levels.as_deref()
+    }
+
+    /// The same rows, for which no rollup answers.
+    pub(crate) fn raw(&self) -> Arc<dyn TableSource> {
+        provider_as_source(Arc::new(Self {
+            snapshot: Arc::clone(&self.snapshot),
+            name: self.name.clone(),
+            schema: Arc::clone(&self.schema),
+            files: self.files.clone(),
+            levels: None,
+        }))
+    }
+
+    /// The stored columns that are asked for.
+    fn projected(&self, projection: Option<&Vec<usize>>) -> Result<SchemaRef> {
+        Ok(match projection {
+            Some(projection) => Arc::new(self.schema.project(projection)?),
+            None => Arc::clone(&self.schema),
+        })
+    }
+
+    /// Exact statistics: rows and the least and greatest time.
+    fn statistics_of(&self, rows: u64, time: (i64, i64)) -> Statistics {
+        let stamp = |t: i64| {
+            Precision::Exact(ScalarValue::TimestampMicrosecond(
+                Some(t),
+                Some("UTC".into()),
+            ))
+        };
+        let column_statistics = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| match field.name().as_str() {
+                TIME if rows > 0 => ColumnStatistics {
+                    null_count: Precision::Exact(0),
+                    min_value: stamp(time.0),
+                    max_value: stamp(time.1),
+                    ..ColumnStatistics::new_unknown()
+                },
+                SEQ => ColumnStatistics {
+                    null_count: Precision::Exact(0),
+                    ..ColumnStatistics::new_unknown()
+                },
+                _ => ColumnStatistics::new_unknown(),
+            })
+            .collect();
+        Statistics {
+            num_rows: exact(rows),
+            total_byte_size: Precision::Absent,
+            column_statistics,
+        }
+    }
+
+    fn memtable(
+        &self,
+        bounds: &Bounds,
+        projection: Option<&Vec<usize>>,
+        partitions: usize,
+        looked: &mut ScanStats,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let (mut rows, mut time) = (0, (i64::MAX, i64::MIN));
+        let mut widen = |t: i64| time = (time.0.min(t), time.1.max(t));
+        let mut chosen: Vec<Arc<Chunk>> = Vec::new();
+        for chunk in self.snapshot.chunks(self.name.as_str()) {
+            if !bounds.time.meets(chunk.time)
+                || chunk.seq.1 < bounds.seq.0
+                || bounds.seq.1 < chunk.seq.0
+            {
+                continue;
+            }
+            if bounds.time.covers(chunk.time) {
+                rows += chunk.events.num_rows() as u64;
+                widen(chunk.time.0);
+                widen(chunk.time.1);
+            } else {
+                // Counted now, so that the count of a range stays exact without running the scan.
+                for t in times(&chunk.events)
+                    .values()
+                    .iter()
+                    .filter(|t| bounds.time.contains(**t))
+                {
+                    rows += 1;
+                    widen(*t);
+                }
+            }
+            chosen.push(chunk.clone());
+        }
+        if rows == 0 {
+            return Ok(None);
+        }
+        looked.rows += rows;
+        looked
+            .answered_by
+            .push(format!("memtable of {}", self.name));
+        let statistics = self.statistics_of(rows, time).project(projection);
+        let schema = self.projected(projection)?;
+        // The range is dropped where it takes nothing away.
+        let range = if chosen.iter().all(|c| bounds.time.covers(c.time)) {
+            TimeRange::ALL
+        } else {
+            bounds.time
+        };
+        Ok(Some(Arc::new(ChunksExec::new(
+            chosen, range, schema, statistics, partitions,
+        ))))
+    }
+}

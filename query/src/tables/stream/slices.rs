@@ -1,0 +1,333 @@
+//! Slices of an order: the rows that have one of few values in the column by which a file is ordered. They lie
+//! together, in few pages, whose numbers the footer knows; so they are looked up when the query is planned, and
+//! read by themselves. A scan would open each part, ask what it may pass over, and inflate the dictionaries of a
+//! day for ten rows.
+//!
+//! # Invariants
+//! * A slice reads every row that is wanted of a file, once, and no other: what the page index leaves out has none,
+//!   and of what is read each row is held against the values and the range of time.
+//! * Slices of many rows are left to scans: these share out a part among threads, and pass over what filters on
+//!   other columns leave out.
+
+mod dictionaries;
+mod places;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use parquet::file::metadata::ParquetMetaData;
+use tokio::task::consume_budget;
+
+use super::exec::ROWS_EXAMINED;
+use super::read::PartReaders;
+pub(super) use places::Wanted;
+use places::{Place, places};
+use rows::Slice;
+
+/// More rows than these are no slice.
+const ROWS_MAX: u64 = 1 << 18;
+
+/// The names of the counters of a slice.
+pub(crate) const ROW_GROUPS: [&str; 2] = ["row_groups", "row_groups_examined"];
+pub(crate) const PAGES: [&str; 2] = ["pages", "pages_examined"];
+pub(crate) const FILES: &str = "files_processed";
+
+/// A file, and where in it wanted rows may lie.
+#[derive(Debug)]
+struct File {
+    file: PartitionedFile,
+    footer: Arc<ParquetMetaData>,
+    wanted: Wanted,
+    places: Vec<Place>,
+}
+
+/// Slices of files.
+#[derive(Debug)]
+pub(super) struct Slices {
+    files: Vec<File>,
+    /// The most rows that they look at.
+    pub(super) rows: u64,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl Slices {
+    /// Looks up where wanted rows may lie; `None` when these are many, or a file does not say it.
+    pub(super) async fn find(
+        readers: &PartReaders,
+        files: Vec<(PartitionedFile, Wanted)>,
+    ) -> Result<Option<Self>> {
+        let metrics = ExecutionPlanMetricsSet::new();
+        let mut slices = Vec::new();
+        let mut rows = 0;
+        for (file, wanted) in files {
+            // Whoever stops the query is heard between footers.
+            consume_budget().await;
+            let footer = readers.open(0, &file, &metrics).footer().await?;
+            let Some(places) = places(&footer, &wanted) else {
+                return Ok(None);
+            };
+            rows += places.iter().map(Place::row_count).sum::<u64>();
+            if rows > ROWS_MAX {
+                return Ok(None);
+            }
+            slices.push(File {
+                file,
+                footer,
+                wanted,
+                places,
+            });
+        }
+        Ok(Some(Self {
+            files: slices,
+            rows,
+            metrics,
+        }))
+    }
+}
+
+/// Reads slices, each file by one thread.
+#[derive(Debug)]
+pub(crate) struct SliceExec {
+    files: Arc<Vec<File>>,
+    /// The numbers of the files that each partition reads.
+    shares: Vec<Vec<usize>>,
+    readers: Arc<PartReaders>,
+    /// The stored columns.
+    stored: SchemaRef,
+    statistics: Arc<Statistics>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl SliceExec {
+    /// Reads slices as `answer/schema`, whose columns are some of `stored`.
+    pub(super) fn new(
+        slices: Slices,
+        readers: PartReaders,
+        (stored, schema): (SchemaRef, SchemaRef),
+        (statistics, partitions): (Statistics, usize),
+    ) -> Self {
+        let partitions = partitions.min(slices.files.len()).max(1);
+        let mut shares = vec![Vec::new(); partitions];
+        for nth in 0..slices.files.len() {
+            shares[nth % partitions].push(nth);
+        }
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Self {
+            files: Arc::new(slices.files),
+            shares,
+            readers: Arc::new(readers),
+            stored,
+            statistics: Arc::new(statistics),
+            properties: Arc::new(properties),
+            metrics: slices.metrics,
+        }
+    }
+}
+
+impl SliceExec {
+    /// The most rows that it looks at.
+    pub(super) fn rows(&self) -> u64 {
+        let places = self.files.iter().flat_map(|file| &file.places);
+        places.map(Place::row_count).sum()
+    }
+}
+
+impl DisplayAs for SliceExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (files, rows) = (self.files.len(), self.rows());
+        write!(f, "SliceExec: files={files}, rows={rows}")?;
+        match self.files.first() {
+            Some(file) => write!(f, ", {}", file.wanted),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for SliceExec {
+    fn name(&self) -> &'static str {
+        "SliceExec"
+    }
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() {
+            Ok(self)
+        } else {
+            internal_err!("BUG: slices have no children")
+        }
+    }
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let schema = Arc::clone(self.properties.eq_properties.schema());
+        let reading = Arc::new(Reading {
+            files: Arc::clone(&self.files),
+            readers: Arc::clone(&self.readers),
+            stored: Arc::clone(&self.stored),
+            schema: Arc::clone(&schema),
+            batch_rows: context.session_config().batch_size(),
+            counters: Counters::new(&self.metrics, partition),
+            metrics: self.metrics.clone(),
+            partition,
+        });
+        let places: Vec<(usize, usize)> = self.shares[partition]
+            .iter()
+            .flat_map(|file| (0..self.files[*file].places.len()).map(|place| (*file, place)))
+            .collect();
+        for file in &self.shares[partition] {
+            reading.counters.opened(&self.files[*file]);
+        }
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let batches = stream::iter(places)
+            .then(move |place| Arc::clone(&reading).read(place))
+            .map_ok(stream::iter)
+            .try_flatten()
+            .map(move |batch| batch.record_output(&baseline));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        asked: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let ensured = asked.parent_filters.iter().map(|asked| {
+            match self
+                .files
+                .iter()
+                .all(|file| file.wanted.ensures(&asked.filter))
+            {
+                true => PushedDown::Yes,
+                false => PushedDown::No,
+            }
+        });
+        let ensured = ensured.collect();
+        Ok(FilterPushdownPropagation::with_parent_pushdown_result(
+            ensured,
+        ))
+    }
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(match args.partition() {
+            Some(_) => Arc::new(Statistics::new_unknown(
+                self.properties.eq_properties.schema(),
+            )),
+            None => Arc::clone(&self.statistics),
+        })
+    }
+}
+
+/// What a partition reads with.
+struct Reading {
+    files: Arc<Vec<File>>,
+    readers: Arc<PartReaders>,
+    stored: SchemaRef,
+    schema: SchemaRef,
+    batch_rows: usize,
+    counters: Counters,
+    metrics: ExecutionPlanMetricsSet,
+    partition: usize,
+}
+
+impl Reading {
+    async fn read(self: Arc<Self>, (file, nth): (usize, usize)) -> Result<rows::Batches> {
+        let file = &self.files[file];
+        let place = &file.places[nth];
+        let mut reader = self.readers.open(self.partition, &file.file, &self.metrics);
+        self.counters.examined(place, nth == 0);
+        let slice = Slice {
+            file: &file.file.object_meta,
+            footer: &file.footer,
+            wanted: &file.wanted,
+            place,
+            dictionaries: &self.readers.dictionaries,
+        };
+        slice
+            .read(&mut reader, (&self.stored, &self.schema), self.batch_rows)
+            .await
+    }
+}
+
+struct Counters {
+    files: Count,
+    row_groups: [Count; 2],
+    pages: [Count; 2],
+    rows: Count,
+}
+
+impl Counters {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let counter = |name| MetricBuilder::new(metrics).counter(name, partition);
+        Self {
+            files: counter(FILES),
+            row_groups: ROW_GROUPS.map(counter),
+            pages: PAGES.map(counter),
+            rows: counter(ROWS_EXAMINED),
+        }
+    }
+
+    /// A file is to be read; of one without places nothing is.
+    fn opened(&self, file: &File) {
+        self.files.add(usize::from(file.places.is_empty()));
+        self.row_groups[0].add(file.footer.num_row_groups());
+    }
+
+    fn examined(&self, place: &Place, is_first: bool) {
+        self.files.add(usize::from(is_first));
+        let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        self.row_groups[1].add(1);
+        self.pages[0].add(number(place.pages.total));
+        self.pages[1].add(number(place.pages.examined));
+        self.rows.add(place.rows.row_count());
+    }
+}

@@ -1,0 +1,418 @@
+//! Reads wanted rows of a row group: the pages in which they may be, of these first the columns that say which
+//! rows are wanted, and of the others what those rows have.
+
+use std::iter::once;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::kernels::cmp::{eq, gt_eq, lt_eq};
+use arrow::compute::{and, concat, concat_batches, filter_record_batch, or, prep_null_mask_filter};
+use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
+use bytes::Bytes;
+use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
+use object_store::ObjectMeta;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups, RowSelection};
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::column::page::{Page, PageIterator, PageReader};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::page_index::offset_index::PageLocation;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+use storage::{IndexValue, TIME};
+
+use super::dictionaries::{Dictionary, Pages};
+use super::places::{Place, Wanted, has_long_runs, position};
+use crate::tables::stream::exec::conform;
+use crate::tables::stream::prune::TimeRange;
+
+/// A row group, and what is wanted of it.
+pub(super) struct Slice<'a> {
+    pub(super) file: &'a ObjectMeta,
+    pub(super) footer: &'a Arc<ParquetMetaData>,
+    pub(super) wanted: &'a Wanted,
+    pub(super) place: &'a Place,
+    pub(super) dictionaries: &'a Arc<FileMetadataCache>,
+}
+
+impl Slice<'_> {
+    /// The wanted rows, as `answer/schema`, whose types are those of `stored`; `batch_rows` at a time.
+    pub(super) async fn read(
+        self,
+        reader: &mut impl AsyncFileReader,
+        (stored, schema): (&SchemaRef, &SchemaRef),
+        batch_rows: usize,
+    ) -> Result<Batches> {
+        let mut first = vec![self.wanted.column.as_str()];
+        if self.wanted.range != TimeRange::ALL && !first.contains(&TIME) {
+            first.push(TIME);
+        }
+        let others = schema.fields().iter().map(|field| field.name().as_str());
+        let others: Vec<&str> = others.filter(|name| !first.contains(name)).collect();
+        let columns = first.iter().chain(&others);
+        let columns: Vec<usize> = columns
+            .filter_map(|name| position(self.footer, name))
+            .collect();
+        let fetched = self.fetch(reader, &columns).await?;
+
+        let mut told = Vec::new();
+        let mut passed = Vec::new();
+        for batch in fetched.reader(&first, stored, &self.place.rows, batch_rows)? {
+            let batch = batch?;
+            let passes = self.passes(&batch)?;
+            told.push(filter_record_batch(&batch, &passes)?);
+            passed.push(passes);
+        }
+        let told = match told.first() {
+            Some(first) => concat_batches(&first.schema(), &told)?,
+            None => RecordBatch::new_empty(Arc::clone(schema)),
+        };
+        let mut rest = None;
+        if !others.is_empty() && told.num_rows() > 0 {
+            let wanted = self
+                .place
+                .rows
+                .and_then(&RowSelection::from_filters(&passed));
+            let is_passed_over = has_long_runs(&wanted);
+            let rows = if is_passed_over {
+                &wanted
+            } else {
+                &self.place.rows
+            };
+            let passed: Vec<&dyn Array> = passed.iter().map(|p| p as _).collect();
+            rest = Some(Rest {
+                reader: fetched.reader(&others, stored, rows, batch_rows)?,
+                passed: if is_passed_over {
+                    None
+                } else {
+                    Some(concat(&passed)?)
+                },
+            });
+        }
+        Ok(Batches {
+            told,
+            rest,
+            batch_rows,
+            schema: Arc::clone(schema),
+        })
+    }
+
+    /// Which rows of a batch are wanted.
+    fn passes(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let column = |name| batch.column_by_name(name).expect("BUG: it was read");
+        let values = column(&self.wanted.column);
+        let mut passes = BooleanArray::from(vec![false; batch.num_rows()]);
+        for value in &self.wanted.values {
+            let value = match value {
+                IndexValue::Text(text) => ScalarValue::Utf8View(Some(text.clone())),
+                IndexValue::Integer(n) => ScalarValue::Int64(Some(*n)),
+            };
+            let value = value.cast_to(values.data_type())?.to_scalar()?;
+            passes = or(&passes, &known_true(&eq(values, &value)?))?;
+        }
+        if self.wanted.range != TimeRange::ALL {
+            let TimeRange { first, last } = self.wanted.range;
+            let times = column(TIME);
+            let stamp = |t| {
+                let stamp = ScalarValue::TimestampMicrosecond(Some(t), Some("UTC".into()));
+                stamp.cast_to(times.data_type())?.to_scalar()
+            };
+            passes = and(&passes, &gt_eq(times, &stamp(first)?)?)?;
+            passes = and(&passes, &lt_eq(times, &stamp(last)?)?)?;
+        }
+        Ok(known_true(&passes))
+    }
+
+    /// The pages of these columns in which wanted rows may be, and their dictionaries unless they are known.
+    async fn fetch(&self, reader: &mut impl AsyncFileReader, columns: &[usize]) -> Result<Fetched> {
+        let group = self.footer.row_group(self.place.group);
+        let mut ranges = Vec::new();
+        let mut chunks: Vec<Option<Chunk>> = vec![None; group.num_columns()];
+        for column in columns.iter().copied() {
+            let pages = self.pages(column)?;
+            let (start, _) = group.column(column).byte_range();
+            let first = pages
+                .first()
+                .map_or(start, |page| page.offset.cast_unsigned());
+            let key = (self.place.group, column);
+            let dictionary = Dictionary::of(self.dictionaries, self.file, key);
+            let mut known = None;
+            if start < first {
+                known = dictionary.page();
+                if known.is_none() {
+                    ranges.push(start..first);
+                }
+            }
+            ranges.extend(self.place.rows.scan_ranges(pages));
+            chunks[column] = Some(Chunk {
+                pages: pages.to_vec(),
+                dictionary,
+                known,
+            });
+        }
+        let pieces = reader.get_byte_ranges(ranges.clone()).await?;
+        let mut pieces: Vec<(u64, Bytes)> = ranges
+            .into_iter()
+            .map(|range| range.start)
+            .zip(pieces)
+            .collect();
+        pieces.sort_unstable_by_key(|piece| piece.0);
+        Ok(Fetched {
+            footer: Arc::clone(self.footer),
+            group: self.place.group,
+            pieces: Arc::new(Pieces(pieces)),
+            chunks,
+        })
+    }
+
+    fn pages(&self, column: usize) -> Result<&[PageLocation]> {
+        let index = self.footer.offset_index();
+        let pages = index.and_then(|groups| groups.get(self.place.group)?.get(column));
+        pages
+            .map(|pages| pages.page_locations().as_slice())
+            .ok_or_else(|| {
+                let place = format!("row group {}, column {column}", self.place.group);
+                DataFusionError::External(format!("{place}: its pages are not told").into())
+            })
+    }
+}
+
+/// The wanted rows of a row group, as they are decoded.
+pub(super) struct Batches {
+    /// What is left of them in the columns that were read first.
+    told: RecordBatch,
+    rest: Option<Rest>,
+    batch_rows: usize,
+    schema: SchemaRef,
+}
+
+/// The other columns.
+struct Rest {
+    reader: ParquetRecordBatchReader,
+    /// Which rows of those that are read are wanted, from the next one on; `None` when all are.
+    passed: Option<ArrayRef>,
+}
+
+impl Batches {
+    fn next_rows(&mut self) -> Result<Option<RecordBatch>> {
+        let left = self.told.num_rows();
+        if left == 0 {
+            return Ok(None);
+        }
+        let rest = match &mut self.rest {
+            Some(rest) => rest.next_rows()?,
+            None => None,
+        };
+        let rows = match &rest {
+            Some(rest) => rest.num_rows(),
+            None => left.min(self.batch_rows),
+        };
+        if rows > left {
+            return internal_err!("BUG: {rows} rows where {left} are wanted");
+        }
+        let told = self.told.slice(0, rows);
+        self.told = self.told.slice(rows, left - rows);
+        conform(&side_by_side(told, rest)?, &self.schema).map(Some)
+    }
+}
+
+fn side_by_side(left: RecordBatch, right: Option<RecordBatch>) -> Result<RecordBatch> {
+    let Some(right) = right else {
+        return Ok(left);
+    };
+    let fields = [left.schema(), right.schema()];
+    let fields: Vec<FieldRef> = fields.iter().flat_map(|s| s.fields()).cloned().collect();
+    let columns = left
+        .columns()
+        .iter()
+        .chain(right.columns())
+        .cloned()
+        .collect();
+    Ok(RecordBatch::try_new(
+        Arc::new(Schema::new(fields)),
+        columns,
+    )?)
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_rows().transpose()
+    }
+}
+
+impl Rest {
+    /// The next rows that are wanted.
+    fn next_rows(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Some(batch) = self.reader.next().transpose()? else {
+                return internal_err!("BUG: fewer rows than are wanted");
+            };
+            let Some(passed) = &mut self.passed else {
+                return Ok(Some(batch));
+            };
+            let rows = batch.num_rows();
+            let passes = passed.slice(0, rows);
+            *passed = passed.slice(rows, passed.len() - rows);
+            let batch = filter_record_batch(&batch, passes.as_boolean())?;
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch));
+            }
+        }
+    }
+}
+
+/// What is unknown, for a null, is not true.
+fn known_true(passes: &BooleanArray) -> BooleanArray {
+    match passes.null_count() {
+        0 => BooleanArray::new(passes.values().clone(), None),
+        _ => prep_null_mask_filter(passes),
+    }
+}
+
+/// A column chunk of which some pages were read.
+#[derive(Clone)]
+struct Chunk {
+    pages: Vec<PageLocation>,
+    dictionary: Dictionary,
+    known: Option<Page>,
+}
+
+/// What was read of a row group.
+struct Fetched {
+    footer: Arc<ParquetMetaData>,
+    group: usize,
+    pieces: Arc<Pieces>,
+    chunks: Vec<Option<Chunk>>,
+}
+
+impl Fetched {
+    /// Reads the selected rows of these columns, those that the file has.
+    fn reader(
+        &self,
+        columns: &[&str],
+        stored: &SchemaRef,
+        rows: &RowSelection,
+        batch_rows: usize,
+    ) -> Result<ParquetRecordBatchReader> {
+        let file = self.footer.file_metadata().schema_descr();
+        let columns = columns
+            .iter()
+            .filter_map(|name| position(&self.footer, name));
+        let mask = ProjectionMask::roots(file, columns);
+        let hint: Option<Vec<FieldRef>> = file
+            .columns()
+            .iter()
+            .map(|column| {
+                let field = stored.field_with_name(column.name()).ok()?;
+                Some(Arc::new(field.clone()))
+            })
+            .collect();
+        let levels = parquet_to_arrow_field_levels(file, mask, hint.map(Fields::from).as_ref())?;
+        let rows = Some(rows.clone());
+        Ok(ParquetRecordBatchReader::try_new_with_row_groups(
+            &levels, self, batch_rows, rows,
+        )?)
+    }
+}
+
+impl RowGroups for Fetched {
+    fn num_rows(&self) -> usize {
+        usize::try_from(self.footer.row_group(self.group).num_rows()).unwrap_or(0)
+    }
+    fn column_chunks(&self, column: usize) -> ParquetResult<Box<dyn PageIterator>> {
+        let Chunk {
+            pages,
+            dictionary,
+            known,
+        } = self.chunks[column]
+            .clone()
+            .expect("BUG: only what was read is decoded");
+        let group = self.footer.row_group(self.group);
+        let read = SerializedPageReader::new(
+            Arc::clone(&self.pieces),
+            group.column(column),
+            self.num_rows(),
+            Some(pages),
+        )?;
+        let pages = Pages {
+            read,
+            dictionary,
+            known,
+        };
+        Ok(Box::new(OneChunk(Some(Box::new(pages)))))
+    }
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(once(self.footer.row_group(self.group)))
+    }
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.footer
+    }
+}
+
+/// The pages of one row group.
+struct OneChunk(Option<Box<dyn PageReader>>);
+
+impl Iterator for OneChunk {
+    type Item = ParquetResult<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(Ok)
+    }
+}
+
+impl PageIterator for OneChunk {}
+
+/// Bytes of a file and where each piece begins, ascending.
+struct Pieces(Vec<(u64, Bytes)>);
+
+impl Length for Pieces {
+    fn len(&self) -> u64 {
+        self.0
+            .last()
+            .map_or(0, |(start, bytes)| start + bytes.len() as u64)
+    }
+}
+
+impl ChunkReader for Pieces {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        let (from, bytes) = self.piece(start)?;
+        Ok(bytes::Buf::reader(bytes.slice(from..)))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let (from, bytes) = self.piece(start)?;
+        let end = from.saturating_add(length);
+        if end > bytes.len() {
+            return Err(not_read(start));
+        }
+        Ok(bytes.slice(from..end))
+    }
+}
+
+impl Pieces {
+    /// The piece that has a byte, and where in it.
+    fn piece(&self, at: u64) -> ParquetResult<(usize, &Bytes)> {
+        let after = self.0.partition_point(|(start, _)| *start <= at);
+        let (start, bytes) = after
+            .checked_sub(1)
+            .map(|nth| &self.0[nth])
+            .ok_or_else(|| not_read(at))?;
+        let from = usize::try_from(at - start).map_err(|_| not_read(at))?;
+        if from > bytes.len() {
+            return Err(not_read(at));
+        }
+        Ok((from, bytes))
+    }
+}
+
+fn not_read(at: u64) -> ParquetError {
+    ParquetError::General(format!(
+        "byte {at} is asked for and is of no page that was read"
+    ))
+}
