@@ -5,6 +5,7 @@ pub(crate) mod datafusion_fixes;
 pub(crate) mod distinct_predicate;
 pub(crate) mod hints;
 pub(crate) mod known_counts;
+pub(crate) mod planner;
 pub(crate) mod rollup_rewrite;
 pub(crate) mod rules;
 pub(crate) mod statement;

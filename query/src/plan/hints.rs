@@ -23,7 +23,7 @@ const KNOWN: &str = "no_rollup, no_index, index(COLUMN, …), order(COLUMN, …)
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Hints {
     /// When rollups answer, if the statement says so.
-    pub(crate) answers: Option<RollupUse>,
+    pub(crate) rollup_use: Option<RollupUse>,
     /// The columns whose indexes may be used; `None` when every one may.
     pub(crate) indexes: Option<Vec<String>>,
     /// Whether the first rows by time are found first, if the statement says so.
@@ -82,16 +82,16 @@ impl Hints {
             None => (hint, Vec::new()),
         };
         match (name.to_ascii_lowercase().as_str(), columns.is_empty()) {
-            ("no_rollup", true) => self.answers = Some(RollupUse::Never),
+            ("no_rollup", true) => self.rollup_use = Some(RollupUse::Never),
             ("no_index", true) => self.indexes = Some(Vec::new()),
             ("top_k", true) => self.top_k = Some(true),
             ("no_top_k", true) => self.top_k = Some(false),
             ("index", false) => {
-                self.answers = Some(RollupUse::Never);
+                self.rollup_use = Some(RollupUse::Never);
                 self.indexes = Some(columns);
             }
             ("order", false) => {
-                self.answers = Some(RollupUse::Never);
+                self.rollup_use = Some(RollupUse::Never);
                 self.indexes = Some(Vec::new());
                 self.order = Some(columns);
             }

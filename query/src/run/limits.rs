@@ -48,6 +48,12 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The same limits with at most `time`, where that is given.
+    pub(crate) fn within(self, time: Option<Duration>) -> Self {
+        let time = self.time.into_iter().chain(time).min();
+        Self { time, ..self }
+    }
+
     pub(crate) fn check_text(&self, sql: &str) -> Result<()> {
         if sql.len() > self.sql_bytes {
             return Err(Error::Limit {
@@ -205,10 +211,10 @@ impl Queue {
     }
 
     /// Waits for a place. Dropping the future gives up.
-    pub(crate) async fn place(&self) -> Result<Place> {
+    pub(crate) async fn place(&self, time: Option<Duration>) -> Result<Place> {
         Ok(Place {
             _permit: self.permit().await?,
-            until: self.limits.time.map(|time| Instant::now() + time),
+            until: time.map(|time| Instant::now() + time),
         })
     }
 

@@ -11,7 +11,6 @@
 //! * When its time is over a query is told to stop, also when nobody reads its answer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -28,47 +27,52 @@ use crate::run::registry::Registered;
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_LAST: Duration = Duration::from_millis(100);
 
-/// The hold of a query on what it occupies. Dropping it tells the plan to stop.
+/// The hold of a query on its resources. Dropping it tells the plan to stop.
 #[derive(Debug)]
 pub(crate) struct Occupied(Arc<Occupancy>);
 
 #[derive(Debug)]
 struct Occupancy {
-    kept: Mutex<Option<Kept>>,
-    /// Stops the task that drives the plan.
-    abort: AbortHandle,
-    is_leaving: AtomicBool,
+    held: Mutex<Held>,
     runtime: Handle,
-    /// Tells it when its time is over.
+    /// Tells the plan to stop when its time is over.
     timer: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// None once they are given back.
+    resources: Option<Resources>,
+    /// Stops the task that runs for the query.
+    abort: Option<AbortHandle>,
+    /// The query was told to stop: no task of it begins any more.
+    is_leaving: bool,
 }
 
 /// Given back in this order.
 #[derive(Debug)]
-struct Kept {
-    lane: QueryThreads,
+struct Resources {
+    threads: QueryThreads,
     _place: Place,
     registered: Registered,
 }
 
 impl Occupied {
-    /// Of a query whose plan `abort` stops. Needs a runtime beside that of the plan.
-    pub(crate) fn new(
-        registered: Registered,
-        place: Place,
-        lane: QueryThreads,
-        abort: AbortHandle,
-    ) -> Self {
+    /// Holds the resources of a query of which nothing runs yet. Needs a runtime beside that of the
+    /// plan.
+    pub(crate) fn new(registered: Registered, place: Place, threads: QueryThreads) -> Self {
         let until = place.until;
-        let kept = Kept {
-            lane,
+        let resources = Resources {
+            threads,
             _place: place,
             registered,
         };
         let occupancy = Arc::new(Occupancy {
-            kept: Mutex::new(Some(kept)),
-            abort,
-            is_leaving: AtomicBool::new(false),
+            held: Mutex::new(Held {
+                resources: Some(resources),
+                abort: None,
+                is_leaving: false,
+            }),
             runtime: Handle::current(),
             timer: Mutex::default(),
         });
@@ -85,6 +89,25 @@ impl Occupied {
         Self(occupancy)
     }
 
+    /// Runs `work` on the query's threads, as [`QueryThreads::run`]; `None` when the query was told to
+    /// stop before.
+    pub(crate) fn run<T, E>(
+        &self,
+        work: impl Future<Output = Result<(T, Option<SendableRecordBatchStream>), E>> + Send + 'static,
+    ) -> Option<(Starting<T, E>, Driven)>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let mut held = self.0.held.lock();
+        if held.is_leaving {
+            return None;
+        }
+        let (starting, rows) = held.resources.as_ref()?.threads.run(work);
+        held.abort = Some(rows.abort_handle());
+        Some((starting, rows))
+    }
+
     /// The plan has come to its end: all is given back now.
     pub(crate) fn end(self) {
         self.0.give_back();
@@ -99,16 +122,21 @@ impl Drop for Occupied {
 
 impl Occupancy {
     fn give_back(&self) {
-        let kept = self.kept.lock().take();
-        drop(kept);
+        let resources = self.held.lock().resources.take();
+        drop(resources);
     }
 
     /// Tells the plan to stop, and gives back what it occupies once it has.
     fn leave(self: &Arc<Self>) {
-        if self.is_leaving.swap(true, Ordering::SeqCst) {
-            return;
+        {
+            let mut held = self.held.lock();
+            if std::mem::replace(&mut held.is_leaving, true) {
+                return;
+            }
+            if let Some(abort) = held.abort.take() {
+                abort.abort();
+            }
         }
-        self.abort.abort();
         if self.is_over() {
             return;
         }
@@ -119,10 +147,10 @@ impl Occupancy {
 
     /// Returns whether nothing computes any more; gives all back then.
     fn is_over(&self) -> bool {
-        let is_computing = match &*self.kept.lock() {
-            Some(kept) => {
-                kept.registered.progress.end();
-                !kept.lane.is_empty()
+        let is_computing = match &self.held.lock().resources {
+            Some(held) => {
+                held.registered.progress.end();
+                !held.threads.is_empty()
             }
             None => false,
         };
@@ -142,9 +170,9 @@ impl Occupancy {
                 continue;
             }
             has_stepped_back = true;
-            if let Some(kept) = &*self.kept.lock() {
-                kept.lane.abandon();
-                let id = kept.registered.id;
+            if let Some(held) = &self.held.lock().resources {
+                held.threads.abandon();
+                let id = held.registered.id;
                 tracing::warn!(id, "a query was told to stop and computes on");
             }
         }

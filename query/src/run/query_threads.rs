@@ -244,7 +244,7 @@ impl QueryThreads {
     /// where a question takes a millisecond, to wake a thread once more is a part of it.
     pub(crate) fn run<T, E>(
         &self,
-        start: impl Future<Output = Result<(T, SendableRecordBatchStream), E>> + Send + 'static,
+        start: impl Future<Output = Result<(T, Option<SendableRecordBatchStream>), E>> + Send + 'static,
     ) -> (Starting<T, E>, Driven)
     where
         T: Send + 'static,
@@ -254,7 +254,7 @@ impl QueryThreads {
         let (out, rows) = mpsc::channel(BATCHES_AHEAD);
         let task = async move {
             let (started, rows) = match start.await {
-                Ok((started, rows)) => (Ok(started), Some(rows)),
+                Ok((started, rows)) => (Ok(started), rows),
                 Err(error) => (Err(error), None),
             };
             let (Ok(()), Some(mut stream)) = (tell.send(started).map_err(|_| ()), rows) else {

@@ -1,4 +1,4 @@
-//! Sessions that plan, each for one query at a time. One knows hundreds of functions by their names: to copy
+//! StatePool that plan, each for one query at a time. One knows hundreds of functions by their names: to copy
 //! those takes longer than to plan a short query.
 
 use std::fmt;
@@ -8,22 +8,22 @@ use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::execution::SessionState;
 use parking_lot::Mutex;
 
-/// Sessions that are kept for later queries.
+/// StatePool that are kept for later queries.
 const KEPT: usize = 16;
 
 /// Makes sessions like the first, and takes them back.
-pub(crate) struct Sessions {
+pub(crate) struct StatePool {
     first: SessionState,
     idle: Mutex<Vec<SessionState>>,
 }
 
-impl fmt::Debug for Sessions {
+impl fmt::Debug for StatePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sessions").finish_non_exhaustive()
+        f.debug_struct("StatePool").finish_non_exhaustive()
     }
 }
 
-impl Sessions {
+impl StatePool {
     pub(crate) fn new(first: SessionState) -> Self {
         Self {
             first,
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_session_that_is_kept_holds_no_catalog_of_its_query() {
-        let sessions = Sessions::new(SessionStateBuilder::new().build());
+        let sessions = StatePool::new(SessionStateBuilder::new().build());
         let mut state = sessions.take();
         let catalogs = Arc::new(MemoryCatalogProviderList::new());
         let catalog = Arc::new(MemoryCatalogProvider::new());

@@ -123,6 +123,24 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    fn tables_of(&self, schema: &str) -> Option<TablesOf> {
+        let kind = match schema {
+            PUBLIC => SchemaKind::Streams,
+            SYSTEM => SchemaKind::System,
+            rollup => SchemaKind::Rollup(Box::new(self.inner.rollups.get(rollup)?.clone())),
+        };
+        let inner = Arc::clone(&self.inner);
+        Some(TablesOf { inner, kind })
+    }
+
+    /// Returns the table of a schema; `None` when there is none of that name.
+    pub(crate) fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let tables = self.tables_of(schema);
+        tables.map_or(Ok(None), |tables| tables.named(name))
+    }
+}
+
 impl CatalogProvider for Catalog {
     fn schema_names(&self) -> Vec<String> {
         let rollups = self.inner.rollups.keys().map(ToString::to_string);
@@ -133,15 +151,7 @@ impl CatalogProvider for Catalog {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        let kind = match name {
-            PUBLIC => SchemaKind::Streams,
-            SYSTEM => SchemaKind::System,
-            rollup => SchemaKind::Rollup(Box::new(self.inner.rollups.get(rollup)?.clone())),
-        };
-        Some(Arc::new(TablesOf {
-            inner: self.inner.clone(),
-            kind,
-        }))
+        Some(Arc::new(self.tables_of(name)?))
     }
 }
 
@@ -163,6 +173,20 @@ impl fmt::Debug for TablesOf {
 }
 
 impl TablesOf {
+    fn named(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        match &self.kind {
+            SchemaKind::Streams => match Name::new(name) {
+                Ok(name) => self.stream(&name),
+                Err(_) => Ok(None),
+            },
+            SchemaKind::System => self.system(name),
+            SchemaKind::Rollup(rollup) => match Form::from_table(name) {
+                Some(form) => self.documents(rollup, form),
+                None => self.level(rollup, name),
+            },
+        }
+    }
+
     fn stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
         let inner = &self.inner;
         let levels = (inner.answers != RollupUse::Never).then(|| {
@@ -273,17 +297,7 @@ impl SchemaProvider for TablesOf {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        match &self.kind {
-            SchemaKind::Streams => match Name::new(name) {
-                Ok(name) => self.stream(&name),
-                Err(_) => Ok(None),
-            },
-            SchemaKind::System => self.system(name),
-            SchemaKind::Rollup(rollup) => match Form::from_table(name) {
-                Some(form) => self.documents(rollup, form),
-                None => self.level(rollup, name),
-            },
-        }
+        self.named(name)
     }
 
     fn table_exist(&self, name: &str) -> bool {

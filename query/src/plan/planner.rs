@@ -1,0 +1,408 @@
+//! The passes from a question to a running plan, in this order:
+//!
+//! | pass | why it stands there |
+//! |---|---|
+//! | parse, refuse what writes | nothing else may see a statement that changes something |
+//! | hints | they choose the tables' settings, so they precede the catalog |
+//! | statement rewrite | hidden and dotted columns are names, which binding resolves |
+//! | bind | names become columns of the snapshot's tables |
+//! | parameters | types are known now; rules may fold the values |
+//! | known counts | the manifest alone answers: no rule and no file is needed |
+//! | window and function limits | they bound work that nothing stops later |
+//! | rules | DataFusion's and ours, by the shape of the plan |
+//! | batch size | the optimized plan shows how much it makes of a row |
+//! | first rows by time | runs a part of the plan to narrow the rest |
+//! | physical plan, yielding | every operator gives its thread back in time |
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DataFusionError, SchemaError, exec_err};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{
+    SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use storage::{Name, Snapshot};
+
+use crate::error::{Error, Result};
+use crate::functions;
+use crate::plan::hints::Hints;
+use crate::plan::rollup_rewrite::RollupUse;
+use crate::plan::rules::{self, Rules};
+use crate::plan::top_k::{self, Narrowed, NarrowedExec};
+use crate::plan::{datafusion_fixes, known_counts, statement};
+use crate::question::{Parameters, Question, Session, Sources, Tables};
+use crate::run::batch_size::{RowExpansion, longest_constant};
+use crate::run::limits::windows;
+use crate::run::memory::Share;
+use crate::run::registry::QueryInfo;
+use crate::run::sessions::StatePool;
+use crate::run::yielding;
+use crate::tables::catalog::{CATALOG, Catalog, Hidden, PUBLIC};
+use crate::tables::level::{Rollup, Rollups, TileCache};
+use crate::tables::stream::Files;
+
+/// Plans questions. Clones share caches.
+#[derive(Clone)]
+pub(crate) struct Planner {
+    states: Arc<StatePool>,
+    rules: Arc<Rules>,
+    files: Files,
+    rollups: Arc<Rollups>,
+    tiles: Arc<TileCache>,
+    pub(crate) rollup_use: RollupUse,
+    memory_bytes: usize,
+    longest_constant: usize,
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planner").finish_non_exhaustive()
+    }
+}
+
+/// A question whose names are columns of its snapshot. Its parameters may have no values yet.
+pub(crate) struct Bound {
+    logical: LogicalPlan,
+    state: SessionState,
+    /// The state differs from that of other queries and is not pooled.
+    is_changed: bool,
+    catalog: Arc<Catalog>,
+    top_k: Option<bool>,
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bound").finish_non_exhaustive()
+    }
+}
+
+impl Bound {
+    /// The columns of the answer.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::clone(self.logical.schema().inner())
+    }
+
+    /// The parameters by name (`$1`), each with its type where the question implies one.
+    pub(crate) fn parameters(&self) -> Result<BTreeMap<String, Option<DataType>>> {
+        let types = self.logical.get_parameter_types();
+        let types = types.map_err(|e| Error::of(e, Vec::new))?;
+        Ok(types.into_iter().collect())
+    }
+}
+
+/// A plan that runs.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) reads_tables: bool,
+}
+
+type Execution = (Arc<dyn ExecutionPlan>, SendableRecordBatchStream, bool);
+
+impl Planner {
+    /// A planner whose states are made like that of `builder`. `memory_bytes` is the memory of all
+    /// queries together.
+    pub(crate) fn new(
+        builder: SessionStateBuilder,
+        files: Files,
+        tiles: TileCache,
+        rollup_use: RollupUse,
+        memory_bytes: usize,
+    ) -> datafusion::error::Result<Self> {
+        let longest_constant = longest_constant(memory_bytes);
+        let state = with_ours(builder, longest_constant)?;
+        Ok(Self {
+            states: Arc::new(StatePool::new(state)),
+            rules: Arc::new(Rules::new()),
+            files,
+            rollups: Arc::default(),
+            tiles: Arc::new(tiles),
+            rollup_use,
+            memory_bytes,
+            longest_constant,
+        })
+    }
+
+    /// The state from which that of every query is made.
+    pub(crate) fn state(&self) -> &SessionState {
+        self.states.first()
+    }
+
+    /// The rollups of a snapshot by name.
+    pub(crate) fn rollups_of(&self, snapshot: &Snapshot) -> Result<Arc<BTreeMap<Name, Rollup>>> {
+        let rollups = self.rollups.of(snapshot);
+        rollups.map_err(|e| Error::of(e, Vec::new))
+    }
+
+    /// Binds a question to the tables of its snapshot. `queries` are those that run now, for
+    /// `system.queries`.
+    pub(crate) async fn bind(
+        &self,
+        sources: Sources,
+        session: &Session,
+        question: Question,
+        queries: Vec<QueryInfo>,
+    ) -> Result<Bound> {
+        let catalog = |hints: &Hints, hidden| -> Result<Arc<Catalog>> {
+            let snapshot = Arc::clone(&sources.snapshot);
+            let rollups = self.rollups_of(&snapshot)?;
+            let files = Files {
+                indexes: hints.indexes.clone(),
+                ..self.files.clone()
+            };
+            Ok(Arc::new(Catalog::new(
+                (snapshot, rollups),
+                Arc::clone(&sources.system),
+                queries,
+                files,
+                Arc::clone(&self.tiles),
+                hidden,
+                hints.rollup_use.unwrap_or(self.rollup_use),
+            )))
+        };
+        match question {
+            Question::Sql(sql) => {
+                let hidden = Hidden {
+                    seq: statement::mentions_seq(&sql),
+                    exact: statement::mentions_exact(&sql),
+                };
+                let mut parsed = self.parse(&sql)?;
+                let hints = Hints::take(&mut parsed)?;
+                hints.check(&sources.snapshot)?;
+                statement::rewrite(&mut parsed, &sources.snapshot, hidden.seq);
+                let catalog = catalog(&hints, hidden)?;
+                let (state, is_changed) = self.state_of(session, &catalog);
+                let logical = state.statement_to_plan(parsed).await;
+                let logical = logical.and_then(reading).map_err(|e| of(e, &catalog))?;
+                Ok(Bound {
+                    logical,
+                    state,
+                    is_changed,
+                    catalog,
+                    top_k: hints.top_k,
+                })
+            }
+            Question::Plan { build, .. } => {
+                let hints = Hints::default();
+                let (seq, exact) = (true, true);
+                let catalog = catalog(&hints, Hidden { seq, exact })?;
+                let (state, is_changed) = self.state_of(session, &catalog);
+                let logical = build(Tables(&catalog));
+                let logical = logical.and_then(reading).map_err(|e| of(e, &catalog))?;
+                Ok(Bound {
+                    logical,
+                    state,
+                    is_changed,
+                    catalog,
+                    top_k: None,
+                })
+            }
+        }
+    }
+
+    /// Plans a bound question to its end and starts it.
+    pub(crate) async fn start(
+        &self,
+        bound: Bound,
+        parameters: Parameters,
+        share: Arc<Share>,
+    ) -> Result<(Started, SendableRecordBatchStream)> {
+        let catalog = Arc::clone(&bound.catalog);
+        let started = self.execute(bound, parameters, share).await;
+        let (plan, stream, reads_tables) = started.map_err(|e| of(e, &catalog))?;
+        let started = Started {
+            plan,
+            catalog,
+            reads_tables,
+        };
+        Ok((started, stream))
+    }
+
+    fn parse(&self, sql: &str) -> Result<Statement> {
+        let options = &self.state().config_options().sql_parser;
+        let parsed = DFParserBuilder::new(sql)
+            .with_recursion_limit(options.recursion_limit.get())
+            .build()
+            .and_then(|mut parser| parser.parse_statements());
+        let mut statements = parsed.map_err(|e| Error::of(e, Vec::new))?;
+        let mut parsed = statements
+            .pop_front()
+            .ok_or_else(|| Error::invalid("there is no statement in the query"))?;
+        if !statements.is_empty() {
+            return Err(Error::invalid(
+                "one statement at a time: send the others as queries of their own",
+            ));
+        }
+        if !statement::only_reads(&parsed) {
+            return Err(Error::invalid(
+                "only statements that read are taken: SELECT, EXPLAIN, SHOW",
+            ));
+        }
+        datafusion_fixes::mend(&mut parsed);
+        Ok(parsed)
+    }
+
+    /// A state with the settings of a session and the tables of one query.
+    fn state_of(&self, session: &Session, catalog: &Arc<Catalog>) -> (SessionState, bool) {
+        let catalogs = MemoryCatalogProviderList::new();
+        catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(catalog) as _);
+        let mut state = self.states.take();
+        state.register_catalog_list(Arc::new(catalogs));
+        // Sets the time that `now()` returns.
+        state.mark_start_execution();
+        let is_changed = session.schema != PUBLIC;
+        if is_changed {
+            let config = state.config_mut();
+            *config = config
+                .clone()
+                .with_default_catalog_and_schema(CATALOG, &session.schema);
+        }
+        (state, is_changed)
+    }
+
+    async fn execute(
+        &self,
+        bound: Bound,
+        parameters: Parameters,
+        share: Arc<Share>,
+    ) -> datafusion::error::Result<Execution> {
+        let Bound {
+            mut logical,
+            mut state,
+            mut is_changed,
+            top_k,
+            ..
+        } = bound;
+        if let Some(values) = parameters.values()? {
+            logical = logical.with_param_values(values)?;
+        }
+        if let Some(known) = known_counts::known(&logical)? {
+            let schema = known.schema();
+            let plan = MemorySourceConfig::try_new_exec(&[vec![known]], schema, None)?;
+            let stream = execute_stream(plan.clone(), context(&state, share))?;
+            self.give_back(state, is_changed);
+            return Ok((plan, stream, true));
+        }
+        let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
+        windows::check(&logical)?;
+        is_changed |= functions::bound(&mut state, &logical)?;
+        let (logical, shape) = self.rules.optimize(logical, &state)?;
+        is_changed |= self.set_batch_size(&logical, &mut state)?;
+        let context = context(&state, share);
+        let Narrowed {
+            plan: logical,
+            before,
+        } = match top_k {
+            Some(false) => Narrowed::not(logical),
+            always => top_k::narrow(logical, always.is_some(), &state, &context).await?,
+        };
+        let (plan, state) = self.rules.physical(&logical, shape, state).await?;
+        self.give_back(state, is_changed);
+        let plan = NarrowedExec::over(yielding::interruptible(plan)?, before)?;
+        let stream = execute_stream(plan.clone(), context)?;
+        Ok((plan, stream, reads_tables))
+    }
+
+    /// Sets fewer rows to a batch where the plan makes much of a row. Returns whether it did.
+    fn set_batch_size(
+        &self,
+        logical: &LogicalPlan,
+        state: &mut SessionState,
+    ) -> datafusion::error::Result<bool> {
+        let expansion = RowExpansion::of(logical)?;
+        let (longest, longest_allowed) = (expansion.constant(), self.longest_constant);
+        if longest > longest_allowed {
+            return exec_err!(
+                "a constant has {longest} bytes, at most {longest_allowed} are computed with; make it shorter"
+            );
+        }
+        let whole = state.config().batch_size();
+        let rows = expansion.rows(whole, self.memory_bytes);
+        if rows < whole {
+            let config = state.config_mut();
+            *config = config.clone().with_batch_size(rows);
+        }
+        Ok(rows < whole)
+    }
+
+    fn give_back(&self, state: SessionState, is_changed: bool) {
+        if !is_changed {
+            self.states.give_back(state);
+        }
+    }
+}
+
+/// A state with our functions and rules. No function makes a constant longer than
+/// `longest_constant` bytes.
+pub(crate) fn with_ours(
+    builder: SessionStateBuilder,
+    longest_constant: usize,
+) -> datafusion::error::Result<SessionState> {
+    let mut state = builder
+        .with_optimizer_rules(rules::all())
+        .with_physical_optimizer_rules(datafusion_fixes::physical_rules())
+        .build();
+    functions::register(&mut state, longest_constant)?;
+    Ok(state)
+}
+
+/// Refuses a plan that does more than read.
+fn reading(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+    let read_only = SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false);
+    read_only.verify_plan(&plan)?;
+    Ok(plan)
+}
+
+/// The task context of a plan: the memory of its query. A plan holds its functions itself; those of
+/// a context serve plans that come from another process.
+fn context(state: &SessionState, share: Arc<Share>) -> Arc<TaskContext> {
+    let runtime = RuntimeEnv {
+        memory_pool: share,
+        ..RuntimeEnv::clone(state.runtime_env())
+    };
+    Arc::new(TaskContext::new(
+        None,
+        state.session_id().to_owned(),
+        state.config().clone(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        Arc::new(runtime),
+    ))
+}
+
+/// The error of a question, with the level to ask where a column enters its rollup further up.
+fn of(error: DataFusionError, catalog: &Catalog) -> Error {
+    match entry_hint(&error, catalog) {
+        Some(hint) => Error::Invalid {
+            message: Error::of(error, Vec::new).message(),
+            hint: Some(hint),
+        },
+        None => Error::of(error, || catalog.names()),
+    }
+}
+
+fn entry_hint(error: &DataFusionError, catalog: &Catalog) -> Option<String> {
+    match error.find_root() {
+        DataFusionError::SchemaError(schema, _) => match &**schema {
+            SchemaError::FieldNotFound { field, .. } => catalog.enters_at(&field.name),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,176 @@
+//! A question, the snapshot it is asked of, and the settings of the session that asks it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference, plan_err};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use storage::Snapshot;
+
+use crate::tables::catalog::{Catalog, PUBLIC};
+use crate::tables::system::SystemInfo;
+
+/// The stores that a query reads, each as one snapshot. Today there is one store; nothing in this
+/// crate keeps "the" store, so that more of them become a longer list here.
+#[derive(Clone)]
+pub struct Sources {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) system: Arc<dyn SystemInfo>,
+}
+
+impl Sources {
+    /// One store.
+    pub fn one(snapshot: Arc<Snapshot>, system: Arc<dyn SystemInfo>) -> Self {
+        Self { snapshot, system }
+    }
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources").finish_non_exhaustive()
+    }
+}
+
+/// Builds a plan over the tables of a query. It runs on the threads of the query.
+type BuildPlan = dyn FnOnce(Tables<'_>) -> datafusion::error::Result<LogicalPlan> + Send;
+
+/// A question in one of the languages that compile to a plan.
+pub enum Question {
+    /// One SQL statement that reads.
+    Sql(String),
+    /// A plan that another language compiled to.
+    Plan {
+        /// The text of that language, shown in the list of running queries.
+        text: String,
+        /// Compiles it over the tables of the query's snapshot.
+        build: Box<BuildPlan>,
+    },
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Question").field(&self.text()).finish()
+    }
+}
+
+impl From<&str> for Question {
+    fn from(sql: &str) -> Self {
+        Self::Sql(sql.to_owned())
+    }
+}
+
+impl Question {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Sql(text) | Self::Plan { text, .. } => text,
+        }
+    }
+}
+
+/// The tables that a plan can scan.
+#[derive(Debug)]
+pub struct Tables<'a>(pub(crate) &'a Catalog);
+
+impl Tables<'_> {
+    /// Begins a plan with all rows of a table: `access`, `stats.hourly` or `system.parts`.
+    ///
+    /// # Errors
+    /// When there is no such table.
+    pub fn scan(&self, name: &str) -> datafusion::error::Result<LogicalPlanBuilder> {
+        let reference = TableReference::parse_str(name);
+        let schema = reference.schema().unwrap_or(PUBLIC);
+        let Some(table) = self.0.table(schema, reference.table())? else {
+            return plan_err!("table '{name}' not found");
+        };
+        LogicalPlanBuilder::scan(reference, provider_as_source(table), None)
+    }
+}
+
+/// Values for the parameters of a question.
+#[derive(Debug, Clone, Default)]
+pub enum Parameters {
+    /// It has none.
+    #[default]
+    None,
+    /// A JSON array for `$1`, `$2`, … or an object for `$name`.
+    Json(serde_json::Value),
+    /// Typed values, by position or by name.
+    Typed(ParamValues),
+}
+
+impl From<Option<serde_json::Value>> for Parameters {
+    fn from(json: Option<serde_json::Value>) -> Self {
+        json.map_or(Self::None, Self::Json)
+    }
+}
+
+impl Parameters {
+    /// The typed values; `None` where there are none.
+    pub(crate) fn values(self) -> datafusion::error::Result<Option<ParamValues>> {
+        match self {
+            Self::None => Ok(None),
+            Self::Json(json) => from_json(json).map(Some),
+            Self::Typed(values) => Ok(Some(values)),
+        }
+    }
+}
+
+fn from_json(params: serde_json::Value) -> datafusion::error::Result<ParamValues> {
+    let scalar = |value: serde_json::Value| {
+        Ok(match value {
+            serde_json::Value::Null => ScalarValue::Null,
+            serde_json::Value::Bool(b) => ScalarValue::Boolean(Some(b)),
+            serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
+                (Some(i), _) => ScalarValue::Int64(Some(i)),
+                (None, Some(u)) => ScalarValue::UInt64(Some(u)),
+                (None, None) => ScalarValue::Float64(n.as_f64()),
+            },
+            serde_json::Value::String(s) => ScalarValue::Utf8(Some(s)),
+            other => {
+                return Err(DataFusionError::Plan(format!(
+                    "{other} cannot be a parameter; send null, true, 1 or \"text\""
+                )));
+            }
+        })
+    };
+    match params {
+        serde_json::Value::Array(values) => Ok(values
+            .into_iter()
+            .map(scalar)
+            .collect::<datafusion::error::Result<Vec<_>>>()?
+            .into()),
+        serde_json::Value::Object(values) => {
+            let named = values
+                .into_iter()
+                .map(|(name, value)| Ok((name, scalar(value)?)));
+            Ok(named.collect::<datafusion::error::Result<Vec<_>>>()?.into())
+        }
+        serde_json::Value::Null => Ok(Vec::<ScalarValue>::new().into()),
+        _ => Err(DataFusionError::Plan(
+            "params are a JSON array for $1, $2, … or an object for $name".into(),
+        )),
+    }
+}
+
+/// The settings of a client's session, which hold for each of its queries.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// The client's own name of its query: two queries may have the same text.
+    pub tag: Option<String>,
+    /// The schema of tables that are named without one.
+    pub schema: String,
+    /// A shorter limit than the engine's [`crate::Limits::time`].
+    pub time_max: Option<Duration>,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            tag: None,
+            schema: PUBLIC.to_owned(),
+            time_max: None,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! How a query gets in: it is listed, waits for its turn, and gets threads and a share of the memory.
+//!
+//! # Invariants
+//! * A query is listed before it is parsed, and until nothing of it runs any more.
+//! * Its time begins when its turn comes, whether it is being planned, waits for its parameters or
+//!   returns rows.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use datafusion::common::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::future::{BoxFuture, Either, select};
+use futures::{FutureExt, StreamExt};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::question::Session;
+use crate::run::limits::{Limits, Queue, wait_until};
+use crate::run::memory::{Memory, Share};
+use crate::run::occupancy::Occupied;
+use crate::run::query_stats::Stage;
+use crate::run::query_threads::{Driven, ThreadFaults, ThreadPools};
+use crate::run::registry::{End, Progress, Registry};
+
+/// Admits queries. Clones share the limits.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) pools: ThreadPools,
+    memory: Arc<Memory>,
+}
+
+/// An admitted query. Dropping it stops whatever runs for it.
+pub(crate) struct Admitted {
+    pub(crate) id: u64,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) limits: Limits,
+    /// Resolves when the query is cancelled.
+    ended: BoxFuture<'static, End>,
+    /// Resolves when its time is over.
+    over: BoxFuture<'static, ()>,
+    until: Option<Instant>,
+    occupied: Occupied,
+}
+
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admitted")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The claim of an admitted query on a share of the memory, which begins on its threads.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    memory: Arc<Memory>,
+    end: watch::Sender<Option<End>>,
+    threads: ThreadFaults,
+}
+
+impl Claim {
+    /// Waits until less memory is held than the limit, and returns the query's share.
+    pub(crate) async fn share(self) -> Arc<Share> {
+        self.memory.room().await;
+        self.memory.share(self.end, self.threads)
+    }
+}
+
+impl Admission {
+    /// Admits as many queries as `limits` says, on pools of `threads` threads.
+    pub(crate) fn new(limits: Limits, threads: usize, memory_bytes: usize) -> Self {
+        Self {
+            registry: Arc::default(),
+            queue: Arc::new(Queue::new(limits)),
+            pools: ThreadPools::new(limits.running, threads),
+            memory: Arc::new(Memory::new(memory_bytes)),
+        }
+    }
+
+    /// Lists a query of this text and waits for its turn.
+    ///
+    /// # Errors
+    /// When the text is too long, too many queries wait, or the query is cancelled.
+    pub(crate) async fn admit(&self, text: &str, session: &Session) -> Result<(Admitted, Claim)> {
+        let limits = self.queue.limits.within(session.time_max);
+        let (end, ended) = watch::channel(None);
+        let registered = self.registry.register(text, session.tag.clone(), end.clone());
+        let (id, progress) = (registered.id, Arc::clone(&registered.progress));
+        limits.check_text(text)?;
+        let mut ended = wait_for(ended);
+        let place = match select(Box::pin(self.queue.place(limits.time)), &mut ended).await {
+            Either::Left((place, _)) => place?,
+            Either::Right((why, _)) => return Err(why.error(id)),
+        };
+        progress.reached(Stage::Queue);
+        let until = place.until;
+        let threads = self.pools.lane()?;
+        let claim = Claim {
+            memory: Arc::clone(&self.memory),
+            end,
+            threads: threads.threads(),
+        };
+        let admitted = Admitted {
+            id,
+            progress,
+            limits,
+            ended,
+            over: wait_until(until).boxed(),
+            until,
+            occupied: Occupied::new(registered, place, threads),
+        };
+        Ok((admitted, claim))
+    }
+}
+
+impl Admitted {
+    /// Runs `work` on the query's threads and waits for it. Rows that it returns are computed there,
+    /// until they are dropped.
+    ///
+    /// # Errors
+    /// Those of `work`; when the query is cancelled or its time is over.
+    pub(crate) async fn run<T: Send + 'static>(
+        &mut self,
+        work: impl Future<Output = Result<(T, Option<SendableRecordBatchStream>)>> + Send + 'static,
+    ) -> Result<(T, Driven)> {
+        let Some((starting, rows)) = self.occupied.run(work) else {
+            return Err(self.limits.too_long());
+        };
+        match select(starting, select(&mut self.over, &mut self.ended)).await {
+            Either::Left((Ok(started), _)) => Ok((started?, rows)),
+            Either::Left((Err(_), _)) if self.is_over() => Err(self.limits.too_long()),
+            Either::Left((Err(_), _)) => Err(match rows.into_future().await {
+                (Some(Err(panic)), _) => Error::Execution(panic),
+                _ => Error::Execution(DataFusionError::Internal(
+                    "planning ended without a plan and without an error".into(),
+                )),
+            }),
+            Either::Right((Either::Left(_), _)) => Err(self.limits.too_long()),
+            Either::Right((Either::Right((why, _)), _)) => Err(why.error(self.id)),
+        }
+    }
+
+    /// Polls whether the query has to end before its rows do, and why.
+    pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Error> {
+        if let Poll::Ready(why) = self.ended.poll_unpin(context) {
+            return Poll::Ready(why.error(self.id));
+        }
+        self.over.poll_unpin(context).map(|()| self.limits.too_long())
+    }
+
+    /// Returns whether the query's time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Gives everything back at once: the plan has ended.
+    pub(crate) fn end(self) {
+        self.occupied.end();
+    }
+}
+
+/// Resolves when the query is stopped; never, when nobody can stop it any more.
+fn wait_for(mut ended: watch::Receiver<Option<End>>) -> BoxFuture<'static, End> {
+    async move {
+        let why = ended
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|why| *why);
+        match why {
+            Some(why) => why,
+            None => futures::future::pending().await,
+        }
+    }
+    .boxed()
+}
