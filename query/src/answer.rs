@@ -1,9 +1,6 @@
-//! What a client gets: rows in its format, statistics, the schema, slices and tails.
+//! What a client gets: rows in its format, documents and statistics.
 
 pub(crate) mod document;
 pub mod output;
 pub(crate) mod query_stats;
 pub(crate) mod rows;
-pub(crate) mod schema;
-pub(crate) mod slice;
-pub(crate) mod tail;

@@ -10,28 +10,33 @@
 //! * A filter that leaves out parts, pages or cells never leaves out a row that passes it.
 
 mod answer;
+mod ask;
 mod engine;
 mod error;
 mod functions;
 mod plan;
-mod questions;
+mod prepared;
+mod question;
 mod run;
+mod stats;
 mod tables;
 
 pub use answer::document::{document, documents};
 pub use answer::output::{self, type_name};
-pub use answer::query_stats::{Count, OperatorTime, QueryStats, ScanProgress, Stage, StageTime};
 pub use answer::rows::{Answer, AnswerStream, QueryStatsHandle};
-pub use answer::schema::{FieldInfo, REST_FIELDS_MAX, SchemaInfo, schema};
-pub use answer::slice::{Slice, SliceArgs, slice_sql};
-pub use answer::tail::TailFilter;
+pub use ask::random_questions::Asked;
+pub use ask::schema::{FieldInfo, REST_FIELDS_MAX, SchemaInfo, schema};
+pub use ask::slice::{Slice, SliceArgs, slice_sql};
+pub use ask::tail::TailFilter;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, Kind, Result};
-pub use plan::rollup_rewrite::RollupUse;
-pub use questions::Asked;
+pub use prepared::Prepared;
+pub use question::{Parameters, Question, Session, Sources, Tables};
 pub use run::limits::Limits;
-pub use run::registry::{QueryInfo, QueryState};
-pub use tables::level::make_cells;
+pub use stats::{
+    Count, OperatorTime, QueryInfo, QueryState, QueryStats, ScanProgress, Stage, StageTime,
+};
+pub use tables::level::{RollupUse, make_cells};
 pub use tables::system::{NoSystemInfo, SourceInfo, SystemInfo};
 
 #[cfg(test)]

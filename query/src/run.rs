@@ -1,5 +1,6 @@
 //! Where a plan runs and how much it may use: threads, memory, limits, and the registry of running queries.
 
+pub(crate) mod admission;
 pub(crate) mod batch_size;
 pub(crate) mod limits;
 pub(crate) mod memory;

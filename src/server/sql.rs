@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
-use query::Answer;
 use query::output::{Output, Writer};
+use query::{Answer, Session, Sources};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -91,9 +91,14 @@ async fn start_tagged(
     tag: Option<String>,
 ) -> query::Result<Answer> {
     app.store.note_foreground();
-    let (snapshot, system) = (app.store.snapshot(), Arc::new(info(app)));
+    let sources = Sources::one(app.store.snapshot(), Arc::new(info(app)));
+    let session = Session {
+        tag,
+        ..Session::default()
+    };
+    let question = sql.into();
     app.engine
-        .sql_tagged(snapshot, system, sql, params, tag)
+        .ask(sources, &session, question, params.into())
         .await
 }
 

@@ -1,4 +1,4 @@
-//! The answer to a query: its rows as a stream, and its figures.
+//! The answer to a query: its rows as a stream, and its statistics.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,38 +11,67 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use futures::future::BoxFuture;
-use futures::{FutureExt, Stream, StreamExt};
-use tokio::time::Instant;
+use futures::{Stream, StreamExt};
 
-use crate::answer::output::size;
-use crate::answer::query_stats::{QueryStats, Stage, operators};
+use crate::answer::query_stats::operators;
 use crate::error::{Error, Result};
-use crate::run::limits::Limits;
-use crate::run::occupancy::Occupied;
+use crate::functions::sizes::size;
+use crate::plan::planner::Started;
+use crate::run::admission::Admitted;
 use crate::run::query_threads::Driven;
-use crate::run::registry::{End, Progress};
+use crate::run::registry::{Progress, ReadProgress};
+use crate::stats::{QueryStats, ScanProgress, Stage};
 use crate::tables::catalog::Catalog;
 
 /// The answer to a query: its columns and a stream of rows.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its number in the registry.
+    /// The query's number in the list of running queries.
     pub id: u64,
-    /// Its columns.
+    /// The columns.
     pub schema: SchemaRef,
-    /// Its rows. Dropping it cancels the query.
+    /// The rows. Dropping the stream cancels the query.
     pub stream: AnswerStream,
-    pub(crate) handle: QueryStatsHandle,
+    handle: QueryStatsHandle,
 }
 
 impl Answer {
-    /// What was looked at so far; complete once the stream has ended.
+    /// The answer of a plan that was started for an admitted query.
+    pub(crate) fn new(admitted: Admitted, started: Started, rows: Driven) -> Self {
+        let Started {
+            plan,
+            catalog,
+            reads_tables,
+        } = started;
+        let (id, progress) = (admitted.id, Arc::clone(&admitted.progress));
+        // The list of running queries must not keep the plan and its snapshot.
+        let weak = Arc::downgrade(&plan);
+        progress.planned(ReadProgress(Box::new(move || {
+            let plan = weak.upgrade();
+            plan.map(|plan| ScanProgress::of(&plan)).unwrap_or_default()
+        })));
+        Self {
+            id,
+            schema: plan.schema(),
+            stream: AnswerStream {
+                running: Some((rows, admitted)),
+                catalog,
+                bytes: 0,
+            },
+            handle: QueryStatsHandle {
+                plan,
+                progress,
+                reads_tables,
+            },
+        }
+    }
+
+    /// The statistics so far; complete once the stream has ended.
     pub fn figures(&self) -> QueryStats {
         self.handle.figures()
     }
 
-    /// A handle on the figures that outlives the answer.
+    /// A handle on the statistics that outlives the answer.
     pub fn stats_handle(&self) -> QueryStatsHandle {
         self.handle.clone()
     }
@@ -52,7 +81,7 @@ impl Answer {
         &self.handle.plan
     }
 
-    /// Takes the whole answer.
+    /// Collects all rows.
     ///
     /// # Errors
     /// As the stream's items.
@@ -66,12 +95,12 @@ impl Answer {
     }
 }
 
-/// Gives the figures of one query.
+/// Reads the statistics of one query.
 #[derive(Debug, Clone)]
 pub struct QueryStatsHandle {
-    pub(crate) plan: Arc<dyn ExecutionPlan>,
-    pub(crate) progress: Arc<Progress>,
-    pub(crate) reads_tables: bool,
+    plan: Arc<dyn ExecutionPlan>,
+    progress: Arc<Progress>,
+    reads_tables: bool,
 }
 
 impl QueryStatsHandle {
@@ -82,7 +111,7 @@ impl QueryStatsHandle {
             .to_string()
     }
 
-    /// What was looked at so far; complete once the stream has ended.
+    /// The statistics so far; complete once the stream has ended.
     pub fn figures(&self) -> QueryStats {
         let mut figures = QueryStats::gather(&self.plan, self.reads_tables);
         figures.rows_returned = self.progress.rows.load(Ordering::Relaxed);
@@ -95,68 +124,55 @@ impl QueryStatsHandle {
 
 /// The rows of an answer.
 pub struct AnswerStream {
-    pub(crate) inner: Option<Driven>,
-    /// Ends when somebody stops it.
-    pub(crate) ended: BoxFuture<'static, End>,
-    /// Has names for hints.
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) progress: Arc<Progress>,
-    pub(crate) id: u64,
-    pub(crate) limits: Limits,
-    /// Ends when its time is over.
-    pub(crate) over: BoxFuture<'static, ()>,
-    /// When that is.
-    pub(crate) until: Option<Instant>,
-    /// Until it has ended.
-    pub(crate) occupied: Option<Occupied>,
-    /// Bytes given out so far.
-    pub(crate) bytes: u64,
+    /// None once the rows have ended, failed or were stopped.
+    running: Option<(Driven, Admitted)>,
+    /// Names for the hints of errors.
+    catalog: Arc<Catalog>,
+    /// Bytes returned so far.
+    bytes: u64,
 }
 
 impl fmt::Debug for AnswerStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnswerStream")
-            .field("id", &self.id)
+            .field("running", &self.running)
             .finish_non_exhaustive()
     }
 }
 
 impl AnswerStream {
-    /// Stops the plan. It leaves the registry when nothing of it computes any more.
+    /// Stops the plan. The query stays listed until nothing of it runs any more.
     fn stop(&mut self) {
-        self.inner = None;
-        self.progress.end();
-        self.occupied = None;
+        if let Some((rows, admitted)) = self.running.take() {
+            drop(rows);
+            admitted.progress.end();
+        }
     }
 
-    /// The plan has come to its end, and leaves the registry.
+    /// Gives everything back: the plan has ended.
     fn end(&mut self) {
-        self.inner = None;
-        if let Some(occupied) = self.occupied.take() {
-            occupied.end();
+        if let Some((rows, admitted)) = self.running.take() {
+            drop(rows);
+            admitted.end();
         }
-    }
-
-    /// Counts a batch that is to be given out.
-    fn count(&mut self, batch: &RecordBatch) -> Result<()> {
-        let rows = batch.num_rows() as u64;
-        self.progress.reached(Stage::FirstRows);
-        let before = self.progress.rows.fetch_add(rows, Ordering::Relaxed);
-        self.limits.check_rows(before + rows)?;
-        if self.limits.bytes.is_some() {
-            self.bytes += batch.columns().iter().map(size).sum::<u64>();
-        }
-        self.limits.check_bytes(self.bytes)
     }
 }
 
-/// Returns whether the time of a query is over.
-pub(crate) fn is_over(until: Option<Instant>) -> bool {
-    until.is_some_and(|until| Instant::now() >= until)
+/// Counts a batch before it is returned.
+fn count(admitted: &Admitted, bytes: &mut u64, batch: &RecordBatch) -> Result<()> {
+    let rows = batch.num_rows() as u64;
+    let progress = &admitted.progress;
+    progress.reached(Stage::FirstRows);
+    let before = progress.rows.fetch_add(rows, Ordering::Relaxed);
+    admitted.limits.check_rows(before + rows)?;
+    if admitted.limits.bytes.is_some() {
+        *bytes += batch.columns().iter().map(size).sum::<u64>();
+    }
+    admitted.limits.check_bytes(*bytes)
 }
 
-/// Returns whether the task was stopped that drives a plan.
-pub(crate) fn was_aborted(error: &DataFusionError) -> bool {
+/// Returns whether the task that drives a plan was stopped.
+fn was_aborted(error: &DataFusionError) -> bool {
     matches!(error, DataFusionError::ExecutionJoin(why) if why.is_cancelled())
 }
 
@@ -165,38 +181,29 @@ impl Stream for AnswerStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let Some(inner) = &mut this.inner else {
+        let Some((rows, admitted)) = &mut this.running else {
             return Poll::Ready(None);
         };
-        if let Poll::Ready(why) = this.ended.poll_unpin(context) {
+        if let Poll::Ready(error) = admitted.poll_end(context) {
             this.stop();
-            return Poll::Ready(Some(Err(why.error(this.id))));
+            return Poll::Ready(Some(Err(error)));
         }
-        if this.over.poll_unpin(context).is_ready() {
-            this.stop();
-            return Poll::Ready(Some(Err(this.limits.too_long())));
-        }
-        match inner.poll_next_unpin(context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Ok(batch))) => match this.count(&batch) {
-                Ok(()) => Poll::Ready(Some(Ok(batch))),
-                Err(error) => {
-                    this.stop();
-                    Poll::Ready(Some(Err(error)))
-                }
+        let error = match rows.poll_next_unpin(context) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Some(Ok(batch))) => match count(admitted, &mut this.bytes, &batch) {
+                Ok(()) => return Poll::Ready(Some(Ok(batch))),
+                Err(error) => error,
             },
-            Poll::Ready(Some(Err(e))) => {
-                let error = match is_over(this.until) && was_aborted(&e) {
-                    true => this.limits.too_long(),
-                    false => Error::of(e, || this.catalog.names()),
-                };
-                this.stop();
-                Poll::Ready(Some(Err(error)))
+            Poll::Ready(Some(Err(e))) if admitted.is_over() && was_aborted(&e) => {
+                admitted.limits.too_long()
             }
+            Poll::Ready(Some(Err(e))) => Error::of(e, || this.catalog.names()),
             Poll::Ready(None) => {
                 this.end();
-                Poll::Ready(None)
+                return Poll::Ready(None);
             }
-        }
+        };
+        this.stop();
+        Poll::Ready(Some(Err(error)))
     }
 }

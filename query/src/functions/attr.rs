@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::tables::stream::derive::over_arrays;
+use crate::functions::arrays::over_arrays;
 
 /// What is asked of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

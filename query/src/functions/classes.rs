@@ -264,7 +264,7 @@ fn classified(kind: &str, registered: BTreeSet<String>, lists: &[&[&str]]) {
 #[test]
 fn every_function_is_classified_by_what_a_call_costs() {
     let engine = Engine::new(EngineOptions::default()).expect("starts");
-    let state = engine.session();
+    let state = engine.state();
     let scalars = state.scalar_functions().values();
     let scalars = scalars.map(|function| function.name().to_owned()).collect();
     let comparing: Vec<&str> = comparing()

@@ -26,7 +26,7 @@ use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::inner::scalar_as_inner;
-use crate::answer::output::size;
+use crate::functions::sizes::size;
 use work::{COMPARING, Work};
 
 /// What one call may make of one batch of rows, bytes.

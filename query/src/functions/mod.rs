@@ -2,6 +2,7 @@
 //! `distinct_*`; those of its own put right or made quicker; and bounds on those that make much of
 //! little.
 
+pub(crate) mod arrays;
 pub(crate) mod attr;
 #[cfg(test)]
 mod classes;
@@ -9,10 +10,12 @@ mod date_part;
 mod date_trunc;
 pub(crate) mod inner;
 mod limits;
+pub(crate) mod sizes;
 mod states;
 mod string_agg;
 mod time_bucket;
 mod version;
+pub(crate) mod zones;
 
 pub(crate) use limits::{compares, grows};
 pub(crate) use time_bucket::Width;

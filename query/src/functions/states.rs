@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::error::Error;
-use crate::tables::stream::derive::over_arrays;
+use crate::functions::arrays::over_arrays;
 
 /// What a decimal field's values are multiplied by in its states.
 const SCALE: f64 = 1e6;

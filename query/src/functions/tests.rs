@@ -13,7 +13,7 @@ use crate::{Engine, EngineOptions};
 
 fn session() -> SessionContext {
     let engine = Engine::new(EngineOptions::default()).expect("starts");
-    let state = engine.session().clone();
+    let state = engine.state().clone();
     // Without the engine's own catalog there is nowhere to put a table.
     let context = SessionContext::new();
     for function in state.scalar_functions().values() {

@@ -23,8 +23,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::answer::slice::zone;
-use crate::tables::stream::derive::over_arrays;
+use crate::functions::arrays::over_arrays;
+use crate::functions::zones::zone;
 
 const DAY_US: i64 = 86_400_000_000;
 /// 1970-01-05 was a Monday: weeks are counted from there.

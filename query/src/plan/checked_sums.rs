@@ -32,8 +32,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::error::Error;
+use crate::functions::arrays::over_arrays;
 use crate::tables::level::LevelTable;
-use crate::tables::stream::derive::over_arrays;
 use crate::tables::stream::source::plain;
 
 /// Begins the names of what a mean is made of.

@@ -17,7 +17,6 @@ use crate::plan::statement::visit;
 
 mod casts;
 mod distinct_from;
-mod dynamic_filters;
 mod extract;
 mod filter_projections;
 mod first_floats;
@@ -28,7 +27,6 @@ mod same_names;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use dynamic_filters::has_its_columns;
 pub(crate) use float_lists::FloatLists;
 
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;

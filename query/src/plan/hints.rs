@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{Select, VisitMut, VisitorMut};
 use storage::Snapshot;
 
 use crate::error::{Error, Result};
-use crate::plan::rollup_rewrite::RollupUse;
+use crate::tables::level::RollupUse;
 
 const KNOWN: &str = "no_rollup, no_index, index(COLUMN, …), order(COLUMN, …), top_k and no_top_k";
 

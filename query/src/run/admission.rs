@@ -21,9 +21,9 @@ use crate::question::Session;
 use crate::run::limits::{Limits, Queue, wait_until};
 use crate::run::memory::{Memory, Share};
 use crate::run::occupancy::Occupied;
-use crate::run::query_stats::Stage;
 use crate::run::query_threads::{Driven, ThreadFaults, ThreadPools};
 use crate::run::registry::{End, Progress, Registry};
+use crate::stats::Stage;
 
 /// Admits queries. Clones share the limits.
 #[derive(Debug, Clone)]
@@ -89,7 +89,9 @@ impl Admission {
     pub(crate) async fn admit(&self, text: &str, session: &Session) -> Result<(Admitted, Claim)> {
         let limits = self.queue.limits.within(session.time_max);
         let (end, ended) = watch::channel(None);
-        let registered = self.registry.register(text, session.tag.clone(), end.clone());
+        let registered = self
+            .registry
+            .register(text, session.tag.clone(), end.clone());
         let (id, progress) = (registered.id, Arc::clone(&registered.progress));
         limits.check_text(text)?;
         let mut ended = wait_for(ended);
@@ -131,17 +133,20 @@ impl Admitted {
         let Some((starting, rows)) = self.occupied.run(work) else {
             return Err(self.limits.too_long());
         };
-        match select(starting, select(&mut self.over, &mut self.ended)).await {
-            Either::Left((Ok(started), _)) => Ok((started?, rows)),
-            Either::Left((Err(_), _)) if self.is_over() => Err(self.limits.too_long()),
-            Either::Left((Err(_), _)) => Err(match rows.into_future().await {
+        let stopped = std::future::poll_fn(|context| self.poll_end(context));
+        let started = match select(starting, stopped).await {
+            Either::Left((started, _)) => started,
+            Either::Right((error, _)) => return Err(error),
+        };
+        match started {
+            Ok(started) => Ok((started?, rows)),
+            Err(_) if self.is_over() => Err(self.limits.too_long()),
+            Err(_) => Err(match rows.into_future().await {
                 (Some(Err(panic)), _) => Error::Execution(panic),
                 _ => Error::Execution(DataFusionError::Internal(
                     "planning ended without a plan and without an error".into(),
                 )),
             }),
-            Either::Right((Either::Left(_), _)) => Err(self.limits.too_long()),
-            Either::Right((Either::Right((why, _)), _)) => Err(why.error(self.id)),
         }
     }
 
@@ -150,7 +155,9 @@ impl Admitted {
         if let Poll::Ready(why) = self.ended.poll_unpin(context) {
             return Poll::Ready(why.error(self.id));
         }
-        self.over.poll_unpin(context).map(|()| self.limits.too_long())
+        self.over
+            .poll_unpin(context)
+            .map(|()| self.limits.too_long())
     }
 
     /// Returns whether the query's time is over.

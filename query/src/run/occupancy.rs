@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::execution::SendableRecordBatchStream;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::run::limits::Place;
-use crate::run::query_threads::{GRACE, QueryThreads};
+use crate::run::query_threads::{Driven, GRACE, QueryThreads, Starting};
 use crate::run::registry::Registered;
 
 /// Shortest and longest interval between two looks for tasks that are left.

@@ -155,7 +155,7 @@ impl ThreadPools {
     }
 
     #[cfg(test)]
-    pub(crate) fn are_empty(&self) -> bool {
+    pub(crate) fn are_idle(&self) -> bool {
         self.idle.lock().iter().all(|(lane, _)| lane.is_empty())
     }
 

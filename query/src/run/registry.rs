@@ -7,42 +7,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use storage::{Clock, SystemClock};
 use tokio::sync::watch;
 
-use crate::answer::query_stats::{ScanProgress, Stage, StageTime};
 use crate::error::{Error, LESS};
+use crate::stats::{QueryInfo, QueryState, ScanProgress, Stage, StageTime};
 
 /// Text kept of a query, bytes.
 const SQL_SHOWN: usize = 4096;
-
-/// Whether a query has begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum QueryState {
-    /// It waits for a place among those that run.
-    Queued,
-    /// It is planned or runs.
-    Running,
-    /// Its answer has ended early, or nobody waits for it any more, and it still computes.
-    Stopping,
-}
-
-impl fmt::Display for QueryState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Stopping => "stopping",
-        })
-    }
-}
 
 /// Why a query ends before its answer does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,31 +45,6 @@ impl End {
     }
 }
 
-/// A query that waits or runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct QueryInfo {
-    /// Its number, given by this engine.
-    pub id: u64,
-    /// The client's own tag: two queries may have the same text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// Its text, cut when it is long.
-    pub sql: String,
-    /// Whether it has begun.
-    pub state: QueryState,
-    /// When it was accepted, microseconds since 1970.
-    pub started_us: i64,
-    /// Since then, milliseconds.
-    pub elapsed_ms: u64,
-    /// Rows given out so far.
-    pub rows_returned: u64,
-    /// What was looked at so far, once it is planned.
-    #[serde(flatten)]
-    pub done: ScanProgress,
-    /// Whether someone cancelled it.
-    pub cancelled: bool,
-}
-
 /// The queries that are running.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
@@ -110,6 +61,15 @@ struct Running {
     end: watch::Sender<Option<End>>,
 }
 
+/// Reads how far a plan is.
+pub(crate) struct ReadProgress(pub(crate) Box<dyn Fn() -> ScanProgress + Send + Sync>);
+
+impl fmt::Debug for ReadProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadProgress").finish_non_exhaustive()
+    }
+}
+
 /// How far a query is, for those who watch it and for its figures.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -118,8 +78,8 @@ pub(crate) struct Progress {
     pub(crate) rows: AtomicU64,
     /// When each stage was over, since it was accepted.
     reached: [OnceLock<Duration>; 3],
-    /// Whoever runs it holds it.
-    plan: OnceLock<Weak<dyn ExecutionPlan>>,
+    /// Reads how far the plan is, once there is one.
+    scanned: OnceLock<ReadProgress>,
 }
 
 impl Progress {
@@ -130,9 +90,9 @@ impl Progress {
         }
     }
 
-    /// It is planned.
-    pub(crate) fn plan_is(&self, plan: &Arc<dyn ExecutionPlan>) {
-        self.plan.get_or_init(|| Arc::downgrade(plan));
+    /// Notes that the query is planned, and how to read how far the plan is.
+    pub(crate) fn planned(&self, scanned: ReadProgress) {
+        self.scanned.get_or_init(|| scanned);
         self.reached(Stage::Plan);
     }
 
@@ -172,8 +132,7 @@ impl Progress {
     }
 
     fn done(&self) -> ScanProgress {
-        let plan = self.plan.get().and_then(Weak::upgrade);
-        plan.map(|plan| ScanProgress::of(&plan)).unwrap_or_default()
+        self.scanned.get().map(|read| read.0()).unwrap_or_default()
     }
 
     /// Since the query was accepted, until it ended, milliseconds.
@@ -216,7 +175,7 @@ impl Registry {
             ended: OnceLock::new(),
             rows: AtomicU64::new(0),
             reached: Default::default(),
-            plan: OnceLock::new(),
+            scanned: OnceLock::new(),
         });
         let shown = sql[..sql.floor_char_boundary(SQL_SHOWN)].to_owned();
         let running = Running {

@@ -14,9 +14,9 @@ use datafusion::datasource::empty::EmptyTable;
 use parking_lot::Mutex;
 use storage::{Name, QUARANTINE, Snapshot, TIME};
 
-use crate::plan::rollup_rewrite::{Levels, RollupUse};
-use crate::run::registry::QueryInfo;
+use crate::stats::QueryInfo;
 use crate::tables::level::{DocumentTable, Form, LevelTable, Rollup, TileCache};
+use crate::tables::level::{RollupUse, StreamRollups};
 use crate::tables::stream::{self, Files};
 use crate::tables::system::{self, SystemInfo};
 
@@ -49,7 +49,7 @@ struct Inner {
     tiles: Arc<TileCache>,
     hidden: Hidden,
     answers: RollupUse,
-    /// Levels that the planner has asked for, for the hint about measures that enter later.
+    /// StreamRollups that the planner has asked for, for the hint about measures that enter later.
     asked: Mutex<Vec<(Arc<Definition>, Level)>>,
 }
 
@@ -192,7 +192,7 @@ impl TablesOf {
         let levels = (inner.answers != RollupUse::Never).then(|| {
             let rollups = inner.rollups.values();
             let rollups = rollups.filter(|r| r.meta.stream == *name);
-            Arc::new(Levels {
+            Arc::new(StreamRollups {
                 rollups: rollups.cloned().collect(),
                 tiles: Arc::clone(&inner.tiles),
                 always: inner.answers == RollupUse::Always,

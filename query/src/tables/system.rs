@@ -22,7 +22,7 @@ use datafusion::datasource::{MemTable, TableProvider};
 use serde::Serialize;
 use storage::{Floor, JobEntry, Manifest, Name, QUARANTINE, Snapshot};
 
-use crate::run::registry::QueryInfo;
+use crate::stats::QueryInfo;
 use crate::tables::level::Rollup;
 use crate::tables::stream::indexed::Heads;
 

@@ -1,4 +1,4 @@
-//! Levels as documents: what they hold. What is read for them, and what is refused, is in `reads.rs`.
+//! StreamRollups as documents: what they hold. What is read for them, and what is refused, is in `reads.rs`.
 
 mod reads;
 

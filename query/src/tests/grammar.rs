@@ -31,7 +31,7 @@ use queries::{Question, question};
 use shrink::Shrinking;
 use stores::World;
 
-use crate::questions::rows::Rows;
+use crate::ask::random_questions::rows::Rows;
 use crate::{NoSystemInfo, QueryStats};
 
 /// Queries of one store.
@@ -379,7 +379,7 @@ fn every_function_is_asked_or_it_is_said_why_not() {
     let forms: Vec<String> = forms::all().map(str::to_lowercase).collect();
     let forms = forms.join("\n");
     let mut missing = Vec::new();
-    for function in engine.session().scalar_functions().values() {
+    for function in engine.state().scalar_functions().values() {
         let mut names = vec![function.name()];
         names.extend(function.aliases().iter().map(String::as_str));
         let is_asked = names.iter().any(|n| forms.contains(&format!("{n}(")));

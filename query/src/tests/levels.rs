@@ -1,4 +1,4 @@
-//! Levels as tables.
+//! StreamRollups as tables.
 
 use serde_json::{Value, json};
 use storage::StreamKind;

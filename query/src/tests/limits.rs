@@ -142,7 +142,7 @@ async fn a_query_that_was_cancelled_computes_no_more() {
         let error = task.await.expect("no panic").expect_err("cancelled");
         assert_eq!(error.kind(), Kind::Cancelled);
         until(|| engine.queries().is_empty()).await;
-        until(|| engine.lanes_are_empty()).await;
+        until(|| engine.threads_are_idle()).await;
     }
 }
 

@@ -323,7 +323,7 @@ impl Sandbox {
             .with_default_features();
         let state = match side {
             Side::Plain => builder.build(),
-            Side::Ours => crate::engine::with_ours(builder, 16 << 20).expect("registered"),
+            Side::Ours => crate::plan::planner::with_ours(builder, 16 << 20).expect("registered"),
         };
         let context = SessionContext::new_with_state(state);
         let files = LocalFileSystem::new_with_prefix(self.dir.path()).expect("a file system");

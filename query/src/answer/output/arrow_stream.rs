@@ -20,7 +20,8 @@ use arrow::error::ArrowError;
 use arrow::ipc::MetadataVersion;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 
-use super::plain::{plain, plain_schema, size};
+use super::plain::{plain, plain_schema};
+use crate::functions::sizes::size;
 
 /// Rows that are written together: as many as an operator hands over.
 const ROWS: usize = 8192;

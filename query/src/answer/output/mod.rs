@@ -23,7 +23,6 @@ use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
 use arrow_stream::ArrowStream;
-pub(crate) use plain::size;
 use text::Column;
 
 /// A form of output.

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast;
 use serde_json::{Value, json};
 use storage::{Column, ColumnType, StreamKind, arrow_schema};
 
-use super::has_its_columns;
+use crate::tables::stream::dynamic_filters::has_its_columns;
 use crate::tests::support::{DAY_US, Event, Fixture, batch};
 
 #[tokio::test(flavor = "multi_thread")]

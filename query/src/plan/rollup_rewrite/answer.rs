@@ -13,10 +13,11 @@ use datafusion::logical_expr::{
 };
 use storage::TIME;
 
+use super::Question;
 use super::cells::{Keys, tells_apart};
 use super::cover::Piece;
 use super::measures::{self, CellValue, Merged};
-use super::{Levels, Question};
+use crate::tables::level::StreamRollups;
 use crate::tables::level::{LevelTable, Rollup};
 use crate::tables::stream::prune::TimeRange;
 use crate::tables::stream::source;
@@ -24,7 +25,7 @@ use crate::tables::stream::source;
 /// How a rollup answers a question.
 pub(super) struct Answer<'a> {
     pub(super) rollup: &'a Rollup,
-    pub(super) levels: &'a Levels,
+    pub(super) levels: &'a StreamRollups,
     pub(super) keys: Keys,
     pub(super) merged: Vec<Merged>,
     pub(super) pieces: Vec<Piece>,

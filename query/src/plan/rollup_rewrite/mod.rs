@@ -26,7 +26,8 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use storage::{Name, Snapshot, partition_end};
 
-use crate::tables::level::{LevelTable, Rollup, TileCache};
+use crate::tables::level::StreamRollups;
+use crate::tables::level::{LevelTable, Rollup};
 use crate::tables::stream::prune::TimeRange;
 use crate::tables::stream::source::Source;
 use answer::Answer;
@@ -39,27 +40,6 @@ use measures::{Measures, Merged};
 const PIECES_MAX: usize = 32;
 /// And so are comparisons of `time` with constants at more instants: most of them make a piece.
 const CUTS_MAX: usize = 2 * PIECES_MAX;
-
-/// When rollups answer aggregates over raw events.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum RollupUse {
-    /// Where they have the same answer and raw events are likely to cost more.
-    #[default]
-    Auto,
-    /// Where they have the same answer.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// The rollups of a stream, for the rule.
-#[derive(Debug)]
-pub(crate) struct Levels {
-    pub(crate) rollups: Vec<Rollup>,
-    pub(crate) tiles: Arc<TileCache>,
-    /// Also where raw events are likely to cost less: for tests.
-    pub(crate) always: bool,
-}
 
 /// The rule.
 #[derive(Debug)]
@@ -161,7 +141,11 @@ impl<'a> Question<'a> {
     }
 
     /// What a rollup answers of it; `None` when it lacks something.
-    fn answer<'q>(&'q self, rollup: &'q Rollup, levels: &'q Levels) -> Result<Option<Answer<'q>>> {
+    fn answer<'q>(
+        &'q self,
+        rollup: &'q Rollup,
+        levels: &'q StreamRollups,
+    ) -> Result<Option<Answer<'q>>> {
         let table = self.source.table();
         let (snapshot, name) = table.of();
         let definition = &*rollup.definition;
@@ -297,7 +281,7 @@ fn folded(
     snapshot: &Arc<Snapshot>,
     stream: &Name,
     rollup: &Rollup,
-    levels: &Levels,
+    levels: &StreamRollups,
     events: TimeRange,
 ) -> Result<Vec<TimeRange>> {
     let definition = &rollup.definition;

@@ -9,7 +9,7 @@ use aggregator::{Cascade, Config};
 use serde_json::{Value, json};
 use storage::{Name, Snapshot, StreamKind};
 
-use super::RollupUse;
+use crate::RollupUse;
 use crate::tests::support::{DAY_US, Event, Fixture, Random, batch};
 use crate::{Engine, EngineOptions, NoSystemInfo, QueryStats};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::run::registry::QueryState;
+use crate::stats::QueryState;
 use crate::tables::system::{SourceInfo, SystemInfo};
 use crate::tests::support::Fixture;
 use crate::{Engine, EngineOptions, Kind, Limits, NoSystemInfo};
@@ -125,7 +125,7 @@ async fn a_query_that_computes_on_stays_listed_and_keeps_its_place() {
             _ => assert_eq!(answer.expect("a place is free").1[0].num_rows(), 1),
         }
         until(|| engine.queries().is_empty()).await;
-        until(|| engine.lanes_are_empty()).await;
+        until(|| engine.threads_are_idle()).await;
     }
 }
 

@@ -13,6 +13,7 @@ mod cache;
 mod documents;
 pub(crate) mod exec;
 mod read;
+mod stream_rollups;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,9 +36,11 @@ pub(crate) use cache::TileCache;
 pub(crate) use documents::{DocumentTable, Form};
 use exec::LevelExec;
 use read::{Source, Work, meets};
+pub use stream_rollups::RollupUse;
+pub(crate) use stream_rollups::StreamRollups;
 
-use crate::answer::query_stats::Count;
 use crate::error::Error;
+use crate::stats::Count;
 use crate::tables::stream::prune::{TimeRange, time_range};
 
 /// A rollup that can be read, with its definition resolved.

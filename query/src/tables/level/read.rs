@@ -20,8 +20,8 @@ use datafusion::physical_plan::metrics::{
 use storage::{Chunk, FileRef, Section, Snapshot};
 
 use super::cache::{TileCache, corrupt};
-use crate::answer::query_stats::Count;
 use crate::error::Error;
+use crate::stats::Count;
 use crate::tables::stream::exec::ROWS_EXAMINED;
 
 const BYTES_READ: &str = "bytes_read";

@@ -6,14 +6,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, UInt64Array};
+use arrow::array::{Array, StringViewArray, StringViewBuilder, UInt64Array};
 use arrow::datatypes::DataType;
+use datafusion::common::Result;
 use datafusion::common::cast::{as_string_view_array, as_uint64_array};
-use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use storage::object_id;
+
+use crate::functions::arrays::over_arrays;
 
 /// The digits of an ObjectId.
 const ID_DIGITS: usize = 24;
@@ -147,30 +149,5 @@ impl ScalarUDFImpl for RequestLine {
                 as_string_view_array(&columns[4])?,
             )))
         })
-    }
-}
-
-/// Runs a function of whole columns; constants in, constant out.
-pub(crate) fn over_arrays(
-    args: ScalarFunctionArgs,
-    compute: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
-) -> Result<ColumnarValue> {
-    let constant = args
-        .args
-        .iter()
-        .all(|a| matches!(a, ColumnarValue::Scalar(_)));
-    let columns = if constant {
-        args.args
-            .into_iter()
-            .map(|a| a.into_array(1))
-            .collect::<Result<Vec<_>>>()?
-    } else {
-        ColumnarValue::values_to_arrays(&args.args)?
-    };
-    let out = compute(&columns)?;
-    if constant {
-        Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&out, 0)?))
-    } else {
-        Ok(ColumnarValue::Array(out))
     }
 }

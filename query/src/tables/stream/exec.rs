@@ -32,9 +32,9 @@ use datafusion::physical_plan::{
 use futures::stream;
 use storage::{Chunk, TIME};
 
+use super::dynamic_filters::has_its_columns;
 use super::prune::TimeRange;
-use crate::answer::query_stats::Count;
-use crate::plan::datafusion_fixes;
+use crate::stats::Count;
 
 /// Rows of one batch that leaves a chunk: as many as DataFusion's own batches hold.
 const BATCH_ROWS: usize = 8192;
@@ -319,7 +319,7 @@ impl ExecutionPlan for StreamScanExec {
     ) -> Result<FilterDescription> {
         let mut all = true;
         for filter in &parent_filters {
-            all &= datafusion_fixes::has_its_columns(filter)?;
+            all &= has_its_columns(filter)?;
         }
         let filters = match all {
             true => ChildFilterDescription::from_child(&parent_filters, &self.input)?,

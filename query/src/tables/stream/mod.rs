@@ -12,6 +12,7 @@
 //!   whole days reads the manifest alone.
 
 pub(crate) mod derive;
+pub(crate) mod dynamic_filters;
 pub(crate) mod exec;
 pub(crate) mod indexed;
 mod parts;
@@ -37,7 +38,7 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::union::UnionExec;
 use storage::{Chunk, Name, SEQ, Snapshot, TIME};
 
-use crate::plan::rollup_rewrite::Levels;
+use crate::tables::level::StreamRollups;
 use exec::{ChunksExec, ScanStats, StreamScanExec, exact, times};
 use indexed::Heads;
 use parts::PartScans;
@@ -69,7 +70,7 @@ pub(crate) struct StreamTable {
     schema: SchemaRef,
     files: Files,
     /// The rollups that may answer instead; `None` when raw events are asked for.
-    levels: Option<Arc<Levels>>,
+    levels: Option<Arc<StreamRollups>>,
 }
 
 #[async_trait]
@@ -155,7 +156,7 @@ impl StreamTable {
     }
 
     /// The rollups that may answer instead.
-    pub(crate) fn levels(&self) -> Option<&Levels> {
+    pub(crate) fn levels(&self) -> Option<&StreamRollups> {
         self.levels.as_deref()
     }
 

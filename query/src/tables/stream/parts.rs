@@ -27,7 +27,7 @@ use super::indexed::{self, Candidate, Picked};
 use super::prune::{Bounds, TimeRange};
 use super::read::{PartReaders, Rows};
 use super::slices::{SliceExec, Slices, Wanted};
-use crate::answer::query_stats::Count;
+use crate::stats::Count;
 
 /// Below this many bytes a scan is not split: a thread more costs more than it saves.
 const SPLIT_BYTES: u64 = 1 << 20;

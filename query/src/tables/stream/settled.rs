@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 use storage::{Settlement, Snapshot};
 
-use super::derive::over_arrays;
+use crate::functions::arrays::over_arrays;
 
 /// The name of the column.
 pub(crate) const STATE: &str = "state";

@@ -21,7 +21,7 @@ use storage::{
 use super::derive::{ObjectIdOf, RequestLine};
 use super::settled::{STATE, StateOf};
 use super::{Files, StreamTable};
-use crate::plan::rollup_rewrite::Levels;
+use crate::tables::level::StreamRollups;
 
 /// Views that are kept.
 const KEPT: usize = 256;
@@ -227,7 +227,7 @@ pub(crate) fn table(
     snapshot: &Arc<Snapshot>,
     name: &Name,
     files: &Files,
-    levels: Option<Arc<Levels>>,
+    levels: Option<Arc<StreamRollups>>,
     with_seq: bool,
 ) -> Result<Option<Arc<dyn TableProvider>>> {
     let Some(meta) = snapshot.streams().get(name) else {

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, LimitClause, OrderByKind, Query, SelectItem, SetExpr, Statement as Sql, Value,
 };
 
-use crate::questions::rows::{Row, Rows, alike, not_among};
+use crate::ask::random_questions::rows::{Row, Rows, alike, not_among};
 
 /// The oracle's form of a query, and the way in which its rows are read.
 pub(super) struct Asked {

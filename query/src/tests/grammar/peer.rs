@@ -21,7 +21,7 @@ use super::stores::World;
 use super::tables::LEVELS;
 use super::{compare, number};
 use crate::NoSystemInfo;
-use crate::questions::rows::{Cell, Rows, not_among};
+use crate::ask::random_questions::rows::{Cell, Rows, not_among};
 use words::{Both, question};
 
 /// Questions of one store.

@@ -103,7 +103,7 @@ pub(super) fn column_of_events<'a, I: Iterator<Item = &'a Event> + 'a>(
     }
 }
 
-/// Levels that queries join: name, width, keys, and what is counted.
+/// StreamRollups that queries join: name, width, keys, and what is counted.
 pub(super) const LEVELS: &[(&str, i64, &[&str], &[&str])] = &[
     (
         "stats.hourly",

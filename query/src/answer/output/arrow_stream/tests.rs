@@ -16,8 +16,9 @@ use arrow::ipc::reader::StreamReader;
 use proptest::prelude::*;
 
 use super::{HEADER_BYTES, HEADER_COLUMN_BYTES, ROWS};
-use crate::answer::output::plain::{plain, size};
+use crate::answer::output::plain::plain;
 use crate::answer::output::{Output, write};
+use crate::functions::sizes::size;
 use crate::tests::support::Random;
 
 /// The longest of the texts that no row of a small answer shows.

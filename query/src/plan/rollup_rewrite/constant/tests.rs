@@ -34,7 +34,7 @@ fn parse(engine: &Engine, sql: &str) -> Expr {
         Field::new("path", DataType::Utf8View, true),
     ]);
     let schema = Arc::new(DFSchema::try_from(schema).expect("a schema"));
-    let state = engine.session();
+    let state = engine.state();
     let parsed = state.create_logical_expr(sql, &schema);
     let parsed = parsed.unwrap_or_else(|e| panic!("{sql}: {e}")).unalias();
     let context = SimplifyContext::builder()

@@ -8,7 +8,7 @@ use serde_json::json;
 use storage::{Snapshot, StreamKind};
 
 use super::{HOUR_US, ask, engine, is_rewritten};
-use crate::plan::rollup_rewrite::RollupUse;
+use crate::tables::level::RollupUse;
 use crate::tests::support::{DAY_US, Event, Fixture, Random, batch};
 
 /// 2024-03-28T00:00:00Z: Berlin begins summer time on the 31st, Lord Howe ends it on April 6th

@@ -1,4 +1,4 @@
-//! Levels as documents: `stats.daily_documents` has one for each key and day, with the hits of its
+//! StreamRollups as documents: `stats.daily_documents` has one for each key and day, with the hits of its
 //! hours and minutes as members; `stats.monthly_documents` one for each key and month, with its days.
 //!
 //! # Invariants

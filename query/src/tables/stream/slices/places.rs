@@ -13,7 +13,7 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use storage::{IndexValue, TIME};
 
-use crate::answer::query_stats::Count;
+use crate::stats::Count;
 use crate::tables::stream::prune::TimeRange;
 
 /// What rows are asked for: those that have one of few values in a column, at times of a range.

@@ -19,7 +19,7 @@ use storage::{Name, Snapshot, partition_end};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::plan::rollup_rewrite::RollupUse;
+use crate::tables::level::RollupUse;
 use crate::tables::system::NoSystemInfo;
 use rows::{Rows, not_among};
 use words::{Ground, question};
@@ -100,7 +100,7 @@ impl Engine {
         seed: u64,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Asked> {
-        let engine = self.answering(RollupUse::Always);
+        let engine = self.with_rollup_use(RollupUse::Always);
         let rollups = engine.rollups_of(snapshot)?;
         let rollups = rollups.values();
         let wanted: Vec<_> = rollups

@@ -8,6 +8,7 @@ use chrono_tz::Tz;
 use storage::Name;
 
 use crate::error::{Error, Result};
+use crate::functions::zones::zone;
 
 /// What `logmill slice` asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -263,15 +264,6 @@ fn status_term(status: &str) -> Result<String> {
         )),
         None => Ok(format!("status = {}", number(status)?)),
     }
-}
-
-/// The zone of an IANA name.
-pub(crate) fn zone(name: &str) -> Result<Tz> {
-    name.parse().map_err(|_| {
-        Error::invalid(format!(
-            "{name:?} is not a time zone; write an IANA name such as Europe/Berlin"
-        ))
-    })
 }
 
 /// The instants at which a local date begins and ends. A date that the zone skipped is empty.

@@ -38,7 +38,7 @@ impl TailFilter {
         id_prefix: [u8; 6],
         condition: Option<&str>,
     ) -> Result<Self> {
-        let session = engine.session();
+        let session = engine.state();
         let stored = stored_schema(meta);
         let wrong = |e| Error::of(e, Vec::new);
         let from = DFSchema::try_from(stored.as_ref().clone()).map_err(wrong)?;
@@ -68,7 +68,7 @@ impl TailFilter {
     }
 
     fn condition(engine: &Engine, viewed: &SchemaRef, sql: &str) -> Result<Arc<dyn PhysicalExpr>> {
-        let session = engine.session();
+        let session = engine.state();
         let wrong = |e| Error::of(e, Vec::new);
         let schema = DFSchema::try_from(viewed.as_ref().clone()).map_err(wrong)?;
         let dialect = session.config_options().sql_parser.dialect;

@@ -1,0 +1,60 @@
+//! A question that is bound and not started: a wire protocol describes it to its client, gets the
+//! parameters' values, and starts it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+
+use crate::answer::rows::Answer;
+use crate::error::Result;
+use crate::plan::planner::{Bound, Planner};
+use crate::question::Parameters;
+use crate::run::admission::Admitted;
+use crate::run::memory::Share;
+
+/// A question bound to the tables of its snapshot. It holds the snapshot and a place among the running
+/// queries, both at most until its time is over: a session that keeps a statement for later keeps the
+/// text, and prepares it again.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(crate) planner: Planner,
+    pub(crate) admitted: Admitted,
+    pub(crate) bound: Bound,
+    pub(crate) share: Arc<Share>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) parameters: BTreeMap<String, Option<DataType>>,
+}
+
+impl Prepared {
+    /// The columns of the answer. A column that is a parameter has the type null until its value is
+    /// known.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The parameters by name (`$1`), each with its type where the question implies one.
+    pub fn parameters(&self) -> &BTreeMap<String, Option<DataType>> {
+        &self.parameters
+    }
+
+    /// Plans the question to its end with values for its parameters, and starts it.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when a parameter has no value, or one of a type that does not fit.
+    pub async fn start(self, parameters: Parameters) -> Result<Answer> {
+        let Self {
+            planner,
+            mut admitted,
+            bound,
+            share,
+            ..
+        } = self;
+        let work = async move {
+            let (started, rows) = planner.start(bound, parameters, share).await?;
+            Ok((started, Some(rows)))
+        };
+        let (started, rows) = admitted.run(work).await?;
+        Ok(Answer::new(admitted, started, rows))
+    }
+}
