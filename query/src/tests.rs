@@ -8,6 +8,7 @@ mod grammar;
 mod indexes;
 mod levels;
 mod limits;
+mod prepared;
 mod published;
 mod rot;
 mod streams;

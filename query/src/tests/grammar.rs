@@ -24,6 +24,7 @@ use std::fmt::{self, Display};
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_plan::ExecutionPlan;
 
 use compare::Asked;
@@ -32,7 +33,7 @@ use shrink::Shrinking;
 use stores::World;
 
 use crate::ask::random_questions::rows::Rows;
-use crate::{NoSystemInfo, QueryStats};
+use crate::{Answer, Engine, NoSystemInfo, Parameters, QueryStats, Session, Sources};
 
 /// Queries of one store.
 const EACH: usize = 100;
@@ -156,6 +157,29 @@ fn has(plan: &dyn ExecutionPlan, name: &str) -> bool {
     plan.name() == name || plan.children().into_iter().any(|child| has(&**child, name))
 }
 
+/// Starts a query at once or, every other one, after it was prepared: the prepared schema is that of
+/// the answer.
+async fn start(engine: &Engine, sources: Sources, sql: &str) -> crate::Result<Answer> {
+    let session = Session::default();
+    if sql.len().is_multiple_of(2) {
+        let none = Parameters::None;
+        return engine.ask(sources, &session, sql.into(), none).await;
+    }
+    let prepared = engine.prepare(sources, &session, sql.into()).await?;
+    let described = columns(prepared.schema());
+    let answer = prepared.start(Parameters::None).await?;
+    assert_eq!(described, columns(&answer.schema), "{sql}");
+    Ok(answer)
+}
+
+/// The names and types of columns.
+fn columns(schema: &SchemaRef) -> Vec<(String, DataType)> {
+    let fields = schema.fields().iter();
+    fields
+        .map(|f| (f.name().clone(), f.data_type().clone()))
+        .collect()
+}
+
 /// Both answers of a query: how they differ, if they do, and what the engine's met.
 async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, Met) {
     let Ok(asked) = Asked::of(sql) else {
@@ -165,7 +189,8 @@ async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, 
     let system = Arc::new(NoSystemInfo);
     let hinted = question.of(sql);
     let found = async {
-        let answer = world.engine.sql(snapshot, system, &hinted, None).await?;
+        let sources = Sources::one(snapshot, system);
+        let answer = start(&world.engine, sources, &hinted).await?;
         let plan = Arc::clone(answer.plan());
         let (schema, batches, figures) = answer.collect().await?;
         let met = Met::one(question, &figures, &*plan);

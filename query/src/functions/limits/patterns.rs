@@ -18,7 +18,11 @@ use datafusion::logical_expr::{
 };
 use regex_syntax::hir::{Hir, HirKind};
 
-use super::work::{ROW_STEPS_MAX, STATES_AT_ONCE};
+/// Steps that a call may take for one row: some seconds at most.
+pub(super) const ROW_STEPS_MAX: u64 = 1 << 30;
+/// A regular expression holds a text against so much of itself at a time, nearly always: it keeps
+/// what it found out, and falls back to following each of its states where that grows too large.
+pub(super) const STATES_AT_ONCE: u64 = 8;
 
 /// Names of LIKE and ILIKE as functions.
 pub(super) const NAMES: [&str; 2] = ["LIKE", "ILIKE"];

@@ -9,15 +9,10 @@ use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 use super::bytes;
-use super::patterns::weight;
+use super::patterns::{ROW_STEPS_MAX, STATES_AT_ONCE, weight};
 
-/// Steps that a call may take for one row: some seconds at most.
-pub(super) const ROW_STEPS_MAX: u64 = 1 << 30;
 /// And for all rows of one batch. An operator takes fewer rows where they take long.
 const CALL_STEPS_MAX: u64 = 1 << 33;
-/// A regular expression holds a text against so much of itself at a time, nearly always: it keeps
-/// what it found out, and falls back to following each of its states where that grows too large.
-pub(super) const STATES_AT_ONCE: u64 = 8;
 /// Compiling a regular expression: what each of its states takes, and what any takes.
 const COMPILE_STATE_STEPS: u64 = 1000;
 const COMPILE_STEPS: u64 = 100_000;

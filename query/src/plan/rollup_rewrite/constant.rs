@@ -45,7 +45,8 @@ use datafusion::physical_expr::create_physical_expr;
 use storage::TIME;
 
 use crate::tables::stream::prune::TimeRange;
-use changes::{Changes, DAY_US, Days};
+use changes::{Changes, Days};
+use clock::DAY_US;
 use zones::{Span, Zone};
 
 /// 1900-01-01T00:00:00Z and 2200-01-01T00:00:00Z.

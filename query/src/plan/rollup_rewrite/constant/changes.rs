@@ -34,19 +34,13 @@ use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, Operator};
 use storage::TIME;
 
 use super::KNOWN_YEARS;
-use super::clock::{Clock, interval, whole};
+use super::clock::{Clock, DAY_US, FAR_US, HOUR_US, MINUTE_US, interval, whole};
 use super::zones::Zone;
 use crate::functions::Width;
 use crate::tables::stream::prune::{is_column, micros};
 
-const MINUTE_US: i64 = 60_000_000;
-const HOUR_US: i64 = 60 * MINUTE_US;
-pub(super) const DAY_US: i64 = 24 * HOUR_US;
 /// 1970-01-05 was a Monday.
 const FIRST_MONDAY: i64 = 4;
-/// Widths and intervals up to this keep within what functions can hold, from any of the known
-/// years.
-pub(super) const FAR_US: i64 = 40 * 366 * DAY_US;
 
 /// All instants at which an expression may change.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,8 +5,14 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 use storage::TIME;
 
-use super::changes::{DAY_US, FAR_US};
 use super::zones::Zone;
+
+pub(super) const MINUTE_US: i64 = 60_000_000;
+pub(super) const HOUR_US: i64 = 60 * MINUTE_US;
+pub(super) const DAY_US: i64 = 24 * HOUR_US;
+/// Widths and intervals up to this keep within what functions can hold, from any of the known
+/// years.
+pub(super) const FAR_US: i64 = 40 * 366 * DAY_US;
 
 /// `time` as a function reads it.
 pub(super) struct Clock {

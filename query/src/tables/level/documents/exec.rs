@@ -4,7 +4,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_err};
@@ -19,17 +18,9 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::form::Form;
+use super::form::Shape;
 use super::read::Documents;
 use crate::tables::level::read::{Source, StopOnDrop};
-
-/// Which documents, of which measure, and which of their columns.
-#[derive(Debug, Clone)]
-pub(super) struct Shape {
-    pub(super) form: Form,
-    pub(super) counter: String,
-    pub(super) schema: SchemaRef,
-}
 
 /// Makes documents of levels.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The two forms of documents: what they are made of and how their members are spelled.
 
 use aggregator::{Definition, Level, MeasureKind};
-use arrow::datatypes::{DataType, Field, Fields};
+use arrow::datatypes::{DataType, Field, Fields, SchemaRef};
 
 use super::DATE;
 use crate::error::{Error, Result};
@@ -128,6 +128,14 @@ impl Form {
         }
         Ok(&counter.name)
     }
+}
+
+/// Which documents, of which measure, and which of their columns.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    pub(super) form: Form,
+    pub(super) counter: String,
+    pub(super) schema: SchemaRef,
 }
 
 /// The column whose members are the buckets of a level.

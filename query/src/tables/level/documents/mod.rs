@@ -11,6 +11,7 @@
 mod exec;
 mod form;
 mod read;
+mod rows;
 mod sheet;
 
 use std::sync::Arc;
@@ -27,8 +28,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use storage::{ID, Snapshot};
 
 pub(crate) use exec::DocumentExec;
-use exec::Shape;
 pub(crate) use form::Form;
+use form::Shape;
 
 use super::{LevelTable, Rollup, Source, TileCache};
 

@@ -1,92 +1,16 @@
 //! Reading documents: windows of the coarsest level, in each its days or months, of each its documents.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use aggregator::{Bucket, Calendar, Filter, Level};
-use arrow::array::{Array, ArrayRef, AsArray, NullArray, RecordBatch};
-use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType};
-use arrow::row::{RowConverter, Rows, SortField};
+use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::exec::Shape;
+use super::form::Shape;
+use super::rows::{KeyRows, LevelRows};
 use super::sheet::Sheet;
 use crate::tables::level::read::{Reader, Work};
-
-/// The rows of a level, by bucket and keys.
-pub(super) struct LevelRows {
-    pub(super) level: Level,
-    /// Where the level ends: it has forgotten older buckets.
-    pub(super) floor_us: i64,
-    /// Starts of buckets, microseconds since 1970.
-    buckets: ArrayRef,
-    pub(super) keys: Vec<ArrayRef>,
-    counts: ArrayRef,
-}
-
-impl LevelRows {
-    fn of(work: &Work, batch: &RecordBatch, counter: &str) -> Self {
-        let column = |name: &str| batch.column_by_name(name).cloned();
-        let names: Vec<String> = batch
-            .schema()
-            .fields()
-            .iter()
-            .map(|f| f.name().clone())
-            .collect();
-        let is_key = |name: &&String| *name != "bucket" && *name != counter;
-        Self {
-            level: work.level,
-            floor_us: work.floor_us(),
-            buckets: column("bucket").expect("BUG: documents read buckets"),
-            keys: names
-                .iter()
-                .filter(is_key)
-                .filter_map(|n| column(n))
-                .collect(),
-            counts: column(counter).expect("BUG: documents read their counter"),
-        }
-    }
-
-    pub(super) fn buckets(&self) -> &[i64] {
-        self.buckets
-            .as_primitive::<TimestampMicrosecondType>()
-            .values()
-    }
-
-    pub(super) fn counts(&self) -> &[i64] {
-        self.counts.as_primitive::<Int64Type>().values()
-    }
-
-    fn slice(&self, from: usize, to: usize) -> Self {
-        let cut = |array: &ArrayRef| array.slice(from, to - from);
-        Self {
-            level: self.level,
-            floor_us: self.floor_us,
-            buckets: cut(&self.buckets),
-            keys: self.keys.iter().map(cut).collect(),
-            counts: cut(&self.counts),
-        }
-    }
-}
-
-/// Keys in a form that can be compared.
-pub(super) struct KeyRows(RowConverter);
-
-impl KeyRows {
-    /// Besides the keys there is a column of nulls: without any key it gives the rows their number.
-    fn new(keys: impl Iterator<Item = DataType>) -> Result<Self> {
-        let types = keys.chain([DataType::Null]);
-        let converter = RowConverter::new(types.map(SortField::new).collect())?;
-        Ok(Self(converter))
-    }
-
-    pub(super) fn of(&self, rows: &LevelRows) -> Result<Rows> {
-        let nulls: ArrayRef = Arc::new(NullArray::new(rows.counts().len()));
-        let columns: Vec<ArrayRef> = rows.keys.iter().cloned().chain([nulls]).collect();
-        Ok(self.0.convert_columns(&columns)?)
-    }
-}
 
 /// A window's rows of the coarsest level, and how many of them have become documents.
 struct Window {

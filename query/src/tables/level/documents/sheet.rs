@@ -19,9 +19,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use storage::ID;
 
 use super::METADATA;
-use super::exec::Shape;
-use super::form::{Form, MINUTES, column_of, members};
-use super::read::{KeyRows, LevelRows};
+use super::form::{Form, MINUTES, Shape, column_of, members};
+use super::rows::{KeyRows, LevelRows};
 use crate::error::Error;
 
 /// Documents of one batch: with minutes each is 12 KiB.
