@@ -1,4 +1,4 @@
-//! What a client gets: rows in its format, statistics, the schema, slices and tails.
+//! The answer to a client: rows in its format, statistics, the schema, slices and tails.
 
 pub(crate) mod document;
 pub mod output;

@@ -1,4 +1,4 @@
-//! What a query looked at, gathered from the plan after it ran.
+//! Statistics of the data that a query read, gathered from the plan after it ran.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::tables::stream::exec::{ROWS_EXAMINED, is_chunks, looked};
 use crate::tables::stream::read::BYTES_READ;
 use crate::tables::stream::slices::{self, SliceExec};
 
-/// How many of a kind there are and how many were looked at.
+/// Number of items of one kind, and how many of them were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// All that the tables of the query have.
+    /// All items in the tables of the query.
     pub total: u64,
-    /// Those that were looked at.
+    /// Items that were read.
     pub examined: u64,
 }
 
@@ -35,11 +35,11 @@ impl fmt::Display for Count {
     }
 }
 
-/// What answered a query and what was looked at. Complete once the answer's stream has ended.
+/// Sources of an answer and the data that was read. Complete once the answer's stream has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueryStats {
-    /// `parts of access`, `memtable of access`, `rollup stats.hourly`; `manifest` when counts kept
-    /// there were enough.
+    /// Sources of the answer: `parts of access`, `memtable of access`, `rollup stats.hourly`;
+    /// `manifest` when the counts kept there were enough.
     pub answered_by: Vec<String>,
     /// Time partitions.
     pub partitions: Count,
@@ -49,17 +49,17 @@ pub struct QueryStats {
     pub row_groups: Count,
     /// Pages of the row groups whose page index was consulted.
     pub pages: Count,
-    /// Rows (or cells of a level) that were read and held against the filters.
+    /// Rows (or cells of a level) that were read and compared with the filters.
     pub rows_examined: u64,
     /// Rows of the answer.
     pub rows_returned: u64,
     /// Bytes read from parts and tiles.
     pub bytes_read: u64,
-    /// Since the query was accepted, milliseconds.
+    /// Time since the query was accepted, milliseconds.
     pub elapsed_ms: u64,
-    /// What that was spent on, one after the other.
+    /// Stages of that time, one after the other.
     pub stages: Vec<StageTime>,
-    /// What its operators took, those that took most first.
+    /// Time of the operators, the longest first.
     pub operators: Vec<OperatorTime>,
 }
 
@@ -67,13 +67,13 @@ pub struct QueryStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// It waits for a place.
+    /// The query waits for a place among running queries.
     Queue,
-    /// It is parsed and planned; the first rows by time are found.
+    /// The query is parsed and planned; the first rows by time are found.
     Plan,
-    /// Until the first rows are there.
+    /// From the end of planning to the first rows.
     FirstRows,
-    /// The others.
+    /// From the first rows to the last.
     Rows,
 }
 
@@ -92,28 +92,28 @@ impl fmt::Display for Stage {
     }
 }
 
-/// How long a stage took.
+/// Duration of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageTime {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// Microseconds that passed.
+    /// Duration, microseconds.
     pub us: u64,
 }
 
-/// What all operators of a kind did.
+/// Work of all operators of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorTime {
-    /// As the plan names it.
+    /// Name of the operator in the plan.
     pub operator: String,
-    /// Rows that it gave out.
+    /// Rows that the operators have returned.
     pub rows: u64,
-    /// Microseconds of the processor, of all threads together, as far as it counts them.
+    /// Processor time of all threads together, microseconds, as far as the operator counts it.
     pub us: u64,
 }
 
 impl QueryStats {
-    /// Adds up the metrics of a plan. `reads_tables` says whether the query named a table at all.
+    /// Adds up the metrics of a plan. `reads_tables` is true if the query names a table at all.
     pub(crate) fn gather(plan: &Arc<dyn ExecutionPlan>, reads_tables: bool) -> Self {
         let mut figures = Self::default();
         figures.add(&**plan);
@@ -164,7 +164,7 @@ impl QueryStats {
         }
     }
 
-    /// Adds what was looked at to narrow this: the same tables.
+    /// Adds the statistics of the plans that narrowed this one, which read the same tables.
     fn look_before(&mut self, before: &Self) {
         before.answered_by.iter().for_each(|by| self.answered(by));
         for (count, before) in [
@@ -210,20 +210,21 @@ impl QueryStats {
     }
 }
 
-/// How far a query is.
+/// Progress of a running query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScanProgress {
-    /// Time partitions in which it looks, of those that there are.
+    /// Time partitions that the query reads, of all partitions.
     pub partitions: Count,
-    /// Parts that it has looked through, of those in which it looks.
+    /// Parts that the query has read, of the parts that it has to read.
     pub parts: Count,
-    /// Rows, or cells of a level, that it has looked at.
+    /// Rows, or cells of a level, that the query has read.
     pub rows_examined: u64,
-    /// The most that it may look at, of parts and memtable; fewer where pages are passed over.
+    /// Maximum rows of parts and memtable that the query may read; it reads fewer where pages are
+    /// pruned.
     pub rows_total: u64,
     /// Bytes read from parts and tiles.
     pub bytes_read: u64,
-    /// Of the rows that it may look at; `None` where it looks at none.
+    /// Percent of `rows_total` that the query has read; `None` where it reads no rows.
     pub percent: Option<f64>,
 }
 
@@ -253,14 +254,14 @@ impl ScanProgress {
     }
 }
 
-/// The operators of a plan that took time.
+/// Returns the operators of a plan that took time.
 pub(crate) fn operators(plan: &dyn ExecutionPlan) -> Vec<OperatorTime> {
     let mut operators: Vec<OperatorTime> = Vec::new();
     walk(plan, &mut |node| {
         let Some(metrics) = node.metrics() else {
             return;
         };
-        // A scan of parts counts there what it decodes.
+        // A scan of parts counts its decoding under this name.
         let decoding = sum(&metrics, "time_elapsed_processing");
         let ns = decoding + metrics.elapsed_compute().unwrap_or(0) as u64;
         let rows = metrics.output_rows().unwrap_or(0) as u64;
@@ -291,14 +292,14 @@ fn walk(node: &dyn ExecutionPlan, visit: &mut dyn FnMut(&dyn ExecutionPlan)) {
     }
 }
 
-/// The sum of a counter over partitions and files.
+/// Returns the sum of a counter over partitions and files.
 fn sum(metrics: &MetricsSet, name: &str) -> u64 {
     metrics
         .sum(|m| m.value().name() == name)
         .map_or(0, |v| v.as_usize() as u64)
 }
 
-/// (pruned, matched), added up over partitions and files.
+/// Returns (pruned, matched), added up over partitions and files.
 fn pruning(metrics: &MetricsSet, name: &str) -> (u64, u64) {
     let mut all = (0, 0);
     for metric in metrics.iter() {

@@ -1,13 +1,13 @@
 //! The plain form of columns: the values of their rows, and nothing else.
 //!
 //! A batch of an answer may hold far more than its rows show. A view array keeps every buffer of
-//! the part that it was read from, a dictionary keeps all of its values, a slice keeps what it was
-//! cut from, and a null may hide a text or a list. Arrow's writer writes most of that, and for
-//! every batch again.
+//! the part from which it was read, a dictionary keeps all of its values, a slice keeps the array
+//! from which it was cut, and a null may hide a text or a list. Arrow's writer writes most of
+//! that, and again for every batch.
 //!
-//! In the plain form texts and bytes stand one after another with 32-bit offsets, dictionaries and
-//! runs are unpacked, every kind of list is a list with 32-bit offsets, and nothing lies below a
-//! null.
+//! In the plain form texts and bytes stand one after another with 32-bit offsets, dictionaries
+//! and runs are unpacked, every kind of list is a list with 32-bit offsets, and nulls hide
+//! nothing.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use arrow::compute::{cast, nullif, take};
 use arrow::datatypes::{ByteViewType, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 
-/// The schema of the plain form.
+/// Returns the schema of the plain form.
 pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     let fields: Fields = schema.fields().iter().map(plain_field).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
@@ -53,7 +53,7 @@ fn plain_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// The plain form of a column.
+/// Returns the plain form of a column.
 ///
 /// # Errors
 /// When a column has more bytes than 32-bit offsets can count.
@@ -96,7 +96,7 @@ pub(super) fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// Returns whether nulls stand where there are bytes.
+/// Returns whether some nulls hide bytes.
 fn hides_bytes<O: OffsetSizeTrait>(array: &ArrayRef) -> bool {
     let data = array.to_data();
     let offsets = &data.buffer::<O>(0)[..=data.len()];
@@ -111,14 +111,14 @@ fn hides<O: OffsetSizeTrait>(nulls: Option<&NullBuffer>, offsets: &[O]) -> bool 
     each.any(|(row, ends)| nulls.is_null(row) && ends[0] != ends[1])
 }
 
-/// The same rows, gathered one by one: what a null hides is not gathered.
+/// Copies the rows one by one, without the values that nulls hide.
 fn gathered(array: &dyn Array) -> Result<ArrayRef, ArrowError> {
     let rows = u32::try_from(array.len()).map_err(|e| ArrowError::ComputeError(e.to_string()))?;
     take(array, &UInt32Array::from_iter_values(0..rows), None)
 }
 
-/// Offsets that begin with 0, and where the values of the first one began and those of the last one
-/// end.
+/// Returns offsets that begin with 0, and the start of the first and the end of the last value
+/// before the change.
 fn from_zero(offsets: &[i32]) -> (OffsetBuffer<i32>, usize, usize) {
     let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
     let offsets = offsets.iter().map(|offset| offset - first).collect();
@@ -158,7 +158,7 @@ fn plain_struct(record: &StructArray) -> Result<ArrayRef, ArrowError> {
     let nulls = record.nulls().filter(|nulls| nulls.null_count() > 0);
     let is_null = nulls.map(|nulls| BooleanArray::new(!nulls.inner(), None));
     let columns = record.columns().iter().map(|column| match &is_null {
-        // Not of every type: a union has no nulls of its own.
+        // A union has no nulls of its own, so it cannot be set to null here.
         Some(is_null) if !matches!(column.data_type(), DataType::Union(..)) => {
             plain(&nullif(&with_nulls(column)?, is_null)?)
         }
@@ -171,7 +171,7 @@ fn plain_struct(record: &StructArray) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(record))
 }
 
-/// Runs have no nulls of their own.
+/// Unpacks runs, which have no nulls of their own.
 fn with_nulls(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match column.data_type() {
         DataType::RunEndEncoded(..) => plain(column),
@@ -179,8 +179,8 @@ fn with_nulls(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// The bytes of a column in its plain form, validity left out: of its values alone, however much
-/// more it holds. Looks at each row, and copies none.
+/// Returns the bytes of a column in its plain form, without validity: of its values alone,
+/// however much more the column holds. Reads each row, and copies none.
 pub(crate) fn size(array: &ArrayRef) -> u64 {
     let rows = array.len() as u64;
     match array.data_type() {
@@ -236,8 +236,8 @@ fn lengths<T: ByteViewType>(array: &GenericByteViewArray<T>) -> u64 {
     }
 }
 
-/// The bytes of a dictionary's rows. Not all of its values are looked at: there may be a hundred
-/// thousand of them behind ten rows.
+/// Returns the bytes of a dictionary's rows. Does not read all of the dictionary's values: there
+/// may be a hundred thousand of them behind ten rows.
 fn unpacked(array: &ArrayRef) -> u64 {
     let dictionary = array.as_any_dictionary();
     let values = dictionary.values();
@@ -266,7 +266,7 @@ fn of_offsets<'a, O: OffsetSizeTrait>(offsets: &'a [O]) -> Box<dyn Fn(usize) -> 
     Box::new(|key| 4 + (offsets[key + 1] - offsets[key]).as_usize() as u64)
 }
 
-/// A view begins with its length.
+/// Returns the bytes of each view, which begins with its length.
 fn of_views(views: &[u128]) -> Box<dyn Fn(usize) -> u64 + '_> {
     Box::new(|key| 4 + u64::from(views[key] as u32))
 }

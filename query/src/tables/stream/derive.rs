@@ -1,7 +1,7 @@
 //! Columns that are not stored because they can be computed: `_id` and `request`.
 //!
-//! `_id` is an ObjectId of 12 bytes: the store's prefix (6 bytes) and the sequence number (6 bytes,
-//! big endian), written as 24 hex digits. `request` is stored only where it cannot be put together
+//! `_id` is an ObjectId of 12 bytes: the store's prefix (6 bytes) and the sequence number (6
+//! bytes, big endian), written as 24 hex digits. `request` is stored only if it cannot be rebuilt
 //! from `method`, `path`, `query` and `protocol`.
 
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use datafusion::logical_expr::{
 };
 use storage::object_id;
 
-/// The digits of an ObjectId.
+/// Hex digits of an ObjectId.
 const ID_DIGITS: usize = 24;
 
-/// The sequence number in an ObjectId made by [`object_id`] with the same prefix.
+/// Returns the sequence number in an ObjectId that [`object_id`] made with the same prefix.
 pub(crate) fn seq_of(prefix: [u8; 6], id: &str) -> Option<u64> {
     if id.len() != ID_DIGITS || !id.is_ascii() {
         return None;
@@ -27,7 +27,7 @@ pub(crate) fn seq_of(prefix: [u8; 6], id: &str) -> Option<u64> {
     (object_id(prefix, seq) == *id.as_bytes()).then_some(seq)
 }
 
-/// `_seq` → `_id`.
+/// SQL function: `_seq` → `_id`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectIdOf {
     pub(crate) prefix: [u8; 6],
@@ -77,7 +77,7 @@ impl ScalarUDFImpl for ObjectIdOf {
     }
 }
 
-/// `request`, `method`, `path`, `query`, `protocol` → the request line.
+/// SQL function: `request`, `method`, `path`, `query`, `protocol` → the request line.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RequestLine {
     signature: Signature,
@@ -91,7 +91,7 @@ impl RequestLine {
     }
 }
 
-/// Puts the request line together where it is not stored and there is a method.
+/// Rebuilds the request line of rows that do not store it and have a method.
 pub(crate) fn request_lines(
     stored: &StringViewArray,
     method: &StringViewArray,
@@ -150,7 +150,7 @@ impl ScalarUDFImpl for RequestLine {
     }
 }
 
-/// Runs a function of whole columns; constants in, constant out.
+/// Runs a function on whole columns. Constant arguments give a constant.
 pub(crate) fn over_arrays(
     args: ScalarFunctionArgs,
     compute: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,

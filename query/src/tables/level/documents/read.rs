@@ -1,4 +1,5 @@
-//! Reading documents: windows of the coarsest level, in each its days or months, of each its documents.
+//! Reads documents in three nested loops: windows of the coarsest level, the days or months of a
+//! window, and the documents of a day or month.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use super::exec::Shape;
 use super::sheet::Sheet;
 use crate::tables::level::read::{Reader, Work};
 
-/// The rows of a level, by bucket and keys.
+/// Rows of a level, sorted by bucket and keys.
 pub(super) struct LevelRows {
     pub(super) level: Level,
-    /// Where the level ends: it has forgotten older buckets.
+    /// Start of the first bucket that retention has left in the level.
     pub(super) floor_us: i64,
     /// Starts of buckets, microseconds since 1970.
     buckets: ArrayRef,
@@ -70,11 +71,12 @@ impl LevelRows {
     }
 }
 
-/// Keys in a form that can be compared.
+/// Converter of keys into rows that can be compared.
 pub(super) struct KeyRows(RowConverter);
 
 impl KeyRows {
-    /// Besides the keys there is a column of nulls: without any key it gives the rows their number.
+    /// Creates a converter of the key columns and one column of nulls: without any key that
+    /// column carries the number of rows.
     fn new(keys: impl Iterator<Item = DataType>) -> Result<Self> {
         let types = keys.chain([DataType::Null]);
         let converter = RowConverter::new(types.map(SortField::new).collect())?;
@@ -88,7 +90,7 @@ impl KeyRows {
     }
 }
 
-/// A window's rows of the coarsest level, and how many of them have become documents.
+/// Rows of the coarsest level in one window, and the number of rows that have become documents.
 struct Window {
     rows: LevelRows,
     taken: usize,
@@ -96,7 +98,7 @@ struct Window {
 }
 
 impl Window {
-    /// The rows of the next day or month.
+    /// Returns the rows of the next day or month.
     fn next(&mut self, calendar: Calendar, document: Level) -> Option<(Bucket, LevelRows)> {
         let rest = &self.rows.buckets()[self.taken..];
         let interval = calendar.bucket(document, *rest.first()?);
@@ -107,13 +109,14 @@ impl Window {
     }
 }
 
-/// Makes documents, a batch at a time, by date and keys.
+/// Builds documents in batches, in the order of dates and keys.
 pub(super) struct Documents {
     shape: Shape,
     coarse: (Work, Reader),
     fine: Option<(Work, Reader)>,
     keys: KeyRows,
-    /// Not known before the first batch, since it takes reading the memtable.
+    /// `None` before the first batch, because the windows are known only after a read of the
+    /// memtable.
     windows: Option<std::vec::IntoIter<Bucket>>,
     window: Option<Window>,
     sheet: Option<Sheet>,
@@ -121,7 +124,7 @@ pub(super) struct Documents {
 }
 
 impl Documents {
-    /// `levels` are one or two, the coarsest first.
+    /// Takes one or two levels, the coarsest first.
     pub(super) fn new(
         shape: Shape,
         levels: Vec<(Work, Reader)>,
@@ -142,7 +145,7 @@ impl Documents {
         })
     }
 
-    /// The next documents; `None` after the last.
+    /// Returns the next batch of documents; `None` after the last.
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(sheet) = &mut self.sheet {
@@ -158,7 +161,7 @@ impl Documents {
         }
     }
 
-    /// The next day or month that has documents, with its rows of the coarsest level.
+    /// Returns the next day or month that has documents, with its rows of the coarsest level.
     fn next_interval(&mut self) -> Result<Option<(Bucket, LevelRows)>> {
         let calendar = self.coarse.0.definition.calendar();
         loop {
@@ -199,7 +202,7 @@ impl Documents {
     }
 }
 
-/// The rows of a level in an interval, with the memory they take.
+/// Reads the rows of a level in an interval, with the reservation of their memory.
 fn read(
     (work, reader): &(Work, Reader),
     interval: Bucket,
@@ -209,7 +212,7 @@ fn read(
     Ok((LevelRows::of(work, &batch, counter), memory))
 }
 
-/// The windows that hold cells of a level, rising.
+/// Returns the windows that hold cells of a level, ascending.
 fn windows(work: &Work, window: Level) -> Result<Vec<Bucket>> {
     let calendar = work.definition.calendar();
     let sections = work.files.iter().flat_map(|(_, sections)| sections);
@@ -218,7 +221,8 @@ fn windows(work: &Work, window: Level) -> Result<Vec<Bucket>> {
         .collect();
     for cells in work.chunks() {
         let mut rest = cells?;
-        // From window to window: those between two events that are far apart are not looked at.
+        // The loop jumps from one window with cells to the next, so a long gap between two events
+        // is cheap.
         while let Some((first, _)) = rest.bucket_range() {
             let interval = calendar.bucket(window, first);
             found.insert(interval);
