@@ -1,10 +1,12 @@
-//! Import of generated lines by the real program: events per second, CPU by thread, peak memory, bytes.
+//! Import of generated lines by the real program: events per second, CPU by thread, peak memory,
+//! bytes.
 //!
 //!     cargo bench --bench import -- --lines 10000000 [--dir target/bench] [--runs 1] [--keep]
 //!
-//! The lines come from `logmill demo --out`, the same for a seed. CPU and memory are the kernel's own
-//! accounts of the process; its threads are told apart by name, which says where the CPU goes: the
-//! main thread parses and encodes, `logmill-seal` builds parts, `logmill-tiles` builds tiles.
+//! The lines come from `logmill demo --out`, the same for a seed. CPU and memory are the kernel's
+//! own accounts of the process; its threads are distinguished by name, which shows the use of the
+//! CPU: the main thread parses and encodes, `logmill-seal` builds parts, `logmill-tiles` builds
+//! tiles.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
-/// Of /proc/PID/stat's times; Linux has had 100 for every user program.
+/// Unit of the times in /proc/PID/stat; Linux has had 100 for every user program.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 struct Settings {
@@ -147,7 +149,7 @@ fn measure(log: &Path, data: &Path) -> Measured {
     }
 }
 
-/// utime + stime of every thread, and the peak of resident memory.
+/// Reads utime + stime of every thread, and the peak of resident memory.
 fn look(child: &Child, threads: &mut BTreeMap<u64, (String, f64)>, peak_kib: &mut u64) {
     let root = format!("/proc/{}", child.id());
     if let Ok(status) = std::fs::read_to_string(format!("{root}/status")) {
@@ -183,7 +185,7 @@ fn look(child: &Child, threads: &mut BTreeMap<u64, (String, f64)>, peak_kib: &mu
     }
 }
 
-/// CPU of children that have ended, seconds.
+/// Returns the CPU seconds of children that have ended.
 fn children_cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let close = stat.rfind(')').map_or(0, |at| at + 2);

@@ -2,9 +2,9 @@
 //!
 //!     cargo bench --bench queries -- [--data target/bench/store-10000000-14] [--runs 5]
 //!
-//! In this process, over one snapshot: the first run of each query is its cold one for our caches (the
-//! kernel's page cache is not dropped), then the median of the others. Beside it what a client of a
-//! real server sees, over HTTP. Each answer is taken whole.
+//! The queries run in this process, over one snapshot: the first run of each is its cold one for
+//! our caches (the kernel's page cache is not dropped), then the median of the others. Beside it
+//! are the figures of a client of a real server, over HTTP. Each answer is read whole.
 
 #[path = "journal/ask.rs"]
 mod ask;

@@ -1,4 +1,4 @@
-//! Integers in bytes: LEB128 varints, zigzag, and a reader that never goes past its end.
+//! Integers in bytes: LEB128 varints, zigzag, and a reader that never reads past its end.
 
 use crate::error::{Error, Result};
 
@@ -11,7 +11,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u128) {
     out.push(value as u8);
 }
 
-/// Length of a varint, bytes.
+/// Returns the length of the varint of `value`, bytes.
 pub(crate) fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
@@ -21,37 +21,37 @@ pub(crate) fn zigzag(value: i128) -> u128 {
     ((value << 1) ^ (value >> 127)) as u128
 }
 
-/// The inverse of [`zigzag`].
+/// Inverts [`zigzag`].
 pub(crate) fn unzigzag(value: u128) -> i128 {
     (value >> 1) as i128 ^ -((value & 1) as i128)
 }
 
-/// Reads from a slice; every failure names the offset.
+/// A reader of a byte slice. Every error carries the offset in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where `bytes` lies in its file.
+    /// Offset of `bytes` in its file.
     base: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`, which lie at `base` of their file.
+    /// Creates a reader of `bytes`, which begin at offset `base` of their file.
     pub(crate) fn new(bytes: &'a [u8], base: usize) -> Self {
         Self { bytes, at: 0, base }
     }
 
-    /// Bytes left.
+    /// Returns the number of bytes not read yet.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// The offset in the file.
+    /// Returns the offset of the next byte in the file.
     pub(crate) fn offset(&self) -> usize {
         self.base + self.at
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let end = self
             .at
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         ))
     }
 
-    /// A varint of at most 128 bits in its shortest form.
+    /// Reads a varint of at most 128 bits, which must have its shortest form.
     pub(crate) fn varint(&mut self) -> Result<u128> {
         let start = self.offset();
         let mut value = 0_u128;
@@ -107,25 +107,25 @@ impl<'a> Reader<'a> {
         Err(Error::corrupt(start, "a number is too long"))
     }
 
-    /// A varint that fits 64 bits.
+    /// Reads a varint that fits 64 bits.
     pub(crate) fn varint_u64(&mut self) -> Result<u64> {
         let start = self.offset();
         u64::try_from(self.varint()?).map_err(|_| Error::corrupt(start, "a number exceeds 64 bits"))
     }
 
-    /// A varint that fits an offset or a length.
+    /// Reads a varint that fits an offset or a length.
     pub(crate) fn varint_len(&mut self) -> Result<usize> {
         let start = self.offset();
         usize::try_from(self.varint()?)
             .map_err(|_| Error::corrupt(start, "a length exceeds the address space"))
     }
 
-    /// A zigzag varint.
+    /// Reads a zigzag varint.
     pub(crate) fn signed(&mut self) -> Result<i128> {
         Ok(unzigzag(self.varint()?))
     }
 
-    /// Fails unless everything was read.
+    /// Returns an error unless all bytes were read.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.left() == 0 {
             return Ok(());

@@ -1,16 +1,17 @@
-//! Calendar buckets: which minute, hour, day, week, month and year an instant belongs to.
+//! Calendar buckets: the minute, hour, day, week, month and year of an instant.
 //!
 //! # Invariants
-//! * Buckets are half-open intervals of UTC instants, `start <= t < end`; those of one level tile
-//!   the time line without gap or overlap.
+//! * Buckets are half-open intervals of UTC instants, `start <= t < end`. The buckets of one level
+//!   cover the time line without gap or overlap.
 //! * Each bucket lies inside one bucket of the next coarser level of its chain: minute in hour in
 //!   day in week, and day in month in year. So the cascade never has to split a cell.
 //!
-//! How that is kept through changes of offset: a minute or an hour is the floor of the local time,
-//! cut at the change, so the hour that clocks repeat becomes two buckets. Day `d` begins at the
-//! earliest instant whose local date is `d` or later: a day without midnight begins at the change,
-//! a day that a zone skipped is empty, and a quarter of an hour that clocks set back across
-//! midnight stays with the day that had begun. Weeks, months and years begin with their first day.
+//! The invariants hold across changes of offset. A minute or an hour is the floor of the local
+//! time, cut at the change, so the hour that clocks repeat becomes two buckets. Day `d` begins at
+//! the earliest instant whose local date is `d` or later: a day without midnight begins at the
+//! change, a day that a zone skipped is empty, and minutes that clocks repeat because they were set
+//! back across midnight belong to the day that had begun. Weeks, months and years begin with their
+//! first day.
 
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ const OFFSET_MAX_S: i64 = 16 * 3_600;
 /// Two changes of offset of one zone are further apart than this.
 const PROBE_S: i64 = 6 * 3_600;
 
-/// A length of bucket, from the finest to the coarsest.
+/// The length of a bucket, from the finest to the coarsest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -53,7 +54,7 @@ impl Level {
         Self::Year,
     ];
 
-    /// The name in definitions and manifest sections: `minute`, `hour`, …
+    /// Returns the name in definitions and manifest sections: `minute`, `hour`, …
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Minute => "minute",
@@ -65,7 +66,7 @@ impl Level {
         }
     }
 
-    /// The name of its SQL table inside the rollup's schema: `minutely`, `hourly`, …
+    /// Returns the name of the level's SQL table in the rollup's schema: `minutely`, `hourly`, …
     pub fn table(self) -> &'static str {
         match self {
             Self::Minute => "minutely",
@@ -77,17 +78,17 @@ impl Level {
         }
     }
 
-    /// The level named `name`, as [`Level::as_str`] spells it.
+    /// Returns the level named `name`, as [`Level::as_str`] spells it.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)
     }
 
-    /// The level whose SQL table is `table`, as [`Level::table`] spells it.
+    /// Returns the level whose SQL table is `table`, as [`Level::table`] spells it.
     pub fn from_table(table: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.table() == table)
     }
 
-    /// The levels that this one can be built from, the nearest first.
+    /// Returns the levels that this one can be built from, the nearest first.
     pub(crate) fn chain(self) -> &'static [Self] {
         use Level::{Day, Hour, Minute, Month, Week, Year};
         match self {
@@ -110,30 +111,30 @@ impl std::fmt::Display for Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WeekStart {
-    /// As in the United States and in the design this follows.
+    /// The default, as in the United States and in the design that the rollups follow.
     #[default]
     Sunday,
-    /// As in ISO 8601.
+    /// The first day of ISO 8601.
     Monday,
 }
 
 /// One calendar interval, microseconds since 1970, half-open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket {
-    /// Its first instant, the bucket's name.
+    /// First instant of the bucket, which identifies it.
     pub start_us: i64,
-    /// The first instant after it.
+    /// First instant after the bucket.
     pub end_us: i64,
 }
 
 impl Bucket {
-    /// Whether `t_us` lies in it.
+    /// Checks whether `t_us` lies in the bucket.
     pub fn contains(&self, t_us: i64) -> bool {
         self.start_us <= t_us && t_us < self.end_us
     }
 }
 
-/// How wide the time partitions of a level are.
+/// Returns the level whose buckets are the time partitions of `level`.
 fn partitioned_by(level: Level) -> Level {
     match level {
         Level::Minute => Level::Day,
@@ -150,12 +151,12 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// The calendar of a zone whose weeks begin on `week`.
+    /// Creates the calendar of a zone whose weeks begin on `week`.
     pub fn new(zone: Tz, week: WeekStart) -> Self {
         Self { zone, week }
     }
 
-    /// The bucket of `level` that holds the instant `t_us`.
+    /// Returns the bucket of `level` that holds the instant `t_us`.
     pub fn bucket(&self, level: Level, t_us: i64) -> Bucket {
         let t_s = t_us.div_euclid(SECOND_US);
         let (start_s, end_s) = match level {
@@ -172,17 +173,17 @@ impl Calendar {
         }
     }
 
-    /// The start of the time partition that keeps the buckets of `level` around `bucket_start_us`:
-    /// minutes by local day; hours, days and months by month; weeks by the year in which they begin,
-    /// and years by year.
+    /// Returns the start of the time partition with the bucket of `level` at `bucket_start_us`:
+    /// minutes by local day; hours, days and months by month; weeks by the year in which they
+    /// begin, and years by year.
     pub fn partition(&self, level: Level, bucket_start_us: i64) -> i64 {
         self.bucket(partitioned_by(level), bucket_start_us).start_us
     }
 
-    /// From the start of the first bucket of a time partition to the end of its last one.
+    /// Returns the range from the start of a partition's first bucket to the end of its last one.
     pub fn partition_window(&self, level: Level, partition_us: i64) -> Bucket {
         let whole = self.bucket(partitioned_by(level), partition_us);
-        // A week may reach over the end of its year.
+        // A week may extend past the end of its year.
         let first_from = |t_us: i64| {
             let bucket = self.bucket(level, t_us);
             if bucket.start_us < t_us {
@@ -197,7 +198,7 @@ impl Calendar {
         }
     }
 
-    /// Seconds that local time is ahead of UTC at `t_s`.
+    /// Returns the seconds that local time is ahead of UTC at `t_s`.
     pub fn offset_s(&self, t_s: i64) -> i64 {
         if self.zone == Tz::UTC {
             return 0;
@@ -205,12 +206,12 @@ impl Calendar {
         zone::offset_s(self.zone, t_s)
     }
 
-    /// Microseconds that local time is ahead of UTC at `t_us`.
+    /// Returns the microseconds that local time is ahead of UTC at `t_us`.
     pub fn offset_us(&self, t_us: i64) -> i64 {
         self.offset_s(t_us.div_euclid(SECOND_US)) * SECOND_US
     }
 
-    /// The interval of `len_s` seconds of local time around `t_s`, cut at changes of offset.
+    /// Returns the interval of `len_s` local seconds around `t_s`, cut at changes of offset.
     fn clock(&self, len_s: i64, t_s: i64) -> (i64, i64) {
         let offset = self.offset_s(t_s);
         let start = (t_s + offset).div_euclid(len_s) * len_s - offset;
@@ -231,23 +232,23 @@ impl Calendar {
         (cut_start, cut_end)
     }
 
-    /// The day (since 1970-01-01) whose interval holds `t_s`.
+    /// Returns the day (since 1970-01-01) whose interval holds `t_s`.
     fn day(&self, t_s: i64) -> i64 {
         let mut day = (t_s + self.offset_s(t_s)).div_euclid(DAY_S);
-        // Clocks that went back across midnight show a date that is over; only then this moves.
+        // The loop runs only after clocks were set back across midnight: they show the date before.
         while self.zone != Tz::UTC && self.day_start(day + 1) <= t_s {
             day += 1;
         }
         day
     }
 
-    /// The first instant whose local date is `day` or later.
+    /// Returns the first instant whose local date is `day` or later.
     fn day_start(&self, day: i64) -> i64 {
         let midnight = day * DAY_S;
         if self.zone == Tz::UTC {
             return midnight;
         }
-        // Walk the spans of constant offset from before any place could have this date.
+        // Walk the spans of constant offset, beginning before any zone can have this date.
         let mut span_start = midnight - OFFSET_MAX_S;
         loop {
             let offset = self.offset_s(span_start);
@@ -265,7 +266,7 @@ impl Calendar {
         }
     }
 
-    /// The first day of the week, month or year of `day`, and that of the next.
+    /// Returns the first day of the week, month or year of `day`, and of the next one.
     fn days(&self, level: Level, day: i64) -> (i64, i64) {
         match level {
             Level::Week => {
@@ -295,7 +296,7 @@ impl Calendar {
     }
 }
 
-/// A calendar that remembers the last bucket of each level: sorted instants cost one comparison.
+/// A calendar that caches the last bucket of each level: a sorted instant costs one comparison.
 #[derive(Debug, Clone)]
 pub struct Cursor {
     calendar: Calendar,
@@ -303,9 +304,9 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// A cursor over `calendar`.
+    /// Creates a cursor over `calendar`.
     pub fn new(calendar: Calendar) -> Self {
-        // An empty bucket contains nothing, so the first question is always looked up.
+        // An empty bucket contains no instant, so the first call always computes the bucket.
         Self {
             calendar,
             last: [Bucket {
@@ -315,7 +316,7 @@ impl Cursor {
         }
     }
 
-    /// As [`Calendar::bucket`].
+    /// Returns the bucket of `level` that holds `t_us`, as [`Calendar::bucket`] does.
     pub fn bucket(&mut self, level: Level, t_us: i64) -> Bucket {
         let last = &mut self.last[level as usize];
         if !last.contains(t_us) {
@@ -325,8 +326,8 @@ impl Cursor {
     }
 }
 
-/// The smallest `s` in `(low, high]` for which `holds`, given that it fails at `low`, holds at
-/// `high` and changes once.
+/// Returns the smallest `s` in `(low, high]` for which `holds` is true, given that it is false at
+/// `low`, true at `high` and changes once.
 fn first_where(mut low: i64, mut high: i64, holds: impl Fn(i64) -> bool) -> i64 {
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -339,7 +340,7 @@ fn first_where(mut low: i64, mut high: i64, holds: impl Fn(i64) -> bool) -> i64 
     high
 }
 
-/// Year and month (1 to 12) of a day since 1970-01-01, in the proleptic Gregorian calendar.
+/// Returns year and month (1 to 12) of a day since 1970-01-01, by the proleptic Gregorian calendar.
 fn year_month(day: i64) -> (i64, i64) {
     // Years begin in March here, so that the leap day is the last of its year.
     let shifted = day + 719_468;
@@ -357,7 +358,7 @@ fn year_month(day: i64) -> (i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month)
 }
 
-/// The day since 1970-01-01 on which a month begins.
+/// Returns the day since 1970-01-01 on which a month begins.
 fn first_day(year: i64, month: i64) -> i64 {
     let march_year = if month <= 2 { year - 1 } else { year };
     let era = march_year.div_euclid(400);

@@ -1,10 +1,11 @@
-//! The cascade: events into cells of the finest level, and each coarser level from the one below.
+//! The cascade computes the cells of the finest level from events, and those of each coarser level
+//! from the nearest finer one.
 //!
-//! Every level is deltas of the events given, never totals. A measure that enters at a coarser
-//! level is made from the events of that level's cells and cascades upward from there. Columns of
-//! events that several rollups need are read once. A filtered measure is made from groups of the
-//! events that pass; the cells, their keys and their own counts do not depend on filters. Which keys
-//! have a name is decided before anything is grouped, so every level follows.
+//! Every level holds deltas of the given events, never totals. A measure that enters at a coarser
+//! level is computed from the events of that level's cells and cascades upward from there. A column
+//! that several rollups need is read once. A filtered measure is computed from the events of each
+//! group that pass; the cells, their keys and their own counts do not depend on filters. The key
+//! limit is applied before any grouping, so every level has the same admitted keys.
 
 mod chunks;
 mod shared;
@@ -29,25 +30,25 @@ use shared::{Coupons, Shared, distinct_fields, lookup, number_of};
 
 /// Cascades events through every level of each rollup, in one pass over the columns they share.
 ///
-/// `events` need `time` (microseconds, without nulls); any other column that is missing reads as
-/// null. The events come in the order of their sequence numbers, and none came before them: the first
-/// keys of a day have a name. As long as no day has more of them than the rollup allows, the result is
-/// a pure function of the set of events: their order and division do not show.
+/// `events` need `time` (microseconds, without nulls); any other missing column is read as null.
+/// The events are in the order of their sequence numbers, and no events precede them: the first
+/// keys of a day are admitted. As long as no day has more keys than the key limit, the result is a
+/// pure function of the set of events and does not depend on their order or division into batches.
 ///
 /// # Errors
 /// [`crate::Error::Invalid`] when `time` is missing or of another type.
 pub fn cascade(definitions: &[&Definition], events: &[RecordBatch]) -> Result<Vec<CellSet>> {
-    let mut names: Vec<NothingAdmitted> = definitions
+    let mut admissions: Vec<NothingAdmitted> = definitions
         .iter()
         .map(|_| NothingAdmitted::default())
         .collect();
-    cascade_after(definitions, &mut names, events)
+    cascade_after(definitions, &mut admissions, events)
 }
 
-/// As [`cascade()`], with the names that each rollup has given before these events.
+/// Cascades as [`cascade()`] does, with the keys that each rollup admitted before these events.
 pub(crate) fn cascade_after(
     definitions: &[&Definition],
-    names: &mut [impl KeyAdmission],
+    admissions: &mut [impl KeyAdmission],
     events: &[RecordBatch],
 ) -> Result<Vec<CellSet>> {
     let open = seeded::is(Bug::OpenEnds).then(|| seeded::open_ends(events));
@@ -55,19 +56,19 @@ pub(crate) fn cascade_after(
     let shared = Shared::of(definitions, open.as_deref().unwrap_or(events))?;
     definitions
         .iter()
-        .zip(names)
-        .map(|(definition, names)| Run::new(definition, &shared, names)?.finish())
+        .zip(admissions)
+        .map(|(definition, admission)| Run::new(definition, &shared, admission)?.finish())
         .collect()
 }
 
-/// One level under way.
-struct Made {
+/// One level of a running cascade.
+struct ComputedLevel {
     level: Level,
     cells: Cells,
     /// Groups of events, or of the cells of `source`.
     groups: Grouping,
     source: Option<usize>,
-    /// Groups of events once something needed them.
+    /// Groups of events, computed when first needed.
     event_groups: Option<Arc<Grouping>>,
 }
 
@@ -79,14 +80,14 @@ struct Run<'a> {
     keys: Arc<crate::cells::Keys>,
     coupons: &'a Coupons,
     fields: Vec<String>,
-    made: Vec<Made>,
+    computed: Vec<ComputedLevel>,
 }
 
 impl<'a> Run<'a> {
     fn new(
         definition: &'a Definition,
         shared: &'a Shared,
-        names: &mut impl KeyAdmission,
+        admission: &mut impl KeyAdmission,
     ) -> Result<Self> {
         let columns: Vec<&KeyValues> = definition
             .by()
@@ -94,7 +95,7 @@ impl<'a> Run<'a> {
             .map(|k| lookup(&shared.key_values, &(k.value(), k.key_type)))
             .collect();
         let mut tuples = Tuples::of(columns, shared.rows);
-        key_limit::fold(&mut tuples, &shared.times, definition, names)?;
+        key_limit::fold(&mut tuples, &shared.times, definition, admission)?;
         let (key_ids, keys) = tuples.dictionary()?;
         let fields = distinct_fields(definition);
         let coupons = lookup(&shared.coupons, &fields);
@@ -105,29 +106,30 @@ impl<'a> Run<'a> {
             keys: Arc::new(keys),
             coupons,
             fields,
-            made: Vec::new(),
+            computed: Vec::new(),
         })
     }
 
     fn finish(mut self) -> Result<CellSet> {
         for level in self.definition.levels() {
             let source = self.definition.source(*level);
-            let source = source.and_then(|s| self.made.iter().position(|m| m.level == s));
-            let made = match source {
+            let source = source.and_then(|s| self.computed.iter().position(|m| m.level == s));
+            let computed = match source {
                 None => self.level_of_events(*level),
                 Some(source) => self.level_of_cells(*level, source),
             };
-            self.made.push(made);
+            self.computed.push(computed);
         }
-        let levels = self.made.into_iter().map(|m| (m.level, m.cells)).collect();
+        let levels = self.computed.into_iter();
+        let levels = levels.map(|c| (c.level, c.cells)).collect();
         Ok(CellSet {
             levels,
             events: self.shared.rows as u64,
         })
     }
 
-    /// A level that nothing finer is kept for.
-    fn level_of_events(&self, level: Level) -> Made {
+    /// Computes a level that has no finer level to be built from.
+    fn level_of_events(&self, level: Level) -> ComputedLevel {
         let (ranks, starts) = lookup(&self.shared.ranks, &(self.definition.calendar(), level));
         let groups = group(ranks, &self.key_ids, starts.len(), self.keys.len);
         let bucket = groups.firsts().map(|e| starts[ranks[e] as usize]).collect();
@@ -148,7 +150,7 @@ impl<'a> Run<'a> {
             })
             .collect();
         let cells = self.cells(bucket, key, count, columns);
-        Made {
+        ComputedLevel {
             level,
             cells,
             groups,
@@ -157,14 +159,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A level from a finer one.
-    fn level_of_cells(&mut self, level: Level, source: usize) -> Made {
-        let finer = &self.made[source];
+    /// Computes a level from the cells of a finer one.
+    fn level_of_cells(&mut self, level: Level, source: usize) -> ComputedLevel {
+        let finer = &self.computed[source];
         let mut cursor = Cursor::new(self.definition.calendar());
         let mut starts: Vec<i64> = Vec::new();
         let mut ranks = Vec::with_capacity(finer.cells.len());
         for bucket in &finer.cells.bucket {
-            // Cells come by bucket, and buckets nest, so parents rise too.
+            // Cells are sorted by bucket, and buckets nest, so their parents ascend too.
             let start = cursor.bucket(level, *bucket).start_us;
             if starts.last() != Some(&start) {
                 starts.push(start);
@@ -180,7 +182,7 @@ impl<'a> Run<'a> {
             .collect();
         let below = finer.level;
         let cells = self.cells(bucket, key, count, Vec::new());
-        let mut made = Made {
+        let mut computed = ComputedLevel {
             level,
             cells,
             groups,
@@ -192,46 +194,46 @@ impl<'a> Run<'a> {
         };
         if self.definition.components().iter().any(enters) {
             let finer_groups = self.event_groups(source);
-            made.event_groups = Some(Arc::new(made.groups.over(&finer_groups)));
+            computed.event_groups = Some(Arc::new(computed.groups.over(&finer_groups)));
         }
-        let finer = &self.made[source];
+        let finer = &self.computed[source];
         let components = self
             .definition
             .components()
             .iter()
             .zip(&finer.cells.columns);
-        made.cells.columns = components
+        computed.cells.columns = components
             .map(|(component, column)| {
                 if !component.at(level) {
                     return None;
                 }
-                Some(match (column, &made.event_groups) {
+                Some(match (column, &computed.event_groups) {
                     (_, Some(events)) if enters(component) => {
                         self.of_events(component, level, events)
                     }
                     (Some(column), _) => {
-                        column.reduce(&made.groups, component.range_at(level), &self.coupons.0)
+                        column.reduce(&computed.groups, component.range_at(level), &self.coupons.0)
                     }
                     _ => unreachable!("BUG: a component comes from below or from events"),
                 })
             })
             .collect();
-        made
+        computed
     }
 
-    /// The events of each cell of a level that was made before.
+    /// Returns the events of each cell of a computed level.
     fn event_groups(&mut self, nth: usize) -> Arc<Grouping> {
-        if let Some(groups) = &self.made[nth].event_groups {
+        if let Some(groups) = &self.computed[nth].event_groups {
             return Arc::clone(groups);
         }
-        let groups = match self.made[nth].source {
-            None => Arc::new(self.made[nth].groups.clone()),
+        let groups = match self.computed[nth].source {
+            None => Arc::new(self.computed[nth].groups.clone()),
             Some(source) => {
                 let finer = self.event_groups(source);
-                Arc::new(self.made[nth].groups.over(&finer))
+                Arc::new(self.computed[nth].groups.over(&finer))
             }
         };
-        self.made[nth].event_groups = Some(Arc::clone(&groups));
+        self.computed[nth].event_groups = Some(Arc::clone(&groups));
         groups
     }
 

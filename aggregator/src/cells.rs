@@ -1,9 +1,9 @@
-//! Cells: the states of one level in columns, and what a reader may ask of them.
+//! Cells: the states of one level in columns, and the filters and projections of readers.
 //!
 //! # Invariants
 //! * No two cells of one [`Cells`] have the same bucket and key.
-//! * `key` are rows of `keys`, and coupon ids of distinct counts are ranks in `coupons`; both
-//!   dictionaries hold no value twice. They may hold values that no cell refers to.
+//! * `key` holds rows of `keys`, and the coupon ids of distinct counts are ranks in `coupons`.
+//!   Neither dictionary holds a value twice; both may hold values that no cell refers to.
 //! * The cascade's cells are sorted by (bucket, key id); cells read from a tile need not be.
 
 mod keys;
@@ -39,20 +39,20 @@ impl std::fmt::Display for KeyValue {
     }
 }
 
-/// Which cells a reader wants.
+/// The cells that a reader requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    /// Buckets that start at or after this, microseconds since 1970.
+    /// The least start of a bucket, microseconds since 1970.
     pub from_us: i64,
-    /// Buckets that start before this.
+    /// The exclusive upper bound of the starts of buckets, microseconds since 1970.
     pub to_us: i64,
-    /// Per key column, in the definition's order: `None`, or the values it may have. An empty
-    /// outer list asks nothing of the keys.
+    /// Per key column, in the definition's order: the values that pass, or `None` for all. An empty
+    /// outer list lets all keys pass.
     pub keys: Vec<Option<Vec<KeyValue>>>,
 }
 
 impl Filter {
-    /// Everything.
+    /// All cells.
     pub const ALL: Self = Self {
         from_us: i64::MIN,
         to_us: i64::MAX,
@@ -66,22 +66,22 @@ impl Default for Filter {
     }
 }
 
-/// Which states a reader wants; what is not wanted is not decoded. Counts of events always come.
+/// The states that a reader requests; others are not decoded. Counts of events are always read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Projection {
-    /// Per component of the definition.
+    /// Per component of the definition: true if it is requested.
     pub(crate) components: Vec<bool>,
 }
 
 impl Projection {
-    /// Every state.
+    /// Requests every state.
     pub fn all(definition: &Definition) -> Self {
         Self {
             components: vec![true; definition.components().len()],
         }
     }
 
-    /// The states that these columns of a level table are computed from.
+    /// Requests the states that these columns of a level table are computed from.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a column that the level does not have.
@@ -112,7 +112,7 @@ impl Projection {
                 )));
             }
             let needed = definition.components_for(measure);
-            // The numbers of a histogram need none of its counts.
+            // The count, sum, mean, min and max of a histogram need none of its bucket counts.
             let whole = !matches!(measure.kind, MeasureKind::Histogram { .. })
                 || !["_count", "_sum", "_mean", "_min", "_max"]
                     .iter()
@@ -125,17 +125,18 @@ impl Projection {
     }
 }
 
-/// What tells the cells of a merge apart.
+/// The granularity of a merge: cells that do not differ in it become one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grain {
-    /// Whether their buckets do; otherwise all are merged into the first one.
+    /// True if cells of different buckets stay apart; otherwise all merge into the first bucket.
     pub buckets: bool,
-    /// Which key columns do, in the definition's order; the others are null.
+    /// Per key column, in the definition's order: true if cells of different values stay apart;
+    /// otherwise the column becomes null.
     pub keys: Vec<bool>,
 }
 
 impl Grain {
-    /// Buckets and all keys, as a level has them.
+    /// Returns the granularity of a level: buckets and all keys.
     pub fn whole(definition: &Definition) -> Self {
         Self {
             buckets: true,
@@ -152,14 +153,14 @@ pub struct Cells {
     /// Start of each cell's bucket, microseconds since 1970.
     pub(crate) bucket: Vec<i64>,
     pub(crate) key: Vec<u32>,
-    /// Events.
+    /// Number of events of each cell.
     pub(crate) count: Vec<u64>,
-    /// Per component of the definition; `None` where the level lacks it or it was not asked for.
+    /// Per component of the definition; `None` if the level lacks it or it was not requested.
     pub(crate) columns: Vec<Option<Column>>,
 }
 
 impl Cells {
-    /// No cells; has every state that `projection` asks for and `level` has.
+    /// Returns no cells, with a column for every state that `projection` requests and `level` has.
     pub fn empty(definition: &Definition, level: Level, projection: &Projection) -> Self {
         let columns = definition
             .components()
@@ -179,32 +180,32 @@ impl Cells {
         }
     }
 
-    /// Number of cells.
+    /// Returns the number of cells.
     pub fn len(&self) -> usize {
         self.count.len()
     }
 
-    /// Whether there are none.
+    /// Checks whether there are no cells.
     pub fn is_empty(&self) -> bool {
         self.count.is_empty()
     }
 
-    /// Events counted in them.
+    /// Returns the number of events counted in the cells.
     pub fn events(&self) -> u64 {
         self.count.iter().fold(0, |a, b| a.wrapping_add(*b))
     }
 
-    /// Start of the first and of the last bucket, microseconds since 1970.
+    /// Returns the start of the first and of the last bucket, microseconds since 1970.
     pub fn bucket_range(&self) -> Option<(i64, i64)> {
         Some((*self.bucket.iter().min()?, *self.bucket.iter().max()?))
     }
 
-    /// Start of the bucket of each, microseconds since 1970.
+    /// Returns the start of each cell's bucket, microseconds since 1970.
     pub fn buckets(&self) -> &[i64] {
         &self.bucket
     }
 
-    /// Bytes in memory, dictionaries included.
+    /// Returns the bytes in memory, dictionaries included.
     pub fn memory_bytes(&self) -> usize {
         let columns: usize = self
             .columns
@@ -215,7 +216,7 @@ impl Cells {
         self.keys.memory_bytes() + self.coupons.len() * 8 + self.len() * 20 + columns
     }
 
-    /// The cells that pass, with the states asked for.
+    /// Returns the cells that pass `filter`, with the states of `projection`.
     pub fn filter(&self, filter: &Filter, projection: &Projection) -> Self {
         let passing = self.keys.passing(filter);
         let kept: Vec<u32> = (0..self.len())
@@ -252,12 +253,12 @@ pub struct CellSet {
 }
 
 impl CellSet {
-    /// Events counted, the same at every level.
+    /// Returns the number of events counted, the same at every level.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// The cells of a level, `None` when the rollup does not have it.
+    /// Returns the cells of a level, `None` if the rollup does not have it.
     pub fn level(&self, level: Level) -> Option<&Cells> {
         self.levels
             .iter()
@@ -265,7 +266,7 @@ impl CellSet {
             .map(|(_, cells)| cells)
     }
 
-    /// Bytes in memory; dictionaries are shared and counted once.
+    /// Returns the bytes in memory; dictionaries are shared by all levels and counted once.
     pub fn memory_bytes(&self) -> usize {
         let shared = |c: &Cells| c.keys.memory_bytes() + c.coupons.len() * 8;
         let all: usize = self

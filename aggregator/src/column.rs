@@ -1,8 +1,8 @@
-//! One component's states of many cells, flat.
+//! Columns: one component's states of many cells, in flat arrays.
 //!
-//! Three things make a column: events ([`Column::of_events`]), groups of finer or partial cells
-//! ([`Column::reduce`]), and a tile. No cell owns an allocation: histogram entries and coupons lie
-//! in flat arrays with offsets per cell, registers as canonical bodies in one arena.
+//! A column is built from events ([`Column::of_events`]), from groups of finer or partial cells
+//! ([`Column::reduce`]), or from a tile. No cell owns an allocation: histogram entries and coupons
+//! lie in flat arrays with offsets per cell, registers as canonical bodies in one arena.
 
 mod buckets;
 mod numeric;
@@ -24,7 +24,7 @@ use crate::state::Layout;
 pub(crate) const NO_BUCKET: u32 = u32::MAX;
 /// An event's value lies above the histogram's max.
 pub(crate) const OVERFLOWS: u32 = u32::MAX - 1;
-/// An event has no value to tell apart.
+/// An event has no value for a distinct count.
 pub(crate) const NO_COUPON: u32 = u32::MAX;
 
 /// The states of one component.
@@ -38,10 +38,10 @@ pub(crate) enum Column {
     Sets(Sets),
 }
 
-/// What a component is made of, per event.
+/// The values per event from which a component is computed.
 #[derive(Debug)]
 pub(crate) enum EventValues<'a> {
-    /// Nothing: they are counted.
+    /// No values: events are counted.
     Events,
     Numbers(&'a Numbers),
     Squares(&'a Numbers),
@@ -52,7 +52,7 @@ pub(crate) enum EventValues<'a> {
 }
 
 impl Column {
-    /// No cells.
+    /// Returns a column without cells.
     pub(crate) fn empty(component: &Component, level: Level) -> Self {
         match component {
             Component::Count { .. } => Self::Counts(Vec::new()),
@@ -66,7 +66,7 @@ impl Column {
         }
     }
 
-    /// The states of groups of events.
+    /// Computes the states of groups of events. `range` requests extremes.
     pub(crate) fn of_events(
         values: &EventValues<'_>,
         groups: &Grouping,
@@ -88,7 +88,7 @@ impl Column {
         }
     }
 
-    /// The states of groups of cells. `range` says whether the coarser level has extremes.
+    /// Merges the states of groups of cells. `range` is true if the coarser level has extremes.
     pub(crate) fn reduce(&self, groups: &Grouping, range: bool, coupons: &[u64]) -> Self {
         match self {
             Self::Counts(c) => Self::Counts(groups.iter().map(|cells| sum_of(c, cells)).collect()),
@@ -99,7 +99,7 @@ impl Column {
         }
     }
 
-    /// Some cells, in the order given.
+    /// Returns the given cells, in the given order.
     pub(crate) fn take(&self, cells: &[u32]) -> Self {
         match self {
             Self::Counts(c) => Self::Counts(gather(c, cells)),
@@ -110,8 +110,8 @@ impl Column {
         }
     }
 
-    /// Adds the cells of another column of `cells` cells after the `before` cells of this one;
-    /// `coupon_map` gives the other's coupon ids their ids here, `None` when they are the same.
+    /// Appends the `cells` cells of `other` to the `before` cells of this column. `coupon_map` maps
+    /// the other's coupon ids to ids of this column; `None` if they are the same.
     pub(crate) fn append(
         &mut self,
         other: &Self,
@@ -181,7 +181,7 @@ impl Column {
     }
 }
 
-/// A value of a vector that is empty when it holds nothing but zeros.
+/// Returns a cell's value from a vector that is empty if all its values are zero.
 pub(crate) fn or_zero(values: &[u64], cell: usize) -> u64 {
     values.get(cell).copied().unwrap_or(0)
 }

@@ -1,11 +1,11 @@
-//! What a rollup counts: its key fields, levels, zone and measures.
+//! Definitions of rollups: key columns, levels, zone, key limit and measures.
 //!
 //! A definition has one canonical JSON form ([`Definition::to_value`]): members in a fixed order,
 //! levels finest first, measures by kind and name, every default written out, types resolved. Two
-//! definitions are equal when these forms are equal byte for byte; that is what the manifest keeps.
+//! definitions are equal when these forms are equal byte for byte. The manifest holds this form.
 //!
-//! Measures are made of *components*, which is what cells hold: `sum(f)`, `mean(f)` and the sum of
-//! `f`'s histogram are one component, stored once.
+//! Measures are computed from *components*, the states that cells hold: `sum(f)`, `mean(f)` and the
+//! sum of `f`'s histogram are one component, stored once.
 
 mod component;
 mod defaults;
@@ -32,15 +32,15 @@ use crate::state::Layout;
 use component::components_of;
 use form::{FORM, Form};
 
-/// Keys of a day that keep their name, when nothing else is said.
+/// Default key limit: admitted keys of a day.
 pub(crate) const MAX_KEYS: u64 = 100_000;
 
-/// A field that is counted as a number.
+/// A field that is read as a number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Number {
-    /// The field.
+    /// Name of the field.
     pub field: String,
-    /// False: an integer, exact. True: a decimal, kept as an integer number of millionths.
+    /// False for an exact integer, true for a decimal, stored as an integer number of millionths.
     pub scaled: bool,
 }
 
@@ -58,11 +58,11 @@ impl Number {
     }
 }
 
-/// What a measure computes.
+/// The computation of a measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MeasureKind {
-    /// Events.
+    /// Number of events.
     Count,
     /// Exact sum.
     Sum(Number),
@@ -70,20 +70,20 @@ pub enum MeasureKind {
     Min(Number),
     /// Largest value.
     Max(Number),
-    /// Sum by number of values.
+    /// Sum divided by the number of values.
     Mean(Number),
-    /// The sample variance, SQL's `variance` and `var_samp`: the squares of the distances from the
-    /// mean, by one less than their number. Null below two values. It is kept as exact integers
-    /// (number, sum, sum of squares) and becomes a double when it is read.
+    /// The sample variance, SQL's `variance` and `var_samp`: the sum of the squared distances from
+    /// the mean, divided by one less than the number of values; null for fewer than two. The state
+    /// is exact integers (number, sum, sum of squares), from which a read computes a double.
     Variance(Number),
     /// Count, sum, mean, smallest, largest and quantiles.
     Histogram {
         /// The field.
         field: Number,
-        /// Its buckets of values.
+        /// Layout of the buckets of values.
         layout: Layout,
     },
-    /// Number of different values.
+    /// Number of distinct values.
     Distinct {
         /// The field.
         field: String,
@@ -91,7 +91,7 @@ pub enum MeasureKind {
 }
 
 impl MeasureKind {
-    /// Name in the canonical form, and rank of the kind among the columns of a level.
+    /// Returns the name in the canonical form, and the kind's rank among the columns of a level.
     fn label(&self) -> (&'static str, u8) {
         match self {
             Self::Count => ("count", 0),
@@ -109,18 +109,18 @@ impl MeasureKind {
 /// A measure of a rollup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measure {
-    /// Its name, from which its columns are named.
+    /// Name of the measure, with which the names of its columns begin.
     pub name: String,
-    /// What it computes.
+    /// Computation and fields.
     pub kind: MeasureKind,
-    /// The finest level that has it.
+    /// Finest level that has the measure.
     pub from: Level,
-    /// The events that it counts, every one by default.
+    /// Condition on the events that it counts; `None` for all events.
     pub filter: Option<Condition>,
 }
 
 impl Measure {
-    /// The number that it computes something of.
+    /// Returns the number field that the measure reads.
     fn number(&self) -> Option<&Number> {
         match &self.kind {
             MeasureKind::Sum(field)
@@ -149,10 +149,10 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Checks and normalises.
+    /// Creates a definition: checks it and sorts levels and measures.
     ///
     /// # Errors
-    /// [`Error::Definition`] naming what is wrong.
+    /// [`Error::Definition`] with the first fault.
     pub fn new(
         name: Name,
         stream: Name,
@@ -211,14 +211,14 @@ impl Definition {
         Ok(definition)
     }
 
-    /// The same, but in each day only so many keys keep their name: the first ones, by the sequence
+    /// Sets the key limit: in each day the first `max_keys` keys are admitted, by the sequence
     /// number of their first event. Events of that day with any other key count under `(other)`.
     ///
     /// # Errors
-    /// [`Error::Definition`] without keys, without the level `day`, which is the list of the names,
-    /// and below one.
+    /// [`Error::Definition`] without keys, without the level `day`, whose cells are the list of the
+    /// admitted keys, and for a limit of 0.
     pub fn with_max_keys(mut self, max_keys: u64) -> Result<Self> {
-        let wrong = if self.by.is_empty() {
+        let fault = if self.by.is_empty() {
             "max_keys limits keys, and it has none; leave it out"
         } else if !self.levels.contains(&Level::Day) {
             "max_keys needs the level day, which is the list of named keys"
@@ -228,13 +228,13 @@ impl Definition {
             self.max_keys = Some(max_keys);
             return Ok(self);
         };
-        Err(Error::definition(self.name.as_str(), wrong))
+        Err(Error::definition(self.name.as_str(), fault))
     }
 
-    /// The definition that a manifest entry holds.
+    /// Reads the definition of a manifest entry.
     ///
     /// # Errors
-    /// [`Error::Definition`] when the entry is not in canonical form.
+    /// [`Error::Definition`] if the entry is not in canonical form.
     pub fn from_meta(meta: &RollupMeta) -> Result<Self> {
         Self::from_value(&meta.name, &meta.stream, &meta.definition)
     }
@@ -242,7 +242,7 @@ impl Definition {
     /// Reads the canonical form.
     ///
     /// # Errors
-    /// [`Error::Definition`] when `value` is not one.
+    /// [`Error::Definition`] if `value` is not in canonical form.
     pub fn from_value(name: &Name, stream: &Name, value: &Value) -> Result<Self> {
         let fail = |what: String| Error::definition(name.as_str(), what);
         let form: Form = serde_json::from_value(value.clone())
@@ -277,58 +277,58 @@ impl Definition {
         }
     }
 
-    /// The canonical form.
+    /// Returns the canonical form.
     pub fn to_value(&self) -> Value {
         form::value(self)
     }
 
-    /// The rollup's name, the schema of its level tables.
+    /// Returns the rollup's name, the schema of its level tables.
     pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// The stream it counts.
+    /// Returns the stream that the rollup counts.
     pub fn stream(&self) -> &Name {
         &self.stream
     }
 
-    /// Its key columns.
+    /// Returns the key columns.
     pub fn by(&self) -> &[Key] {
         &self.by
     }
 
-    /// Its levels, finest first.
+    /// Returns the levels, finest first.
     pub fn levels(&self) -> &[Level] {
         &self.levels
     }
 
-    /// Its measures in the order of their columns.
+    /// Returns the measures in the order of their columns.
     pub fn measures(&self) -> &[Measure] {
         &self.measures
     }
 
-    /// The zone in which its buckets begin.
+    /// Returns the time zone of the buckets.
     pub fn timezone(&self) -> Tz {
         self.timezone
     }
 
-    /// The first day of its weeks.
+    /// Returns the first day of weeks.
     pub fn week(&self) -> WeekStart {
         self.week
     }
 
-    /// How many keys of a day keep their name; `None` when all of them do.
+    /// Returns the key limit, admitted keys per day; `None` if all keys are admitted.
     pub fn max_keys(&self) -> Option<u64> {
         self.max_keys
     }
 
-    /// Its calendar.
+    /// Returns the calendar of the buckets.
     pub fn calendar(&self) -> Calendar {
         let local = seeded::is(Bug::ServerLocal).then_some(Tz::Asia__Tokyo);
         Calendar::new(local.unwrap_or(self.timezone), self.week)
     }
 
-    /// The level that `level` is built from; `None` when it is built from events.
+    /// Returns the level that `level` is built from; `None` if it is built from events.
     pub fn source(&self, level: Level) -> Option<Level> {
         level
             .chain()
@@ -337,7 +337,7 @@ impl Definition {
             .find(|l| self.levels.contains(l))
     }
 
-    /// The fields of an event that it reads, `time` apart.
+    /// Returns the fields of an event that the rollup reads, except `time`.
     pub fn fields(&self) -> Vec<String> {
         let keys = self.by.iter().map(|key| key.value().field().to_owned());
         let mut fields: Vec<String> = keys.collect();
@@ -359,17 +359,17 @@ impl Definition {
         &self.components
     }
 
-    /// A 64-bit fingerprint of the canonical form, by which a tile knows its definition.
+    /// Returns a 64-bit fingerprint of the canonical form; a tile records its definition's.
     pub(crate) fn fingerprint(&self) -> u64 {
         xxhash_rust::xxh3::xxh3_64(self.to_value().to_string().as_bytes())
     }
 
-    /// The components that a measure is made of: its numbers, then what is its own.
+    /// Returns the components of a measure: its numbers, then the component of its own.
     pub(crate) fn components_for(&self, measure: &Measure) -> Vec<usize> {
         component::of_measure(&self.components, measure)
     }
 
-    /// The events that a component is made of.
+    /// Returns the condition on the events of a component; `None` for all events.
     pub(crate) fn filter_of<'a>(&'a self, component: &'a Component) -> Option<&'a Condition> {
         match component {
             Component::Count { filter, .. } => Some(filter),

@@ -1,6 +1,6 @@
-//! One error type for the room.
+//! The crate's error type.
 
-/// What went wrong while reading a definition, a state or a tile.
+/// An error of a definition, a state, a tile or a query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -9,10 +9,10 @@ pub enum Error {
     Definition {
         /// The rollup's name.
         rollup: String,
-        /// What is wrong and what to do.
+        /// The fault and its remedy.
         what: String,
     },
-    /// The configuration and the store disagree about a rollup of one name.
+    /// The configuration and the store define a rollup of the same name differently.
     #[error(
         "rollup {rollup} differs from the one in the store: {what}; restore the old definition, give \
          the new one another name, or have it counted anew with `logmill rollup redefine {rollup}`"
@@ -23,24 +23,24 @@ pub enum Error {
         /// Each member that differs, with both values.
         what: String,
     },
-    /// Bytes that are not a tile, or a damaged one.
+    /// The bytes are not a tile, or the tile is damaged.
     #[error("tile is corrupt at byte {offset}: {what}")]
     Corrupt {
-        /// Where in the file, bytes from its start.
+        /// Offset in the file, bytes.
         offset: u64,
-        /// What was expected there.
+        /// The fault at that offset.
         what: String,
     },
-    /// Bytes that are not a state, or two states that cannot be merged.
+    /// The bytes are not a state, or two states cannot be merged.
     #[error("{what}")]
     State {
-        /// What is wrong with them.
+        /// The fault.
         what: String,
     },
-    /// A question that the rollup cannot answer, such as a column that enters at a coarser level.
+    /// The rollup cannot answer the query, for example because a column enters at a coarser level.
     #[error("{what}")]
     Invalid {
-        /// What was asked and what can be asked instead.
+        /// The fault of the query and a query that is possible instead.
         what: String,
     },
     /// A part or a tile cannot be read.
@@ -75,5 +75,5 @@ impl Error {
     }
 }
 
-/// The room's result.
+/// The crate's result type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,9 +1,9 @@
-//! Expressions: what a rollup computes from an event before it counts it.
+//! Expressions: values and conditions that a rollup computes from an event before counting it.
 //!
-//! An [`Expression`] is a value (a key), a [`Condition`] says which events a measure counts. Both
-//! are written as in SQL, read once, and kept in one canonical spelling, so that two definitions
-//! are equal when their texts are. A grammar of our own is smaller than a subset of an SQL parser's:
-//! `user`, `method` and `time` are fields here and keywords there.
+//! An [`Expression`] is a value (of a key), a [`Condition`] selects the events that a measure
+//! counts. Both are written as in SQL, parsed once, and stored in one canonical spelling, so that
+//! two definitions are equal when their texts are. A grammar of our own is smaller than a subset of
+//! an SQL parser's: `user`, `method` and `time` are fields here and keywords in SQL.
 //!
 //! ```text
 //! condition   values compared (= <> < <= > >=) with a literal, is [not] null, [not] in (…),
@@ -14,12 +14,14 @@
 //! ```
 //!
 //! # Meaning
-//! * As in SQL, null makes a comparison neither true nor false; only what is true is counted. A
-//!   field that an event lacks is null.
-//! * The literal says how a field is compared: with text as text, with a number as a number.
+//! * As in SQL, a comparison with null is neither true nor false; an event is counted only if the
+//!   condition is true. A field that an event lacks is null.
+//! * The literal decides how a field is compared: with text as text, with a number as a number.
 //!   Integers are compared exactly, a decimal as a double.
-//! * `/` and `%` are of integers, towards zero; what is no integer, or overflows, is null.
-//! * Text is a stranger's: patterns run in time linear in it, and their size is limited.
+//! * `/` and `%` are integer operations, towards zero. Their result is null if the value is no
+//!   integer or the operation overflows.
+//! * Text of events is untrusted: patterns run in time linear in its length, and their size is
+//!   limited.
 
 mod evaluate;
 mod lexer;
@@ -32,18 +34,18 @@ pub(crate) use types::ValueType;
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-/// A compiled pattern takes at most this, bytes.
+/// Size limit of a compiled pattern, bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// A value of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Expression {
-    /// A field as it is.
+    /// The value of a field.
     Field(String),
-    /// The first segments of a path: of `/a/b/c`, 1 gives `/a` and 0 gives `/`.
+    /// The first segments of a path: of `/a/b/c`, `/a` for 1 and `/` for 0.
     PathPrefix(Box<Self>, u16),
-    /// What a group of a pattern matched first, null without a match.
+    /// The text of a group in a pattern's first match, null without a match.
     Capture(Box<Self>, Pattern, u16),
     /// Text in lower case.
     Lower(Box<Self>),
@@ -51,31 +53,31 @@ pub enum Expression {
     Upper(Box<Self>),
     /// Integer division by a constant, towards zero.
     Quotient(Box<Self>, i64),
-    /// What that division leaves, with the sign of the value.
+    /// The remainder of that division, with the sign of the value.
     Remainder(Box<Self>, i64),
 }
 
-/// Which events a measure counts.
+/// A condition on the events that a measure counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Condition {
     /// A comparison with a literal.
     Compare(Expression, Operator, Literal),
-    /// Equal to one of these.
+    /// The value equals one of these literals.
     In(Expression, Vec<Literal>),
-    /// Like an SQL pattern: `%` any text, `_` any character, `\` before one means itself.
+    /// The value matches an SQL pattern: `%` is any text, `_` any character; `\` escapes either.
     Like(Expression, String),
-    /// Null.
+    /// The value is null.
     IsNull(Expression),
-    /// Not.
+    /// Negation.
     Not(Box<Self>),
-    /// All of them.
+    /// Conjunction.
     And(Vec<Self>),
-    /// One of them.
+    /// Disjunction.
     Or(Vec<Self>),
 }
 
-/// How a value is compared.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `=`
@@ -111,10 +113,10 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles it.
+    /// Compiles a pattern.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// A message with the fault of the pattern.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let regex = RegexBuilder::new(text)
             .size_limit(PATTERN_BYTES_MAX)
@@ -143,7 +145,7 @@ impl std::hash::Hash for Pattern {
 }
 
 impl Expression {
-    /// The field that it is computed from.
+    /// Returns the field from which the value is computed.
     pub(crate) fn field(&self) -> &str {
         match self {
             Self::Field(name) => name,
@@ -158,7 +160,7 @@ impl Expression {
 }
 
 impl Condition {
-    /// Adds the fields that it reads.
+    /// Adds the fields that the condition reads.
     pub(crate) fn add_fields(&self, fields: &mut Vec<String>) {
         match self {
             Self::Compare(value, ..)
@@ -170,7 +172,7 @@ impl Condition {
         }
     }
 
-    /// Its opposite; two of them cancel each other, in three-valued logic too.
+    /// Returns the negation. A double negation cancels out, in three-valued logic too.
     fn negated(self) -> Self {
         match self {
             Self::Not(condition) => *condition,

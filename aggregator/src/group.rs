@@ -1,5 +1,5 @@
 //! Grouping by a pair of ranks: a stable radix sort of packed integers. Every level of the cascade
-//! and every merge rests on it.
+//! and every merge uses it.
 
 /// Items by group: group `g` holds `order[offsets[g]..offsets[g + 1]]`.
 #[derive(Debug, Clone)]
@@ -9,31 +9,31 @@ pub(crate) struct Grouping {
 }
 
 impl Grouping {
-    /// Number of groups.
+    /// Returns the number of groups.
     pub(crate) fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The items of one group.
+    /// Returns the items of one group.
     pub(crate) fn items(&self, group: usize) -> &[u32] {
         &self.order[self.offsets[group] as usize..self.offsets[group + 1] as usize]
     }
 
-    /// The items of each group.
+    /// Returns the items of each group.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u32]> {
         self.offsets
             .windows(2)
             .map(|w| &self.order[w[0] as usize..w[1] as usize])
     }
 
-    /// The first item of each group.
+    /// Returns the first item of each group.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = usize> {
         self.offsets[..self.len()]
             .iter()
             .map(|o| self.order[*o as usize] as usize)
     }
 
-    /// The same groups with the items that pass, some perhaps without any.
+    /// Returns the same groups with only the items that pass; a group may become empty.
     pub(crate) fn passing(&self, passing: &[bool]) -> Self {
         let mut order = Vec::new();
         let mut offsets = Vec::with_capacity(self.offsets.len());
@@ -45,7 +45,7 @@ impl Grouping {
         Self { order, offsets }
     }
 
-    /// Groups of groups, as groups of the finer one's items.
+    /// Flattens groups of the groups of `finer` into groups of its items.
     pub(crate) fn over(&self, finer: &Self) -> Self {
         let mut order = Vec::with_capacity(finer.order.len());
         let mut offsets = Vec::with_capacity(self.offsets.len());
@@ -64,11 +64,11 @@ impl Grouping {
     }
 }
 
-/// Groups items by (`major`, `minor`); groups come in rising order, items of a group in theirs.
-/// `majors` and `minors` are above every rank.
+/// Groups items by (`major`, `minor`): groups in ascending order, the items of a group in the order
+/// of the input. `majors` and `minors` are exclusive upper bounds of the ranks.
 ///
 /// # Panics
-/// With 2^32 items or more: callers cut their input long before.
+/// There are 2^32 items or more: callers split their input long before.
 pub(crate) fn group(major: &[u32], minor: &[u32], majors: usize, minors: usize) -> Grouping {
     assert!(
         u32::try_from(major.len()).is_ok(),
@@ -94,7 +94,7 @@ pub(crate) fn group(major: &[u32], minor: &[u32], majors: usize, minors: usize) 
     Grouping { order, offsets }
 }
 
-/// As [`group`] for ranks whose pairs do not fit a word together with the item.
+/// Groups as [`group`] does, for ranks whose pairs do not fit a word together with the item.
 fn group_wide(major: &[u32], minor: &[u32]) -> Grouping {
     let mut words: Vec<u128> = major
         .iter()
@@ -110,7 +110,7 @@ fn group_wide(major: &[u32], minor: &[u32]) -> Grouping {
     }
 }
 
-/// Where a new group begins, and the end.
+/// Returns the position at which each group begins, and the end.
 fn starts<W: Copy, K: PartialEq>(words: &[W], key: impl Fn(W) -> K) -> Vec<u32> {
     let mut offsets = Vec::new();
     for (at, word) in words.iter().enumerate() {
@@ -122,12 +122,12 @@ fn starts<W: Copy, K: PartialEq>(words: &[W], key: impl Fn(W) -> K) -> Vec<u32> 
     offsets
 }
 
-/// Bits that ranks below `bound` need.
+/// Returns the number of bits that ranks below `bound` need.
 fn bits(bound: usize) -> u32 {
     usize::BITS - bound.saturating_sub(1).leading_zeros()
 }
 
-/// Sorts by the bits `from..to`; the bits below rise already, those above are zero.
+/// Sorts by the bits `from..to`. The bits below ascend already, the bits above are zero.
 fn sort_words(words: &mut Vec<u64>, from: u32, to: u32) {
     const DIGIT: u32 = 11;
     if words.is_sorted() {

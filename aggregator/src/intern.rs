@@ -1,12 +1,13 @@
-//! Columns of events as integers: key values and coupons by id, numbers exact, instants by bucket.
+//! Columns of events as integers: key values and coupons become ids, numbers exact integers, and
+//! instants ranks of buckets.
 //!
-//! Each column that several rollups need is read once. Ids that end in a file are given by
-//! frequency (in powers of two, then by value), so that the usual ones are small; they depend on
-//! the set of events only, not on its order.
+//! A column that several rollups need is read once. Ids that are written to a file are assigned by
+//! frequency (in powers of two, then by value), so that frequent values have small ids. The ids
+//! depend on the set of events only, not on their order.
 //!
 //! # Invariant
-//! An integer and the float that equals it are one value, whatever is made of them: a column of
-//! documents may hold 5 in one part and 5.0 in the next, and both again when parts are merged.
+//! An integer and the float equal to it are one value, as a key, a number and a coupon: a column of
+//! documents may hold 5 in one part and 5.0 in the next, and both once the parts are merged.
 
 mod keys;
 mod numbers;
@@ -26,8 +27,8 @@ use crate::calendar::{Calendar, Cursor, Level};
 use crate::column::NO_COUPON;
 use crate::error::{Error, Result};
 
-/// Any column as text. An instant that no calendar reaches is null: a cast would fail, and with it
-/// every seal of the event.
+/// Casts any column to text. An instant outside the range of `chrono` becomes null: the cast would
+/// fail on it, and with the cast every seal that contains the event.
 pub(crate) fn as_text(array: &ArrayRef) -> Result<StringArray> {
     if let Some(binary) = array.as_binary_opt::<i32>() {
         return Ok(binary
@@ -36,8 +37,8 @@ pub(crate) fn as_text(array: &ArrayRef) -> Result<StringArray> {
             .collect());
     }
     if let Some(times) = array.as_primitive_opt::<TimestampMicrosecondType>() {
-        let known = |us| chrono::DateTime::from_timestamp_micros(us).map(|_| us);
-        let times = times.unary_opt::<_, TimestampMicrosecondType>(known);
+        let in_range = |us| chrono::DateTime::from_timestamp_micros(us).map(|_| us);
+        let times = times.unary_opt::<_, TimestampMicrosecondType>(in_range);
         let times = times.with_data_type(array.data_type().clone());
         return Ok(cast(&times, &DataType::Utf8)?.as_string::<i32>().clone());
     }
@@ -53,13 +54,13 @@ pub(crate) fn as_text(array: &ArrayRef) -> Result<StringArray> {
     Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
-/// The integer that a float is, where floats hold all of them; -0 is 0.
+/// Returns the integer that a float equals, up to 2^53: floats hold every integer below. -0 is 0.
 pub(crate) fn whole(value: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (value.trunc() == value && value.abs() <= EXACT).then_some(value as i64)
 }
 
-/// The different values of a field: a number per event ([`NO_COUPON`] for null) and their hashes.
+/// The distinct values of a field: an id per event ([`NO_COUPON`] for null), and a hash per id.
 #[derive(Debug)]
 pub(crate) struct Identities {
     ids: Vec<u32>,
@@ -71,15 +72,15 @@ impl Identities {
         let mut ids = Vec::with_capacity(rows);
         let mut hashes = Vec::new();
         let mut table: HashTable<(u64, u32)> = HashTable::new();
-        // Values with one hash are one value to a distinct count, so hashes alone are compared.
+        // A distinct count treats values of equal hash as one value, so only hashes are compared.
         let mut id_of = |hash: u64| {
-            let found = table
+            let entry = table
                 .entry(hash, |(h, _)| *h == hash, |(h, _)| *h)
                 .or_insert_with(|| {
                     hashes.push(hash);
                     (hash, hashes.len() as u32 - 1)
                 });
-            found.get().1
+            entry.get().1
         };
         for batch in batches {
             let Some(array) = batch.column_by_name(field) else {
@@ -119,12 +120,12 @@ impl Identities {
     }
 }
 
-/// An integer's hash: xxh3-64 with seed 1 of its 8 bytes, little endian. (Text has seed 0.)
+/// Hashes an integer: xxh3-64 with seed 1 of its 8 bytes, little endian. (Text has seed 0.)
 fn hash_integer(value: i64) -> u64 {
     xxh3_64_with_seed(&value.to_le_bytes(), 1)
 }
 
-/// A float that is an integer counts as that integer: a JSON column may hold 1 and 1.0.
+/// Hashes a float; one that equals an integer as that integer: a JSON column may hold 1 and 1.0.
 fn hash_float(value: f64) -> u64 {
     if let Some(integer) = whole(value) {
         return hash_integer(integer);
@@ -137,7 +138,7 @@ fn hash_float(value: f64) -> u64 {
     xxh3_64_with_seed(&bits.to_le_bytes(), 2)
 }
 
-/// One dictionary of coupons for several fields, and each field's coupon per event.
+/// Builds one dictionary of coupons for several fields, and each field's coupon id per event.
 pub(crate) fn coupons(fields: &[&Identities]) -> (Vec<u64>, Vec<Vec<u32>>) {
     let mut all: Vec<(u64, u64, u32, u32)> = Vec::new();
     for (nth, field) in fields.iter().enumerate() {
@@ -151,13 +152,13 @@ pub(crate) fn coupons(fields: &[&Identities]) -> (Vec<u64>, Vec<Vec<u32>>) {
         all.extend(own.map(|(id, (hash, count))| (*hash, *count, nth as u32, id as u32)));
     }
     all.sort_unstable();
-    // Each different hash and its number of events.
+    // Distinct hashes, and the number of events of each.
     let (mut hashes, mut counts) = (Vec::new(), Vec::new());
     for same in all.chunk_by(|a, b| a.0 == b.0) {
         hashes.push(same[0].0);
         counts.push(same.iter().map(|s| s.1).sum());
     }
-    // They rise already.
+    // The hashes ascend, so comparing two indices compares their hashes.
     let order = by_frequency(&counts, |a, b| a.cmp(&b));
     let mut place = vec![0_u32; hashes.len()];
     for (rank, nth) in order.iter().enumerate() {
@@ -183,8 +184,8 @@ pub(crate) fn coupons(fields: &[&Identities]) -> (Vec<u64>, Vec<Vec<u32>>) {
     (order.iter().map(|i| hashes[*i as usize]).collect(), events)
 }
 
-/// The order in which a dictionary has its values: by frequency in powers of two, the usual ones
-/// first, then by value. What occurs nowhere is left out.
+/// Returns the order of a dictionary's values: by frequency in powers of two, the most frequent
+/// first, then by value. Values of no event are omitted.
 pub(crate) fn by_frequency(counts: &[u64], by_value: impl Fn(u32, u32) -> Ordering) -> Vec<u32> {
     let mut order: Vec<u32> = (0..counts.len() as u32)
         .filter(|id| counts[*id as usize] > 0)
@@ -194,7 +195,7 @@ pub(crate) fn by_frequency(counts: &[u64], by_value: impl Fn(u32, u32) -> Orderi
     order
 }
 
-/// The instants of events, microseconds since 1970.
+/// Returns the instants of events, microseconds since 1970.
 pub(crate) fn times(batches: &[RecordBatch], rows: usize) -> Result<Vec<i64>> {
     let mut times = Vec::with_capacity(rows);
     for batch in batches.iter().filter(|b| b.num_rows() > 0) {
@@ -211,7 +212,7 @@ pub(crate) fn times(batches: &[RecordBatch], rows: usize) -> Result<Vec<i64>> {
     Ok(times)
 }
 
-/// The bucket of each instant as a rank, and the starts of the buckets that occur, rising.
+/// Returns the rank of each instant's bucket, and the starts of the buckets that occur, ascending.
 pub(crate) fn bucket_ranks(
     times: &[i64],
     calendar: Calendar,
@@ -225,7 +226,7 @@ pub(crate) fn bucket_ranks(
     for time in times {
         let start = cursor.bucket(level, *time).start_us;
         let rank = match last {
-            Some((known, rank)) if known == start => rank,
+            Some((last_start, rank)) if last_start == start => rank,
             _ => *table.entry(start).or_insert_with(|| {
                 starts.push(start);
                 starts.len() as u32 - 1

@@ -1,14 +1,15 @@
-//! Who has a name: in each day of a rollup the first keys, by the sequence number of their first
-//! event. Events of that day with any other key count under `(other)`, at every level.
+//! The key limit: in each day of a rollup the first keys are admitted, by the sequence number of
+//! their first event. Events of that day with any other key count under `(other)`, at every level.
 //!
 //! # Invariants
-//! * It is a pure function of the events that the rollup's generation covers. How they were cut into
-//!   seals and chunks, compaction and the order in which parts are read do not show.
-//! * The cells of the day level, `(other)` apart, are the list of the named keys: a limited rollup
-//!   keeps that level for ever.
-//! * `(other)` is a key like any other to whoever reads, merges or compares. Events whose own key
-//!   looks the same count under it and take no name.
-//! * Where no day can have too many keys nothing is read, and no event is looked at.
+//! * The admitted keys are a pure function of the events that the rollup's generation covers. They
+//!   do not depend on the division into seals and chunks, on compaction or on the order in which
+//!   parts are read.
+//! * The cells of the day level, except `(other)`, are the list of the admitted keys: a rollup with
+//!   a limit keeps that level for ever.
+//! * Reads, merges and comparisons treat `(other)` as any other key. Events whose own key equals it
+//!   count under it, and that key does not count towards the limit.
+//! * If no day can exceed the limit, no file is read and no event is examined.
 
 mod admitted;
 mod before;
@@ -29,19 +30,19 @@ use crate::error::Result;
 use crate::group::group;
 use crate::intern::{Tuples, bucket_ranks};
 
-/// What text columns read in the key of all who have no name; integers are null.
+/// The value of text columns in the key of all keys that are not admitted; integers are null.
 pub const OTHER: &str = "(other)";
 
-/// The keys of days that have a name before some events come.
+/// The keys that each day has admitted before some events.
 pub(crate) trait KeyAdmission {
-    /// No day that starts in this range, both ends included, has more names.
+    /// Returns an upper bound of the admitted keys of any day that starts in this closed range.
     fn at_most(&mut self, days_us: (i64, i64)) -> u64;
 
-    /// The names of the day that starts then.
+    /// Returns the admitted keys of the day that starts at `day_us`.
     fn of(&mut self, day_us: i64) -> Result<&AdmittedKeys>;
 }
 
-/// No names yet.
+/// The admission before the first event: no keys.
 #[derive(Debug, Default)]
 pub(crate) struct NothingAdmitted(AdmittedKeys);
 
@@ -54,7 +55,7 @@ impl KeyAdmission for NothingAdmitted {
     }
 }
 
-/// Keys as bytes, which are equal when the keys are.
+/// An encoder of keys as bytes, which are equal if and only if the keys are.
 #[derive(Debug)]
 pub(crate) struct Encoder(RowConverter);
 
@@ -69,7 +70,7 @@ impl Encoder {
         Ok(self.0.convert_columns(columns)?)
     }
 
-    /// The key `(other)`.
+    /// Returns the encoded key `(other)`.
     pub(crate) fn other(&self, definition: &Definition) -> Result<Box<[u8]>> {
         let column = |key_type: KeyType| match key_type {
             KeyType::Text => Arc::new(StringArray::from(vec![OTHER])) as ArrayRef,
@@ -80,13 +81,13 @@ impl Encoder {
     }
 }
 
-/// Gives `(other)` to the events whose key has no name. Names that are still to be had in a day go to
-/// its keys in the order of the events.
+/// Replaces the key of every event whose key is not admitted by `(other)`. Until a day has reached
+/// the limit, its keys are admitted in the order of the events.
 pub(crate) fn fold(
     tuples: &mut Tuples<'_>,
     times: &[i64],
     definition: &Definition,
-    names: &mut impl KeyAdmission,
+    admission: &mut impl KeyAdmission,
 ) -> Result<()> {
     let (Some(max_keys), Some(first), Some(last)) = (
         definition.max_keys(),
@@ -97,12 +98,13 @@ pub(crate) fn fold(
     };
     let calendar = definition.calendar();
     let days_us = (calendar.bucket(Level::Day, *first).start_us, *last);
-    if names.at_most(days_us).saturating_add(tuples.len() as u64) <= max_keys {
+    let admitted_max = admission.at_most(days_us);
+    if admitted_max.saturating_add(tuples.len() as u64) <= max_keys {
         return Ok(());
     }
     let other = tuples.other();
     let (days, starts) = bucket_ranks(times, calendar, Level::Day);
-    // The events of each key of each day, day by day.
+    // Events grouped by day and key, in the order of days.
     let groups = group(&days, &tuples.ids, starts.len(), tuples.len());
     let firsts: Vec<usize> = groups.firsts().collect();
     let all: Vec<usize> = (0..groups.len()).collect();
@@ -112,14 +114,14 @@ pub(crate) fn fold(
         let key = |group: &usize| tuples.ids[firsts[*group]];
         let mut own: Vec<usize> = same_day.to_vec();
         own.retain(|group| key(group) != other);
-        let at_most = names.at_most((day_us, day_us));
-        if at_most.saturating_add(own.len() as u64) <= max_keys {
+        let admitted_max = admission.at_most((day_us, day_us));
+        if admitted_max.saturating_add(own.len() as u64) <= max_keys {
             continue;
         }
         own.sort_unstable_by_key(|group| firsts[*group]);
         let keys: Vec<u32> = own.iter().map(key).collect();
         let rows = encoder.rows(&tuples.arrays(&keys)?)?;
-        for nth in nameless(&rows, names.of(day_us)?, max_keys) {
+        for nth in not_admitted(&rows, admission.of(day_us)?, max_keys) {
             for event in groups.items(own[nth]) {
                 tuples.ids[*event as usize] = other;
             }
@@ -128,19 +130,19 @@ pub(crate) fn fold(
     Ok(())
 }
 
-/// Which keys of a day have no name and get none: those that come when no name is left.
-fn nameless<'a>(
+/// Returns the positions of the keys of a day that are not admitted: the new keys beyond the limit.
+fn not_admitted<'a>(
     keys: &'a Rows,
-    named: &'a AdmittedKeys,
+    admitted: &'a AdmittedKeys,
     max_keys: u64,
 ) -> impl Iterator<Item = usize> + 'a {
-    let left = max_keys.saturating_sub(named.len() as u64);
-    let left = usize::try_from(left).unwrap_or(usize::MAX);
+    let free = max_keys.saturating_sub(admitted.len() as u64);
+    let free = usize::try_from(free).unwrap_or(usize::MAX);
     let new = keys
         .iter()
         .enumerate()
-        .filter(|(_, key)| !named.contains(key.as_ref()));
-    new.skip(left).map(|(nth, _)| nth)
+        .filter(|(_, key)| !admitted.contains(key.as_ref()));
+    new.skip(free).map(|(nth, _)| nth)
 }
 
 #[cfg(test)]

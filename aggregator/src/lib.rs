@@ -1,16 +1,16 @@
 //! Rollups: definitions, calendar buckets, mergeable states, the cascade, tiles and reads.
 //!
-//! Events become [`Cells`] by [`cascade()`]; a seal writes them with [`encode`] as one tile file per
-//! rollup (through [`Cascade`], storage's [`storage::RollupHook`]); a reader takes cells out of tiles
-//! with [`TileFile::read`], out of memtable chunks with [`CellSet::level`], joins any number of
-//! them with [`merge`] and turns the result into columns with [`finalise`].
+//! [`cascade()`] turns events into [`Cells`]. A seal writes them with [`encode`] as one tile file
+//! per rollup (through [`Cascade`], storage's [`storage::RollupHook`]). A reader takes cells from
+//! tiles with [`TileFile::read`] and from memtable chunks with [`CellSet::level`], joins any number
+//! of them with [`merge`] and turns the result into columns with [`finalise`].
 //!
 //! # Invariants
 //! * Every state is a commutative monoid with one canonical encoding: any order and bracketing of
-//!   merges gives the same bytes, so equality of two histories is byte equality.
+//!   merges produces the same bytes, so equality of two histories is byte equality.
 //! * Tiles hold deltas, never totals: a level is the merge of all its tiles and the memtable.
-//! * Means, quantiles and estimates are computed when read and stored nowhere.
-//! * Nothing here reads a clock or a random number, nor a file but those of a snapshot.
+//! * Means, quantiles and estimates are computed by each read and stored nowhere.
+//! * The crate reads no clock and no random numbers, and no files but those of a snapshot.
 
 mod bytes_io;
 mod calendar;

@@ -1,12 +1,13 @@
-//! The cascade in a store on the simulated disk, beside an oracle that does not believe it.
+//! Checks the cascade on random histories of a store on the simulated disk, against an oracle.
 //!
-//! Everything follows from a seed: the rollups, the history, the operation of the disk before which
-//! it ends, and what a power cut leaves. Nothing happens by itself. After every step every level of
-//! every rollup shows what the oracle computes from the acknowledged events: with a calendar of its
-//! own, exact integers over sorted values, and states by their written formulas. Only a disk that has
-//! stopped excuses an error. A failure names its seed; `LOGMILL_SIM_SEED` runs that one alone and
-//! tells its steps. `LOGMILL_SIM_SECONDS` and `LOGMILL_SIM_HISTORIES` say for how long and how many
-//! at least. `LOGMILL_BUG` puts a fault into the cascade, which must then be found.
+//! A seed decides everything: the rollups, the history, the disk operation at which a life of the
+//! store ends, and what a power cut leaves. No background work runs by itself. After every step,
+//! every level of every rollup must show the cells that the oracle computes from the acknowledged
+//! events: with its own calendar, exact integers over sorted values, and states from their written
+//! formulas. Only a disk that has stopped excuses an error. A failure reports its seed;
+//! `LOGMILL_SIM_SEED` runs that seed alone and prints its steps. `LOGMILL_SIM_SECONDS` and
+//! `LOGMILL_SIM_HISTORIES` are the least duration and the least number of histories. `LOGMILL_BUG`
+//! puts a fault into the cascade, which the model must then find.
 
 mod added;
 mod calendar;
@@ -29,17 +30,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use world::{Done, World};
+use world::{Counters, World};
 
 const STREAM: &str = "events";
 
-/// Some lives of one store, each of some steps and ended by a crash at any operation of the disk.
-fn live(world: &mut World) {
+/// Runs several lives of one store. Each takes some steps and ends in a crash at a random operation
+/// of the disk.
+fn run_lives(world: &mut World) {
     let enough = 30 + world.random.below(10);
     world.run(1);
-    while world.done.steps < enough {
+    while world.counters.steps < enough {
         let steps = 1 + world.random.below(20);
-        // Seals take most of the operations: soon is in a write.
+        // Seals take most of the operations, so only a small number ends the life in a write.
         let in_between = match world.random.below(4) {
             0 | 1 => None,
             2 => Some(world.random.below(8)),
@@ -53,20 +55,20 @@ fn live(world: &mut World) {
         world.end(image);
         world.recover(image.is_some());
     }
-    // It reads every part again and again.
+    // Verification is expensive: it reads every part again and again.
     if world.random.below(16) == 0 {
         world.verify();
     }
 }
 
-fn history(seed: u64, tells: bool) -> Done {
+fn history(seed: u64, prints_steps: bool) -> Counters {
     let mut world = World::new(seed);
-    world.tells = tells;
-    match catch_unwind(AssertUnwindSafe(|| live(&mut world))) {
-        Ok(()) => world.done,
+    world.prints_steps = prints_steps;
+    match catch_unwind(AssertUnwindSafe(|| run_lives(&mut world))) {
+        Ok(()) => world.counters,
         Err(panic) => {
-            eprintln!("failed: seed {seed} after {} steps", world.done.steps);
-            // What it holds may not be closed cleanly any more.
+            eprintln!("failed: seed {seed} after {} steps", world.counters.steps);
+            // The store may be in a state in which it cannot be closed cleanly.
             std::mem::forget(world);
             resume_unwind(panic)
         }
@@ -77,11 +79,11 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|s| s.parse().ok())
 }
 
-impl Done {
+impl Counters {
     fn add(&mut self, other: Self) {
         self.steps += other.steps;
         self.crashes += other.crashes;
-        self.calls += other.calls;
+        self.disk_operations += other.disk_operations;
         self.reads += other.reads;
         self.rows += other.rows;
     }
@@ -97,7 +99,7 @@ fn every_level_shows_the_acknowledged_events_after_every_step() {
     let limit = Duration::from_secs(setting("LOGMILL_SIM_SECONDS").unwrap_or(10));
     let at_least = setting("LOGMILL_SIM_HISTORIES").unwrap_or(1);
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    let all = Mutex::new(Done::default());
+    let all = Mutex::new(Counters::default());
     let work = || {
         let enough = |seed| seed >= at_least && started.elapsed() >= limit;
         while !failed.load(Ordering::SeqCst) {
@@ -106,7 +108,7 @@ fn every_level_shows_the_acknowledged_events_after_every_step() {
                 break;
             }
             match catch_unwind(|| history(seed, false)) {
-                Ok(done) => all.lock().expect("no panic").add(done),
+                Ok(counters) => all.lock().expect("no panic").add(counters),
                 Err(panic) => {
                     failed.store(true, Ordering::SeqCst);
                     resume_unwind(panic);
@@ -126,7 +128,7 @@ fn every_level_shows_the_acknowledged_events_after_every_step() {
     println!(
         "{histories} histories, {} operations ({} of the disk), {} crashes, {} reads of a level with {} rows compared in {:.1?}",
         all.steps,
-        all.calls,
+        all.disk_operations,
         all.crashes,
         all.reads,
         all.rows,

@@ -1,13 +1,13 @@
-//! Levels whose buckets lie where an older release of the time zone database had them.
+//! Levels whose buckets follow an older release of the time zone database.
 
 use storage::{Manifest, RollupMeta};
 
 use crate::calendar::{Level, zone};
 use crate::definition::Definition;
 
-/// The levels of a rollup that hold buckets for which its zone has other rules now than when it was
-/// added. They are read as they are, answer no question about raw events, and are put right when
-/// the rollup is counted anew.
+/// Returns the levels of a rollup that hold buckets for which its zone has other rules now than
+/// when the rollup was added. Such levels can be read as they are, but do not answer queries on
+/// raw events. They are correct again once the rollup is counted anew.
 pub fn outdated_levels(
     manifest: &Manifest,
     meta: &RollupMeta,

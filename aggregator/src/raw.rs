@@ -1,4 +1,4 @@
-//! The raw events that a rollup counts: those of the parts of a snapshot, and of its memtable.
+//! The raw events that a rollup counts: from the parts of a snapshot and from its memtable.
 
 use std::collections::BTreeSet;
 
@@ -13,17 +13,18 @@ use crate::definition::{Definition, Key};
 use crate::error::{Error, Result};
 use crate::key_limit::AdmittedByDay;
 
-/// The raw events of a window, whole days of the rollup, that its generation covers.
+/// The raw events of a window that the rollup's generation covers. The window consists of whole
+/// days of the rollup.
 pub(crate) struct Raw<'a> {
     snapshot: &'a Snapshot,
     meta: &'a RollupMeta,
     definition: &'a Definition,
     window: Bucket,
-    /// Those that come first are first.
+    /// Sorted by the time of their first event.
     sources: Vec<Source<'a>>,
 }
 
-/// Where some of the events are.
+/// A part, or a chunk of the memtable.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Part(&'a PartMeta),
@@ -52,7 +53,7 @@ impl Source<'_> {
 }
 
 impl<'a> Raw<'a> {
-    /// The events that are sealed.
+    /// Selects the sealed events.
     pub(crate) fn sealed(
         snapshot: &'a Snapshot,
         meta: &'a RollupMeta,
@@ -70,7 +71,7 @@ impl<'a> Raw<'a> {
         raw.with(parts.map(Source::Part))
     }
 
-    /// All of them.
+    /// Selects the sealed events and those in the memtable.
     pub(crate) fn all(
         snapshot: &'a Snapshot,
         meta: &'a RollupMeta,
@@ -93,37 +94,37 @@ impl<'a> Raw<'a> {
         self.definition
     }
 
-    /// No more events than these are in a part of the window.
+    /// Returns an upper bound for the number of events in a range of the window.
     pub(crate) fn rows_at_most(&self, window: Bucket) -> u64 {
         let sources = self.sources.iter().filter(|s| s.reaches(window));
         sources.map(Source::rows).sum()
     }
 
-    /// The cells, part by part and chunk by chunk.
+    /// Returns the cells, part by part and chunk by chunk.
     pub(crate) fn cells(self) -> impl Iterator<Item = Result<CellSet>> {
-        let mut names = [AdmittedByDay::new()];
-        (0..self.sources.len()).map(move |nth| self.cells_of(self.sources[nth], &mut names))
+        let mut admitted = [AdmittedByDay::new()];
+        (0..self.sources.len()).map(move |nth| self.cells_of(self.sources[nth], &mut admitted))
     }
 
-    fn cells_of(&self, source: Source<'_>, names: &mut [AdmittedByDay; 1]) -> Result<CellSet> {
+    fn cells_of(&self, source: Source<'_>, admitted: &mut [AdmittedByDay; 1]) -> Result<CellSet> {
         let (first, last) = source.time();
         let (start_us, end_us) = (self.window.start_us, self.window.end_us);
-        names[0].reach(self, (first.max(start_us), last.min(end_us - 1)))?;
+        admitted[0].reach(self, (first.max(start_us), last.min(end_us - 1)))?;
         let events = self.read(source, &self.definition.fields(), self.window)?;
-        let mut sets = cascade_after(&[self.definition], names, &events)?;
+        let mut sets = cascade_after(&[self.definition], admitted, &events)?;
         Ok(sets
             .pop()
             .expect("BUG: one definition gives one set of cells"))
     }
 
-    /// The events themselves.
+    /// Returns the events themselves.
     pub(crate) fn events(&self) -> impl Iterator<Item = Result<Vec<RecordBatch>>> {
         let fields = self.definition.fields();
         let sources = self.sources.iter();
         sources.map(move |source| self.read(*source, &fields, self.window))
     }
 
-    /// The keys of the events in a part of the window.
+    /// Returns the key fields of the events in a range of the window.
     pub(crate) fn keys(&self, window: Bucket) -> impl Iterator<Item = Result<Vec<RecordBatch>>> {
         let field = |key: &Key| key.value().field().to_owned();
         let fields: Vec<String> = self.definition.by().iter().map(field).collect();
@@ -159,7 +160,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The events that a rollup counts whose history reaches to `from_us`.
+/// Returns the events that a rollup counts when events before `from_us` still wait to be counted.
 pub(crate) fn counted_from(events: &[RecordBatch], from_us: i64) -> Result<Vec<RecordBatch>> {
     let window = Bucket {
         start_us: from_us,

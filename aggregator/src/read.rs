@@ -19,8 +19,8 @@ use crate::definition::{Definition, Measure, MeasureKind};
 pub(crate) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
 
-/// The columns of a level table in the order of `SELECT *`: `bucket`, `bucket_end`, the keys, then
-/// those of each measure that the level has.
+/// Returns the columns of a level table in the order of `SELECT *`: `bucket`, `bucket_end`, the
+/// keys, then those of each measure that the level has.
 pub fn columns(definition: &Definition, level: Level) -> Vec<Field> {
     let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let mut fields = vec![
@@ -46,11 +46,11 @@ pub fn columns(definition: &Definition, level: Level) -> Vec<Field> {
 /// Suffix of the name of a sum's exact column.
 const EXACT: &str = "_exact";
 
-/// The type of an exact column: it holds the sum of as many 64-bit integers as a store can have.
+/// The type of an exact column. It is wide enough for the sum of all 64-bit integers of a store.
 pub const EXACT_TYPE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 
-/// The name of the column that has the sums of `column` whatever their size; `None` when `column`
-/// is no sum of integers, or when the definition gives that name to something else.
+/// Returns the name of the column that has the sums of `column` whatever their size; `None` when
+/// `column` is no sum of integers, or when the definition gives that name to another column.
 pub fn exact_column(definition: &Definition, column: &str) -> Option<String> {
     let is_sum = |measure: &Measure| match &measure.kind {
         MeasureKind::Sum(f) => !f.scaled && *measure.name == *column,
@@ -69,8 +69,8 @@ pub fn exact_column(definition: &Definition, column: &str) -> Option<String> {
     (definition.measures().iter().any(is_sum) && !taken()).then_some(exact)
 }
 
-/// The exact columns of a level. `SELECT *` does not show them: a sum beyond 64 bits is null in its
-/// own column, and stands here.
+/// Returns the exact columns of a level. A sum beyond 64 bits is null in its own column; its exact
+/// column has it. `SELECT *` leaves exact columns out.
 pub fn exact_columns(definition: &Definition, level: Level) -> Vec<Field> {
     let all = columns(definition, level).into_iter();
     let exact = all.filter_map(|f| exact_column(definition, f.name()));
@@ -79,13 +79,13 @@ pub fn exact_columns(definition: &Definition, level: Level) -> Vec<Field> {
         .collect()
 }
 
-/// The sum of which `name` is the exact column.
+/// Returns the sum of which `name` is the exact column.
 pub(crate) fn sum_of_exact<'a>(definition: &Definition, name: &'a str) -> Option<&'a str> {
     let sum = name.strip_suffix(EXACT)?;
     (exact_column(definition, sum).as_deref() == Some(name)).then_some(sum)
 }
 
-/// The finest level that has a column; `None` when no level has it.
+/// Returns the finest level that has a column; `None` when no level has it.
 pub fn column_entry_level(definition: &Definition, column: &str) -> Option<Level> {
     let coarsest = *definition.levels().last()?;
     let is_there = |level: &&Level| {
@@ -93,14 +93,15 @@ pub fn column_entry_level(definition: &Definition, column: &str) -> Option<Level
             .iter()
             .any(|f| f.name() == column)
     };
-    // Looked for from the finest on; most questions are about columns of every level.
+    // A column of any level is also one of the coarsest. The search below starts at the finest
+    // level, because most queries name columns that every level has.
     if !is_there(&&coarsest) {
         return None;
     }
     definition.levels().iter().find(is_there).copied()
 }
 
-/// The columns of one measure.
+/// Returns the columns of one measure.
 pub(crate) fn columns_of(measure: &Measure) -> Vec<Field> {
     let name = &measure.name;
     let value = |scaled: bool| {

@@ -1,4 +1,4 @@
-//! The seam to storage: which rollups a stream gets, and the tiles of a seal.
+//! The interface to storage: chooses the rollups of a stream, and encodes the tiles of a seal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,22 +22,23 @@ use crate::seeded::{self, Bug};
 use crate::table::RollupTable;
 use crate::tile::{TileFile, encode, merge_sections};
 
-/// What the configuration says about rollups.
+/// The rollups of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The tables `[rollup.NAME]`.
     pub rollups: BTreeMap<String, RollupTable>,
-    /// The member `rollups` of `[stream.NAME]`, where it is given; only `[]` is known: no defaults.
+    /// The member `rollups` of `[stream.NAME]`, where it is given. Only `[]` is valid: the stream
+    /// gets no default rollups.
     pub streams: BTreeMap<String, Vec<String>>,
 }
 
-/// Storage's [`RollupHook`]: pure, to be called from any thread.
+/// Storage's [`RollupHook`]: pure, and callable from any thread.
 #[derive(Debug, Default)]
 pub struct Cascade {
     rollups: BTreeMap<Name, RollupTable>,
     without_defaults: Vec<String>,
-    /// Definitions that are taken although the store has others of their names.
+    /// Definitions that may differ from the store's, by name, and the loss that each may cause.
     redefined: BTreeMap<Name, Replaces>,
 }
 
@@ -50,7 +51,7 @@ impl Cascade {
         let mut rollups = BTreeMap::new();
         for (name, table) in config.rollups {
             let name = Name::new(&name).map_err(|e| Error::definition(&name, e.to_string()))?;
-            // The kind of its stream is not known yet: wrong is what fits no kind.
+            // The kind of its stream is not known yet, so a table is wrong only if it fits no kind.
             if let Err(error) = table.resolve(&name, StreamKind::Access)
                 && table.resolve(&name, StreamKind::Documents).is_err()
             {
@@ -74,15 +75,16 @@ impl Cascade {
         })
     }
 
-    /// The same, but a definition of that name that differs from the store's becomes a new
-    /// generation.
+    /// Accepts a definition of this name that differs from the store's: it becomes a new
+    /// generation of the rollup.
     #[must_use]
     pub fn redefining(mut self, name: Name, replaces: Replaces) -> Self {
         self.redefined.insert(name, replaces);
         self
     }
 
-    /// The definitions that `stream` is to have and `existing` (every rollup of the store) lacks.
+    /// Returns the definitions that `stream` is to have and that `existing` (every rollup of the
+    /// store) lacks.
     ///
     /// # Errors
     /// [`Error::Differs`] when the configuration changed a definition that the store has.
@@ -213,13 +215,13 @@ impl RollupHook for Cascade {
             .iter()
             .map(|r| Definition::from_meta(r).map(Arc::new))
             .collect::<Result<Vec<_>>>()?;
-        let mut names: Vec<AdmittedBefore<'_>> = definitions
+        let mut admitted: Vec<AdmittedBefore<'_>> = definitions
             .iter()
             .zip(rollups)
             .map(|(definition, rollup)| AdmittedBefore::new(definition, rollup.id, sealed))
             .collect();
         let by_reference: Vec<&Definition> = definitions.iter().map(Arc::as_ref).collect();
-        let mut sets = cascade_after(&by_reference, &mut names, events)?;
+        let mut sets = cascade_after(&by_reference, &mut admitted, events)?;
         if seeded::is(Bug::TotalsNotDeltas) {
             seeded::totals(&mut sets, rollups, &by_reference, events, sealed)?;
         }
@@ -334,7 +336,7 @@ impl RollupHook for Cascade {
     }
 }
 
-/// The tiles of each rollup from the events that its history does not hold back.
+/// Encodes one tile for each rollup, from the events that its history does not hold back.
 fn tiles_apart(
     rollups: &[&RollupMeta],
     events: &[RecordBatch],
@@ -351,8 +353,8 @@ fn tiles_apart(
                 events: 0,
             });
         }
-        let mut names = [AdmittedBefore::new(&definition, rollup.id, sealed)];
-        let sets = cascade_after(&[&*definition], &mut names, &events)?;
+        let mut admitted = [AdmittedBefore::new(&definition, rollup.id, sealed)];
+        let sets = cascade_after(&[&*definition], &mut admitted, &events)?;
         Ok(encode(&definition, &sets[0]))
     };
     rollups.iter().map(tile).collect()

@@ -1,7 +1,8 @@
-//! Faults put into the code on purpose, so that it is known that the tests would find them.
+//! Faults put into the code on purpose, to prove that the tests find them.
 //!
-//! They are chosen in this crate's tests alone; everywhere else [`is`] is `false` for ever.
-//! `LOGMILL_BUG=<name>` chooses one for the whole process. (Storage has others, chosen alike.)
+//! Only this crate's tests can choose a fault; everywhere else [`is`] returns `false`.
+//! `LOGMILL_BUG=<name>` chooses one for the whole process. (Storage has other faults, chosen in the
+//! same way.)
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -15,22 +16,22 @@ use crate::definition::Definition;
 use crate::error::Result;
 use crate::raw::Raw;
 
-/// A fault that can be put in.
+/// A fault that can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// A seal's tile holds what its buckets come to, not what is new in them.
+    /// A seal's tile holds the totals of its buckets, not the deltas.
     TotalsNotDeltas,
-    /// Buckets have neither of their ends: what lies exactly at one is not counted.
+    /// Buckets exclude both of their ends: an event exactly at an end is not counted.
     OpenEnds,
-    /// Buckets are those of one zone, whatever the rollup's.
+    /// Buckets follow one fixed zone instead of the rollup's.
     ServerLocal,
     /// The last day of a month belongs to the next one.
     MonthOffByOne,
     /// Sums are added up as doubles.
     FloatSums,
-    /// What is merged last of two sketches has the last word.
+    /// The sketch merged last overwrites the registers of the one before.
     SketchOrder,
-    /// A seal decides which keys have a name as if nothing had been sealed before.
+    /// A seal admits keys as if nothing had been sealed before.
     OtherPerSeal,
 }
 
@@ -48,26 +49,26 @@ impl Bug {
     ];
 }
 
-/// Whether this fault is in.
+/// Returns whether this fault was chosen.
 #[cfg(test)]
 pub(crate) fn is(bug: Bug) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
     let chosen = CHOSEN.get_or_init(|| {
         let name = std::env::var("LOGMILL_BUG").ok()?;
-        // Names that are not known here are those of another crate's faults.
-        let known = Bug::ALL.into_iter().find(|(_, n)| *n == name);
-        known.map(|(bug, _)| bug)
+        // An unknown name is that of another crate's fault.
+        let chosen = Bug::ALL.into_iter().find(|(_, n)| *n == name);
+        chosen.map(|(bug, _)| bug)
     });
     *chosen == Some(bug)
 }
 
-/// Whether this fault is in: never.
+/// Returns `false`: outside this crate's tests no fault can be chosen.
 #[cfg(not(test))]
 pub(crate) const fn is(_: Bug) -> bool {
     false
 }
 
-/// [`Bug::TotalsNotDeltas`]: each set of a seal counts all that was sealed before, too.
+/// Applies [`Bug::TotalsNotDeltas`]: each set of a seal also counts all events sealed before.
 pub(crate) fn totals(
     sets: &mut [CellSet],
     rollups: &[&RollupMeta],
@@ -91,7 +92,7 @@ pub(crate) fn totals(
     Ok(())
 }
 
-/// [`Bug::OpenEnds`]: the events that do not lie exactly where a minute begins.
+/// Applies [`Bug::OpenEnds`]: returns the events that are not exactly at the start of a minute.
 pub(crate) fn open_ends(events: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
     let inside = |batch: &RecordBatch| {
         let times = batch[TIME].as_primitive::<TimestampMicrosecondType>();

@@ -1,7 +1,8 @@
-//! Mergeable states that stand alone: what the SQL columns `size` and `visitors_state` hold.
+//! Mergeable states that stand alone: the contents of SQL columns such as `size` and
+//! `visitors_state`.
 //!
-//! Each is a commutative monoid with one canonical encoding: whatever the order and bracketing of
-//! merges, the same observations give the same bytes. Decoding trusts nothing.
+//! Each is a commutative monoid with one canonical encoding: any order and bracketing of merges of
+//! the same observations produces the same bytes. Decoding trusts no input.
 
 mod distinct;
 mod histogram;

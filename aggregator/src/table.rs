@@ -1,6 +1,6 @@
 //! A rollup as a user writes it in `logmill.toml`: the table `[rollup.NAME]`.
 //!
-//! What is written here is resolved into a [`Definition`] once the kind of its stream is known.
+//! The table is resolved into a [`Definition`] once the kind of its stream is known.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ const MAX_DEFAULT: u64 = 1 << 40;
 pub struct RollupTable {
     /// The stream it counts.
     pub stream: String,
-    /// Key fields, and keys made by an expression; none counts everything together.
+    /// Key fields, and keys computed by an expression. Without keys, all events count together.
     #[serde(default)]
     pub by: Vec<Value>,
-    /// Levels, every one by default. A rollup with keys has `day` besides: it is the list of the keys
-    /// that keep their name.
+    /// Levels, every one by default. A rollup with keys always has `day`, which lists the admitted
+    /// keys.
     #[serde(default)]
     pub levels: Option<Vec<Level>>,
     /// IANA name of the zone in which days begin, `UTC` by default.
@@ -37,13 +37,14 @@ pub struct RollupTable {
     /// First day of a week, Sunday by default.
     #[serde(default)]
     pub week: WeekStart,
-    /// How long levels keep their buckets, such as `minute = "7d"`: for ever by default. It is no
-    /// part of the definition and may be changed; what was given up does not come back. The days of
-    /// a rollup with keys are kept for ever.
+    /// Ages up to which levels keep their buckets, such as `minute = "7d"`; for ever by default.
+    /// Retention is no part of the definition and may be changed, but dropped buckets do not come
+    /// back. The days of a rollup with keys are kept for ever.
     #[serde(default)]
     pub retention: BTreeMap<Level, String>,
-    /// How many keys of a day keep their name, 100,000 by default: the first ones, by the sequence
-    /// number of their first event. Events of that day with any other key count under `(other)`.
+    /// Key limit: admitted keys of a day, 100,000 by default. The first keys are admitted, by the
+    /// sequence number of their first event. Events of that day with another key count under
+    /// `(other)`.
     #[serde(default)]
     pub max_keys: Option<u64>,
     /// Measures by name.
@@ -72,7 +73,7 @@ struct MeasureTable {
 }
 
 impl RollupTable {
-    /// How long levels keep their buckets, microseconds, by name.
+    /// Returns the retention of levels, microseconds, by name.
     pub(crate) fn ages_us(&self) -> BTreeMap<String, i64> {
         let ages = self.retention.iter();
         ages.filter_map(|(level, age)| Some((level.to_string(), age_us(age).ok()?)))
@@ -88,8 +89,8 @@ impl RollupTable {
         self.limited(name, kind, self.max_keys.or(default))
     }
 
-    /// Resolves the table for a rollup that the store has in this form. One from before there was a
-    /// limit goes on without, as long as the table asks for none.
+    /// Resolves the table for a rollup that the store has in this form. A rollup from before there
+    /// was a key limit stays without one as long as the table sets none.
     ///
     /// # Errors
     /// As [`RollupTable::resolve`].
@@ -156,7 +157,7 @@ impl RollupTable {
     }
 }
 
-/// Reads an age such as `7d`, `400d`, `36h`: microseconds.
+/// Parses an age such as `7d`, `400d` or `36h` into microseconds.
 fn age_us(text: &str) -> Result<i64, String> {
     let fail = || format!("{text:?} is not an age; write one such as \"36h\", \"7d\" or \"13w\"");
     let at = text.len() - text.chars().next_back().map_or(0, char::len_utf8);
@@ -249,7 +250,7 @@ fn table_measure(table: &MeasureTable, kind: StreamKind) -> Result<MeasureKind, 
     })
 }
 
-/// Reads `count`, `sum(f)`, `min(f)`, `max(f)`, `mean(f)` and `variance(f)`.
+/// Parses `count`, `sum(f)`, `min(f)`, `max(f)`, `mean(f)` and `variance(f)`.
 fn function(text: &str, kind: StreamKind) -> Result<MeasureKind, String> {
     if text == "count" {
         return Ok(MeasureKind::Count);
@@ -276,7 +277,7 @@ fn number(field: &str, kind: StreamKind) -> Result<Number, String> {
     Number::of(field, kind)
 }
 
-/// Reads a size: a number, or text such as `1TiB`, `64 kB`.
+/// Parses a size: a number, or text such as `1TiB`, `64 kB`.
 fn size(value: &Value) -> Result<u64, String> {
     let fail = || {
         format!(

@@ -1,4 +1,4 @@
-//! What the tests share: made-up events, and a recompute that knows nothing of the cascade.
+//! Shared by the tests: random events, and a recomputation that shares no code with the cascade.
 
 mod key_limit;
 
@@ -35,7 +35,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -53,7 +53,7 @@ pub(crate) struct Event {
     pub(crate) size: Option<i64>,
 }
 
-/// Events over `days` around changes of offset, with nulls, extremes and many or few hosts.
+/// Returns events over `days` around changes of offset, with nulls, extremes and many or few hosts.
 pub(crate) fn events(
     random: &mut Random,
     len: usize,
@@ -122,7 +122,7 @@ pub(crate) fn batch(events: &[Event]) -> RecordBatch {
     .expect("a batch")
 }
 
-/// `stats` and `traffic` of an access stream.
+/// Returns `stats` and `traffic` of an access stream.
 pub(crate) fn default_definitions() -> Vec<Definition> {
     defaults(
         &Name::new("events").expect("a name"),
@@ -132,7 +132,7 @@ pub(crate) fn default_definitions() -> Vec<Definition> {
     .expect("definitions")
 }
 
-/// A definition from its table in JSON, for an access stream.
+/// Returns the definition of a table in JSON, for an access stream.
 pub(crate) fn definition(table: Value) -> Definition {
     let table: RollupTable = serde_json::from_value(table).expect("a table");
     table
@@ -140,7 +140,7 @@ pub(crate) fn definition(table: Value) -> Definition {
         .expect("a definition")
 }
 
-/// Keys and measures of `stats` or `traffic` in another zone.
+/// Returns a definition with measures like those of `stats` and `traffic`, in another zone.
 pub(crate) fn zoned(by: &[&str], zone: Tz, histogram_from: &str) -> Definition {
     definition(json!({
         "stream": "events", "by": by, "timezone": zone.name(), "week": "monday",
@@ -152,7 +152,7 @@ pub(crate) fn zoned(by: &[&str], zone: Tz, histogram_from: &str) -> Definition {
     }))
 }
 
-/// Keys made by expressions.
+/// Returns a definition with keys computed by expressions.
 pub(crate) fn keyed(zone: Tz) -> Definition {
     definition(json!({
         "stream": "events", "timezone": zone.name(),
@@ -170,7 +170,7 @@ pub(crate) fn keyed(zone: Tz) -> Definition {
     }))
 }
 
-/// Every kind of measure, filtered and not.
+/// Returns a definition with every kind of measure, with and without a filter.
 pub(crate) fn filtered(by: &[&str], zone: Tz, from: &str) -> Definition {
     definition(json!({
         "stream": "events", "by": by, "timezone": zone.name(),
@@ -193,10 +193,10 @@ pub(crate) fn filtered(by: &[&str], zone: Tz, from: &str) -> Definition {
     }))
 }
 
-/// What a level reads, cell by cell, as text.
+/// The rows of a level, cell by cell, as text.
 pub(crate) type Rows = BTreeMap<(i64, Vec<KeyValue>), Vec<String>>;
 
-/// The cells of a level, from the events alone, which come in the order of their sequence numbers.
+/// Computes the rows of a level from the events alone, in the order of their sequence numbers.
 pub(crate) fn recompute(definition: &Definition, level: Level, events: &[Event]) -> Rows {
     let mut cells: BTreeMap<(i64, Vec<KeyValue>), Vec<&Event>> = BTreeMap::new();
     let calendar = definition.calendar();
@@ -241,11 +241,11 @@ fn naive_key(name: &str, event: &Event) -> KeyValue {
     }
 }
 
-/// What a condition says of an event.
-type Answer = fn(&Event) -> Option<bool>;
+/// Evaluates a condition on an event; `None` is null.
+type Evaluate = fn(&Event) -> Option<bool>;
 
-/// Conditions in their canonical spelling, and what they mean, written out a second time.
-const CONDITIONS: [(&str, Answer); 5] = [
+/// Conditions in their canonical spelling, each with its meaning written a second time.
+const CONDITIONS: [(&str, Evaluate); 5] = [
     ("status >= 500", |e| Some(e.status? >= 500)),
     ("not status in (200, 301)", |e| {
         Some(![200, 301].contains(&e.status?))
@@ -284,7 +284,7 @@ fn naive_passes(measure: &Measure, event: &Event) -> bool {
     known.expect("a known condition").1(event) == Some(true)
 }
 
-/// The highest value that shares two digits, by the definition of an HDR bucket.
+/// Returns the highest value in the bucket of `value` in an HDR histogram of two digits.
 fn highest(value: i64) -> i64 {
     let mut width = 1;
     while value / width >= 256 {
@@ -302,7 +302,7 @@ fn naive_row(definition: &Definition, level: Level, events: &[&Event]) -> Vec<St
     measures.flat_map(of_measure).collect()
 }
 
-/// The columns of one measure; numbers are sizes and what is told apart are hosts.
+/// Returns the columns of one measure. Numbers are sizes, and distinct counts are over hosts.
 fn naive_columns(kind: &MeasureKind, events: &[&Event]) -> Vec<String> {
     let mut values: Vec<i64> = events.iter().filter_map(|event| event.size).collect();
     values.sort_unstable();
@@ -345,7 +345,7 @@ fn naive_columns(kind: &MeasureKind, events: &[&Event]) -> Vec<String> {
     }
 }
 
-/// From every pair of values: half the mean of the squares of their distances.
+/// Returns half the mean of the squared distances between every two values.
 fn naive_variance(values: &[i64]) -> String {
     let n = values.len() as i128;
     if n < 2 {
@@ -372,7 +372,7 @@ fn naive_quantile(sorted: &[i64], percent: usize) -> Option<i64> {
     })
 }
 
-/// What the cells read, by way of the columns.
+/// Returns the rows of cells, read through their columns.
 pub(crate) fn rows(definition: &Definition, level: Level, cells: &Cells) -> Rows {
     let fields = crate::read::columns(definition, level);
     let names: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();

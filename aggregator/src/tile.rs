@@ -1,4 +1,4 @@
-//! The tile file: the cells of one seal, one rollup, every level.
+//! The tile file: the cells of one seal and one rollup, at every level.
 //!
 //! # Layout
 //! All integers little endian; varints in groups of seven bits; streams as in `tile/stream.rs`.
@@ -10,7 +10,7 @@
 //! coupons    crc32c of the rest u32, dictionary of coupons
 //! section…   one per (level, time partition), at the offset and length of its manifest entry
 //!
-//! section    head, then those of its blocks that no earlier section has
+//! section    head, then its blocks but for those that an earlier section has written
 //! head       crc32c of the rest u32, varint length of the rest, varint buckets, first bucket
 //!            (zigzag seconds), distance of each next one (seconds, from 1 on), varint blocks, then
 //!            per block varints: cells; events - cells; least rank of a bucket, greatest - least;
@@ -23,29 +23,31 @@
 //!            by key (day and coarser): distances of keys; buckets as distances within a key
 //! counts     events - 1
 //! count      events that passed a filter
-//! numeric    events without a value (or that did not pass); unfit values; sums where there is a value; from `range_from`
-//!            on, smallest where there are two or more, and spread where there are three or more
-//! squares    their sums where there are two or more values: lower halves, then upper ones
+//! numeric    events without a value (or that did not pass); unfit values; sums where there is a
+//!            value; from `range_from` on, smallest value where there are two or more, and spread
+//!            where there are three or more
+//! squares    sums of squares where there are two or more values: lower halves, then upper ones
 //! histogram  for cells of three or more values whose extremes lie in two buckets: number of
 //!            buckets between, their distances, counts - 1 of all but the last; for cells with
 //!            values outside the layout: number of buckets, overflow, distances, counts - 1
-//! distinct   how far the number of coupons (129: registers) stays behind that of events;
-//!            distances of coupon ids; per registers the number raised, then fewer than 900
-//!            as distances and values, more as 4096 bytes
+//! distinct   events (129 at most) - coupons (129: registers); distances of coupon ids; per cell
+//!            with registers the number raised; fewer than 900 as distances and values, others as
+//!            4096 bytes
 //! ```
 //!
-//! Nothing is written that follows from the rest: a cell of one event is its key and its value.
-//! A reader of one bucket or one key needs the head and the blocks whose ranges hold it. Seals
-//! within one week and month have the same week, month and year but for the bucket, so these
-//! sections share their blocks. Tiles without events have no bytes.
+//! Values that follow from others are not written: a cell of one event is its key and its value.
+//! A reader of one bucket or one key needs the head and the blocks whose ranges hold it. When the
+//! events of a seal lie within one week and month, its week, month and year have the same cells but
+//! for the bucket, so these sections share their blocks. Tiles without events have no bytes.
 //!
-//! In files of version 1 a section is one block, with the whole dictionary and all buckets for its
-//! ranges: head of varint cells, buckets as above, varint offset, varint length.
+//! In files of version 1 a section is one block, whose ranges are the whole dictionary and all
+//! buckets. Its head is varint cells, buckets as above, varint offset, varint length.
 //!
 //! # Invariants
-//! * Dictionaries hold what some cell refers to, ordered by frequency (in powers of two) and then
-//!   by value: of a key its events, of a coupon the cells that list it. Blocks are cut by the cells
-//!   alone. So the same cells give the same bytes, however they came to be.
+//! * Dictionaries hold only values that some cell refers to, ordered by frequency (in powers of
+//!   two) and then by value. The frequency of a key is its number of events; the frequency of a
+//!   coupon is the number of cells that list it. The cells alone decide where blocks end. So the
+//!   same cells give the same bytes, whatever seals and merges they come from.
 
 mod dictionary;
 mod file;
@@ -80,23 +82,23 @@ use stream::Packer;
 use write::Slice;
 
 const MAGIC: &[u8; 6] = b"LMTILE";
-/// Files of version 1 are read too.
+/// The version that is written. Files of version 1 are read too.
 const VERSION: u16 = 2;
-/// Most cells of a block: with half as many `stats` took 1.5 % more space, with twice as many 0.8 %
-/// less, and finding one cell takes half or twice as long.
+/// Most cells of a block. With half as many, `stats` took 1.5 % more disk space, and with twice as
+/// many 0.8 % less; finding one cell takes half or twice as long.
 pub const BLOCK_CELLS_MAX: usize = 4_096;
-/// Blocks of cells with many events hold fewer of them: a cell weighs its events, up to the number
-/// from which on its states hardly grow.
+/// A cell weighs as much as its events, up to this number: its states hardly grow beyond.
 const CELL_WEIGHT_MAX: u64 = 256;
+/// Most weight of a block: blocks of cells with many events hold fewer cells.
 const BLOCK_WEIGHT_MAX: u64 = 65_536;
 const SECOND_US: i64 = 1_000_000;
 
-/// Whether the sections of a level are sorted by key first.
+/// Returns whether the sections of a level are sorted by key first.
 fn by_key(level: Level) -> bool {
     level >= Level::Day
 }
 
-/// Writes the cells of one seal as one tile file.
+/// Encodes the cells of one seal as one tile file.
 pub fn encode(definition: &Definition, cells: &CellSet) -> TileImage {
     encode_in_blocks(definition, cells, BLOCK_CELLS_MAX)
 }
@@ -151,8 +153,8 @@ fn put_checked(bytes: &mut Vec<u8>, block: &[u8]) {
     bytes.extend_from_slice(block);
 }
 
-/// The coupons that some cell refers to, in their order, and the new id of each old one. (A coupon
-/// that only registers have seen is not needed.)
+/// Returns the coupons that some cell lists, in their order, and the new id of each old one. (A
+/// coupon that is only counted in registers is left out.)
 fn used_coupons(cells: &CellSet) -> (Vec<u64>, Vec<u32>) {
     let all = &cells.levels[0].1.coupons;
     let mut counts = vec![0; all.len()];
@@ -175,18 +177,19 @@ fn used_coupons(cells: &CellSet) -> (Vec<u64>, Vec<u32>) {
 
 struct Writer<'a> {
     definition: &'a Definition,
-    /// Most cells that a block has.
+    /// Most cells of a block.
     block_cells: usize,
+    /// The new id of each coupon.
     coupon_ids: Vec<u32>,
     packer: Packer,
     bytes: Vec<u8>,
     sections: Vec<Section>,
-    /// Where a block of this hash lies.
+    /// Positions of the blocks written, by their hashes.
     payloads: HashMap<u64, Range<usize>>,
 }
 
 impl Writer<'_> {
-    /// Cuts a level into its time partitions.
+    /// Writes the sections of a level, one for each time partition.
     fn level(&mut self, level: Level, cells: &Cells) {
         let (ranks, starts) = ranks_of_buckets(&cells.bucket);
         let sorted: Vec<u32> = group(&ranks, &cells.key, starts.len(), cells.keys.len).order;
@@ -220,10 +223,10 @@ impl Writer<'_> {
             (order, order_left) = order_left.split_at(len);
             (ranks, ranks_left) = ranks_left.split_at(len);
             let (block, payload) = self.block(level, cells, order, ranks);
-            let known = self.payloads.get(&xxh3_64(&payload));
-            let known = known.filter(|range| self.bytes[(*range).clone()] == payload);
-            shared.push(known.map(|range| range.start));
-            if known.is_none() {
+            let written = self.payloads.get(&xxh3_64(&payload));
+            let written = written.filter(|range| self.bytes[(*range).clone()] == payload);
+            shared.push(written.map(|range| range.start));
+            if written.is_none() {
                 own.push(payload);
             }
             blocks.push(block);
@@ -249,17 +252,18 @@ impl Writer<'_> {
         });
     }
 
-    /// How many of the cells of a section that are left make the next block.
-    fn block_len(&self, cells: &Cells, left: &[u32]) -> usize {
+    /// Returns the number of cells of the next block, out of the `remaining` ones of a section.
+    fn block_len(&self, cells: &Cells, remaining: &[u32]) -> usize {
         let mut weight = 0;
         let fits = |cell: &&u32| {
             weight += cells.count[**cell as usize].min(CELL_WEIGHT_MAX);
             weight <= BLOCK_WEIGHT_MAX
         };
-        left.iter().take(self.block_cells).take_while(fits).count()
+        let block = remaining.iter().take(self.block_cells);
+        block.take_while(fits).count()
     }
 
-    /// A block and its payload, checksum included.
+    /// Returns a block and its payload, checksum included.
     fn block(
         &mut self,
         level: Level,
@@ -285,7 +289,7 @@ impl Writer<'_> {
     }
 }
 
-/// The number of cells of the bucket that has most.
+/// Returns the number of cells of the bucket that has the most.
 fn densest(ranks: &[u32], buckets: usize) -> u64 {
     let mut cells = vec![0; buckets];
     ranks.iter().for_each(|rank| cells[*rank as usize] += 1);

@@ -1,9 +1,10 @@
-//! Verify: recompute from the raw events and compare with what a reader sees.
+//! Verify: recomputes rollups from the raw events and compares them with what a reader sees.
 //!
-//! Both sides come from one snapshot. The finest levels, up to the coarsest at which a measure enters,
-//! are recomputed from the raw events, window by window; each coarser level is the merge of the next
-//! finer one as it is read, which was compared before. So no more than one window is in memory, and
-//! where raw events are gone the coarser levels are still held against the finer ones.
+//! Both sides come from one snapshot. The finest levels, up to the coarsest at which a measure
+//! enters, are recomputed from the raw events, window by window. Each coarser level is compared
+//! with the merge of the next finer one as it is read, which was compared before. So no more than
+//! one window is in memory, and where raw events are gone the coarser levels are still compared
+//! with the finer ones.
 
 mod windows;
 
@@ -24,7 +25,7 @@ use crate::read::{Comparison, coarsen, compare, merge};
 use crate::tile::TileFile;
 use windows::Windows;
 
-/// What a level was compared with.
+/// The side with which a level was compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Against {
@@ -34,39 +35,40 @@ pub enum Against {
     Finer,
 }
 
-/// What a verification of one rollup found.
+/// The result of verifying one rollup.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Verification {
-    /// The rollup.
+    /// The rollup's name.
     pub rollup: String,
-    /// Raw events that were recomputed.
+    /// Raw events that were read for the recomputation.
     pub events: u64,
     /// Windows of time that were recomputed from raw events.
     pub windows: u64,
-    /// Windows of which raw events were dropped or are detached: their finest levels cannot be checked.
+    /// Windows with dropped or detached raw events: their finest levels cannot be checked.
     pub windows_incomplete: u64,
     /// Windows that the sample left out.
     pub windows_skipped: u64,
-    /// Each level.
+    /// The result of each level.
     pub levels: Vec<LevelVerification>,
 }
 
-/// What a verification of one level found.
+/// The result of verifying one level.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LevelVerification {
-    /// The level.
+    /// The level's name.
     pub level: String,
-    /// What it was compared with.
+    /// The side with which it was compared.
     pub against: Against,
     /// Cells compared, present on either side.
     pub cells: u64,
     /// States that differ.
     pub differences: u64,
-    /// The first of them, in words.
+    /// The first differences, in words.
     pub shown: Vec<String>,
 }
 
-/// Which windows are looked at: those whose place, drawn by the seed from 0 to 1, lies in a range.
+/// A sample of windows. The seed draws a number from 0 to 1 for each window; the sample takes the
+/// windows whose number lies in a range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     from: f64,
@@ -75,14 +77,14 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// All of them.
+    /// All windows.
     pub const ALL: Self = Self {
         from: 0.0,
         to: 1.0,
         seed: 0,
     };
 
-    /// A share of them, from 0 to 1; the same seed chooses the same.
+    /// Takes a share of the windows, from 0 to 1. The same seed takes the same windows.
     pub fn of(share: f64, seed: u64) -> Self {
         Self {
             from: 0.0,
@@ -91,7 +93,7 @@ impl Sample {
         }
     }
 
-    /// As large a share, of which each window is in one of `1 / share` turns.
+    /// Takes a share of the windows, so that each window is in exactly one of `1 / share` turns.
     pub fn turn(share: f64, turn: u64) -> Self {
         let turns = (1.0 / share.clamp(1e-9, 1.0)).ceil();
         let nth = (turn as f64) % turns;
@@ -104,26 +106,26 @@ impl Sample {
 
     fn takes(&self, window: &Bucket) -> bool {
         let drawn = xxh3_64_with_seed(&window.start_us.to_le_bytes(), self.seed);
-        let place = drawn as f64 / u64::MAX as f64;
-        self.from <= place && (place < self.to || self.to >= 1.0)
+        let number = drawn as f64 / u64::MAX as f64;
+        self.from <= number && (number < self.to || self.to >= 1.0)
     }
 }
 
 impl Verification {
-    /// Differences over all levels.
+    /// Returns the number of differences over all levels.
     pub fn differences(&self) -> u64 {
         self.levels.iter().map(|l| l.differences).sum()
     }
 }
 
-/// Compares one rollup, window by window.
+/// Verifies one rollup, window by window.
 ///
 /// # Errors
 /// When a part or a tile cannot be read.
 pub fn verify(snapshot: &Snapshot, meta: &RollupMeta, sample: Sample) -> Result<Verification> {
     let definition = Arc::new(Definition::from_meta(meta)?);
     let windows = Windows::of(snapshot, meta, &definition);
-    let mut work = Verify {
+    let mut verifier = Verifier {
         snapshot,
         meta,
         definition: Arc::clone(&definition),
@@ -147,18 +149,18 @@ pub fn verify(snapshot: &Snapshot, meta: &RollupMeta, sample: Sample) -> Result<
     let of_days: Vec<Level> = raw.iter().copied().filter(|l| *l <= Level::Day).collect();
     for window in windows.days() {
         if !sample.takes(window) {
-            work.out.windows_skipped += 1;
+            verifier.out.windows_skipped += 1;
         } else if windows.is_complete(window) {
-            work.out.windows += 1;
-            work.out.events += work.compare_with_raw(*window, &of_days, &mut found)?;
+            verifier.out.windows += 1;
+            verifier.out.events += verifier.compare_with_raw(*window, &of_days, &mut found)?;
         } else {
-            work.out.windows_incomplete += 1;
+            verifier.out.windows_incomplete += 1;
         }
     }
     for level in raw.iter().filter(|l| **l > Level::Day) {
         for window in windows.of_level(*level).iter().filter(|w| sample.takes(w)) {
             if windows.is_complete(window) {
-                work.compare_with_raw(*window, &[*level], &mut found)?;
+                verifier.compare_with_raw(*window, &[*level], &mut found)?;
             }
         }
     }
@@ -166,19 +168,19 @@ pub fn verify(snapshot: &Snapshot, meta: &RollupMeta, sample: Sample) -> Result<
         let source = definition.source(*level);
         let source = source.expect("BUG: only levels with a source are compared with it");
         for window in windows.of_level(*level).iter().filter(|w| sample.takes(w)) {
-            let Some(window) = work.above_floor(*level, *window) else {
+            let Some(window) = verifier.above_floor(*level, *window) else {
                 continue;
             };
-            if work.above_floor(source, window) != Some(window) {
-                // The finer level has been given up there.
+            if verifier.above_floor(source, window) != Some(window) {
+                // Retention has dropped the finer level there.
                 if windows.is_complete(&window) {
-                    work.compare_with_raw(window, &[*level], &mut found)?;
+                    verifier.compare_with_raw(window, &[*level], &mut found)?;
                 }
                 continue;
             }
-            let finer = work.read(source, window)?;
+            let finer = verifier.read(source, window)?;
             let left = coarsen(&definition, *level, &finer);
-            let right = work.read(*level, window)?;
+            let right = verifier.read(*level, window)?;
             let compared = compare(&definition, *level, &left, &right);
             found.entry(*level).or_default().add(compared);
         }
@@ -190,22 +192,25 @@ pub fn verify(snapshot: &Snapshot, meta: &RollupMeta, sample: Sample) -> Result<
             Against::Finer
         };
         let comparison = found.remove(level).unwrap_or_default();
-        work.out.levels.push(describe(*level, against, &comparison));
+        verifier
+            .out
+            .levels
+            .push(describe(*level, against, &comparison));
     }
-    Ok(work.out)
+    Ok(verifier.out)
 }
 
-struct Verify<'a> {
+struct Verifier<'a> {
     snapshot: &'a Snapshot,
     meta: &'a RollupMeta,
     definition: Arc<Definition>,
-    /// The tile files of the window under way and of the one before.
+    /// Tile files that one of the last two reads used, with the number of reads since.
     tiles: BTreeMap<String, (TileFile, u32)>,
     out: Verification,
 }
 
-impl Verify<'_> {
-    /// Returns how many events were recomputed.
+impl Verifier<'_> {
+    /// Compares levels with the raw events of a window. Returns the number of events recomputed.
     fn compare_with_raw(
         &mut self,
         window: Bucket,
@@ -227,10 +232,11 @@ impl Verify<'_> {
         Ok(raw.iter().map(CellSet::events).sum())
     }
 
-    /// What a level still returns of a window.
+    /// Returns the range of a window above a level's floor, if any.
     fn above_floor(&self, level: Level, window: Bucket) -> Option<Bucket> {
         let floor = self.meta.floors.get(level.as_str());
-        // A floor is the start of a time partition; a week that began before it does not belong there.
+        // A floor is the start of a time partition. A week that began before it belongs to an
+        // earlier partition.
         let calendar = self.definition.calendar();
         let first_us = floor.map(|f| calendar.partition_window(level, f.from_us).start_us);
         let start_us = first_us.map_or(window.start_us, |first| first.max(window.start_us));
@@ -238,13 +244,13 @@ impl Verify<'_> {
         (start_us < window.end_us).then_some(kept)
     }
 
-    /// The cells of the raw events of a window.
+    /// Returns the cells of the raw events of a window.
     fn recompute(&self, window: Bucket) -> Result<Vec<CellSet>> {
         let raw = Raw::all(self.snapshot, self.meta, &self.definition, window);
         raw.cells().collect()
     }
 
-    /// What a reader sees of a level in a window: tiles and the memtable's cells.
+    /// Returns the cells that a reader sees of a level in a window, from tiles and the memtable.
     fn read(&mut self, level: Level, window: Bucket) -> Result<Cells> {
         let filter = within(window);
         let projection = Projection::all(&self.definition);

@@ -49,7 +49,7 @@ impl Charts {
         }
     }
 
-    /// Milliseconds of each chart since the last call, from when it was due.
+    /// Returns the milliseconds of each chart since the last call, from when it was due.
     pub(crate) fn take(&self) -> Vec<f64> {
         std::mem::take(&mut self.times.lock().expect("no panic"))
     }
@@ -91,7 +91,7 @@ fn ask(address: &str, sql: &str) -> String {
     answer
 }
 
-/// How many parts there are, in how many partitions, and the most in one.
+/// Returns the number of parts and of partitions, and the most parts in one.
 pub(crate) fn parts(address: &str) -> String {
     let sql = "SELECT sum(parts) || ' parts in ' || count(*) || ' partitions, at most ' || max(parts) AS says
                FROM system.partitions WHERE stream = 'access'";

@@ -29,17 +29,18 @@ fn generate(s: &Settings, lines: u64, days: i64, end_days_ago: i64, into: &Path)
         .status()
         .expect("the generator runs");
     assert!(made.success(), "generating failed");
-    // Else the kernel writes it half a minute later, while something is measured.
+    // Without this sync the kernel writes the file half a minute later, during a measurement.
     let written = File::open(into).and_then(|file| file.sync_all());
     written.expect("synced");
 }
 
-/// The last day.
+/// Writes the last day.
 pub(crate) fn last_day(s: &Settings, into: &Path) {
     generate(s, DAY_LINES, 1, 0, into);
 }
 
-/// The days before, every line at any place of the file. Kept from one run to the next.
+/// Writes the days before, every line at any place of the file, which is kept from one run to the
+/// next.
 pub(crate) fn scattered(s: &Settings) -> PathBuf {
     let path = s.dir.join(format!("scattered-{}-{}.log", s.lines, s.days));
     if path.exists() {

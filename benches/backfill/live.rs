@@ -41,7 +41,7 @@ impl Live {
         }
     }
 
-    /// The times since the last call.
+    /// Returns the times since the last call.
     pub(crate) fn take(&self) -> Vec<f64> {
         std::mem::take(&mut self.times.lock().expect("no panic"))
     }
@@ -82,7 +82,7 @@ fn send(
     }
 }
 
-/// Lines of this moment: some thousand hosts and pages.
+/// Returns lines of this moment: some thousand hosts and pages.
 fn lines(nth: usize) -> String {
     let stamp = Utc::now().format("%d/%b/%Y:%H:%M:%S +0000");
     let line = |i: usize| {

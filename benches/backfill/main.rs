@@ -1,12 +1,13 @@
-//! A backfill beside live traffic: what becomes of the acknowledgements and of the charts.
+//! A backfill beside live traffic: its effect on the acknowledgements and on the charts.
 //!
 //!     cargo bench --bench backfill -- [--lines 5000000] [--days 400] [--seconds 20] [--rate 20000]
 //!         [--rounds 1] [--dir target/bench] [--keep]
 //!
 //! A real server has a day of events. Senders on four connections bring events of now at a steady
-//! rate, each request waiting for `j=true`; a dashboard asks five charts, four a second. First alone,
-//! then while `logmill import` brings old events whose stamps are scattered over all the days, then
-//! alone again. An acknowledgement counts from the moment at which its request was due.
+//! rate, each request waiting for `j=true`; a dashboard asks five charts, four a second. First
+//! alone, then while `logmill import` brings old events whose stamps are scattered over all the
+//! days, then alone again. An acknowledgement counts from the moment at which its request was
+//! due.
 
 mod charts;
 mod file;
@@ -102,7 +103,7 @@ fn round(s: &Settings, old: &Path) {
         print_phase(what, &spent, live.take(), charts.take());
         spent.seconds
     };
-    // What was opened cold counts for neither.
+    // The first seconds, with cold caches, count for neither.
     std::thread::sleep(Duration::from_secs(3));
     live.take();
     charts.take();
@@ -153,7 +154,7 @@ fn print_phase(what: &str, spent: &Spent, mut acks: Vec<f64>, mut charts: Vec<f6
     println!("           cores {:.2}: {}", spent.cores, busy.join(", "));
 }
 
-/// Runs the program to its good end.
+/// Runs the program and checks that it succeeds.
 fn run(s: &Settings, args: &[&str], paths: &[&Path]) {
     let status = Command::new(&s.logmill)
         .args(args)

@@ -1,9 +1,9 @@
-//! The real program as a server, asked as a client asks: over HTTP on loopback, each answer taken
-//! whole.
+//! The real program as a server, queried as a client does it: over HTTP on loopback, each answer
+//! read whole.
 //!
-//! An answer is taken as Arrow. Beside it its bytes are held against those of the same answer as
-//! NDJSON: `query/src/answer/output/arrow_stream.rs` has the rule, and a bench that meets an answer beyond
-//! it ends.
+//! An answer is read as Arrow. Its bytes are compared with those of the same answer as NDJSON:
+//! `query/src/answer/output/arrow_stream.rs` has the rule, and a bench that meets an answer
+//! beyond it ends.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -16,15 +16,15 @@ use ureq::Agent;
 const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
 const ARROW: &str = "application/vnd.apache.arrow.stream";
 const NDJSON: &str = "application/x-ndjson";
-/// As in-process figures have it: no limits, and nothing else that works on the store.
+/// The conditions of in-process figures: no limits, and no other work on the store.
 const ENVIRONMENT: [(&str, &str); 4] = [
     ("LOGMILL_QUERY__TIME_MAX", "0s"),
     ("LOGMILL_QUERY__ROWS_MAX", "0"),
     ("LOGMILL_QUERY__RESULT_BYTES_MAX", "0"),
     ("LOGMILL_STORAGE__SCRUB_SHARE", "0"),
 ];
-/// Headers of an Arrow answer, and for each column: of a message, of which each has 8,192 rows or 4
-/// MiB.
+/// Header bytes of each message of an Arrow answer, and of each column in it. A message has 8,192
+/// rows or 4 MiB.
 const HEADER_BYTES: usize = 512;
 const HEADER_COLUMN_BYTES: usize = 256;
 
@@ -44,7 +44,7 @@ pub(crate) struct Taken {
     pub(crate) ndjson_bytes: usize,
 }
 
-/// The heads of the columns that [`Taken::columns`] gives.
+/// The heads of the columns of [`Taken::columns`].
 pub(crate) const COLUMNS: &str = "client ms    arrow KB   ndjson KB";
 
 impl Taken {
@@ -60,7 +60,7 @@ impl Taken {
 }
 
 impl Client {
-    /// Serves a store on a port that the system picks. Maintenance goes on where `tends`.
+    /// Serves a store on a port that the system picks. Maintenance runs if `tends`.
     pub(crate) fn start(data: &Path, tends: bool) -> Self {
         let mut child = Command::new(LOGMILL)
             .args(["serve", "--http", "127.0.0.1:0"])
@@ -91,7 +91,7 @@ impl Client {
         body.read_to_vec().expect("the whole answer")
     }
 
-    /// Asks once; milliseconds, bytes, rows and messages.
+    /// Runs a query once; returns milliseconds, bytes, rows and messages.
     pub(crate) fn once(&self, sql: &str) -> (f64, usize, usize, usize) {
         let began = Instant::now();
         let body = self.body("/api/v1/sql", ARROW, sql.as_bytes());
@@ -105,7 +105,7 @@ impl Client {
         (ms, body.len(), rows, messages)
     }
 
-    /// Asks once and then as often as `runs` says, and holds the bytes to the rule.
+    /// Runs a query once and then `runs` times, and checks the bytes against the rule.
     pub(crate) fn ask(&self, sql: &str, runs: usize) -> Taken {
         let (_, arrow_bytes, rows, messages) = self.once(sql);
         let mut times: Vec<f64> = (0..runs.max(1)).map(|_| self.once(sql).0).collect();

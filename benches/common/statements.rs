@@ -1,10 +1,10 @@
 //! Statements of `--bench queries`, over events and over the levels of their rollups. The generated
 //! days begin on 2026-11-02.
 
-/// A name, what is asked for, and the statement.
+/// A name, a description, and the statement.
 pub(crate) type Statement = (&'static str, &'static str, String);
 
-/// Of events: of a host and a path, and of the path that is asked for most.
+/// Returns statements over events: of a host and a path, and of the most requested path.
 pub(crate) fn raw(host: &str, path: &str, hot: &str) -> Vec<Statement> {
     let day = "time >= '2026-11-09' AND time < '2026-11-10'";
     vec![
@@ -29,7 +29,7 @@ pub(crate) fn raw(host: &str, path: &str, hot: &str) -> Vec<Statement> {
         ]
 }
 
-/// Of levels.
+/// Returns statements over levels.
 pub(crate) fn rollups(hot: &str) -> Vec<Statement> {
     vec![
         ("R4", "hits by path and day", "SELECT path, bucket, hits FROM stats.daily".to_owned()),

@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Nothing takes longer, or it has no end.
+/// Limit of one statement: an answer that takes longer has no end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks and reads the whole answer: its status and, of an error, the setting or the code that it names.
+/// Sends a statement and reads the whole answer; returns its status and, of an error, the setting
+/// or the code that it names.
 pub(crate) fn ask(address: &str, sql: &str) -> String {
     match answer(address, sql) {
         Ok(answer) => told(&answer),

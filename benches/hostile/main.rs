@@ -1,18 +1,19 @@
-//! Hostile statements against a real server, one after the other, while others ask as always.
+//! Hostile statements against a real server, one after the other, beside normal queries.
 //!
 //!     cargo bench --bench hostile -- [--small] [--lines 500000] [--memory 256] [--seconds 20]
 //!         [--only CLASS] [--dir target/bench]
 //!
-//! The server has a small memory limit (`--memory`, MiB) and gives each query five seconds. Ten normal
-//! queries a second run all the time. It exits with 1 when a bound is broken:
+//! The server has a small memory limit (`--memory`, MiB) and gives each query five seconds. Ten
+//! normal queries a second run all the time. It exits with 1 when a bound is broken:
 //!
 //! * a statement ends within its time and two seconds more;
 //! * resident memory stays under what it was at the start, the limit and a quarter of it;
 //! * nothing is left in the folder for temporary files, and no thread computes on;
 //! * the 99th percentile of the normal queries is under three times that of a quiet server.
 //!
-//! `--small` takes few lines and 400 ms each, for a build without optimization: there a percentile below
-//! [`SMALL_P99`] is not held against the server, nor that it computes on for less than [`SMALL_TO_CALM`].
+//! `--small` takes few lines and 400 ms each, for a build without optimization: there a
+//! percentile below [`SMALL_P99`] breaks no bound, nor do threads that compute on for less than
+//! [`SMALL_TO_CALM`].
 
 mod ask;
 #[allow(dead_code, reason = "another bench needs the rest")]
@@ -31,13 +32,13 @@ use normal::Normal;
 use program::Server;
 use watch::Watch;
 
-/// What a statement may take beyond the time that the server gives it.
+/// Time that a statement may take beyond the limit that the server sets.
 const TO_END: Duration = Duration::from_secs(2);
-/// What was stopped gives its threads back within this time.
+/// A stopped statement returns its threads within this time.
 const TO_CALM: Duration = Duration::from_millis(200);
-/// How long it is watched then.
+/// Duration of the observation after that.
 const CALM: Duration = Duration::from_millis(200);
-/// Processor time that a server without queries may take, of the time that passes.
+/// Share of processor time that a server without queries may take.
 const IDLE: f64 = 0.15;
 const SMALL_P99: f64 = 250.0;
 const SMALL_TO_CALM: Duration = Duration::from_secs(3);
@@ -128,7 +129,7 @@ fn main() -> ExitCode {
         let outcome = ask::ask(&server.address, &sql);
         let took = began.elapsed();
         let (found, mut times) = (watch.take(), normal.take());
-        // What was refused at once has left nothing behind.
+        // A statement that was refused at once has left nothing behind.
         let calm = match took > TO_CALM {
             true => busy_after(
                 &server,
@@ -179,7 +180,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!broken.is_empty()))
 }
 
-/// A store of generated lines.
+/// Makes a store of generated lines.
 fn fill(s: &Settings, home: &Path, data: &Path) {
     let log = home.join("access.log");
     let lines = s.lines.to_string();
@@ -208,8 +209,8 @@ fn run(s: &Settings, args: &[&str], paths: &[&Path]) {
     assert!(output.status.success(), "{args:?}: {told}");
 }
 
-/// Cores that the server computes with when it was given time to stop and nobody asks anything: without what
-/// the kernel does for it, which frees the files and the memory of what was stopped.
+/// Returns the cores that the server computes with after time to stop, while no query runs.
+/// Kernel time is left out: the kernel frees the files and the memory of the stopped statement.
 fn busy_after(server: &Server, normal: &Normal, to_calm: Duration) -> f64 {
     let _paused = normal.pause();
     let until = Instant::now() + to_calm;
@@ -225,7 +226,7 @@ fn busy_after(server: &Server, normal: &Normal, to_calm: Duration) -> f64 {
     }
 }
 
-/// Whether the folder for temporary files is empty, when it was given time.
+/// Returns whether the folder for temporary files becomes empty in time.
 fn is_emptied(temp: &Path) -> bool {
     let until = Instant::now() + TO_CALM;
     while watch::temp_bytes(temp) > 0 {

@@ -1,4 +1,4 @@
-//! Those who ask as always: ten queries a second.
+//! Normal clients: ten queries a second.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,10 +16,10 @@ const QUERIES: [&str; 5] = [
     "SELECT name, level, rows FROM system.rollups",
 ];
 
-/// Asks on a thread of its own until the program ends.
+/// A thread that sends queries until the program ends.
 pub(crate) struct Normal {
     times: Arc<Mutex<Vec<f64>>>,
-    /// Held while a query is out.
+    /// The lock is held while a query runs.
     turn: Arc<Mutex<()>>,
     stop: Arc<AtomicBool>,
 }
@@ -41,7 +41,7 @@ impl Normal {
             let mut due = Instant::now();
             for sql in QUERIES.iter().cycle() {
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                // A pause is not held against the server.
+                // A query that is due during a pause is left out of the figures.
                 let asked = turn.try_lock();
                 if stop.load(Ordering::SeqCst) {
                     return;
@@ -58,12 +58,12 @@ impl Normal {
         normal
     }
 
-    /// Milliseconds of each since the last call, from when it was due.
+    /// Returns the milliseconds of each query since the last call, from when it was due.
     pub(crate) fn take(&self) -> Vec<f64> {
         std::mem::take(&mut self.times.lock().expect("no panic"))
     }
 
-    /// None are asked until this is dropped.
+    /// Pauses the queries until the guard is dropped.
     pub(crate) fn pause(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().expect("no panic")
     }

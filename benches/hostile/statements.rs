@@ -1,6 +1,6 @@
-//! What a thoughtless or a hostile client sends.
+//! Statements of a thoughtless or a hostile client.
 
-/// Statements with the class that each stands for.
+/// Returns statements with the class that each stands for.
 pub(crate) fn all() -> Vec<(&'static str, String)> {
     let one = |class, sql: &str| (class, sql.to_owned());
     let mut all = vec![

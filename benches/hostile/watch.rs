@@ -1,11 +1,11 @@
-//! The peak of what a process holds in memory and in a folder.
+//! The peaks of a process's memory and of a folder's size.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_millis(2);
-/// The folder is looked at once in so many looks.
+/// The folder is measured once in so many samples.
 const FOLDER_EVERY: u32 = 10;
 const PAGE_BYTES: f64 = 4096.0;
 const MIB: f64 = 1024.0 * 1024.0;
@@ -16,7 +16,7 @@ pub(crate) struct Peak {
     pub(crate) temp_mib: f64,
 }
 
-/// Looks on a thread of its own until the program ends.
+/// A thread that takes samples until the program ends.
 pub(crate) struct Watch(Arc<Mutex<Peak>>);
 
 impl Watch {
@@ -40,7 +40,7 @@ impl Watch {
         Self(peak)
     }
 
-    /// The peaks since the last call.
+    /// Returns the peaks since the last call.
     pub(crate) fn take(&self) -> Peak {
         std::mem::take(&mut self.0.lock().expect("no panic"))
     }
@@ -52,7 +52,7 @@ pub(crate) fn resident_mib(process: u32) -> f64 {
     pages.unwrap_or(0.0) * PAGE_BYTES / MIB
 }
 
-/// Bytes of all files below a folder.
+/// Returns the bytes of all files below a folder.
 pub(crate) fn temp_bytes(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;
@@ -65,7 +65,8 @@ pub(crate) fn temp_bytes(folder: &Path) -> u64 {
     entries.flatten().map(of).sum()
 }
 
-/// Seconds of processor time that a process has computed with, as the kernel counts them: in hundredths.
+/// Returns the seconds of processor time that a process has computed with, as the kernel counts
+/// them: in hundredths.
 pub(crate) fn user_cpu(process: &str) -> f64 {
     let stat =
         std::fs::read_to_string(format!("/proc/{process}/stat")).expect("the process is there");

@@ -12,7 +12,7 @@ const THREADS: [usize; 2] = [1, 4];
 /// Distinct events that are written again and again.
 const EVENTS: usize = 20_000;
 
-/// A store that never seals by itself: what is measured is the journal.
+/// Returns options of a store that never seals by itself: only the journal is measured.
 pub(crate) fn unsealed(options: Options) -> Options {
     let mut options = options;
     options.config.lag_us = i64::MAX / 2;
@@ -23,12 +23,12 @@ pub(crate) fn unsealed(options: Options) -> Options {
 /// One run.
 struct Run {
     events: f64,
-    /// MB of journal.
+    /// Journal written, MB.
     journal: f64,
     spent: Spent,
 }
 
-/// Prints what is appended each second; `disk` is what it writes sequentially, MB/s.
+/// Prints the rates of appending; `disk` is the disk's sequential write rate, MB/s.
 pub(crate) fn measure(s: &Settings, disk: f64) {
     let lines = events::lines(&s.logmill, EVENTS);
     println!(
@@ -97,7 +97,7 @@ fn append(s: &Settings, batches: &[Batch], threads: usize) -> Run {
     }
 }
 
-/// Events of acknowledged batches.
+/// Writes batches until `stop`; returns the number of acknowledged events.
 fn write_until(store: &Store, batches: &[Batch], first: usize, stop: &AtomicBool) -> usize {
     let mut events = 0;
     for batch in batches.iter().cycle().skip(first * batches.len() / 4) {

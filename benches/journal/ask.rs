@@ -1,4 +1,4 @@
-//! Asking an engine in this process, each answer taken whole.
+//! Queries on an engine in this process, each answer read whole.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ pub(crate) struct Asker {
     runtime: Runtime,
 }
 
-/// An answer, and how long it took from the question to its last row.
+/// An answer, and its duration from the question to the last row.
 pub(crate) struct Answer {
     pub(crate) ms: f64,
     pub(crate) rows: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Answer {
 }
 
 impl Asker {
-    /// Without the limits of a server: some answers have millions of rows.
+    /// Makes an engine without the limits of a server: some answers have millions of rows.
     pub(crate) fn new() -> Self {
         let options = EngineOptions {
             limits: Limits {
@@ -61,7 +61,7 @@ impl Asker {
 }
 
 impl Answer {
-    /// The first value of its first row.
+    /// Returns the first value of the first row.
     pub(crate) fn text(&self) -> String {
         let batch = self.batches.iter().find(|b| b.num_rows() > 0);
         array_value_to_string(batch.expect("a row").column(0), 0).expect("text")

@@ -15,21 +15,21 @@ use crate::{Settings, events};
 pub(crate) const CLIENTS: [usize; 4] = [1, 64, 8, 256];
 const EVENTS: usize = 4096;
 
-/// What some clients got.
+/// Latencies of some clients, and the CPU that was spent.
 pub(crate) struct Served {
     pub(crate) clients: usize,
-    /// From request to acknowledgement, of all clients.
+    /// Times from request to acknowledgement, of all clients.
     pub(crate) times: Vec<Duration>,
     pub(crate) spent: Spent,
 }
 
 impl Served {
-    /// Acknowledgements per second.
+    /// Returns the acknowledgements per second.
     pub(crate) fn per_second(&self) -> f64 {
         self.times.len() as f64 / self.spent.seconds
     }
 
-    /// The columns that every table of group commit begins with.
+    /// Returns the columns that every table of group commit begins with.
     pub(crate) fn columns(&mut self) -> String {
         self.times.sort();
         format!(
@@ -98,7 +98,7 @@ fn commit(s: &Settings, batches: &[Batch], clients: usize) -> (Served, Counts) {
         ..Options::default()
     });
     let store = Store::open(temporary.path(), options).expect("a new store");
-    // Makes the stream, which costs syncs of its own.
+    // The first write makes the stream, which costs syncs of its own.
     let first = store.write(batches[0].clone(), WriteConcern::JOURNALED);
     first.expect("acknowledged");
     let stop = AtomicBool::new(false);
@@ -116,7 +116,7 @@ fn commit(s: &Settings, batches: &[Batch], clients: usize) -> (Served, Counts) {
             .collect();
         let account = Account::open("self");
         std::thread::sleep(s.time.saturating_sub(began.elapsed()));
-        // The accounts of a thread end with it.
+        // The accounts of a thread end with it, so they are read before.
         let spent = account.close();
         stop.store(true, Relaxed);
         let counts = fs.counts() - before;

@@ -25,7 +25,7 @@ struct CountedFile {
     totals: Arc<Totals>,
 }
 
-/// What was counted up to a moment.
+/// Counts up to a moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) syncs: u64,

@@ -1,4 +1,4 @@
-//! What the disk itself can do, measured where the journals will be.
+//! Limits of the disk itself, measured where the journals will be.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,7 +13,7 @@ const WRITE: usize = 1 << 20;
 const SEQUENTIAL: usize = 512 << 20;
 const SAMPLES: usize = 500;
 
-/// Prints the limits; the median of the sequential writes, MB/s.
+/// Prints the limits; returns the median of the sequential writes, MB/s.
 pub(crate) fn measure(s: &Settings) -> f64 {
     let speeds: Vec<f64> = (0..s.rounds).map(|_| sequential(&s.dir)).collect();
     let each: Vec<String> = speeds.iter().map(|v| format!("{v:.0}")).collect();
@@ -30,7 +30,7 @@ pub(crate) fn measure(s: &Settings) -> f64 {
     speed
 }
 
-/// MB/s of a sequential write, its sync included.
+/// Returns the MB/s of a sequential write, its sync included.
 pub(crate) fn sequential(dir: &Path) -> f64 {
     let temporary = tempfile::tempdir_in(dir).expect("a directory");
     let file = File::create_new(temporary.path().join("sequential")).expect("a file");
@@ -71,7 +71,7 @@ fn latency(what: &str, dir: &Path, written: usize) {
     );
 }
 
-/// Bytes that no disk can make smaller.
+/// Returns bytes that no disk can compress.
 fn noise(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     rand::RngCore::fill_bytes(&mut rand::rng(), &mut bytes);

@@ -10,11 +10,11 @@ use storage::{Batch, Clock, Name, SystemClock};
 pub(crate) const START_S: &str = "1759276800";
 pub(crate) const STREAM: &str = "access";
 
-/// So many lines that are events, the same each time.
+/// Returns so many lines that are events, the same each time.
 pub(crate) fn lines(logmill: &std::path::Path, count: usize) -> Vec<Vec<u8>> {
     let output = Command::new(logmill)
         .args(["demo", "--out", "-", "--days", "1", "--start", START_S])
-        // One line in a thousand is a bad one; it would go to quarantine.
+        // One line in a thousand is bad and would be quarantined.
         .args(["--lines", &(count + count / 100 + 100).to_string()])
         .stderr(Stdio::null())
         .output()
@@ -31,7 +31,7 @@ pub(crate) fn lines(logmill: &std::path::Path, count: usize) -> Vec<Vec<u8>> {
     lines
 }
 
-/// The lines in batches of `size`, each parsed by itself as the server does.
+/// Returns the lines in batches of `size`, each parsed by itself as the server does.
 pub(crate) fn batches(lines: &[Vec<u8>], size: usize) -> Vec<Batch> {
     lines
         .chunks(size)

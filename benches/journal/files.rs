@@ -14,7 +14,7 @@ fn is_dir(entry: &DirEntry) -> bool {
     entry.file_type().expect("a type").is_dir()
 }
 
-/// Bytes of all files below.
+/// Returns the bytes of all files below.
 pub(crate) fn bytes(dir: &Path) -> u64 {
     let of = |e: &DirEntry| {
         if is_dir(e) {
@@ -26,8 +26,8 @@ pub(crate) fn bytes(dir: &Path) -> u64 {
     entries(dir).iter().map(of).sum()
 }
 
-/// A second tree of names for the same files. A store never changes a file that it has finished: it
-/// replaces it, so the first tree stays as it was.
+/// Makes a second tree of names for the same files. A store never changes a file that it has
+/// finished: it replaces it, so the first tree stays as it was.
 pub(crate) fn link(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in entries(from) {

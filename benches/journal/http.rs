@@ -37,7 +37,8 @@ pub(crate) fn measure(s: &Settings) {
     print_ratios(&rounds);
 }
 
-/// Requests with one line each. Never freed, so that the task of every client may read them.
+/// Makes requests with one line each. They are never freed, so that the task of every client may
+/// read them.
 pub(crate) fn requests(lines: &[Vec<u8>], j: bool) -> &'static [Vec<u8>] {
     let request = |line: &Vec<u8>| {
         let head = format!(
@@ -53,7 +54,7 @@ pub(crate) fn requests(lines: &[Vec<u8>], j: bool) -> &'static [Vec<u8>] {
 fn serve(s: &Settings, requests: &'static [Vec<u8>], clients: usize) -> Served {
     let temporary = tempfile::tempdir_in(&s.dir).expect("a directory");
     let server = Server::start(s, &temporary.path().join("store"), &[]);
-    // Makes the stream, which costs syncs of its own.
+    // The first requests make the stream, which costs syncs of its own.
     drive(&server, requests, 1, Duration::from_millis(100));
     let account = Account::open(&server.process().to_string());
     let times = drive(&server, requests, clients, s.time);
@@ -65,8 +66,8 @@ fn serve(s: &Settings, requests: &'static [Vec<u8>], clients: usize) -> Served {
     }
 }
 
-/// Sends requests for a time and returns how long each took. All clients live in one thread: 256 of
-/// them would fight the server for the cores.
+/// Sends requests for a time and returns the duration of each. All clients live in one thread:
+/// 256 of them would compete with the server for the cores.
 pub(crate) fn drive(
     server: &Server,
     requests: &'static [Vec<u8>],
@@ -111,7 +112,7 @@ async fn client(
     times
 }
 
-/// Whether an answer has come to the end that its head announces.
+/// Returns whether an answer has come to the end that its head announces.
 fn is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let Some((head, body)) = text.split_once("\r\n\r\n") else {

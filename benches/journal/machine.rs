@@ -1,18 +1,18 @@
-//! The kernel's accounts: CPU by thread, how busy the machine was, memory.
+//! The kernel's accounts: CPU by thread, CPU of the whole machine, memory.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Of /proc/PID/stat's times; Linux has had 100 for every user program.
+/// Unit of the times in /proc/PID/stat; Linux has had 100 for every user program.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The kernel's three load averages.
+/// Returns the kernel's three load averages.
 pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// CPU seconds of each thread of a process (`self` or a number), summed by name.
+/// Returns the CPU seconds of each thread of a process (`self` or a number), summed by name.
 pub(crate) fn cpu_by_thread(process: &str) -> BTreeMap<String, f64> {
     let mut by_name: BTreeMap<String, f64> = BTreeMap::new();
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the process is there");
@@ -35,7 +35,8 @@ pub(crate) fn cpu_by_thread(process: &str) -> BTreeMap<String, f64> {
     by_name
 }
 
-/// CPU seconds of the whole machine, all processes together, without idling and waiting for disks.
+/// Returns the CPU seconds of the whole machine, all processes together, without idling and
+/// waiting for disks.
 fn busy() -> f64 {
     let stat = std::fs::read_to_string("/proc/stat").expect("the machine's accounts");
     let line = stat.lines().next().unwrap_or_default();
@@ -57,7 +58,7 @@ pub(crate) struct Account {
     threads: BTreeMap<String, f64>,
 }
 
-/// What a stretch of time took.
+/// CPU use during a stretch of time.
 pub(crate) struct Spent {
     pub(crate) seconds: f64,
     /// Cores busy on the whole machine.
@@ -91,18 +92,18 @@ impl Account {
 }
 
 impl Spent {
-    /// CPU seconds of the process.
+    /// Returns the CPU seconds of the process.
     pub(crate) fn cpu(&self) -> f64 {
         self.threads.values().sum::<f64>() * self.seconds
     }
 
-    /// Cores busy with the threads of this name.
+    /// Returns the cores busy with the threads of this name.
     pub(crate) fn of(&self, name: &str) -> f64 {
         self.threads.get(name).copied().unwrap_or(0.0)
     }
 }
 
-/// The peak of a process's resident memory, MiB.
+/// Returns the peak of a process's resident memory, MiB.
 pub(crate) fn peak_mib(process: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
@@ -110,7 +111,7 @@ pub(crate) fn peak_mib(process: u32) -> f64 {
     kib.unwrap_or(0.0) / 1024.0
 }
 
-/// The value below which the share `q` of the sorted times lies, microseconds.
+/// Returns the value below which the share `q` of the sorted times lies, microseconds.
 pub(crate) fn quantile_us(sorted: &[Duration], q: f64) -> f64 {
     let at = (sorted.len() as f64 * q) as usize;
     let found = sorted.get(at.min(sorted.len().saturating_sub(1)));

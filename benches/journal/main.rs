@@ -1,7 +1,8 @@
-//! What the journal does: append, group commit, replay and start-up, beside the limits of the disk.
+//! Work of the journal: append, group commit, replay and start-up, beside the limits of the disk.
 //!
 //!     cargo bench --bench journal -- [disk append commit http replay startup] [--dir target/bench]
-//!         [--seconds 4] [--rounds 3] [--runs 5] [--lines 20000000] [--days 400] [--logmill PROGRAM] [--keep]
+//!         [--seconds 4] [--rounds 3] [--runs 5] [--lines 20000000] [--days 400]
+//!         [--logmill PROGRAM] [--keep]
 //!
 //! Without a name all six run. Runs that are compared alternate, and each line says how busy the
 //! machine was meanwhile: compare within a round first. The store of `startup` is made once in
@@ -24,13 +25,13 @@ use std::time::Duration;
 
 const SECTIONS: [&str; 6] = ["disk", "append", "commit", "http", "replay", "startup"];
 
-/// What the command line says.
+/// Settings from the command line.
 struct Settings {
     sections: Vec<String>,
     dir: PathBuf,
-    /// How long one run of append or commit takes.
+    /// Duration of one run of append or commit.
     time: Duration,
-    /// How often everything that is compared is run.
+    /// Number of runs of everything that is compared.
     rounds: usize,
     /// Recoveries and starts.
     runs: usize,

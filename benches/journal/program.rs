@@ -1,4 +1,4 @@
-//! The real program as a server: started, asked, killed.
+//! The real program as a server: started, queried, killed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -26,7 +26,7 @@ impl Server {
             .args(["serve", "--http", "127.0.0.1:0"])
             .arg(data)
             .envs(environment.iter().copied())
-            // Requests are written before the server has its port.
+            // Requests are made before the server has its port, so they name this host.
             .env("LOGMILL_SERVER__HOSTS", "[\"bench\"]")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -52,7 +52,7 @@ impl Server {
         self.child.id()
     }
 
-    /// The body of an answer with status 200.
+    /// Returns the body of an answer with status 200.
     fn get(&self, path: &str) -> Option<String> {
         let mut socket = TcpStream::connect(&self.address).ok()?;
         let head = format!(
@@ -66,7 +66,7 @@ impl Server {
         head.starts_with("HTTP/1.1 200").then(|| body.to_owned())
     }
 
-    /// A sample of `/metrics`.
+    /// Returns a sample of `/metrics`.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics").expect("metrics");
         let sample = text

@@ -1,4 +1,4 @@
-//! Recovery of the store alone: what a killed writer has left in the journal is read back.
+//! Recovery of the store alone: it reads back the journal that a killed writer has left.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use crate::append::unsealed;
 use crate::machine::{Account, median};
 use crate::{Settings, events, files};
 
-/// Its value is what the victim is to do: directory, events and batch, one to a line.
+/// Environment variable with the victim's work: directory, events and batch, one to a line.
 const VICTIM: &str = "LOGMILL_BENCH_VICTIM";
 /// Distinct events that are written again and again.
 const EVENTS: usize = 20_000;
-/// Events and events in a batch; a seal begins at half a million events or at 100,000 batches.
+/// Events in total and in a batch; a seal begins at half a million events or at 100,000 batches.
 const CASES: [(usize, usize); 5] = [
     (125_000, 1000),
     (250_000, 1000),
@@ -88,7 +88,7 @@ fn open(data: &Path, count: usize) -> Opened {
     }
 }
 
-/// Has another process write a journal, and kills it when all is acknowledged.
+/// Starts another process that writes a journal, and kills it when all is acknowledged.
 fn kill_writer(s: &Settings, data: &Path, count: usize, size: usize) {
     let this = std::env::current_exe().expect("this program");
     let order = format!(
@@ -109,12 +109,12 @@ fn kill_writer(s: &Settings, data: &Path, count: usize, size: usize) {
     assert_eq!(line, "written\n", "the writer failed");
 }
 
-/// Whether this process is the writer that will be killed.
+/// Returns whether this process is the writer that will be killed.
 pub(crate) fn is_victim() -> bool {
     std::env::var_os(VICTIM).is_some()
 }
 
-/// Writes, says so, and waits to be killed.
+/// Writes, reports the end, and waits to be killed.
 pub(crate) fn be_victim() {
     let order = std::env::var(VICTIM).expect("an order");
     let mut words = order.lines();
@@ -140,6 +140,6 @@ pub(crate) fn be_victim() {
     assert_eq!(acknowledged.sum::<u64>(), count as u64);
     println!("written");
     std::io::stdout().flush().expect("said");
-    // Should its parent be gone, it ends by itself.
+    // The process ends by itself if its parent is gone.
     std::thread::sleep(Duration::from_secs(60));
 }

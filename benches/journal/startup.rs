@@ -99,7 +99,7 @@ fn print_starts(what: &str, cold: bool, starts: &[Start]) {
     );
 }
 
-/// The imported store, made when it is not there.
+/// Returns the imported store, which is made when it is not there.
 fn store(s: &Settings) -> PathBuf {
     let name = format!("store-{}-{}", s.lines, s.days);
     let (data, log) = (s.dir.join(&name), s.dir.join(format!("{name}.log")));
@@ -121,7 +121,7 @@ fn run(command: &mut Command) {
     assert!(quiet.status().expect("runs").success(), "{command:?}");
 }
 
-/// Fills the journal through a server, which is killed; the events that are in no part.
+/// Fills the journal through a server, which is killed; returns the number of events in no part.
 fn fill(s: &Settings, data: &Path, batch: usize) -> f64 {
     let lines = events::lines(&s.logmill, EVENTS);
     let server = Server::start(s, data, &NO_SEAL);
@@ -133,7 +133,8 @@ fn fill(s: &Settings, data: &Path, batch: usize) -> f64 {
             events::STREAM
         ))
     };
-    // Full is what comes first: bytes, or the records at which a seal begins.
+    // The journal is full by its bytes or by the records at which a seal begins, whichever comes
+    // first.
     loop {
         http::drive(
             &server,

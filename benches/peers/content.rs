@@ -1,7 +1,8 @@
-//! What an answer says, whoever gave it: the same rows in any order, or numbers that lie close together.
+//! Content of an answer, the same from every engine: equal rows in any order, or numbers that lie
+//! close together.
 //!
-//! Types are reduced to three: whole numbers (times are microseconds since 1970), fractions and text. Each
-//! row becomes one text, of which a digest is the sum of the hashes.
+//! Types are reduced to three: whole numbers (times are microseconds since 1970), fractions and
+//! text. Each row becomes one text, of which a digest is the sum of the hashes.
 
 use std::collections::HashMap;
 
@@ -10,10 +11,10 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Between the values of a row: no text of a log line holds it.
+/// Separator of the values of a row: no text of a log line holds it.
 const UNIT_SEPARATOR: char = '\u{1f}';
 
-/// Equal for equal rows in any order.
+/// A digest that is equal for equal rows in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digest {
     rows: u64,
@@ -72,7 +73,7 @@ impl Values {
     }
 }
 
-/// A value that does not fit is an error, not null.
+/// Converts a column. A value that does not fit is an error, not null.
 fn converted(column: &ArrayRef, to: &DataType) -> ArrayRef {
     let options = CastOptions {
         safe: false,
@@ -82,7 +83,7 @@ fn converted(column: &ArrayRef, to: &DataType) -> ArrayRef {
         .unwrap_or_else(|e| panic!("{} as {to}: {e}", column.data_type()))
 }
 
-/// Each row as a text; `only` one column of it.
+/// Passes each row to `take` as a text; with `only`, one column of it.
 fn each_row(batches: &[RecordBatch], only: Option<&str>, mut take: impl FnMut(&str)) {
     let mut line = String::new();
     for batch in batches {
@@ -113,7 +114,8 @@ pub(crate) fn digest(batches: &[RecordBatch], only: Option<&str>) -> Digest {
     digest
 }
 
-/// The first rows, in order, that one answer has oftener than the other: `+` the first one, `-` the second.
+/// Returns the first rows, in order, that one answer has more often than the other: `+` the first
+/// one, `-` the second.
 pub(crate) fn difference(
     first: &[RecordBatch],
     second: &[RecordBatch],
@@ -137,8 +139,9 @@ pub(crate) fn difference(
     found.into_iter().map(told).collect()
 }
 
-/// By how much, as a share, the worst value of an answer lies outside of what is allowed: in each row of
-/// `exact` the key, then for each value the least and the greatest. Infinite when rows differ.
+/// Returns the greatest deviation of an answer from the allowed range, as a share. Each row of
+/// `exact` has the key, then for each value the least and the greatest. The result is infinite
+/// when rows differ.
 pub(crate) fn worst(answer: &[RecordBatch], exact: &[RecordBatch]) -> f64 {
     let (found, allowed) = (by_key(answer), by_key(exact));
     if found.len() != allowed.len() {
@@ -168,7 +171,7 @@ pub(crate) fn worst(answer: &[RecordBatch], exact: &[RecordBatch]) -> f64 {
     worst
 }
 
-/// The numbers after the first column, by what that one says.
+/// Returns the numbers after the first column, by the value of that column.
 fn by_key(batches: &[RecordBatch]) -> HashMap<String, Vec<Option<f64>>> {
     let mut rows = HashMap::new();
     for batch in batches {

@@ -1,23 +1,24 @@
-//! Thirteen questions, asked of us and of two engines that are asked such questions: DuckDB and chdb.
+//! Thirteen questions to our engine and to two that people use for such questions: DuckDB and chdb.
 //!
 //!     cargo bench --bench peers -- --venv DIR [--lines 20000000] [--days 14] [--runs 7]
 //!         [--dir target/bench] [--only Q1,Q13]
 //!
-//! The store is that of `--bench questions`, with the two rollups that an access log gets by itself, one of
-//! the hosts of each day (for Q9) and an index of `path`. The peers load the rows of its parts, once, and keep them in `--dir`. Everybody has all
-//! cores and is asked in turn in one run: each question once, and then `--runs` times of which the median
-//! is told; an answer is taken whole, as Arrow. We are asked in this process, as DuckDB and chdb
-//! are, and beside that over HTTP as a client of a server asks. The parts have no column for
-//! `request`, which we put together, nor for what no line has, so `{columns}` are the others.
+//! The store is that of `--bench questions`, with the two default rollups of an access log, one
+//! of the hosts of each day (for Q9) and an index of `path`. The peers load the rows of its
+//! parts, once, and keep them in `--dir`. Every engine has all cores. The engines take turns in
+//! one run: each question once, and then `--runs` times, of which the median is printed. An
+//! answer is read whole, as Arrow. Our engine runs in this process, as DuckDB and chdb do, and
+//! beside that over HTTP as for a client of a server. The parts have no column for `request`,
+//! which we put together, nor for a field that no line has, so `{columns}` are the others.
 //!
-//! Where a rollup answers, we are asked for the raw events too: peers have no rollups.
+//! Where a rollup answers, we query the raw events too: peers have no rollups.
 //!
-//! Answers are held against each other: exact ones row by row, approximate ones against an exact one of
-//! DuckDB. A difference is told, and ends the program with 1.
+//! Answers are compared: exact ones row by row, approximate ones with an exact one of DuckDB. A
+//! difference is printed, and ends the program with 1.
 //!
-//! Nobody has an index but us and chdb (bloom filters of `path`, and of `host` where that is not the order).
-//! What the peers keep from one run to the next of the same question they may: chdb notes which granules a
-//! condition left out.
+//! Only our engine and chdb have indexes; those of chdb are bloom filters of `path`, and of
+//! `host` where that is not the order. The peers may keep data from one run of a question to the
+//! next: chdb notes which granules a condition left out.
 
 #[allow(dead_code, reason = "another bench needs the rest")]
 #[path = "../journal/ask.rs"]
@@ -48,7 +49,7 @@ use peer::{EXACT, FORMS, Form, Load, PEERS, Peer};
 use questions::{Question, Same, Values, questions, spelled};
 use storage::{Config, IndexKind, Name, Options, Snapshot, Store};
 
-/// How many events each host has on each day.
+/// A rollup of the events of each host on each day.
 const HOSTS: &str = r#"
 [rollup.hosts]
 stream = "access"
@@ -59,9 +60,9 @@ max_keys = 1000000
 [rollup.hosts.measures]
 hits = "count"
 "#;
-/// The host and the path asked for: neither the most frequent nor rare.
+/// Rank of the host and the path in the questions: neither the most frequent nor rare.
 const RANK: u32 = 100;
-/// Rows that are shown of a difference.
+/// Rows of a difference that are printed.
 const SHOWN: usize = 6;
 /// Columns that we compute, or that no other engine has.
 const OWN_COLUMNS: [&str; 3] = ["_id", "_rest", "request"];
@@ -111,7 +112,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     std::fs::create_dir_all(&s.dir).expect("a directory");
-    // The peers are told whole paths.
+    // The peers need whole paths.
     let dir = s.dir.canonicalize().expect("a directory");
     let data = imported::store(&dir, s.lines, s.days);
     let hosts = (start(), start() + Days::new(s.days.into()));
@@ -161,7 +162,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The questions that `only` names, or all.
+/// Returns the questions that `only` names, or all.
 fn asked(only: &[String]) -> Vec<Question> {
     let is_asked = |name: &str| only.is_empty() || only.iter().any(|o| o == name);
     let asked: Vec<Question> = questions()
@@ -172,7 +173,7 @@ fn asked(only: &[String]) -> Vec<Question> {
     asked
 }
 
-/// Times of each question at a client of a server on the same store.
+/// Returns the times of each question at a client of a server on the same store.
 fn as_client(data: &Path, asked: &[Question], values: &Values, runs: usize) -> Vec<Taken> {
     let client = Client::start(data, false);
     let of = |question: &Question| {
@@ -182,7 +183,7 @@ fn as_client(data: &Path, asked: &[Question], values: &Values, runs: usize) -> V
     asked.iter().map(of).collect()
 }
 
-/// The store with a covering index of `path`, that nobody else works on.
+/// Opens the store with a covering index of `path` and without background work.
 fn open(data: &Path) -> Store {
     let options = Options {
         config: Config {
@@ -193,7 +194,7 @@ fn open(data: &Path) -> Store {
     };
     let store = Store::open(data, options).expect("opens");
     let access = Name::new(STREAM).expect("a name");
-    // An earlier run may have left one of the other kind.
+    // An earlier run may have left an index of the other kind.
     if store
         .create_index(&access, "path", IndexKind::Covering)
         .is_err()
@@ -207,7 +208,7 @@ fn open(data: &Path) -> Store {
     store
 }
 
-/// The parts as something to load; folder, threads and columns are for the caller to say.
+/// Returns the parts as something to load; the caller sets folder, threads and columns.
 fn of_parts(ours: &Ours) -> Load {
     let snapshot: &Snapshot = &ours.snapshot;
     let access = Name::new(STREAM).expect("a name");
@@ -232,12 +233,12 @@ fn of_parts(ours: &Ours) -> Load {
     }
 }
 
-/// The first day of generated lines, a Monday.
+/// Returns the first day of generated lines, a Monday.
 fn start() -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 11, 2).expect("a date")
 }
 
-/// The stored columns that have a value somewhere: parts leave out the others.
+/// Returns the stored columns that have a value somewhere: parts leave out the others.
 fn columns(ours: &Ours) -> Vec<String> {
     let mut names = ours.columns("SELECT * FROM access LIMIT 1");
     names.retain(|name| !OWN_COLUMNS.contains(&name.as_str()));
@@ -250,7 +251,8 @@ fn columns(ours: &Ours) -> Vec<String> {
         .collect()
 }
 
-/// What is asked for: chosen by rank, so that any number of lines has it.
+/// Returns the constants of the questions: they are chosen by rank, so that any number of lines
+/// has them.
 fn values(ours: &Ours, columns: &[String], days: u32) -> Values {
     let start = start();
     let end = start + Days::new(days.into());
@@ -295,11 +297,11 @@ struct Bench {
 struct Times {
     first: f64,
     ours: f64,
-    /// Of us over HTTP.
+    /// Time of our engine over HTTP.
     client: f64,
-    /// Of raw events alone, where a rollup answers.
+    /// Time of our engine on raw events alone, where a rollup answers.
     raw: Option<f64>,
-    /// As [`FORMS`].
+    /// Times of the peers, in the order of [`FORMS`].
     peers: Vec<f64>,
 }
 
@@ -345,7 +347,7 @@ impl Bench {
         told
     }
 
-    /// Asks everybody in turn and prints a row of the table.
+    /// Runs a question on every engine in turn and prints a row of the table.
     fn ask(&mut self, question: &Question, taken: Taken, told: &mut Vec<String>) -> Times {
         let only = match question.same {
             Same::Column(name) => Some(name),
@@ -381,7 +383,7 @@ impl Bench {
             let (ms, batches) = self.ask_peer(form, text, self.runs);
             peers.push(median(ms[1..].to_vec()));
             if let Some(exact) = &exact {
-                // Theirs is not for us to mend.
+                // A peer's deviation is printed only: it is not ours to mend.
                 let off = content::worst(&batches, exact);
                 if off > near {
                     same.push(format!("{} off by {:.1} %", form.title, off * 100.0));
@@ -429,7 +431,8 @@ impl Bench {
         times
     }
 
-    /// The same of raw events, when a rollup answered: an exact answer does not depend on who gives it.
+    /// Runs the same on raw events, when a rollup answered: an exact answer does not depend on
+    /// its source.
     fn raw(
         &self,
         question: &Question,
@@ -467,7 +470,7 @@ impl Bench {
     }
 }
 
-/// Milliseconds with as many digits as say something.
+/// Returns milliseconds with as many digits as are significant.
 fn figure(ms: f64) -> String {
     if ms < 9.95 {
         format!("{ms:.2}")

@@ -1,4 +1,4 @@
-//! Our engine in this process, asked as the peers are.
+//! Our engine in this process, queried as the peers are.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Ours {
     pub(crate) snapshot: Arc<Snapshot>,
 }
 
-/// An answer: how long each time took, milliseconds, what was looked at the last time, and its rows.
+/// An answer: the milliseconds of each run, the figures of the last run, and its rows.
 pub(crate) struct Asked {
     pub(crate) ms: Vec<f64>,
     pub(crate) figures: QueryStats,
@@ -29,13 +29,14 @@ impl Ours {
         }
     }
 
-    /// Asks once, and then as often as `runs` says.
+    /// Runs a query once, and then `runs` times.
     pub(crate) fn ask(&self, sql: &str, runs: usize) -> Asked {
         let once = || self.asker.ask(Arc::clone(&self.snapshot), sql);
         let mut last = once();
         let mut ms = vec![last.ms];
         for _ in 0..runs {
-            // Freed before the clock starts: a peer does not hold two answers either.
+            // The last answer is freed before the clock starts: a peer does not hold two answers
+            // either.
             last.batches.clear();
             last = once();
             ms.push(last.ms);
@@ -50,7 +51,7 @@ impl Ours {
         }
     }
 
-    /// The first row of an answer, as text.
+    /// Returns the first row of an answer, as text.
     pub(crate) fn row(&self, sql: &str) -> Vec<String> {
         let asked = self.ask(sql, 0);
         let batch = asked.batches.iter().find(|b| b.num_rows() > 0);
@@ -61,7 +62,7 @@ impl Ours {
             .collect()
     }
 
-    /// The names of an answer's columns.
+    /// Returns the names of an answer's columns.
     pub(crate) fn columns(&self, sql: &str) -> Vec<String> {
         let asked = self.ask(sql, 0);
         let batch = asked.batches.first().expect("a row");

@@ -1,4 +1,4 @@
-//! Another engine, in a process of its own: `peers.py`, spoken to by lines of JSON.
+//! Another engine, in a process of its own: `peers.py`, driven by lines of JSON.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -10,18 +10,18 @@ use arrow::ipc::reader::FileReader;
 use serde_json::{Value, json};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers/peers.py");
-/// What the virtual environment needs: the newest of this autumn.
+/// Packages of the virtual environment: the newest of this autumn.
 const PACKAGES: &str = "duckdb==2.0.0 chdb==4.4.0 pyarrow==26.0.1";
 
 /// One way in which a peer has the data.
 pub(crate) struct Form {
     /// The heading of its column.
     pub(crate) title: &'static str,
-    /// Which of [`PEERS`].
+    /// The engine, one of [`PEERS`].
     pub(crate) peer: &'static str,
     pub(crate) table: &'static str,
-    /// Its time, as DuckDB cuts it to hours and days best. The parts' time has a zone, for which DuckDB
-    /// asks a calendar.
+    /// Its time column, in the form that DuckDB truncates best to hours and days. The parts' time
+    /// has a zone, for which DuckDB needs a calendar.
     pub(crate) at: &'static str,
 }
 
@@ -54,16 +54,16 @@ pub(crate) const FORMS: [Form; 4] = [
     },
 ];
 
-/// The form that knows what is exact.
+/// The form whose answers are the exact ones.
 pub(crate) const EXACT: &Form = &FORMS[1];
 
-/// What a peer makes its forms of.
+/// The source of a peer's forms.
 pub(crate) struct Load {
-    /// Where it may keep them.
+    /// Folder in which the peer may keep them.
     pub(crate) dir: PathBuf,
     pub(crate) threads: usize,
     pub(crate) files: Vec<PathBuf>,
-    /// Tells these files from others of the same names.
+    /// Distinguishes these files from others of the same names.
     pub(crate) of: String,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: u64,
@@ -72,20 +72,20 @@ pub(crate) struct Load {
 /// A peer that has loaded.
 pub(crate) struct Peer {
     child: Child,
-    /// Closed before the child is waited for.
+    /// The pipe is closed before the child is waited for.
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    /// Where it writes answers.
+    /// File for the peer's answers.
     into: PathBuf,
 }
 
-/// An answer: how long each time took, milliseconds, and its rows.
+/// An answer: the milliseconds of each run, and its rows.
 pub(crate) struct Asked {
     pub(crate) ms: Vec<f64>,
     pub(crate) batches: Vec<RecordBatch>,
 }
 
-/// The interpreter of a virtual environment, when it has the modules.
+/// Returns the interpreter of a virtual environment, if it has the modules.
 pub(crate) fn python(venv: Option<&Path>) -> Option<PathBuf> {
     let python = venv?.join("bin/python");
     let probed = Command::new(&python)
@@ -99,7 +99,7 @@ pub(crate) fn python(venv: Option<&Path>) -> Option<PathBuf> {
     Some(python)
 }
 
-/// How to come by such an environment.
+/// Prints the commands that make such an environment.
 pub(crate) fn print_commands() {
     println!("The peers are in no environment that --venv names. These make one:");
     println!();
@@ -110,7 +110,7 @@ pub(crate) fn print_commands() {
 }
 
 impl Peer {
-    /// Starts it and waits until it has loaded.
+    /// Starts a peer and waits until it has loaded.
     pub(crate) fn start(python: &Path, name: &str, load: &Load) -> Self {
         let mut child = Command::new(python)
             .args([SCRIPT, name])
@@ -143,7 +143,7 @@ impl Peer {
         peer
     }
 
-    /// Asks once, and then as often as `runs` says.
+    /// Runs a query once, and then `runs` times.
     pub(crate) fn ask(&mut self, sql: &str, runs: usize) -> Asked {
         let into = self.into.clone();
         let answer = self.say(&json!({"sql": sql, "runs": runs, "into": into}));
@@ -160,10 +160,10 @@ impl Peer {
         asked
     }
 
-    /// A line there and a line back.
+    /// Writes a line and reads a line.
     fn say(&mut self, what: &Value) -> Value {
         let questions = self.questions.as_mut().expect("BUG: open until dropped");
-        // A peer that has ended says why on its standard error, which is ours.
+        // A peer that has ended reports why on its standard error, which is ours.
         writeln!(questions, "{what}").expect("the peer listens");
         questions.flush().expect("the peer listens");
         let mut line = String::new();
@@ -179,7 +179,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It ends with its input.
+        // The peer ends with its input.
         self.questions = None;
         if let Err(error) = self.child.wait() {
             println!("({error})");

@@ -1,23 +1,24 @@
-//! The questions, each in the words of the three who are asked.
+//! The questions, each in the SQL of the three engines.
 
-/// How answers are held against each other.
+/// Rule by which answers are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Same {
     /// Row by row, in any order.
     Rows,
-    /// By one column: rows of one second may stand in any order, so which of them come last is open.
+    /// By one column: rows of one second may stand in any order, so which of them come last is
+    /// open.
     Column(&'static str),
-    /// Each value within this share of what [`Question::exact`] says.
+    /// Each value within this share of [`Question::exact`].
     Nearly(f64),
 }
 
-/// Of a histogram of two digits.
+/// Tolerance of a histogram of two digits.
 const QUANTILES_NEAR: f64 = 0.01;
-/// Of a distinct count: three standard errors, each under 2 %.
+/// Tolerance of a distinct count: three standard errors, each under 2 %.
 const DISTINCT_NEAR: f64 = 0.06;
 
-/// What is asked. `{t}` is the table, `{at}` its time as DuckDB cuts it best, `{columns}` all columns; the
-/// others are [`Values`].
+/// A question. `{t}` is the table, `{at}` its time in the form that DuckDB truncates best,
+/// `{columns}` all columns; the others are [`Values`].
 pub(crate) struct Question {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
@@ -25,8 +26,8 @@ pub(crate) struct Question {
     pub(crate) ours: &'static str,
     pub(crate) duckdb: &'static str,
     pub(crate) chdb: &'static str,
-    /// Of DuckDB, where the others say about what it is: the key, then for each value the least and the
-    /// greatest that it may be.
+    /// Exact answer by DuckDB, where the others are approximate: the key, then for each value the
+    /// least and the greatest that it may be.
     pub(crate) exact: Option<&'static str>,
 }
 
@@ -40,7 +41,7 @@ pub(crate) fn spelled(text: &str, values: &Values) -> String {
     values.iter().fold(text.to_owned(), put)
 }
 
-/// The questions whose text all three share.
+/// Returns a question whose text all three share.
 const fn common(name: &'static str, what: &'static str, same: Same, sql: &'static str) -> Question {
     Question {
         name,
@@ -153,7 +154,7 @@ pub(crate) fn questions() -> [Question; 18] {
                    avg(response_size) FROM {t} GROUP BY host, toStartOfMonth(time)",
             exact: None,
         },
-        // Exact ones of the peers take less time than their sketches.
+        // Exact quantiles of the peers take less time than their sketches.
         Question {
             name: "Q8",
             what: "p50, p95, p99 by hour",

@@ -10,7 +10,7 @@ const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
 /// The stream that it has.
 pub(crate) const STREAM: &str = "access";
 
-/// The store of that many lines over that many days in a folder; made when it is not there.
+/// Returns the store of that many lines over that many days in a folder; made when it is not there.
 pub(crate) fn store(dir: &Path, lines: u64, days: u32) -> PathBuf {
     let data = dir.join(format!("questions-{lines}-{days}"));
     if !data.exists() {

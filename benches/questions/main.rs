@@ -1,12 +1,13 @@
-//! What the on-call questions look at, with indexes and without.
+//! Rows that the on-call questions scan, with indexes and without.
 //!
-//!     cargo bench --bench questions -- [--lines 20000000] [--days 14] [--dir target/bench] [--runs 9]
+//!     cargo bench --bench questions -- [--lines 20000000] [--days 14] [--dir target/bench]
+//!         [--runs 9]
 //!
-//! The store is imported and compacted by the real program, and stays. Each question is asked in this
-//! process over one snapshot: rows looked at beside rows returned, the first run (cold for our caches, not
-//! for the kernel's), and the median of the others; then, of a real server on the same store, what
-//! a client sees over HTTP; before indexes of `path` and `user` are made, and after. Then what
-//! those cost.
+//! The store is imported and compacted by the real program, and stays. Each question runs in this
+//! process over one snapshot: rows scanned beside rows returned, the first run (cold for our
+//! caches, not for the kernel's), and the median of the others. A client of a real server on the
+//! same store then measures it over HTTP. All of this runs before indexes of `path` and `user`
+//! are made, and after. The costs of the indexes come last.
 
 #[path = "../journal/ask.rs"]
 mod ask;
@@ -96,7 +97,7 @@ fn open(data: &Path) -> Store {
     Store::open(data, options).expect("opens")
 }
 
-/// The last lines and those that hold a text: what one pages through.
+/// Returns queries of the last lines and of those that hold a text, as a user pages through them.
 fn first_rows() -> Vec<(&'static str, String)> {
     let last = |hint: &str, condition: &str, limit: u32| {
         format!("SELECT {hint} * FROM access {condition} ORDER BY time DESC LIMIT {limit}")
@@ -143,7 +144,7 @@ fn first_rows() -> Vec<(&'static str, String)> {
 
 struct Bench {
     data: PathBuf,
-    /// A server has it meanwhile where this is none.
+    /// `None` while a server has the store.
     store: Option<Store>,
     asker: Asker,
     runs: usize,
@@ -159,7 +160,7 @@ impl Bench {
         store.close().expect("closes");
     }
 
-    /// Times of each question at a client of a server on the same store.
+    /// Returns the times of each question at a client of a server on the same store.
     fn as_client(&mut self, questions: &[(&'static str, String)]) -> Vec<Taken> {
         self.close();
         let client = Client::start(&self.data, false);
@@ -170,7 +171,7 @@ impl Bench {
         taken
     }
 
-    /// Makes an index of a column, and none is left of another kind.
+    /// Makes an index of a column; one of another kind is dropped first.
     fn make(&self, stream: &Name, field: &str, kind: IndexKind) {
         self.drop(stream, field);
         let started = Instant::now();
@@ -185,7 +186,7 @@ impl Bench {
         );
     }
 
-    /// Drops one that an earlier run may have left.
+    /// Drops an index that an earlier run may have left.
     fn drop(&self, stream: &Name, field: &str) {
         if let Err(error) = self.store().drop_index(stream, field) {
             println!("({error})");
@@ -284,8 +285,8 @@ impl Bench {
         }
     }
 
-    /// Bytes of the indexes, and of the Parquet bloom filters that would say less: in which parts a value
-    /// is not.
+    /// Prints the bytes of the indexes, and of the Parquet bloom filters that would know less:
+    /// only the parts in which a value is not.
     fn costs(&self) {
         let snapshot = self.store().snapshot();
         let rows: u64 = snapshot.manifest().parts.iter().map(|p| p.rows).sum();
@@ -299,7 +300,7 @@ impl Bench {
                 "SELECT sum(n) FROM (SELECT count(DISTINCT \"{field}\") AS n FROM access GROUP BY date_trunc('day', time))"
             );
             let distinct: f64 = self.text(&sql).parse().expect("a number");
-            // Of a split-block filter that errs for one value in a hundred.
+            // Size of a split-block filter that errs for one value in a hundred.
             let bloom = distinct * -8.0 / (1.0 - 0.01_f64.powf(1.0 / 8.0)).ln() / 8.0;
             let per_event = |bytes: f64| bytes / rows as f64;
             println!(

@@ -39,7 +39,7 @@ impl Load {
         }
     }
 
-    /// The same as lines to a server.
+    /// Starts the same with lines to a server.
     pub(crate) fn over_http(client: &Arc<Client>, rate: usize) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (client, stopped) = (Arc::clone(client), Arc::clone(&stop));
@@ -53,7 +53,7 @@ impl Load {
         }
     }
 
-    /// Events sent, and the seconds it took.
+    /// Stops; returns the events sent, and the seconds it took.
     pub(crate) fn stop(self) -> (u64, f64) {
         self.stop.store(true, Ordering::SeqCst);
         let sent = self.thread.join().expect("no panic");
@@ -91,13 +91,13 @@ fn send_lines(client: &Client, lines: &[Vec<u8>], rate: usize, stop: &AtomicBool
     sent
 }
 
-/// The line with another stamp.
+/// Returns the line with another stamp.
 fn of_now(line: &[u8], stamp: &str) -> Vec<u8> {
     let at = |byte| line.iter().position(|b| *b == byte).expect("a stamp");
     [&line[..at(b'[')], stamp.as_bytes(), &line[at(b']') + 1..]].concat()
 }
 
-/// The batch as of this moment.
+/// Returns the batch with stamps of this moment.
 fn now(batch: &Batch) -> Batch {
     let received_us = SystemClock.now_us();
     let rows = batch.events.num_rows() as i64;

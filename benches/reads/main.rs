@@ -4,10 +4,11 @@
 //!     cargo bench --bench reads -- [--lines 20000000] [--days 400] [--seconds 30] [--rate 50000]
 //!         [--dir target/bench] [--keep]
 //!
-//! The store is imported and compacted by the real program and opened here for writing; events of now
-//! come in at the given rate, and the store seals and compacts as it does in a server. Each query
-//! takes a snapshot of its moment, is planned, run and taken whole; queries take turns. Then the
-//! same of a server on another copy of the store, over HTTP, with the events sent to it as lines.
+//! The store is imported and compacted by the real program and opened here for writing; events of
+//! now come in at the given rate, and the store seals and compacts as it does in a server. Each
+//! query takes a snapshot of its moment, is planned, run and read whole; queries take turns. Then
+//! the same runs on a server on another copy of the store, over HTTP, with the events sent to it
+//! as lines.
 
 #[path = "../journal/ask.rs"]
 mod ask;
@@ -109,7 +110,7 @@ fn main() {
     }
 }
 
-/// A copy of the store that shares its files.
+/// Makes a copy of the store that shares its files.
 fn link(whole: &Path, data: &Path) {
     if data.exists() {
         std::fs::remove_dir_all(data).expect("removed");
@@ -117,7 +118,7 @@ fn link(whole: &Path, data: &Path) {
     files::link(whole, data);
 }
 
-/// Asks a server the same.
+/// Runs the same queries on a server.
 fn as_client(s: &Settings, data: &Path, queries: &[(&'static str, String)]) {
     let client = Arc::new(client::Client::start(data, true));
     for rate in [0, s.rate] {
@@ -152,7 +153,8 @@ fn as_client(s: &Settings, data: &Path, queries: &[(&'static str, String)]) {
     }
 }
 
-/// The imported and compacted store, made when it is not there. Its last day is today.
+/// Returns the imported and compacted store, which is made when it is not there. Its last day is
+/// today.
 fn store(s: &Settings) -> PathBuf {
     std::fs::create_dir_all(&s.dir).expect("a directory");
     let name = format!("reads-{}-{}", s.lines, s.days);
@@ -218,7 +220,7 @@ impl Bench {
         )
     }
 
-    /// What a dashboard asks: the page is the hundredth of the last month.
+    /// Returns the queries of a dashboard: the page is the hundredth of the last month.
     fn queries(&self) -> Vec<(&'static str, String)> {
         let now = Utc::now();
         let at = |t: DateTime<Utc>| t.format("'%Y-%m-%dT%H:%M:%SZ'").to_string();

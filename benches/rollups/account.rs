@@ -1,4 +1,4 @@
-//! A store that does nothing by itself, and what it costs when it is asked for something.
+//! A store that does nothing by itself, and the costs of its work on request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::counted::{CountedFs, Counts, Kind};
 use crate::cpu;
 use crate::metered::{Metered, Rolled};
 
-/// What something cost.
+/// Costs of some work.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cost {
     pub(crate) cpu_ns: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Cost {
     pub(crate) rolled: Rolled,
     pub(crate) tiles: Counts,
     pub(crate) parts: Counts,
-    /// Of the manifest, a file for each edit.
+    /// Counts of the manifest, a file for each edit.
     pub(crate) manifest: Counts,
     /// Cells that compaction read.
     pub(crate) merged_cells: u64,
@@ -31,7 +31,7 @@ impl Cost {
         self.cpu_ns as f64 / 1e3
     }
 
-    /// What the cascade and the writing of tiles had of it.
+    /// Returns the CPU time of the cascade and the writing of tiles, microseconds.
     pub(crate) fn tiles_us(&self) -> f64 {
         self.rolled.tiles_ns as f64 / 1e3
     }
@@ -127,7 +127,7 @@ impl Accounted {
         }
     }
 
-    /// What some work cost.
+    /// Runs some work and returns its cost.
     pub(crate) fn cost<T>(&self, work: impl FnOnce(&Store) -> T) -> (T, Cost) {
         let counts = || [Kind::Tile, Kind::Part, Kind::Manifest].map(|k| self.disk.counts(k));
         let (rolled, before) = (self.rollup_hook.rolled(), counts());
@@ -149,7 +149,8 @@ impl Accounted {
         (done, cost)
     }
 
-    /// Merges what the store would merge by itself now, or all of it as if nothing were to come.
+    /// Merges what the store would merge by itself now, or, if `quiet`, all of it as if no events
+    /// were to come.
     pub(crate) fn compact(&self, quiet: bool) -> Cost {
         let (report, cost) = self.cost(|store| store.compact_tiles(quiet));
         cost.merged(report.expect("compacted"))

@@ -1,4 +1,4 @@
-//! The real disk, with bytes counted by what they are of.
+//! The real disk, with bytes counted by the kind of file.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use storage::{Fs, FsFile, Guard, RealFs, Space};
 
-/// What a file is, by the folder of the data directory in which it lies.
+/// Kind of a file, by the folder of the data directory in which it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Part,
@@ -49,12 +49,13 @@ pub(crate) struct CountedFs(Arc<[Totals; 6]>);
 struct CountedFile {
     file: Box<dyn FsFile>,
     kind: Kind,
-    /// What was just written is read once more, to compare it: that is no reading of the store.
+    /// A file just written is read once more, to compare it: that does not count as reading the
+    /// store.
     is_new: bool,
     disk: CountedFs,
 }
 
-/// What was counted up to a moment, or between two.
+/// Counts up to a moment, or between two.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) read: u64,

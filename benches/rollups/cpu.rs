@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Of threads that have ended, as far as they told.
+/// CPU time of threads that have ended, as far as they reported it.
 static ENDED_NS: AtomicU64 = AtomicU64::new(0);
 
 fn schedstat_ns(path: &str) -> u64 {
@@ -12,21 +12,21 @@ fn schedstat_ns(path: &str) -> u64 {
     first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// CPU of the calling thread.
+/// Returns the CPU time of the calling thread.
 pub(crate) fn thread_ns() -> u64 {
     // The account of a thread that runs is brought up to date when it yields.
     std::thread::yield_now();
     schedstat_ns("/proc/thread-self/schedstat")
 }
 
-/// Says that the calling thread is about to end.
+/// Records that the calling thread is about to end; returns its CPU time.
 pub(crate) fn ending() -> u64 {
     let ns = thread_ns();
     ENDED_NS.fetch_add(ns, Relaxed);
     ns
 }
 
-/// CPU of the process, as long as threads that end say so.
+/// Returns the CPU time of the process, if threads that end call [`ending`].
 pub(crate) fn process_ns() -> u64 {
     std::thread::yield_now();
     let tasks = std::fs::read_dir("/proc/self/task").expect("this process is there");

@@ -9,7 +9,7 @@ const MINUTES: u64 = 1_440;
 const EVENTS_PER_MINUTE: usize = 1_000;
 /// Seals of a window.
 const WINDOW: usize = 60;
-/// Of seeds that no day has.
+/// Seeds from here on are those of no day.
 const SEED: u64 = 1 << 33;
 
 /// Prints what the seals cost.

@@ -44,7 +44,7 @@ pub(crate) struct Traffic {
 impl Traffic {
     pub(crate) fn new() -> Self {
         let path = |n: u32| format!("/{}/page-{n}", FOLDERS[n as usize % FOLDERS.len()]);
-        // An odd factor spreads the numbers and gives none twice.
+        // An odd factor spreads the numbers and makes none twice.
         let address = |n: u32| std::net::Ipv4Addr::from(n.wrapping_mul(0x9e37_79b1)).to_string();
         Self {
             paths: (0..PATHS).map(path).collect(),
@@ -56,7 +56,7 @@ impl Traffic {
         }
     }
 
-    /// Events evenly over `[from_us, from_us + span_us)`, in batches as a server has them.
+    /// Returns events evenly over `[from_us, from_us + span_us)`, in batches as a server has them.
     pub(crate) fn batches(
         &self,
         seed: u64,
@@ -72,7 +72,7 @@ impl Traffic {
             .collect()
     }
 
-    /// The events of the nth day.
+    /// Returns the events of the nth day.
     pub(crate) fn day(&self, nth: u64, count: usize) -> Vec<Batch> {
         self.batches(nth, (START_US + nth as i64 * DAY_US, DAY_US), count)
     }
@@ -116,7 +116,7 @@ impl Traffic {
     }
 }
 
-/// Bytes, close to log-normal around 8 kB.
+/// Returns bytes, close to log-normal around 8 kB.
 fn size(random: &mut Random) -> i64 {
     let deviate = (0..4).map(|_| random.unit()).sum::<f64>() - 2.0;
     (13.0 + 3.0 * deviate).exp2() as i64

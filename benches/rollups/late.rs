@@ -1,4 +1,4 @@
-//! One late event in each old day, against making the rollups again from the raw events.
+//! One late event in each old day, compared with making the rollups again from the raw events.
 
 use aggregator::{Sample, verify};
 use storage::{Name, Store};
@@ -7,7 +7,7 @@ use crate::account::{Accounted, Cost};
 use crate::events::{DAY_US, MINUTE_US, START_US, Traffic};
 use crate::{Settings, files, seal};
 
-/// Of seeds that no day has.
+/// Seeds from here on are those of no day.
 const SEED: u64 = 1 << 32;
 
 /// Prints both costs.
@@ -87,7 +87,7 @@ fn print(what: &str, cost: Cost) {
     );
 }
 
-/// Every rollup is what its raw events say.
+/// Checks that every rollup equals its raw events.
 fn check(store: &Store) {
     let snapshot = store.snapshot();
     for rollup in &snapshot.manifest().rollups {

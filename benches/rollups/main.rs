@@ -1,12 +1,13 @@
-//! What rollups cost: a seal whatever the history, a late event, a minute of a long day, a cell.
+//! Costs of rollups: a seal whatever the history, a late event, a minute of a long day, a cell.
 //!
 //!     cargo bench --bench rollups -- [--sections seal,late,day,size,memory] [--dir target/bench]
 //!         [--events 20000000] [--days 400] [--keep]
 //!
-//! In this process, on the real disk, with the cascade of the two default rollups; nothing is sealed or
-//! compacted unless a section asks for it, so each is accounted by itself. `seal` leaves the store that
-//! `late` copies; `size` and `memory` use the one that `--bench import -- --lines 10000000 --keep` leaves
-//! in the same `--dir`, and never change it. Plots are written beside the stores.
+//! In this process, on the real disk, with the cascade of the two default rollups; nothing is
+//! sealed or compacted unless a section asks for it, so each is accounted by itself. `seal`
+//! leaves the store that `late` copies; `size` and `memory` use the one that
+//! `--bench import -- --lines 10000000 --keep` leaves in the same `--dir`, and never change it.
+//! Plots are written beside the stores.
 
 mod account;
 mod counted;
@@ -33,7 +34,7 @@ use std::path::PathBuf;
 
 const SECTIONS: [&str; 5] = ["seal", "late", "day", "size", "memory"];
 
-/// What the command line says.
+/// Settings from the command line.
 struct Settings {
     sections: Vec<String>,
     dir: PathBuf,
@@ -47,13 +48,13 @@ impl Settings {
         (self.events / self.days) as usize
     }
 
-    /// The store that `seal` leaves.
+    /// Returns the store that `seal` leaves.
     fn history(&self) -> PathBuf {
         self.dir
             .join(format!("history-{}-{}", self.events, self.days))
     }
 
-    /// The store that the bench `import` leaves.
+    /// Returns the store that the bench `import` leaves.
     fn imported(&self) -> PathBuf {
         let data = self.dir.join("store-10000000-14");
         assert!(

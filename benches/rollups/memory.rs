@@ -8,7 +8,8 @@ use crate::events::Traffic;
 use crate::machine::peak_mib;
 use crate::{Settings, files, seal};
 
-/// Prints it for the imported store and for one of many days, neither of them compacted before.
+/// Prints the peak for the imported store and for one of many days, neither of them compacted
+/// before.
 pub(crate) fn measure(s: &Settings) {
     let temporary = tempfile::tempdir_in(&s.dir).expect("a directory");
     let data = temporary.path().join("imported");
@@ -38,7 +39,7 @@ fn compact(what: &str, data: &Path) {
     );
 }
 
-/// The peak up to shortly before its end.
+/// Returns a child's peak up to shortly before its end.
 fn watch(child: &mut Child) -> f64 {
     let mut peak = 0.0_f64;
     while child.try_wait().expect("waits").is_none() {

@@ -1,4 +1,4 @@
-//! The real cascade, with what goes through it counted.
+//! The real cascade, with its events and cells counted.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::cpu;
 /// The levels of the default rollups, finest first.
 pub(crate) const LEVELS: [&str; 6] = ["minute", "hour", "day", "week", "month", "year"];
 
-/// What went through a cascade up to a moment, or between two.
+/// Work of a cascade up to a moment, or between two.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rolled {
     /// Events that seals read.
@@ -84,7 +84,7 @@ impl RollupHook for Metered {
         self.cascade.rollups_for(stream, kind, existing)
     }
 
-    /// Storage calls this on a thread that it makes for it.
+    /// Builds the tiles and counts. Storage calls this on a thread that it makes for it.
     fn tiles(
         &self,
         rollups: &[&RollupMeta],

@@ -18,12 +18,12 @@ pub(crate) struct Series {
 
 /// A chart with an axis of its own.
 pub(crate) struct Panel {
-    /// What is measured, with its unit.
+    /// The measured quantity, with its unit.
     pub(crate) label: &'static str,
     pub(crate) series: Vec<Series>,
 }
 
-/// A page of charts.
+/// Returns a page of charts.
 pub(crate) fn svg(title: &str, x_label: &str, panels: &[Panel]) -> String {
     let height = TOP + panels.len() as f64 * (PANEL + GAP) + 20.0;
     let mut out = format!(
@@ -47,7 +47,7 @@ fn greatest(panels: &[Panel], of: fn(&(f64, f64)) -> f64) -> f64 {
     series.flat_map(|s| &s.points).map(of).fold(0.0, f64::max)
 }
 
-/// The next 1, 2, 2.5, 4, 5 or 8 times a power of ten.
+/// Returns the next 1, 2, 2.5, 4, 5 or 8 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.max(1e-9).log10().floor());
     let steps = [1.0, 2.0, 2.5, 4.0, 5.0, 8.0, 10.0].map(|s| s * power);
@@ -107,7 +107,7 @@ fn text(out: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, text: &st
     );
 }
 
-/// A number as short as it can be.
+/// Returns a number as short as it can be.
 fn number(value: f64) -> String {
     let rounded = (value * 100.0).round() / 100.0;
     rounded.to_string()

@@ -1,4 +1,4 @@
-//! A seal a day while the history grows: what it reads, writes and takes, and the compaction after it.
+//! A seal a day while the history grows: its reads, writes and time, and the compaction after it.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::{Settings, files};
 /// Seals of a window: single ones differ by chance.
 const WINDOW: usize = 20;
 
-/// What is printed, and how it is taken from an account.
+/// A printed figure: its name, and its value from an account.
 type Figure<T> = (&'static str, fn(&T) -> f64);
 
 /// Prints what the seals cost, and leaves their store.
@@ -107,7 +107,7 @@ fn row(window: Step, history: u64) -> String {
     )
 }
 
-/// How far the windows lie from one another.
+/// Prints how far the windows lie from one another.
 fn print_spread(windows: &[Step]) {
     let figures: [Figure<Cost>; 6] = [
         ("rows read", |c| c.rolled.rows as f64),
@@ -201,7 +201,7 @@ fn write_plot(s: &Settings, windows: &[Step]) {
     println!("  plot: {}", path.display());
 }
 
-/// The same events sealed into a store of a few days and into the large one, in turn.
+/// Seals the same events into a store of a few days and into the large one, in turn.
 fn measure_pairs(s: &Settings, traffic: &Traffic) {
     let temporary = tempfile::tempdir_in(&s.dir).expect("a directory");
     let (small, large) = (
@@ -223,7 +223,7 @@ fn measure_pairs(s: &Settings, traffic: &Traffic) {
 fn print_pairs(stores: &[Accounted; 2], batches: impl Fn(u64) -> Vec<Batch>) {
     let round = |nth: u64| {
         let mut round = [Step::default(); 2];
-        // Each is first in every other round.
+        // Each store is first in every other round.
         let first = (nth % 2) as usize;
         for which in [first, 1 - first] {
             round[which] = stores[which].step(batches(nth));

@@ -1,4 +1,4 @@
-//! What cells take on disk: by rollup, level and state.
+//! Size of cells on disk: by rollup, level and state.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,8 @@ struct LevelSizes {
     cells: u64,
     sections: u64,
     sum: SectionSizes,
-    /// Dictionaries of keys and of coupons. Where sections share them, each has a share by its cells.
+    /// Bytes of the dictionaries of keys and of coupons. Where sections share one, each has a
+    /// share by its cells.
     keys: f64,
     coupons: f64,
 }
@@ -42,7 +43,7 @@ impl LevelSizes {
         self.sum.head + self.sum.shape + self.sum.counts + self.sum.frame + states
     }
 
-    /// Bytes of the states whose names begin so.
+    /// Returns the bytes of the states whose names begin so.
     fn state(&self, begins: &str) -> u64 {
         let states = self.sum.states.iter();
         let named = states.filter(|(name, _)| name.starts_with(begins));
@@ -50,7 +51,8 @@ impl LevelSizes {
     }
 }
 
-/// Prints the sizes before and after everything is compacted; of the store of `seal` too, if it is there.
+/// Prints the sizes before and after everything is compacted; of the store of `seal` too, if it
+/// is there.
 pub(crate) fn measure(s: &Settings) {
     print_both(s, &s.imported());
     if s.history().exists() {

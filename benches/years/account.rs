@@ -1,8 +1,8 @@
-//! What is written, by what it is of and by who wrote it.
+//! Bytes written, by kind of file and by cause.
 
 use crate::counted::{CountedFs, Counts, Kind};
 
-/// Who writes.
+/// Cause of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     Seal,
@@ -10,7 +10,7 @@ pub(crate) enum Cause {
     Tiles,
     /// Compaction of parts while the store is filled.
     Parts,
-    /// Compaction of what is quiet.
+    /// Compaction of quiet tiles and parts.
     Quiet,
 }
 
@@ -33,7 +33,7 @@ type Written = [Counts; KINDS.len()];
 /// Bytes and files written, each by one cause.
 pub(crate) struct Account {
     pub(crate) fs: CountedFs,
-    /// Up to here everything has its cause.
+    /// All writes up to this point have their cause.
     charged: Written,
     by_cause: [Written; CAUSES.len()],
 }
@@ -51,12 +51,12 @@ impl Account {
         KINDS.map(|(kind, _)| self.fs.counts(kind))
     }
 
-    /// What was written since is nobody's: a start, a close.
+    /// Leaves the writes since the last call without a cause: a start, a close.
     pub(crate) fn skip(&mut self) {
         self.charged = self.now();
     }
 
-    /// What was written since was written by `cause`.
+    /// Charges the writes since the last call to `cause`.
     pub(crate) fn charge(&mut self, cause: Cause) {
         let now = self.now();
         let before = std::mem::replace(&mut self.charged, now);
@@ -79,14 +79,14 @@ impl Account {
         sum
     }
 
-    /// Edits of the manifest, and their bytes.
+    /// Returns the number of edits of the manifest, and their bytes.
     pub(crate) fn edits(&self) -> (u64, u64) {
         let sum = self.sum(Kind::Manifest);
         (sum.files, sum.written)
     }
 
-    /// One row for each kind, and the whole beside what is left of it: the bytes of the parts, and of
-    /// parts and tiles.
+    /// Prints one row for each kind, and the whole. Bytes written are compared with the bytes
+    /// that remain: of the parts, and of parts and tiles.
     pub(crate) fn print(&self, parts: u64, tiles: u64) {
         let journal = self.sum(Kind::Journal).written;
         let lines = |bytes: u64| {

@@ -1,4 +1,4 @@
-//! What the history costs those who come after: quiet compaction, a start, rest, a drop.
+//! Costs of the history for later work: quiet compaction, a start, rest, a drop.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ pub(crate) fn measure(s: &Settings, data: &Path, mut account: Account) {
     drop_by_server(s, data);
 }
 
-/// Everything is taken for quiet: by the real program on a second tree of names, for its memory; then
-/// here, for what it writes.
+/// Compacts as if everything were quiet: by the real program on a second tree of names, for its
+/// memory; then here, for its writes.
 fn compact(s: &Settings, data: &Path, account: &mut Account) {
     let linked = data.with_extension("linked");
     files::link(data, &linked);
@@ -72,7 +72,7 @@ fn compact(s: &Settings, data: &Path, account: &mut Account) {
     account.print(after[0], after[1]);
 }
 
-/// The server to its first answer of `/ready`, and a query by a program that ends with it.
+/// Measures a server to its first answer of `/ready`, and a query by a program that ends with it.
 fn starts(s: &Settings, data: &Path, when: &str) {
     let server = || {
         let began = Instant::now();
@@ -104,7 +104,7 @@ fn print_starts(what: &str, data: &Path, start: &dyn Fn() -> (f64, f64)) {
     at_most(what, cold, START_MS_MAX, "ms");
 }
 
-/// A server that nobody asks anything.
+/// Measures a server without requests.
 fn rest(s: &Settings, data: &Path) {
     let server = Server::start(s, data, &[]);
     std::thread::sleep(Duration::from_secs(s.rest_seconds));
@@ -113,14 +113,14 @@ fn rest(s: &Settings, data: &Path) {
     at_most(&title, resident, REST_MIB_MAX, "MiB");
 }
 
-/// Whole days from the first on, as seconds. A late line may lie before the first day.
+/// Returns whole days from the first on, as seconds. A late line may lie before the first day.
 fn oldest(s: &Settings) -> (i64, i64) {
     let days = (f64::from(s.days) * DROPPED) as i64;
     let start = generator::DEFAULT_START;
     (start - 86_400, start + days * 86_400)
 }
 
-/// The oldest partitions are dropped in one edit, in this process.
+/// Drops the oldest partitions in one edit, in this process.
 fn drop_here(s: &Settings, data: &Path) {
     let store = Store::open(data, options(CountedFs::default())).expect("opened");
     let (from, to) = oldest(s);
@@ -143,7 +143,7 @@ fn drop_here(s: &Settings, data: &Path) {
     store.close().expect("closed");
 }
 
-/// The same by the command, through a running server.
+/// Drops them by the command, through a running server.
 fn drop_by_server(s: &Settings, data: &Path) {
     let server = Server::start(s, data, &[]);
     let (from, to) = oldest(s);

@@ -1,4 +1,4 @@
-//! The real program as a command that ends: what it says, how long it takes, its peak of memory.
+//! The real program as a command that ends: its last line, its duration, its peak of memory.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use crate::Settings;
 use crate::machine::peak_mib;
 
-/// How often the peak is asked for; the kernel keeps it, but only as long as the process lives.
+/// Interval at which the peak is read; the kernel keeps it, but only as long as the process lives.
 const LOOK: Duration = Duration::from_millis(2);
 
 pub(crate) struct Child {
-    /// Its last line.
+    /// Last line of its output.
     pub(crate) said: String,
     pub(crate) seconds: f64,
     pub(crate) peak_mib: f64,
@@ -24,7 +24,7 @@ impl Child {
         Self::watch(command)
     }
 
-    /// A command that asks a server.
+    /// Runs a command that sends requests to a server.
     pub(crate) fn run_at(s: &Settings, address: &str, args: &[&str]) -> Self {
         let mut command = Command::new(&s.logmill);
         command.args(args).args(["--server", address]);
@@ -54,7 +54,7 @@ impl Child {
     }
 }
 
-/// The resident memory of a process now, MiB.
+/// Returns the resident memory of a process now, MiB.
 pub(crate) fn resident_mib(process: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
     let resident = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! Directories: what they take on the disk, and whole copies.
+//! Directories: their size on the disk, and whole copies.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn each(dir: &Path, see: &mut dyn FnMut(&Path)) {
     }
 }
 
-/// What all files below take on the disk, bytes, as `du` says.
+/// Returns the disk use of all files below, bytes, as `du` reports it.
 pub(crate) fn taken(dir: &Path) -> u64 {
     let mut bytes = 0;
     each(dir, &mut |path| {
@@ -23,7 +23,7 @@ pub(crate) fn taken(dir: &Path) -> u64 {
     bytes
 }
 
-/// A tree of its own with the same bytes.
+/// Makes a tree of its own with the same bytes.
 pub(crate) fn copy(from: &Path, to: &Path) {
     each(from, &mut |path| {
         let into = to.join(path.strip_prefix(from).expect("BUG: it lies below"));

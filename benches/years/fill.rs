@@ -19,9 +19,9 @@ use crate::{Settings, generator, machine};
 pub(crate) const STREAM: &str = "access";
 /// Lines of a request.
 const REQUEST: usize = 100;
-/// How often a line about the progress is printed.
+/// Number of lines about the progress.
 const PROGRESS: u64 = 10;
-/// What compaction may leave in a partition that is written to.
+/// Parts that compaction may leave in a partition that is written to.
 const PARTS_MAX: f64 = 36.0;
 const PEAK_MIB_MAX: f64 = 500.0;
 
@@ -59,7 +59,7 @@ pub(crate) fn options(fs: CountedFs) -> Options {
         rollup_hook: Arc::new(cascade.expect("the defaults are right")),
         config: Config {
             tends: false,
-            // Sealed when told to.
+            // Seals happen on request only.
             lag_us: i64::MAX / 2,
             memtable_bytes_max: 1 << 30,
             ..Config::default()
@@ -68,7 +68,7 @@ pub(crate) fn options(fs: CountedFs) -> Options {
     }
 }
 
-/// Parts of the partition of events that has most.
+/// Returns the parts of the partition of events that has most.
 pub(crate) fn most_parts(manifest: &Manifest) -> usize {
     let mut parts: BTreeMap<i64, usize> = BTreeMap::new();
     for part in manifest.parts_of(&Name::new(STREAM).expect("a name")) {
@@ -77,7 +77,7 @@ pub(crate) fn most_parts(manifest: &Manifest) -> usize {
     parts.into_values().max().unwrap_or(0)
 }
 
-/// Fills the store and prints what that took.
+/// Fills the store and prints the costs.
 pub(crate) fn measure(s: &Settings, data: &Path) -> Account {
     let began = Instant::now();
     let mut fill = Fill::begin(s, data);
@@ -130,7 +130,7 @@ impl<'a> Fill<'a> {
         }
     }
 
-    /// One seal and what follows it; whether there was something to seal.
+    /// Makes one seal and the compaction after it; returns whether there was something to seal.
     fn step(&mut self) -> bool {
         let mut left = self.settings.rows_per_seal;
         while left > 0 {
@@ -164,7 +164,7 @@ impl<'a> Fill<'a> {
         true
     }
 
-    /// Once a day nothing comes for ten minutes.
+    /// Compacts the quiet history once a day, when no events come for ten minutes.
     fn sleep(&mut self) {
         let day = self.received_us().div_euclid(86_400_000_000);
         if std::mem::replace(&mut self.day, day) == day || self.settings.restless {
@@ -177,7 +177,8 @@ impl<'a> Fill<'a> {
         self.compaction_ms_max = self.compaction_ms_max.max(ms(began));
     }
 
-    /// When the line came that was written last: no line is stamped later than it comes.
+    /// Returns the time at which the last line written came: no line is stamped later than it
+    /// comes.
     fn received_us(&self) -> i64 {
         let span = u128::from(self.settings.days) * 86_400_000_000;
         let elapsed_us =
@@ -185,13 +186,13 @@ impl<'a> Fill<'a> {
         generator::DEFAULT_START * 1_000_000 + elapsed_us as i64
     }
 
-    /// Before compaction there are most.
+    /// Records the number of parts; before compaction there are most.
     fn look(&mut self) {
         let parts = most_parts(self.store.snapshot().manifest());
         self.parts_max = self.parts_max.max(parts);
     }
 
-    /// Sends a few lines under a key of their own; how many there were.
+    /// Sends a few lines under a key of their own; returns their number.
     fn request(&mut self, lines: usize) -> usize {
         self.lines.clear();
         let taken = (0..lines)

@@ -4,12 +4,13 @@
 //!         [--restless] [--rest 60] [--part-rows 40000] [--dir target/bench] [--keep]
 //!     cargo test --bench years -- --small
 //!
-//! The demo's lines in their order, with its share of late ones, in requests of 100 lines with a key
-//! each, parsed and sealed in this process on the real disk with the two default rollups. Tiles and parts
-//! are compacted as the store does by itself: after each seal by the rule for what is written to, and once
-//! a day, when nothing comes for a while, by the rule for what is quiet; with `--restless` never before the
-//! end. The thread that does so is off, so that each byte has a seal or a compaction that wrote it. The
-//! program ends with an error when a mark is missed.
+//! The demo's lines in their order, with its share of late ones, in requests of 100 lines with a
+//! key each, parsed and sealed in this process on the real disk with the two default rollups.
+//! Tiles and parts are compacted as the store does by itself: after each seal by the rule for
+//! partitions that are written to, and once a day, when no events come for a while, by the rule
+//! for quiet ones; with `--restless` the latter never before the end. The maintenance thread is
+//! off, so that each byte has a seal or a compaction that wrote it. The program ends with an
+//! error when a mark is missed.
 
 mod account;
 mod after;
@@ -38,17 +39,17 @@ mod slice;
 
 use std::path::PathBuf;
 
-/// Runs of which a median is told.
+/// Runs of which the median is printed.
 const RUNS: usize = 5;
 
-/// What the command line says.
+/// Settings from the command line.
 struct Settings {
     events: u64,
     days: u32,
     rows_per_seal: usize,
-    /// Whether there is always something coming.
+    /// Events come without a pause.
     restless: bool,
-    /// How long a server is left alone before its memory is looked at.
+    /// Seconds that a server is left alone before its memory is measured.
     rest_seconds: u64,
     /// Rows of each of the large parts that are merged.
     part_rows: u64,
@@ -91,7 +92,7 @@ fn settings() -> Settings {
             "--rows-per-seal" => s.rows_per_seal = value().parse().expect("a number"),
             "--rest" => s.rest_seconds = value().parse().expect("a number"),
             "--part-rows" => s.part_rows = value().parse().expect("a number"),
-            // The share of the tests: every mark, in seconds.
+            // The size of the tests: every mark, in seconds.
             "--small" => {
                 (s.events, s.days, s.rows_per_seal) = (20_000, 20, 250);
                 (s.rest_seconds, s.part_rows) = (1, 1_000);
@@ -107,7 +108,7 @@ fn settings() -> Settings {
     s
 }
 
-/// A moment as SQL and documents write it.
+/// Returns a moment as SQL and documents write it.
 fn stamp(epoch_seconds: i64) -> String {
     let time = chrono::DateTime::from_timestamp(epoch_seconds, 0).expect("a time");
     time.format("%Y-%m-%dT%H:%M:%SZ").to_string()

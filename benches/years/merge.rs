@@ -1,7 +1,7 @@
-//! The memory of one merge of large parts: what they take together must not matter.
+//! The memory of one merge of large parts: it must not grow with their total size.
 //!
-//! Twenty parts of documents with long texts, each over the whole of the same day, so that every row of
-//! the merge comes from another part than the one before.
+//! Twenty parts of documents with long texts, each over the whole of the same day, so that every
+//! row of the merge comes from another part than the one before.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use crate::marks::at_most;
 use crate::{Settings, files, generator, stamp};
 
 const PARTS: u64 = 20;
-/// Hex digits of a text; zstd makes half as many bytes of them.
+/// Hex digits of a text; zstd compresses them to half as many bytes.
 const DIGITS: usize = 480;
-/// These texts are the worst case: each input has a full dictionary of them, and so has the output.
+/// Bound for the worst case: each input has a full dictionary of these texts, and so has the
+/// output.
 const BEYOND_MIB_MAX: f64 = 256.0;
 
 pub(crate) fn measure(s: &Settings) {

@@ -1,4 +1,4 @@
-//! One client on one day, as the page asks for it.
+//! One client on one day, as the page queries it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::fill::STREAM;
 use crate::machine::median;
 use crate::{RUNS, Settings, generator, stamp};
 
-/// Prints what the slice costs; `when` says of which store.
+/// Prints the cost of the slice; `when` names the state of the store.
 pub(crate) fn measure(s: &Settings, data: &Path, when: &str) {
     let reader = ReadOnlyStore::open(Arc::new(RealFs), data).expect("a reader");
     let (asker, snapshot) = (Asker::new(), reader.snapshot());

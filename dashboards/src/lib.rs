@@ -1,9 +1,9 @@
 //! The page at `/`: its markup, style and scripts, carried inside the binary.
 //!
-//! This crate owns what a browser is given and nothing else: it knows no store and imports none of
-//! our crates. The page learns everything through `POST /api/v1/sql`, `GET /api/v1/streams` and
-//! `GET /api/v1/tail`. A listener asks [`asset`] for a path and sends [`CONTENT_SECURITY_POLICY`]
-//! with every answer.
+//! This crate owns the files that a browser gets and nothing else: it knows no store and imports
+//! none of our crates. The page reads everything through `POST /api/v1/sql`,
+//! `GET /api/v1/streams` and `GET /api/v1/tail`. A listener calls [`asset`] for a path and sends
+//! [`CONTENT_SECURITY_POLICY`] with every answer.
 //!
 //! Invariants, each kept by a test:
 //! * log text is hostile: no script of the page reads a string as markup or as code;
@@ -61,8 +61,8 @@ files! {
     "/zone.js" JS "zone.js"
 }
 
-/// The file served at `path` (`/` is the page itself), `None` where there is none. `path` is the
-/// path of the request's URL, without its query.
+/// Returns the file served at `path` (`/` is the page itself), `None` where there is none. `path`
+/// is the path of the request's URL, without its query.
 pub fn asset(path: &str) -> Option<Asset> {
     FILES
         .iter()
@@ -70,7 +70,7 @@ pub fn asset(path: &str) -> Option<Asset> {
         .map(|(_, asset)| *asset)
 }
 
-/// Every path that [`asset`] answers, for a listener that registers routes one by one.
+/// Returns every path that [`asset`] answers, for a listener that registers routes one by one.
 pub fn paths() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(at, _)| *at)
 }

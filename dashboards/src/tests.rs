@@ -1,4 +1,4 @@
-//! What must hold for the page as a whole; its pure modules are tested in `tests/pure.js`.
+//! Requirements on the page as a whole; its pure modules are tested in `tests/pure.js`.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
         .map(|path| (path, text(path)))
 }
 
-/// Every quoted string of `source` that follows `before`.
+/// Returns every quoted string of `source` that follows `before`.
 fn quoted_after<'a>(source: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
     source
         .split(before)
@@ -199,7 +199,7 @@ fn the_pure_modules_pass_their_own_tests() {
         write(path.trim_start_matches('/'), asset.body);
     }
     write("pure.js", include_bytes!("tests/pure.js"));
-    // Node takes a file named .js for a module only where its folder says so.
+    // Node treats a file named .js as a module only where its folder declares so.
     write("package.json", br#"{"type":"module"}"#);
     let Ok(output) = Command::new("node")
         .arg("pure.js")

@@ -1,4 +1,4 @@
-//! What a client gets: rows in its format, documents and statistics.
+//! The answer to a client: rows in its format, documents and statistics.
 
 pub(crate) mod document;
 pub mod output;

@@ -1,5 +1,5 @@
-//! What commands ask beside SQL: a slice of one host and date, a tail, a schema, random questions
-//! that compare rollups with raw events.
+//! Questions of commands beside SQL: the slice of one host and date, a tail, a schema, and random
+//! questions that compare rollups with raw events.
 
 pub(crate) mod random_questions;
 pub(crate) mod schema;

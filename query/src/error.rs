@@ -1,8 +1,8 @@
-//! One error type for the room, with a [`Kind`] that says what its reader can do about it.
+//! The error type of this crate, with a [`Kind`] that names the remedy.
 //!
-//! The kind of an error follows from its type, never from its text: a text may be the user's own.
-//! Messages of DataFusion are kept but for what only its developers need to know; a hint is added
-//! where a name nearly fits or where a measure lives at a coarser level.
+//! The kind of an error follows from its type, never from its text, which may be the user's own.
+//! Messages of DataFusion are kept without the parts for its developers. A hint is added where a
+//! similar name exists, or where a coarser level has the measure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,49 +10,49 @@ use std::sync::Arc;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 
-/// How to need less memory.
+/// The hint of errors for lack of memory.
 pub(crate) const LESS: &str = "narrow its time range, or select fewer columns or groups";
 
 const NEEDS_MORE: &str =
     "the query needs more than it may have (query.memory_bytes_max, query.temp_bytes_max)";
 
-/// What went wrong while planning or running a query.
+/// A failure to plan or to run a query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The query is wrong in itself and fails again.
+    /// The query itself is wrong: it fails again.
     #[error("{message}{}", Hint(hint.as_deref()))]
     Invalid {
-        /// What is wrong with it.
+        /// The fault of the query.
         message: String,
-        /// What to write instead, when that can be guessed.
+        /// A correction, where one is likely.
         hint: Option<String>,
     },
-    /// Someone cancelled the query.
+    /// A client cancelled the query.
     #[error("query {id} was cancelled")]
     Cancelled {
-        /// Its number in the registry.
+        /// Number of the query in the registry.
         id: u64,
     },
     /// The query needs more memory or temporary space than it may have.
     #[error("{NEEDS_MORE}: {0}; {LESS}")]
     Resources(String),
-    /// The query goes beyond what one may take.
+    /// The query exceeds a limit.
     #[error("{message} ({limit}); {hint}")]
     Limit {
-        /// The setting that says how much that is.
+        /// The setting of that limit.
         limit: &'static str,
-        /// What went beyond it.
+        /// The quantity that exceeded it.
         message: String,
-        /// How to ask for less.
+        /// A way to need less.
         hint: &'static str,
     },
     /// Too many others run and wait.
     #[error("{running} queries run and {queued} wait for them; ask again shortly")]
     Busy {
-        /// How many run at once.
+        /// Queries that run at once.
         running: usize,
-        /// How many wait.
+        /// Queries that wait.
         queued: usize,
     },
     /// A part or a tile cannot be read.
@@ -74,13 +74,13 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
-/// What the reader of an [`Error`] can do.
+/// The remedy for an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Mend the query.
+    /// Correct the query.
     Invalid,
-    /// Nothing: it was asked for.
+    /// None: the client asked for the end.
     Cancelled,
     /// Ask for less.
     Resources,
@@ -92,11 +92,11 @@ pub enum Kind {
     Internal,
 }
 
-/// The room's result.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// What can be done about it.
+    /// Returns the remedy.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Invalid { .. } => Kind::Invalid,

@@ -1,4 +1,5 @@
-//! From a statement to a physical plan: what is changed before, between and after DataFusion's own rules.
+//! Turns a statement into a physical plan: changes before, between and after DataFusion's own
+//! rules.
 
 pub(crate) mod checked_sums;
 pub(crate) mod datafusion_fixes;

@@ -1,4 +1,5 @@
-//! Where a plan runs and how much it may use: threads, memory, limits, and the registry of running queries.
+//! Execution of plans and its resources: threads, memory, limits, and the registry of running
+//! queries.
 
 pub(crate) mod admission;
 pub(crate) mod batch_size;

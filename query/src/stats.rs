@@ -5,12 +5,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How many of a kind there are and how many were looked at.
+/// Number of items of one kind, and how many of them were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// All that the tables of the query have.
+    /// All items in the tables of the query.
     pub total: u64,
-    /// Those that were looked at.
+    /// Items that were read.
     pub examined: u64,
 }
 
@@ -27,11 +27,11 @@ impl fmt::Display for Count {
     }
 }
 
-/// What answered a query and what was looked at. Complete once the answer's stream has ended.
+/// Sources of an answer and the data that was read. Complete once the answer's stream has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueryStats {
-    /// `parts of access`, `memtable of access`, `rollup stats.hourly`; `manifest` when counts kept
-    /// there were enough.
+    /// Sources of the answer: `parts of access`, `memtable of access`, `rollup stats.hourly`;
+    /// `manifest` when the counts kept there were enough.
     pub answered_by: Vec<String>,
     /// Time partitions.
     pub partitions: Count,
@@ -41,17 +41,17 @@ pub struct QueryStats {
     pub row_groups: Count,
     /// Pages of the row groups whose page index was consulted.
     pub pages: Count,
-    /// Rows (or cells of a level) that were read and held against the filters.
+    /// Rows (or cells of a level) that were read and compared with the filters.
     pub rows_examined: u64,
     /// Rows of the answer.
     pub rows_returned: u64,
     /// Bytes read from parts and tiles.
     pub bytes_read: u64,
-    /// Since the query was accepted, milliseconds.
+    /// Time since the query was accepted, milliseconds.
     pub elapsed_ms: u64,
-    /// What that was spent on, one after the other.
+    /// Stages of that time, one after the other.
     pub stages: Vec<StageTime>,
-    /// What its operators took, those that took most first.
+    /// Time of the operators, the longest first.
     pub operators: Vec<OperatorTime>,
 }
 
@@ -59,13 +59,13 @@ pub struct QueryStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// It waits for a place.
+    /// The query waits for a place among running queries.
     Queue,
-    /// It is parsed and planned; the first rows by time are found.
+    /// The query is parsed and planned; the first rows by time are found.
     Plan,
-    /// Until the first rows are there.
+    /// From the end of planning to the first rows.
     FirstRows,
-    /// The others.
+    /// From the first rows to the last.
     Rows,
 }
 
@@ -84,52 +84,53 @@ impl fmt::Display for Stage {
     }
 }
 
-/// How long a stage took.
+/// Duration of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageTime {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// Microseconds that passed.
+    /// Duration, microseconds.
     pub us: u64,
 }
 
-/// What all operators of a kind did.
+/// Work of all operators of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorTime {
-    /// As the plan names it.
+    /// Name of the operator in the plan.
     pub operator: String,
-    /// Rows that it gave out.
+    /// Rows that the operators have returned.
     pub rows: u64,
-    /// Microseconds of the processor, of all threads together, as far as it counts them.
+    /// Processor time of all threads together, microseconds, as far as the operator counts it.
     pub us: u64,
 }
 
-/// How far a query is.
+/// Progress of a running query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScanProgress {
-    /// Time partitions in which it looks, of those that there are.
+    /// Time partitions that the query reads, of all partitions.
     pub partitions: Count,
-    /// Parts that it has looked through, of those in which it looks.
+    /// Parts that the query has read, of the parts that it has to read.
     pub parts: Count,
-    /// Rows, or cells of a level, that it has looked at.
+    /// Rows, or cells of a level, that the query has read.
     pub rows_examined: u64,
-    /// The most that it may look at, of parts and memtable; fewer where pages are passed over.
+    /// Maximum rows of parts and memtable that the query may read; it reads fewer where pages are
+    /// pruned.
     pub rows_total: u64,
     /// Bytes read from parts and tiles.
     pub bytes_read: u64,
-    /// Of the rows that it may look at; `None` where it looks at none.
+    /// Percent of `rows_total` that the query has read; `None` where it reads no rows.
     pub percent: Option<f64>,
 }
 
-/// Whether a query has begun.
+/// State of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueryState {
-    /// It waits for a place among those that run.
+    /// The query waits for its turn.
     Queued,
-    /// It is planned or runs.
+    /// The query is planned or runs.
     Running,
-    /// Its answer has ended early, or nobody waits for it any more, and it still computes.
+    /// The answer has ended early, or its client has gone, and tasks of the query still run.
     Stopping,
 }
 
@@ -146,24 +147,24 @@ impl fmt::Display for QueryState {
 /// A query that waits or runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryInfo {
-    /// Its number, given by this engine.
+    /// Number of the query in this engine.
     pub id: u64,
     /// The client's own tag: two queries may have the same text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// Its text, cut when it is long.
+    /// Text of the query, cut when it is long.
     pub sql: String,
-    /// Whether it has begun.
+    /// State of the query.
     pub state: QueryState,
-    /// When it was accepted, microseconds since 1970.
+    /// Time of acceptance, microseconds since 1970.
     pub started_us: i64,
-    /// Since then, milliseconds.
+    /// Time since then, milliseconds.
     pub elapsed_ms: u64,
-    /// Rows given out so far.
+    /// Rows returned so far.
     pub rows_returned: u64,
-    /// What was looked at so far, once it is planned.
+    /// Progress of the scan, once the query is planned.
     #[serde(flatten)]
     pub done: ScanProgress,
-    /// Whether someone cancelled it.
+    /// True once a client has cancelled the query.
     pub cancelled: bool,
 }

@@ -1,22 +1,25 @@
-//! Backup: a second store beside the first, with everything acknowledged before it began.
+//! Backup: makes a second store beside the first, with everything acknowledged before it began.
 //!
-//! It is a reader that keeps what it reads. Files that a manifest names never change, so a second
-//! name is as good as a copy; where the disk gives none, the file is copied against its checksum.
-//! Journal segments are still written to and therefore copied, to the end of the last whole group.
+//! A backup is a reader that keeps the files it reads. A file that a manifest names never
+//! changes, so it is hard-linked; where linking fails, it is copied and compared with its
+//! checksum. Journal segments are still written to and are therefore copied, up to the end of the
+//! last whole group.
 //!
 //! # Invariants
-//! 1. The manifest is written last, when everything that it names is durable in its place: a backup
-//!    that was cut short has none, and a directory of files without a manifest is no store to anybody
-//!    ([`manifest::refuse_headless`]).
-//! 2. What is read is held from before the manifest is looked for until the last file is taken, as
-//!    for any reader; nothing in the store is written to.
-//! 3. Nobody ever writes into a file that a manifest names, in the store or in its backup: what both
-//!    have is the same for ever. Lock, writer's name, manifest and journal are each store's own.
-//! 4. A backup was not closed: its next writer skips ahead past the numbers that the store went on to
-//!    give, some millions of them.
+//! 1. The manifest is written last, when every file that it names is durable in its place. A
+//!    backup that was cut short has no manifest, and a directory of files without a manifest is
+//!    refused as a store ([`manifest::refuse_headless`]).
+//! 2. The reader registration is held from before the manifest is read until the last file is
+//!    taken, as in any reader, so the writer removes none of the files. Nothing else is written
+//!    to the store.
+//! 3. No process ever writes to a file that a manifest names, in the store or in the backup, so a
+//!    file that both share never changes. Lock, writer's name, manifest and journal are separate
+//!    in each store.
+//! 4. A backup counts as not closed: its next writer skips some millions of sequence numbers,
+//!    past those that the store went on to assign.
 //!
-//! A backup *is* the store as it was: the same id, the same `_id`s, the same known batches. It is to
-//! be used instead of the store; where both take events, two of them may bear one `_id`.
+//! A backup *is* the store as it was: the same id, the same `_id`s, the same known batches. It
+//! replaces the store. When both take events, two events may get the same `_id`.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -34,36 +37,39 @@ use crate::read_only_store;
 use crate::seeded::{self, Bug};
 use crate::store::take_lock;
 
-/// What a backup holds and how it came to be.
+/// Content of a finished backup, and the way its files were made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupReport {
-    /// The version of its manifest.
+    /// Version of the backup's manifest.
     pub version: u64,
-    /// Everything of the store below this sequence number is in it.
+    /// Exclusive end of the sequence numbers of the store that the backup holds.
     pub next_seq: u64,
-    /// Files that got a second name.
+    /// Number of files that were hard-linked.
     pub linked_files: u64,
-    /// Bytes of those files, which take no room of their own while the store has them too.
+    /// Bytes of the linked files. They take no disk space of their own while the store has them
+    /// too.
     pub linked_bytes: u64,
-    /// Files that were copied: the journal's segments, and what could not be linked.
+    /// Number of files that were copied: journal segments, the `partition.json` of detached
+    /// partitions, and files that could not be linked.
     pub copied_files: u64,
-    /// Bytes of those files.
+    /// Bytes of the copied files.
     pub copied_bytes: u64,
-    /// How long it took, milliseconds.
+    /// Duration, milliseconds.
     pub ms: u64,
 }
 
-/// Makes a backup of the store in `data`, whoever writes to it, in `to`: an absolute path at which
-/// there is nothing yet, or an empty directory. Detached partitions come along as far as their folders
-/// are there.
+/// Makes a backup of the store in `data` at `to`, even while another process writes to the store.
+/// `to` is an absolute path at which there is nothing yet, or an empty directory. Detached
+/// partitions are included if their folders are still in the store.
 ///
 /// # Errors
-/// [`Error::Invalid`] when there is something at `to`, [`Error::NotAStore`], [`Error::Corrupt`] for
-/// what is damaged and was to be copied, or what the disk says. What was made so far stays: it is no
-/// store, and may be removed.
+/// [`Error::Invalid`] when `to` cannot take a backup, [`Error::NotAStore`], [`Error::Corrupt`]
+/// when a file to be copied is damaged, or the error of the disk. The files made so far stay:
+/// they are no store, and may be removed.
 pub fn backup(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<BackupReport> {
     make(fs, clock, data, to).map_err(|error| match error {
-        // Nothing was acknowledged there: what failed is the place, and the store is as it was.
+        // Nothing was acknowledged at `to`: the error is that of the request, and the store is
+        // intact.
         Error::Io { op, path, source } if path.starts_with(to) && !is_full(&source) => {
             Error::invalid(format!(
                 "{op} {}: {source}; no backup was made, name another directory",
@@ -89,15 +95,15 @@ fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<B
     create_dir_durably(&**fs, above.unwrap_or(to), to)?;
     let _lock = take_lock(&**fs, to)?;
     work.copy_journal(&committed.manifest)?;
-    // As for any reader: the journal is not needed any more, however long the rest takes.
+    // As in any reader: the journal is not needed any more, however long the other files take.
     if let Some(held) = &held {
         held.loaded(&committed.manifest)?;
     }
     for file in committed.manifest.files() {
-        work.take(file)?;
+        work.link_or_copy(file)?;
     }
     for detached in &committed.manifest.detached {
-        work.take_detached(&committed.manifest, detached)?;
+        work.add_detached(&committed.manifest, detached)?;
     }
     work.commit(&committed.manifest)?;
     drop(held);
@@ -111,7 +117,7 @@ fn check_place(fs: &dyn Fs, data: &Path, to: &Path) -> Result<()> {
     if !to.is_absolute() {
         return wrong("name the backup's directory by its whole path");
     }
-    // Through whichever links they are named.
+    // Either path may contain symbolic links.
     let (inside, store) = (resolved(fs, to)?, resolved(fs, data)?);
     if inside.starts_with(store) {
         return wrong("this lies within the store; name a directory beside it");
@@ -125,7 +131,8 @@ fn check_place(fs: &dyn Fs, data: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A path without links and dots: what is not there yet lies below what is.
+/// Returns the path without links and dots. The end of a path that does not exist yet is kept as
+/// it is.
 fn resolved(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     let there = path.ancestors().find(|p| fs.exists(p)).unwrap_or(path);
     let known = fs.resolve(there).at("look at", there)?;
@@ -144,13 +151,13 @@ struct Backup<'a> {
     fs: &'a dyn Fs,
     data: &'a Path,
     to: &'a Path,
-    /// Those made so far, of which the names in them are not durable yet.
+    /// Directories made so far, which are synced before the manifest is written.
     directories: BTreeSet<PathBuf>,
     report: BackupReport,
 }
 
 impl Backup<'_> {
-    fn copied(&mut self, bytes: u64) {
+    fn count_copied(&mut self, bytes: u64) {
         self.report.copied_files += 1;
         self.report.copied_bytes += bytes;
     }
@@ -167,18 +174,21 @@ impl Backup<'_> {
         self.create_dir(&dir)?;
         let (id, floor) = (&manifest.store_id, manifest.journal_floor);
         let (found, segments) = journal::copy(self.fs, self.data, self.to, id, floor)?;
-        segments.into_iter().for_each(|bytes| self.copied(bytes));
+        segments
+            .into_iter()
+            .for_each(|bytes| self.count_copied(bytes));
         self.report.next_seq = found.next_seq.max(manifest.next_seq);
         Ok(())
     }
 
-    /// Gives a file a second name, or makes a copy of it.
-    fn take(&mut self, file: &FileRef) -> Result<()> {
+    /// Links a file into the backup, or copies it.
+    fn link_or_copy(&mut self, file: &FileRef) -> Result<()> {
         let (from, to) = (self.data.join(&file.path), self.to.join(&file.path));
         self.create_dir(to.parent().expect("BUG: a file lies in a directory"))?;
         let opened = self.fs.open_read(&from).and_then(|f| f.len());
         file.compare_len(&from, opened.at("open", &from)?)?;
-        // Another disk, or one without links: whatever the reason, a copy is as good.
+        // Linking fails between two disks and on file systems without links. Whatever the reason,
+        // a copy is as good.
         if self.fs.link(&from, &to).is_ok() {
             self.report.linked_files += 1;
             self.report.linked_bytes += file.len;
@@ -186,24 +196,24 @@ impl Backup<'_> {
         }
         let bytes = file.read(self.fs, self.data)?;
         write_durably(self.fs, &to, &bytes)?;
-        self.copied(file.len);
+        self.count_copied(file.len);
         Ok(())
     }
 
-    /// Takes the folder of a detached partition along, unless an operator has taken it away. While it is
-    /// held its parts stay, but its card goes with the record, which may be attached or dropped
-    /// meanwhile: the card is written as the manifest says.
-    fn take_detached(&mut self, manifest: &Manifest, detached: &DetachedPartition) -> Result<()> {
+    /// Adds the folder of a detached partition, unless an operator has moved it away. The
+    /// registration keeps its parts, but not its card, which is removed when the partition is
+    /// attached or dropped meanwhile. So the card is written anew from the manifest.
+    fn add_detached(&mut self, manifest: &Manifest, detached: &DetachedPartition) -> Result<()> {
         let is_there = |file: &FileRef| self.fs.exists(&self.data.join(&file.path));
         if !detached.parts.iter().any(|part| is_there(&part.file)) {
             return Ok(());
         }
         for part in &detached.parts {
-            self.take(&part.file)?;
+            self.link_or_copy(&part.file)?;
         }
         let bytes = Card::of(manifest, detached).encode();
         write_durably(self.fs, &self.to.join(card_path(&detached.folder)), &bytes)?;
-        self.copied(bytes.len() as u64);
+        self.count_copied(bytes.len() as u64);
         Ok(())
     }
 

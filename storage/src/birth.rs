@@ -1,8 +1,8 @@
-//! `STORE`: which store this is and when it began, kept apart from the manifest.
+//! `STORE`: id and creation time of the store, kept apart from the manifest.
 //!
-//! Every `_id` begins with both. A repair that has to make the manifest again from the parts finds
-//! them here, so that events keep their `_id`s. One line, written when a writer opens the store and
-//! finds none; nothing else reads it.
+//! Every `_id` begins with both. A repair that has to rebuild the manifest from the parts reads
+//! them here, so that events keep their `_id`s. The file is one line. A writer that opens the
+//! store writes it when it is missing; only a repair reads it.
 //!
 //! ```text
 //! logmill id <32 hex digits> <seconds since 1970> <crc32c of both, hex>
@@ -17,7 +17,7 @@ use crate::manifest::Manifest;
 
 pub(crate) const FILE: &str = "STORE";
 
-/// Which store this is.
+/// Id and creation time of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Birth {
     pub(crate) store_id: String,
@@ -41,7 +41,7 @@ impl Birth {
         )
     }
 
-    /// Reads the file, when it is there and whole.
+    /// Reads the file; `None` when it is missing or damaged.
     pub(crate) fn read(fs: &dyn Fs, data: &Path) -> Option<Self> {
         let text = String::from_utf8(fs.read(&data.join(FILE)).ok()?).ok()?;
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -56,7 +56,7 @@ impl Birth {
         (is_id && birth.line() == text).then_some(birth)
     }
 
-    /// Writes the file unless it says the same already.
+    /// Writes the file, unless it has this content already.
     pub(crate) fn keep(&self, fs: &dyn Fs, data: &Path) -> Result<()> {
         if Self::read(fs, data).as_ref() == Some(self) {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Reading pieces of a file of the manifest.
+//! Reads ranges of files of the manifest, and checks the blocks around them.
 //!
 //! # Invariants
-//! * No byte is handed out before the block around it was compared with the manifest.
-//! * A block is trusted no longer than the [`CheckedFile`] that compared it lives: one query.
+//! * No byte is returned before the checksum of its block was compared with the manifest's.
+//! * A compared block is trusted as long as its [`CheckedFile`] lives: for one query.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,20 +16,20 @@ use crate::error::{Error, Result};
 use crate::file::FileRef;
 use crate::snapshot::Snapshot;
 
-/// Blocks that are kept from one call to the next: the pieces of a row group begin where others
-/// end, and a small part is its footer's block too.
+/// Number of blocks kept from one call to the next. A range of a row group often begins in the
+/// block in which the range before ends, and the footer of a small part is in a block with data.
 const KEPT_BLOCKS: usize = 4;
 
-/// A file of a snapshot, read piece by piece.
+/// A file of a snapshot, read range by range.
 #[derive(Debug)]
 pub struct CheckedFile {
-    /// Keeps the file on disk.
+    /// The snapshot keeps the file on disk.
     snapshot: Snapshot,
     file: FileRef,
     path: PathBuf,
     kept: VecDeque<(u64, Bytes)>,
     bytes_read: u64,
-    /// The file, when somebody holds it open: else it is opened for each call.
+    /// The open file, if the caller holds one; otherwise each call opens it.
     held: Option<Arc<dyn FsFile>>,
 }
 
@@ -45,7 +45,7 @@ impl CheckedFile {
         }
     }
 
-    /// The same of a file that is open and may be removed meanwhile.
+    /// Reads from `file`, which is open already: its name may be removed meanwhile.
     pub(crate) fn held(self, file: Arc<dyn FsFile>) -> Self {
         Self {
             held: Some(file),
@@ -53,21 +53,21 @@ impl CheckedFile {
         }
     }
 
-    /// Its length in bytes.
+    /// Returns the file's length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.file.len
     }
 
-    /// How many bytes were read from the disk so far.
+    /// Returns the number of bytes read from the disk so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 
-    /// The bytes of each range, in the order asked for. Every block that some range touches is read
-    /// once and compared.
+    /// Returns the bytes of each range, in the order of `ranges`. Every block that a range
+    /// touches is read once and its checksum compared.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] with the offset of the block that is not as it was written.
+    /// [`Error::Corrupt`] with the offset of the block whose checksum differs.
     pub fn read_ranges(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if let Some(range) = ranges.iter().find(|r| r.end > self.file.len) {
             return Err(self.corrupt(
@@ -84,11 +84,11 @@ impl CheckedFile {
         Ok(ranges.iter().map(|range| piece(&read, range)).collect())
     }
 
-    /// The bytes of neighbouring blocks.
+    /// Returns the bytes of neighbouring blocks.
     fn read_run(&mut self, run: Range<u64>, open: &mut Option<Arc<dyn FsFile>>) -> Result<Bytes> {
         let blocks = usize::try_from(run.end - run.start).expect("BUG: blocks fit into memory");
         if blocks == 1
-            && let Some(known) = self.known(run.start)
+            && let Some(known) = self.cached(run.start)
         {
             return Ok(known);
         }
@@ -97,13 +97,13 @@ impl CheckedFile {
         let length = |bytes: u64| usize::try_from(bytes).expect("BUG: a run fits into memory");
         let mut bytes = vec![0; length(end - run.start * block_len)];
         for (block, into) in (run.start..).zip(bytes.chunks_mut(length(block_len))) {
-            match self.known(block) {
+            match self.cached(block) {
                 Some(known) => into.copy_from_slice(&known),
                 None => self.read_block(block, into, open)?,
             }
         }
         let bytes = Bytes::from(bytes);
-        // A long run is not kept: any of its blocks would keep the whole of it in memory.
+        // Blocks of a long run are not kept: each is a slice that holds the whole run in memory.
         if blocks <= KEPT_BLOCKS {
             for (block, offset) in run.zip((0..bytes.len()).step_by(length(block_len))) {
                 let end = bytes.len().min(offset + length(block_len));
@@ -143,7 +143,7 @@ impl CheckedFile {
         Ok(file)
     }
 
-    fn known(&self, block: u64) -> Option<Bytes> {
+    fn cached(&self, block: u64) -> Option<Bytes> {
         let found = self.kept.iter().find(|(number, _)| *number == block);
         found.map(|(_, bytes)| bytes.clone())
     }
@@ -165,7 +165,7 @@ impl CheckedFile {
     }
 }
 
-/// The blocks that hold some ranges, neighbours together, in the order of the file.
+/// Returns the blocks that hold the ranges, neighbours joined, in the order of the file.
 fn runs(ranges: &[Range<u64>], block_len: u64) -> Vec<Range<u64>> {
     let mut blocks: Vec<Range<u64>> = ranges
         .iter()
@@ -183,7 +183,7 @@ fn runs(ranges: &[Range<u64>], block_len: u64) -> Vec<Range<u64>> {
     runs
 }
 
-/// A range out of the runs that were read, each with its offset.
+/// Returns the bytes of a range from the runs that were read, each with its offset in the file.
 fn piece(read: &[(u64, Bytes)], range: &Range<u64>) -> Bytes {
     if range.is_empty() {
         return Bytes::new();

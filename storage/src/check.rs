@@ -1,9 +1,9 @@
-//! Check: read everything that the manifest names and hold it against what the manifest says.
+//! Check: reads every file that the manifest names and compares it with the manifest.
 //!
-//! Manifest and journal are checked by opening the store for reading, which refuses what is damaged;
-//! here follow both places of the manifest, of which one is enough to open, and the files. Nothing
-//! is changed, and one damaged file does not hide the next. The folder of a detached partition may
-//! have been carried away: that is told and is no damage.
+//! Opening the store for reading checks manifest and journal, and refuses damaged ones. This
+//! module checks the files, and both copies of the manifest, since one is enough to open the
+//! store. It changes nothing, and one damaged file does not hide the next. The folder of a
+//! detached partition may have been moved away: the check reports it, but not as damage.
 
 use std::path::PathBuf;
 
@@ -20,24 +20,24 @@ use crate::part::read_part;
 use crate::rollup_hook::Section;
 use crate::snapshot::Snapshot;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, Default)]
 pub struct CheckReport {
-    /// Files read.
+    /// Number of files read.
     pub files: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Events found in parts.
+    /// Number of events in parts.
     pub events: u64,
-    /// What is damaged, file by file, in words.
+    /// Damaged files, each with a description of its damage.
     pub damage: Vec<(PathBuf, String)>,
-    /// Both places of the manifest are as they were written.
+    /// True when both copies of the manifest are as they were written.
     pub manifest_is_whole: bool,
-    /// Folders of detached partitions that are not where they were detached to.
+    /// Folders of detached partitions that are missing: an operator has moved them away.
     pub away: Vec<PathBuf>,
 }
 
-/// Reads every file of a snapshot's manifest.
+/// Reads every file of a snapshot's manifest and compares it with the manifest.
 pub fn check(snapshot: &Snapshot) -> CheckReport {
     let mut report = CheckReport::default();
     let manifest = snapshot.manifest();
@@ -67,13 +67,13 @@ pub fn check(snapshot: &Snapshot) -> CheckReport {
         });
     }
     for partition in &manifest.detached {
-        report.look_at_detached(snapshot, partition);
+        report.check_detached(snapshot, partition);
     }
     report
 }
 
 impl CheckReport {
-    fn look_at_detached(&mut self, snapshot: &Snapshot, partition: &DetachedPartition) {
+    fn check_detached(&mut self, snapshot: &Snapshot, partition: &DetachedPartition) {
         let folder = snapshot.data_dir().join(&partition.folder);
         if !snapshot.fs.exists(&folder) {
             self.away.push(folder);
@@ -88,24 +88,24 @@ impl CheckReport {
             .data_dir()
             .join(detached::card_path(&partition.folder));
         let read = snapshot.fs.read(&card).at("read", &card);
-        let said = match read.and_then(|bytes| Card::decode(&card, &bytes)) {
-            Ok(said) if said.is_of(snapshot.manifest(), partition) => return,
+        let damage = match read.and_then(|bytes| Card::decode(&card, &bytes)) {
+            Ok(content) if content.is_of(snapshot.manifest(), partition) => return,
             Ok(_) => "it says something else than the manifest".into(),
             Err(error) => error.to_string(),
         };
-        self.damage.push((card, said));
+        self.damage.push((card, damage));
     }
 
     fn read(
         &mut self,
         snapshot: &Snapshot,
         file: &crate::file::FileRef,
-        look: impl FnOnce(&mut Self, &Bytes) -> Result<(), String>,
+        check: impl FnOnce(&mut Self, &Bytes) -> Result<(), String>,
     ) {
         self.files += 1;
         self.bytes += file.len;
         let found = match snapshot.read(file) {
-            Ok(bytes) => look(self, &bytes),
+            Ok(bytes) => check(self, &bytes),
             Err(Error::Corrupt { what, offset, .. }) => Err(format!("at byte {offset}: {what}")),
             Err(other) => Err(other.to_string()),
         };
@@ -116,7 +116,7 @@ impl CheckReport {
     }
 }
 
-/// Whether a tile's file holds every section that the manifest names.
+/// Checks that a tile's file holds every section that the manifest names.
 pub(crate) fn check_tile(file: &TileFile, bytes: &Bytes) -> Result<(), String> {
     let end = |s: &Section| s.offset.saturating_add(s.len);
     match file.sections.iter().find(|s| end(s) > bytes.len() as u64) {
@@ -128,7 +128,7 @@ pub(crate) fn check_tile(file: &TileFile, bytes: &Bytes) -> Result<(), String> {
     }
 }
 
-/// The rows of a part, when they are as the manifest says.
+/// Checks a part against the manifest and returns the number of its rows.
 pub(crate) fn check_part(part: &PartMeta, bytes: &Bytes) -> Result<u64, String> {
     let batches = read_part(bytes.clone(), None).map_err(|e| e.to_string())?;
     let (mut rows, mut seq, mut time) = (0, (u64::MAX, 0), (i64::MAX, i64::MIN));

@@ -1,9 +1,10 @@
-//! The folder of a detached partition, `detached/NAME/date=…/`: its parts and `partition.json`, which
-//! says to whoever finds the folder what is in it.
+//! The folder of a detached partition, `detached/NAME/date=…/`: its parts and `partition.json`,
+//! the card, which describes the parts to a reader of the folder.
 //!
-//! The store it came from does not read that file: there the manifest's record decides. It is one
-//! JSON value, `{"format": 1, "crc32c": "<of the text that follows, hex>", "partition": {…}}`, read
-//! letter for letter.
+//! The store that the partition came from does not rely on the card: there the manifest's record
+//! decides. The card is one JSON value,
+//! `{"format": 1, "crc32c": "<of the text that follows, hex>", "partition": {…}}`.
+//! A card that is spelled in another way, even with other spaces, is refused.
 
 mod folder;
 
@@ -19,36 +20,37 @@ use crate::model::{Column, Name, StreamKind};
 
 pub(crate) const DIR: &str = "detached";
 const FILE: &str = "partition.json";
-/// The newest format this program reads and the one it writes.
+/// The newest format that this program reads, and the one it writes.
 const FORMAT: u32 = 1;
 const FORMAT_KEY: &str = "{\"format\": ";
 const CRC_KEY: &str = ", \"crc32c\": \"";
 const BODY_KEY: &str = "\", \"partition\": ";
 const END: &str = "}\n";
 
-/// What `partition.json` says.
+/// Content of `partition.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Card {
-    /// The store it came from.
+    /// Id of the store that the partition came from.
     pub store_id: String,
-    /// When that store was created, seconds since 1970: with its id the beginning of every `_id`.
+    /// Creation time of that store, seconds since 1970. Every `_id` begins with it and the
+    /// store's id.
     pub created_s: u32,
-    /// The stream it was part of.
+    /// Stream of the partition.
     pub stream: Name,
-    /// What that stream holds.
+    /// Kind of that stream.
     pub kind: StreamKind,
-    /// The width of its partitions.
+    /// Width of the stream's partitions.
     pub width: PartitionWidth,
-    /// The stream's columns.
+    /// Columns of the stream when the partition was detached.
     pub columns: Vec<Column>,
     /// Start of the partition, microseconds since 1970.
     pub partition_us: i64,
-    /// Its parts, with their files by name.
+    /// Parts of the partition, with file names in place of paths.
     pub parts: Vec<PartMeta>,
 }
 
 impl Card {
-    /// The card of a partition that `manifest` says is detached, or that is about to be.
+    /// Returns the card of a partition that is detached in `manifest`, or is about to be.
     pub(crate) fn of(manifest: &Manifest, detached: &DetachedPartition) -> Self {
         let stream = &manifest.streams[&detached.stream];
         Self {
@@ -63,8 +65,8 @@ impl Card {
         }
     }
 
-    /// Whether it says the same of the partition as the manifest. (The stream may have gained columns
-    /// since.)
+    /// Checks that the card describes the partition as the manifest does. Columns are not
+    /// compared, since the stream may have gained some meanwhile.
     pub(crate) fn is_of(&self, manifest: &Manifest, detached: &DetachedPartition) -> bool {
         (&self.store_id, &self.stream) == (&manifest.store_id, &detached.stream)
             && self.parts == parts_by_name(detached)
@@ -109,7 +111,7 @@ fn encode(format: u32, body: &str) -> String {
     format!("{FORMAT_KEY}{format}{CRC_KEY}{crc:08x}{BODY_KEY}{body}{END}")
 }
 
-/// Parts with their files by name alone.
+/// Returns the parts with file names in place of paths.
 fn parts_by_name(detached: &DetachedPartition) -> Vec<PartMeta> {
     let mut parts = detached.parts.clone();
     for part in &mut parts {
@@ -119,13 +121,13 @@ fn parts_by_name(detached: &DetachedPartition) -> Vec<PartMeta> {
     parts
 }
 
-/// Where a live part lies once its partition is detached.
+/// Returns the path of a live part once its partition is detached.
 pub(crate) fn place(live: &str) -> String {
     let within = live.strip_prefix("streams/").unwrap_or(live);
     format!("{DIR}/{within}")
 }
 
-/// The card of a folder.
+/// Returns the path of a folder's card.
 pub(crate) fn card_path(folder: &str) -> String {
     format!("{folder}/{FILE}")
 }

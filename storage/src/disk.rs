@@ -1,4 +1,4 @@
-//! What the store takes of the disk, and when the disk will be full.
+//! Disk space that the store uses, and the forecast of a full disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,25 +13,26 @@ use crate::snapshot::Snapshot;
 use crate::store::reserve;
 
 const DAY_US: i64 = 86_400_000_000;
-/// Growth is looked at over so many days.
+/// Number of days over which growth is measured.
 const DAYS: i64 = 7;
 
-/// Files of one kind.
+/// Disk space of the files of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskUse {
-    /// Their stream; none for what is the store's own.
+    /// Stream of the files; `None` for files of the whole store.
     pub stream: Option<Name>,
-    /// The start of their partition, microseconds since 1970, where they have one.
+    /// Start of their partition, microseconds since 1970; `None` for files of no partition.
     pub partition_us: Option<i64>,
-    /// `parts`, `tiles`, `detached`, `identities`, `pending`, or a folder of the store.
+    /// Kind of the files: `parts`, `tiles`, `detached`, `identities`, `pending`, `reserve`, or
+    /// the name of a folder of the store.
     pub kind: &'static str,
-    /// How many.
+    /// Number of files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
 }
 
-/// Folders that hold what no manifest names.
+/// Folders whose files no manifest names.
 const FOLDERS: [&str; 8] = [
     "damaged",
     "indexes",
@@ -45,8 +46,9 @@ const FOLDERS: [&str; 8] = [
 
 type Key = (Option<Name>, Option<i64>, &'static str);
 
-/// What a store takes of the disk, by stream, partition and kind: what the manifest of a snapshot names
-/// by its word, everything else as it lies there now. A file that is being written counts nowhere yet.
+/// Returns the disk space of a store by stream, partition and kind. A file that the snapshot's
+/// manifest names counts with the length in the manifest, any other with its length now. A file
+/// that is being written is not counted yet.
 pub fn disk_use(snapshot: &Snapshot) -> Vec<DiskUse> {
     let (manifest, data) = (&*snapshot.manifest, &*snapshot.data);
     let mut uses = Uses {
@@ -68,10 +70,12 @@ pub fn disk_use(snapshot: &Snapshot) -> Vec<DiskUse> {
         uses.add((None, None, "identities"), file.len);
     }
     uses.add_detached(data, manifest);
-    // A detached file has a second name for as long as the first one waits to be removed.
-    let twins: BTreeSet<String> = manifest.detached_files().map(|f| f.path.clone()).collect();
+    // A detached file has a second name while its first is pending: it is counted once.
+    let detached_paths: BTreeSet<String> =
+        manifest.detached_files().map(|f| f.path.clone()).collect();
     for pending in &manifest.pending {
-        if !twins.contains(&detached::place(&pending.path)) && !pending.path.starts_with("journal/")
+        if !detached_paths.contains(&detached::place(&pending.path))
+            && !pending.path.starts_with("journal/")
         {
             uses.add_file((None, None, "pending"), &data.join(&pending.path));
         }
@@ -79,7 +83,7 @@ pub fn disk_use(snapshot: &Snapshot) -> Vec<DiskUse> {
     for folder in FOLDERS {
         uses.add_folder((None, None, folder), &data.join(folder));
     }
-    // Kept back for a full disk, and the largest file of a small store.
+    // The reserve is kept for a full disk. In a small store it is the largest file.
     uses.add_file((None, None, "reserve"), &data.join(reserve::FILE));
     uses.sums
         .into_iter()
@@ -105,7 +109,7 @@ impl Uses<'_> {
         sums.1 += bytes;
     }
 
-    /// A file that has gone meanwhile counts nowhere.
+    /// Adds a file, unless it was removed meanwhile.
     fn add_file(&mut self, key: Key, path: &Path) {
         if let Ok(bytes) = self.fs.open_read(path).and_then(|f| f.len()) {
             self.add(key, bytes);
@@ -123,7 +127,8 @@ impl Uses<'_> {
         }
     }
 
-    /// What is left of them in their folders: an operator may have carried them away.
+    /// Adds detached files as far as they are in their folders: an operator may have moved them
+    /// away.
     fn add_detached(&mut self, data: &Path, manifest: &Manifest) {
         for partition in &manifest.detached {
             let place = Some(partition.partition_us);
@@ -133,14 +138,14 @@ impl Uses<'_> {
     }
 }
 
-/// Bytes that the manifest keeps: parts, tiles, identities, and what is detached. What comes and goes by
-/// itself (journal, trash) is not among them.
+/// Returns the bytes of the files that the manifest keeps: parts, tiles, identities and detached
+/// files. Journal and trash are left out, since they come and go by themselves.
 pub(crate) fn kept_bytes(manifest: &Manifest) -> u64 {
     let files = manifest.files().chain(manifest.detached_files());
     files.map(|f| f.len).sum()
 }
 
-/// Bytes that were kept at some moment.
+/// Bytes that the manifest kept at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     /// Microseconds since 1970.
@@ -148,29 +153,31 @@ pub(crate) struct Sample {
     pub(crate) bytes: u64,
 }
 
-/// The samples with one more, if a day has begun since the last. Those beyond what is looked at go.
-/// (Those of a time to come were written under a clock that was wrong.)
+/// Returns the samples with `now` added, or `None` when today has one. Samples of more than
+/// [`DAYS`] days ago are removed, and so are samples of the future: the clock was wrong when they
+/// were taken.
 pub(crate) fn sampled(samples: &[Sample], now: Sample) -> Option<Vec<Sample>> {
     let day = |s: &Sample| s.at_us.div_euclid(DAY_US);
-    let known = samples.iter().filter(|s| day(s) <= day(&now));
-    if known.clone().any(|s| day(s) == day(&now)) {
+    let past = samples.iter().filter(|s| day(s) <= day(&now));
+    if past.clone().any(|s| day(s) == day(&now)) {
         return None;
     }
-    let wanted = known.filter(|s| day(s) >= day(&now) - DAYS);
-    Some(wanted.copied().chain([now]).collect())
+    let recent = past.filter(|s| day(s) >= day(&now) - DAYS);
+    Some(recent.copied().chain([now]).collect())
 }
 
-/// In how many days the disk is full when the store goes on growing as it has since the oldest sample of
-/// the last seven days: free bytes, divided by the bytes a day that came to stay. Not known before a
-/// whole day lies between; never, when nothing came to stay.
+/// Returns the number of days until the disk is full if the store keeps growing as it has since
+/// the oldest sample of the last seven days: free bytes divided by growth per day. `None` while
+/// the samples span less than a day; infinity when the store has not grown.
 pub(crate) fn full_in_days(samples: &[Sample], now: Sample, free: u64) -> Option<f64> {
-    // Half a day more: samples are taken when a day has begun, at no certain hour.
+    // A sample is taken once a day, at no fixed hour: half a day more includes that of a week
+    // ago.
     let window_us = DAYS * DAY_US + DAY_US / 2;
     let age_us = |s: &Sample| now.at_us.saturating_sub(s.at_us);
-    let known = samples
+    let in_window = samples
         .iter()
         .filter(|s| (DAY_US..=window_us).contains(&age_us(s)));
-    let first = known.max_by_key(|s| age_us(s))?;
+    let first = in_window.max_by_key(|s| age_us(s))?;
     let grown = now.bytes.saturating_sub(first.bytes);
     if grown == 0 {
         return Some(f64::INFINITY);

@@ -1,9 +1,9 @@
-//! The world outside: the clock and the file system.
+//! The environment: clock and file system.
 //!
-//! Everything that storage asks of the machine goes through [`Clock`] and [`Fs`], so that a test can
-//! hold time still or lose power. The contract of [`Fs`] is the weakest that a journalling file
-//! system gives: what was not synced may be lost, torn or reordered, and a name may be lost whose
-//! directory was not synced.
+//! All calls of storage to the machine go through [`Clock`] and [`Fs`], so that a test can stop
+//! time or cut the power. The contract of [`Fs`] is the weakest that a journalling file system
+//! has: unsynced data may be lost, torn or reordered, and a name may be lost whose directory was
+//! not synced.
 
 mod descriptors;
 mod freeing;
@@ -24,18 +24,18 @@ use crate::error::{Error, Result};
 pub(crate) use descriptors::is_out_of_descriptors;
 use uncached::Uncached;
 
-/// Number of attempts to open a file when no descriptor is left: for a second, before anything
-/// changed.
+/// Attempts to open a file when no descriptor is left, one second in all. A failure is harmless,
+/// since nothing has changed before.
 const OPEN_TRIES: usize = 100;
-/// The same of a directory that is to be synced: for a minute, since the files in it are there by
-/// then, and a sync that cannot be made ends the writer.
+/// Attempts to open a directory that is to be synced, one minute in all. They last longer because
+/// the files in the directory exist by then, and a sync that cannot be made ends the writer.
 const SYNC_TRIES: usize = 6000;
 
-/// Wall-clock time.
+/// Wall-clock time, and time that elapsed.
 pub trait Clock: Send + Sync + Debug {
     /// Microseconds since 1970-01-01T00:00:00Z.
     fn now_us(&self) -> i64;
-    /// Microseconds since some moment of this process. It goes on evenly when somebody sets the clock.
+    /// Microseconds since some moment of this process. They pass evenly when the clock is set.
     fn elapsed_us(&self) -> i64;
 }
 
@@ -56,7 +56,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to.
+/// A clock that a test moves by hand.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now_us: AtomicI64,
@@ -64,7 +64,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that stands at `now_us`, microseconds since 1970.
+    /// Returns a clock that stands at `now_us`, microseconds since 1970.
     pub fn at(now_us: i64) -> Self {
         Self {
             now_us: AtomicI64::new(now_us),
@@ -72,13 +72,13 @@ impl ManualClock {
         }
     }
 
-    /// Lets `us` microseconds go by.
+    /// Lets `us` microseconds pass.
     pub fn advance(&self, us: i64) {
         self.elapsed_us.fetch_add(us, Ordering::SeqCst);
         self.jump(us);
     }
 
-    /// Sets the clock forward by `us` microseconds, or back; no time goes by.
+    /// Sets the clock forward by `us` microseconds, or back; no time passes.
     pub fn jump(&self, us: i64) {
         self.now_us.fetch_add(us, Ordering::SeqCst);
     }
@@ -93,51 +93,51 @@ impl Clock for ManualClock {
     }
 }
 
-/// True in a process that serves nobody.
-static SERVES_NOBODY: AtomicBool = AtomicBool::new(false);
+/// True in a process that serves no clients.
+static SERVES_NO_CLIENTS: AtomicBool = AtomicBool::new(false);
 
-/// For a command whose user waits for all that it does: from now on background work of this process
-/// keeps its priority, and large writes of a journal go past the page cache, at the pace of the
-/// disk.
+/// Declares that this process serves no clients: it runs a command, and its user waits for all of
+/// its work. From now on background work keeps its priority, and large journal writes bypass the
+/// page cache, at the speed of the disk.
 pub fn serve_nobody() {
-    SERVES_NOBODY.store(true, Ordering::SeqCst);
+    SERVES_NO_CLIENTS.store(true, Ordering::SeqCst);
 }
 
-/// Lets other threads go first where they want the processor: for work that nobody waits for. It holds
-/// for the calling thread and those that it starts; `by` is a step of `nice`, 1 to 19.
+/// Lowers the priority of the calling thread, and of the threads that it starts, for background
+/// work: other threads get the processor first. `by` is a step of `nice`, 1 to 19.
 pub fn step_back(by: i32) {
-    if SERVES_NOBODY.load(Ordering::SeqCst) {
+    if SERVES_NO_CLIENTS.load(Ordering::SeqCst) {
         return;
     }
-    // On Linux a priority belongs to a thread. Without it the work is done all the same.
+    // On Linux a priority belongs to a thread. A thread that cannot lower it works all the same.
     if let Err(error) = rustix::process::setpriority_process(None, by) {
         tracing::debug!(%error, "a thread keeps its priority");
     }
 }
 
-/// A thread of this process, as the kernel counts them.
+/// A thread of this process, by the kernel's thread id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadId(rustix::thread::Pid);
 
 impl ThreadId {
-    /// That of the calling thread.
+    /// Returns the id of the calling thread.
     pub fn own() -> Self {
         Self(rustix::thread::gettid())
     }
 
-    /// Bytes of memory that the kernel gave this thread page by page when it touched them first; of one
-    /// that has ended none.
+    /// Returns the bytes of memory that the kernel has mapped for this thread page by page on
+    /// first touch (minor faults); 0 for a thread that has ended.
     pub fn faulted_bytes(self) -> u64 {
         let path = format!("/proc/self/task/{}/stat", self.0.as_raw_nonzero());
         let stat = std::fs::read_to_string(path).unwrap_or_default();
-        // The name may hold spaces; minor faults are the eighth field after it.
+        // The thread's name may hold spaces; minor faults are the eighth field after it.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         let faults = fields.split_ascii_whitespace().nth(7);
         let faults = faults.and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
         faults * *PAGE_BYTES
     }
 
-    /// As [`step_back`], of this thread. One that has ended has nothing to step back from.
+    /// Lowers the priority of this thread, as [`step_back`]; no effect on one that has ended.
     pub fn step_back(self, by: i32) {
         if let Err(error) = rustix::process::setpriority_process(Some(self.0), by) {
             tracing::debug!(%error, "a thread keeps its priority");
@@ -145,38 +145,39 @@ impl ThreadId {
     }
 }
 
-/// The unit of the kernel's accounts of memory, as it tells every program at its start.
+/// Bytes of a page, the unit of the kernel's memory counts. Every program finds them in its
+/// auxiliary vector.
 static PAGE_BYTES: LazyLock<u64> = LazyLock::new(|| {
     const AT_PAGESZ: usize = 6;
     const WORD: usize = size_of::<usize>();
-    let told = std::fs::read("/proc/self/auxv").unwrap_or_default();
+    let auxv = std::fs::read("/proc/self/auxv").unwrap_or_default();
     let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().expect("BUG: a word"));
-    let mut pairs = told.chunks_exact(2 * WORD);
+    let mut pairs = auxv.chunks_exact(2 * WORD);
     let page = pairs.find(|pair| word(&pair[..WORD]) == AT_PAGESZ);
     page.map_or(4096, |pair| word(&pair[WORD..]) as u64)
 });
 
-/// Bytes of memory that this process holds, as the kernel counts them; none where it does not say.
+/// Returns the memory that this process holds by the kernel's count, in bytes; 0 when unknown.
 pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|f| f.parse::<u64>().ok());
     pages.unwrap_or(0) * *PAGE_BYTES
 }
 
-/// Gives memory that was freed back to the kernel. The C library keeps much of it for whoever asks next, in
-/// an arena of each thread; milliseconds for some hundred megabytes.
+/// Returns freed memory to the kernel. The C library keeps much of it for later allocations, in
+/// one arena per thread. A call takes milliseconds for some hundred megabytes.
 pub fn give_back_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code, reason = "nothing else reaches it")]
-    // SAFETY: it takes any number, locks what it works on, and touches free memory alone.
+    // SAFETY: `malloc_trim` takes any number, locks the arenas, and changes free memory alone.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Runs work that nobody waits for on a thread of its own that has stepped back, as [`step_back`], and
-/// returns what it made. The caller keeps its priority: whoever holds a lock that others want must not
-/// be kept from the processor.
+/// Runs background work on a thread of its own with lower priority (see [`step_back`]), and
+/// returns its output. The caller keeps its priority: a thread that holds a lock for which others
+/// wait must not wait for the processor.
 pub(crate) fn aside<T: Send>(by: i32, name: &str, work: impl FnOnce() -> T + Send) -> T {
     let work = Mutex::new(Some(work));
     let run = || {
@@ -190,9 +191,9 @@ pub(crate) fn aside<T: Send>(by: i32, name: &str, work: impl FnOnce() -> T + Sen
             run()
         });
         match started.map(std::thread::ScopedJoinHandle::join) {
-            Ok(Ok(made)) => made,
+            Ok(Ok(output)) => output,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // Without another thread it is done here.
+            // When no thread can be started the work runs here.
             Err(_) => run(),
         }
     })
@@ -200,22 +201,23 @@ pub(crate) fn aside<T: Send>(by: i32, name: &str, work: impl FnOnce() -> T + Sen
 
 /// An open file. All offsets and lengths are in bytes.
 pub trait FsFile: Send + Sync + Debug {
-    /// Writes the whole of `data` at `offset`. Not durable before [`FsFile::sync_data`].
+    /// Writes the whole of `data` at `offset`. The data is durable only after
+    /// [`FsFile::sync_data`].
     fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
-    /// Fills `into` from `offset`; an error when the file ends before.
+    /// Fills `into` from `offset`; an error when the file ends before that.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Makes contents and length durable. After an error nothing is known of what was written
-    /// since the last success: the caller must not try again.
+    /// Makes content and length durable. After an error the state of all data written since the
+    /// last success is unknown: the caller must not try again.
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts or extends the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Takes room for this many bytes of an empty file, which are zeros then.
+    /// Allocates disk space for `len` bytes of an empty file, which are zeros then.
     fn allocate(&self, len: u64) -> io::Result<()> {
         write_zeros(self, len)
     }
-    /// The file's length.
+    /// Returns the file's length.
     fn len(&self) -> io::Result<u64>;
-    /// Whether the file is empty.
+    /// Checks whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -232,30 +234,30 @@ fn write_zeros(file: &(impl FsFile + ?Sized), len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The room on a disk, bytes.
+/// Disk space, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// What may still be written.
+    /// Bytes that may still be written.
     pub free: u64,
-    /// All there is.
+    /// Bytes of the whole disk.
     pub total: u64,
 }
 
-/// Releases a lock when dropped.
+/// A lock that is released when it is dropped.
 pub trait Guard: Send + Sync + Debug {
-    /// Returns true while the file that was locked still lies at its path. Once it was removed or
-    /// replaced another process can take the lock of the file that is there now.
+    /// Returns true while the file that was locked is still at its path. Once it was removed or
+    /// replaced, another process can lock the file that is there now.
     fn is_in_place(&self) -> io::Result<bool>;
 }
 
 /// A file system.
 pub trait Fs: Send + Sync + Debug {
-    /// Makes a directory and its parents; no error when it is there. Durable only after
-    /// [`Fs::sync_dir`] on each parent.
+    /// Creates a directory and its parents; no error when it exists. The names are durable only
+    /// after [`Fs::sync_dir`] on each parent.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
-    /// Creates a file that must not be there yet, for reading and writing.
+    /// Creates a file for reading and writing; an error when it exists.
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
-    /// As [`Fs::create_new`], of a file that nobody reads but after a crash.
+    /// As [`Fs::create_new`], for a file that is read only after a crash.
     fn create_log(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
         self.create_new(path)
     }
@@ -263,19 +265,19 @@ pub trait Fs: Send + Sync + Debug {
     fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
     /// Opens a file for reading.
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
-    /// Renames within one directory tree, replacing the file that is there. Between two directories
-    /// it is still one change; durable once either is synced.
+    /// Renames within one directory tree and replaces the file at `to`. A rename between two
+    /// directories is one change too, durable once either is synced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// As [`Fs::rename`], when there is nothing at `to`; else [`io::ErrorKind::AlreadyExists`], and
-    /// nothing has changed.
+    /// As [`Fs::rename`] when there is nothing at `to`; otherwise
+    /// [`io::ErrorKind::AlreadyExists`], and nothing has changed.
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         if self.exists(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.rename(from, to)
     }
-    /// Gives a file that nobody writes to any more a second name, at which there must be nothing.
-    /// Durable only after [`Fs::sync_dir`] on the directory of that name.
+    /// Links a file to a second name, at which there must be nothing. The file must not be written
+    /// any more. The name is durable only after [`Fs::sync_dir`] on its directory.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -283,15 +285,16 @@ pub trait Fs: Send + Sync + Debug {
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// The names in a directory, unsorted.
+    /// Returns the names in a directory, unsorted.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// Whether there is something at this path.
+    /// Checks whether there is something at this path.
     fn exists(&self, path: &Path) -> bool;
-    /// Whether there is a directory at this path.
+    /// Checks whether there is a directory at this path.
     fn is_dir(&self, path: &Path) -> bool;
-    /// Takes the exclusive lock of a file, creating it; `None` when another process holds it.
+    /// Takes the exclusive lock of a file and creates it if necessary; `None` when another
+    /// process holds the lock.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Guard>>>;
-    /// Takes the exclusive lock of a directory, as [`Fs::try_lock`] that of a file.
+    /// Takes the exclusive lock of a directory, as [`Fs::try_lock`] takes that of a file.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] where directories cannot be locked.
@@ -300,15 +303,15 @@ pub trait Fs: Send + Sync + Debug {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The path without links and dots, of something that is there.
+    /// Returns the path of something that exists, without links and dots.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         Ok(path.into())
     }
 
-    /// The room on the disk that holds this path.
+    /// Returns the space of the disk that holds this path.
     fn space(&self, path: &Path) -> io::Result<Space>;
 
-    /// The whole file.
+    /// Reads the whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let file = self.open_read(path)?;
         let len = usize::try_from(file.len()?).map_err(io::Error::other)?;
@@ -333,7 +336,7 @@ impl RealFile {
     }
 }
 
-/// A locked file; the lock goes when the file is closed.
+/// A locked file. The kernel releases the lock when the file is closed.
 #[derive(Debug)]
 struct RealGuard {
     file: File,
@@ -341,7 +344,7 @@ struct RealGuard {
 }
 
 impl RealGuard {
-    /// Locks an open file unless another process has it.
+    /// Locks an open file, unless another process has locked it.
     fn take(file: File, path: &Path) -> io::Result<Option<Box<dyn Guard>>> {
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Box::new(Self {
@@ -399,7 +402,7 @@ impl Fs for RealFs {
     }
     fn create_log(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
         let file = RealFile::create_new(path)?;
-        Ok(match SERVES_NOBODY.load(Ordering::SeqCst) {
+        Ok(match SERVES_NO_CLIENTS.load(Ordering::SeqCst) {
             true => Box::new(Uncached::of(file, path)),
             false => Box::new(file),
         })
@@ -419,7 +422,7 @@ impl Fs for RealFs {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         use rustix::io::Errno;
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // This file system, or this kernel, cannot look and rename in one call.
+            // This file system or kernel cannot check and rename in one call.
             Err(Errno::INVAL | Errno::NOSYS) if to.exists() => {
                 Err(io::ErrorKind::AlreadyExists.into())
             }
@@ -477,7 +480,7 @@ impl Fs for RealFs {
     }
 }
 
-/// Names the operation and the path in an I/O error.
+/// Adds the operation and the path to an I/O error.
 pub(crate) trait IoContext<T> {
     fn at(self, op: &'static str, path: &Path) -> Result<T>;
 }

@@ -1,10 +1,10 @@
-//! One error type for the room, with a [`Kind`] that says what its reader can do about it.
+//! The error type of this crate, with a [`Kind`] for the action that the caller can take.
 
 use std::path::PathBuf;
 
 use crate::env::is_out_of_descriptors;
 
-/// What went wrong while writing, reading or opening a store.
+/// Error while writing, reading or opening a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
         op: &'static str,
         /// The file or directory concerned.
         path: PathBuf,
-        /// The operating system's own word.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -24,19 +24,19 @@ pub enum Error {
     Corrupt {
         /// The damaged file.
         path: PathBuf,
-        /// Where the damage begins, in bytes from the start of the file.
+        /// Start of the damage, in bytes from the start of the file.
         offset: u64,
-        /// What was expected there.
+        /// Description of the damage.
         what: String,
     },
     /// The store was written by a newer version of the format.
     #[error("{} has format {found}, this program reads up to {known}; use a newer logmill", path.display())]
     FormatTooNew {
-        /// The file that says so.
+        /// The file with the newer format.
         path: PathBuf,
-        /// The format it names.
+        /// The file's format.
         found: u32,
-        /// The newest format known here.
+        /// The newest format that this program reads.
         known: u32,
     },
     /// Another process writes to this store.
@@ -44,27 +44,27 @@ pub enum Error {
     Locked {
         /// The data directory.
         path: PathBuf,
-        /// The process that holds the lock, 0 when it does not say.
+        /// The process that holds the lock, 0 when it is not known.
         pid: u32,
-        /// The address at which that process answers HTTP, when it serves.
+        /// HTTP address of that process, when it is a server.
         address: Option<String>,
     },
-    /// The store was opened to be read.
+    /// The store was opened for reading only.
     #[error("{} is open for reading only; serve it without --read-only to change it", path.display())]
     ReadOnly {
         /// The data directory.
         path: PathBuf,
     },
-    /// There is no store at this place.
+    /// There is no store in this directory.
     #[error("{} is not a logmill store; import something into it or name another with --data", path.display())]
     NotAStore {
-        /// The directory looked at.
+        /// The directory.
         path: PathBuf,
     },
     /// The request is wrong in itself and will fail again.
     #[error("{what}")]
     Invalid {
-        /// What is wrong with it and what to do.
+        /// Description of the mistake and of the remedy.
         what: String,
     },
     /// An idempotency key, or a producer's range, came again with another body.
@@ -73,14 +73,14 @@ pub enum Error {
         /// The key as the client sent it, or the producer and its range.
         key: String,
     },
-    /// Items of the quarantine that a batch settles were settled by another meanwhile.
+    /// A batch resolves items of the quarantine that another batch has resolved meanwhile.
     #[error(
         "of {items} items of the quarantine {settled} no longer wait; look again and settle the others"
     )]
     Settled {
-        /// Items that the batch settles.
+        /// Number of items that the batch resolves.
         items: u64,
-        /// How many of them were settled before.
+        /// Number of those that were resolved before.
         settled: u64,
     },
     /// A producer skipped part of its own counter.
@@ -88,84 +88,84 @@ pub enum Error {
         "producer {producer} sent a range from {from} but the store knows it up to {known}; send again from {known}"
     )]
     Gap {
-        /// The producer's name for itself.
+        /// The producer's own name.
         producer: String,
-        /// Where the batch begins.
+        /// Start of the batch's range.
         from: u64,
-        /// The end of what the store has taken.
+        /// End of the ranges that the store has taken.
         known: u64,
     },
-    /// More is asked for than can be taken now.
+    /// The request exceeds what the store can take now.
     #[error("the store is busy: {what}; try again shortly")]
     Overloaded {
-        /// Which limit is reached.
+        /// The limit that is reached.
         what: String,
     },
-    /// The disk has no room left.
+    /// The disk has no space left.
     #[error("no space left on the disk of {}; free some, writes resume by themselves", path.display())]
     DiskFull {
         /// A path on that disk.
         path: PathBuf,
     },
-    /// The write may or may not be durable: a disk error came while it was under way.
+    /// The write may or may not be durable: a disk error occurred during it.
     #[error("outcome unknown: {what}; send the batch again with the same identity")]
     Unknown {
-        /// Why it is not known.
+        /// The reason.
         what: String,
     },
     /// The store is closed, or closing.
     #[error("the store is closed")]
     Closed,
-    /// Parquet or Arrow refused.
+    /// Parquet failed to read or write a part.
     #[error("{}: {source}", path.display())]
     Parquet {
         /// The part concerned.
         path: PathBuf,
-        /// Their own word.
+        /// Parquet's error.
         #[source]
         source: parquet::errors::ParquetError,
     },
-    /// Arrow refused an operation on columns.
+    /// Arrow failed in an operation on columns.
     #[error("columns: {0}")]
     Arrow(#[from] arrow::error::ArrowError),
-    /// A room above (the aggregator) failed while taking part in a seal.
+    /// The crate above (the aggregator) failed in its part of a seal, rebuild or backfill.
     #[error("rollup {rollup}: {source}")]
     Rollup {
-        /// Its name.
+        /// Name of the rollup.
         rollup: String,
-        /// Its own word.
+        /// The aggregator's error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// What the reader of an [`Error`] can do. HTTP status, exit code, SQLSTATE and MongoDB code all
-/// come from this one table.
+/// The action that the caller of a failed operation can take. HTTP status, exit code, SQLSTATE
+/// and MongoDB code are all derived from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Mend the request; it fails again as it is.
+    /// Correct the request; it fails again as it is.
     Invalid,
-    /// The key is known with another body.
+    /// The key was used with another body, or the items were resolved by another batch.
     Conflict,
     /// Try again later.
     Overloaded,
     /// The disk is full: free some space.
     DiskFull,
-    /// Something needed is not there or in use.
+    /// A file or lock that the request needs is missing or in use.
     Unavailable,
-    /// An operator must look: data is damaged.
+    /// Call an operator: data is damaged.
     Corrupt,
-    /// The disk failed; what was under way is of unknown outcome.
+    /// The disk failed; the outcome of the request is unknown.
     Disk,
     /// The store is closed.
     Closed,
-    /// A fault of this program.
+    /// An internal fault of this program.
     Internal,
 }
 
 impl Error {
-    /// What can be done about it.
+    /// Returns the action that the caller can take.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Io { source, .. } if is_full(source) => Kind::DiskFull,
@@ -185,7 +185,8 @@ impl Error {
         }
     }
 
-    /// The message without the commands that it advises, for those commands themselves.
+    /// Returns the message without advice to run `check` or `repair`, for those commands
+    /// themselves.
     pub fn without_advice(&self) -> String {
         match self {
             Self::Corrupt { path, offset, what } => {
@@ -200,11 +201,11 @@ impl Error {
     }
 }
 
-/// Whether the disk, or the user's share of it, has no room left.
+/// Checks whether the error means that the disk, or the user's quota of it, is full.
 pub(crate) fn is_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
-/// The room's result.
+/// Result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! The one way in which a file becomes part of the store, and the check when it is read back.
+//! The only way in which a file becomes part of the store, and the check when it is read back.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::env::{Fs, FsFile, IoContext};
 use crate::error::{Error, Result};
 use crate::seeded::{self, Bug};
 
-/// Bytes of a block, the least that is read of a file: of each column of a part, who reads ten rows reads
-/// one or two.
+/// Bytes of a block, the smallest unit that is read of a file. A query that reads ten rows of a
+/// part reads one or two blocks of each column.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
-/// Blocks of a file that are told apart: the manifest has a checksum of each. Those of larger files are
-/// longer, up to [`BLOCK_BYTES_MAX`].
+/// Number of blocks past which a file has longer ones, up to [`BLOCK_BYTES_MAX`]: the manifest
+/// holds a checksum of each block.
 const BLOCKS: usize = 512;
-/// Bytes of a block of a large file, and of all whose manifest says nothing of it. A checksum adds less than
-/// a ten-thousandth of it to the manifest.
+/// Bytes of a block of a large file, and of a file whose manifest does not state them. A checksum
+/// adds less than a ten-thousandth of that to the manifest.
 const BLOCK_BYTES_MAX: u64 = 256 * 1024;
 
 /// A file as the manifest names it.
@@ -29,7 +29,7 @@ pub struct FileRef {
     pub len: u64,
     /// crc32c of the whole file.
     pub crc: u32,
-    /// crc32c of each block. Empty when the file is one block, as it is when it is not longer, or was
+    /// crc32c of each block. Empty for a file of one block: it is no longer than one, or was
     /// written before there were blocks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<u32>,
@@ -46,23 +46,23 @@ fn are_long(block_bytes: &u64) -> bool {
     *block_bytes == BLOCK_BYTES_MAX
 }
 
-/// Bytes after which a long file is synced while it is written: what others sync meanwhile does not
-/// have to wait for the whole of it.
+/// A long file is synced each time this many bytes of it were written, so that a sync of another
+/// file does not wait for all of it.
 const SYNC_BYTES: u64 = 8 << 20;
 
-/// Writes a whole file so that, once its directory is synced, it is there or not there: temporary
-/// name, write, sync, read back and compare, rename.
+/// Writes a file that is there as a whole or not at all: temporary name, write, sync, read back
+/// and compare, rename. The name is durable once the caller has synced the directory.
 pub(crate) fn write_durably(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<u32> {
     let mut file = FileWriter::create(fs, path)?;
     file.put(bytes)?;
     Ok(file.finish(Naming::Replace)?.crc)
 }
 
-/// As [`write_durably`], at a path where nothing lies yet, under a temporary name that ends in
-/// `writer`: two writers that take each other for gone never write to one file.
+/// As [`write_durably`], at a path where there is no file yet, under a temporary name that ends
+/// in `writer`: two writers that each take the other for dead never write to one file.
 ///
 /// # Errors
-/// [`Error::Io`] of the kind `AlreadyExists` when a file lies there; it stays as it is.
+/// [`Error::Io`] of the kind `AlreadyExists` when there is a file; it stays as it is.
 pub(crate) fn write_new_durably(fs: &dyn Fs, path: &Path, bytes: &[u8], writer: u64) -> Result<()> {
     let mut file = FileWriter::create_as(fs, path, &format!(".{writer:x}.tmp"))?;
     file.put(bytes)?;
@@ -76,16 +76,16 @@ pub(crate) fn replace_durably(fs: &dyn Fs, path: &Path, bytes: &[u8], writer: u6
     file.finish(Naming::Replace).map(|_| ())
 }
 
-/// The fate of a file that lies at the path already.
+/// Handling of a file that is at the path already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Naming {
-    /// The new file takes its place.
+    /// The new file replaces it.
     Replace,
-    /// It stays, and the new file is taken away.
+    /// The old file stays, and the new one is removed.
     New,
 }
 
-/// Length and checksums of a file, as the manifest names them.
+/// Length and checksums of a file, as in the manifest.
 #[derive(Default)]
 struct Sums {
     len: u64,
@@ -94,7 +94,8 @@ struct Sums {
 }
 
 impl Sums {
-    /// The file at `path` with these checksums, fewer of them where it is long.
+    /// Returns the manifest's entry of the file at `path`. A long file gets fewer and longer
+    /// blocks.
     fn file(self, path: String) -> FileRef {
         let Self {
             len,
@@ -122,22 +123,22 @@ impl Sums {
     }
 }
 
-/// A file that is being written, as [`write_durably`] does it, block by block: one block of it is in
-/// memory. One that is not finished is taken away.
+/// A file that is written block by block as [`write_durably`] does; one block of it is in memory.
+/// A file that is not finished is removed.
 pub(crate) struct FileWriter<'a> {
     fs: &'a dyn Fs,
     path: PathBuf,
     temporary: PathBuf,
     file: Option<Box<dyn FsFile>>,
     sums: Sums,
-    /// What is not written yet, less than a block.
-    rest: Vec<u8>,
-    /// Why it could not be written: who writes through [`Write`] would put it into other words.
+    /// Bytes that are not written yet, less than a block.
+    unwritten: Vec<u8>,
+    /// The error of a failed write: callers that write through [`Write`] get its text only.
     failed: Option<Error>,
 }
 
 impl<'a> FileWriter<'a> {
-    /// A file that is not there before it is finished.
+    /// Creates a file that appears at `path` once it is finished.
     pub(crate) fn create(fs: &'a dyn Fs, path: &Path) -> Result<Self> {
         Self::create_as(fs, path, ".tmp")
     }
@@ -157,37 +158,37 @@ impl<'a> FileWriter<'a> {
             temporary,
             file: Some(file),
             sums: Sums::default(),
-            rest: Vec::new(),
+            unwritten: Vec::new(),
             failed: None,
         })
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     pub(crate) fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while self.rest.len() + bytes.len() >= BLOCK_BYTES {
-            let (block, more) = bytes.split_at(BLOCK_BYTES - self.rest.len());
-            if self.rest.is_empty() {
-                self.block(block)?;
+        while self.unwritten.len() + bytes.len() >= BLOCK_BYTES {
+            let (block, more) = bytes.split_at(BLOCK_BYTES - self.unwritten.len());
+            if self.unwritten.is_empty() {
+                self.write_block(block)?;
             } else {
-                self.rest.extend_from_slice(block);
-                self.flush_rest()?;
+                self.unwritten.extend_from_slice(block);
+                self.flush_unwritten()?;
             }
             bytes = more;
         }
-        self.rest.extend_from_slice(bytes);
+        self.unwritten.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn flush_rest(&mut self) -> Result<()> {
-        let mut rest = std::mem::take(&mut self.rest);
-        self.block(&rest)?;
+    fn flush_unwritten(&mut self) -> Result<()> {
+        let mut rest = std::mem::take(&mut self.unwritten);
+        self.write_block(&rest)?;
         rest.clear();
-        self.rest = rest;
+        self.unwritten = rest;
         Ok(())
     }
 
-    /// Writes a whole block, or the last.
-    fn block(&mut self, block: &[u8]) -> Result<()> {
+    /// Writes a whole block, or the last one.
+    fn write_block(&mut self, block: &[u8]) -> Result<()> {
         let file = self.file.as_ref().expect("BUG: it is not finished");
         let (sums, temporary) = (&mut self.sums, &self.temporary);
         file.write_all_at(block, sums.len).at("write", temporary)?;
@@ -200,15 +201,15 @@ impl<'a> FileWriter<'a> {
         Ok(())
     }
 
-    /// Why it could not be written, when that has happened.
+    /// Takes the error of the write that failed, if one has.
     pub(crate) fn failure(&mut self) -> Option<Error> {
         self.failed.take()
     }
 
     #[expect(clippy::disallowed_methods, reason = "the helper itself")]
     fn finish(mut self, naming: Naming) -> Result<Sums> {
-        if !self.rest.is_empty() || self.sums.len == 0 {
-            self.flush_rest()?;
+        if !self.unwritten.is_empty() || self.sums.len == 0 {
+            self.flush_unwritten()?;
         }
         let file = self.file.as_ref().expect("BUG: it is not finished");
         if !seeded::is(Bug::FileSyncSkipped) {
@@ -224,14 +225,14 @@ impl<'a> FileWriter<'a> {
         Ok(std::mem::take(&mut self.sums))
     }
 
-    /// Finishes the file and names it: `path` is relative to the data directory. A file that lies
-    /// there is replaced.
+    /// Finishes the file and returns its entry for the manifest. `path` is relative to the data
+    /// directory; a file that is there is replaced.
     pub(crate) fn finish_as(self, path: String) -> Result<FileRef> {
         self.finish_named(path, Naming::Replace)
     }
 
-    /// As [`FileWriter::finish_as`], where nothing lies yet: what another writer has put there
-    /// stays.
+    /// As [`FileWriter::finish_as`], but a file that another writer has put there stays, which is
+    /// an error.
     pub(crate) fn finish_new(self, path: String) -> Result<FileRef> {
         self.finish_named(path, Naming::New)
     }
@@ -240,7 +241,7 @@ impl<'a> FileWriter<'a> {
         Ok(self.finish(naming)?.file(path))
     }
 
-    /// Reads back what was written.
+    /// Reads the file back and compares its checksums.
     fn compare(&self) -> Result<()> {
         let temporary = &self.temporary;
         let file = self.fs.open_read(temporary).at("read back", temporary)?;
@@ -273,9 +274,9 @@ impl Write for FileWriter<'_> {
         match self.put(bytes) {
             Ok(()) => Ok(bytes.len()),
             Err(error) => {
-                let told = io::Error::other(error.to_string());
+                let reported = io::Error::other(error.to_string());
                 self.failed = Some(error);
-                Err(told)
+                Err(reported)
             }
         }
     }
@@ -288,13 +289,13 @@ impl Write for FileWriter<'_> {
 impl Drop for FileWriter<'_> {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            // Nothing refers to it; a failure to remove it too changes nothing.
+            // No manifest names the file, so a failure to remove it has no consequence.
             let _ignored = self.fs.remove(&self.temporary);
         }
     }
 }
 
-/// The checksums of blocks twice as long.
+/// Returns the checksums of blocks twice as long.
 fn in_pairs(blocks: &[u32], block_bytes: u64, len: u64) -> Vec<u32> {
     let pairs = blocks.chunks(2).zip((0..).step_by(2));
     let one = |(pair, first): (&[u32], u64)| match pair {
@@ -308,8 +309,8 @@ fn in_pairs(blocks: &[u32], block_bytes: u64, len: u64) -> Vec<u32> {
     pairs.map(one).collect()
 }
 
-/// Makes a directory and makes its name durable in every parent up to `data`. That it is there
-/// already says nothing: a process may have been killed before it synced the parents.
+/// Creates a directory and makes its name durable in every parent up to `data`. The parents are
+/// synced even when it exists: a process may have been killed before it synced them.
 #[expect(clippy::disallowed_methods, reason = "the helper itself")]
 pub(crate) fn create_dir_durably(fs: &dyn Fs, data: &Path, dir: &Path) -> Result<()> {
     fs.create_dir_all(dir).at("create directory", dir)?;
@@ -332,14 +333,14 @@ impl FileRef {
         file.finish_as(path)
     }
 
-    /// As [`FileRef::write`], under a number that was never given to a file before.
+    /// As [`FileRef::write`], at a path that no file has ever had: an error when there is one.
     pub(crate) fn write_new(fs: &dyn Fs, data: &Path, path: String, bytes: &[u8]) -> Result<Self> {
         let mut file = FileWriter::create(fs, &data.join(&path))?;
         file.put(bytes)?;
         file.finish_new(path)
     }
 
-    /// A file of which nothing is known but what is in it now.
+    /// Computes the entry of a file from its content, when no manifest has one.
     pub(crate) fn of(path: String, bytes: &[u8]) -> Self {
         let sums = Sums {
             len: bytes.len() as u64,
@@ -349,7 +350,7 @@ impl FileRef {
         sums.file(path)
     }
 
-    /// Bytes of each block but the last.
+    /// Returns the bytes of each block but the last.
     pub(crate) fn block_len(&self) -> u64 {
         if self.blocks.is_empty() {
             self.len
@@ -358,7 +359,7 @@ impl FileRef {
         }
     }
 
-    /// crc32c of a block.
+    /// Returns the crc32c of a block.
     pub(crate) fn block_crc(&self, block: u64) -> u32 {
         if self.blocks.is_empty() {
             return self.crc;
@@ -367,14 +368,14 @@ impl FileRef {
         self.blocks[block]
     }
 
-    /// Whether there are as many checksums as the length has blocks.
+    /// Checks that there are as many checksums as blocks.
     pub(crate) fn blocks_fit(&self) -> bool {
         self.blocks.is_empty()
             || self.block_bytes > 0
                 && self.blocks.len() as u64 == self.len.div_ceil(self.block_bytes)
     }
 
-    /// Compares the length that the file has.
+    /// Compares the length of the file on disk with the manifest's.
     pub(crate) fn compare_len(&self, path: &Path, found: u64) -> Result<()> {
         if found == self.len {
             return Ok(());
@@ -386,8 +387,8 @@ impl FileRef {
         })
     }
 
-    /// Gives the file a second name below `data`, or a copy where the disk cannot link. What an
-    /// attempt that failed has left at that name goes.
+    /// Links the file to a second path below `data`, or copies it where the file system cannot
+    /// link. A file that a failed attempt has left at that path is removed first.
     pub(crate) fn link(&self, fs: &dyn Fs, data: &Path, to: String) -> Result<Self> {
         let (from, target) = (data.join(&self.path), data.join(&to));
         if fs.exists(&target) {
@@ -402,7 +403,7 @@ impl FileRef {
         })
     }
 
-    /// Reads the file through, piece by piece, and compares length and checksum.
+    /// Reads the whole file piece by piece, and compares length and checksum.
     pub(crate) fn verify(&self, fs: &dyn Fs, data: &Path) -> Result<()> {
         let path = data.join(&self.path);
         let file = fs.open_read(&path).at("open", &path)?;

@@ -1,13 +1,15 @@
-//! Stores of every format that was ever written, sound and damaged, and what opening them must say.
+//! Stores of every format that was ever written, sound and damaged, and the results of opening
+//! them.
 //!
-//! Each folder below `storage/fixtures/FORMAT/` is the files of one store, and beside them `EXPECT`:
-//! a line of what opening says, `opens: …`, or `refused: …` with the message to the letter, and for
-//! what opens a line of what a check says (stores of development versions have the first alone).
-//! `like: NAME` says that all other files are those of another fixture, but for `without: FILE`. Old
-//! formats stay for ever. The ones of the format of today are compared with what is written today, and
-//! written anew by
-//! `LOGMILL_WRITE_FIXTURES=1 cargo test -p logmill-storage format_of_today`; what they are to say comes
-//! from what was written and what was damaged, never from what the readers make of it.
+//! Each folder below `storage/fixtures/FORMAT/` holds the files of one store, and `EXPECT` with
+//! the expected results. The first line is the result of opening the store: `opens: …`, or
+//! `refused: …` with the exact message. For a store that opens, the next line is the result of a
+//! check (stores of development versions lack it). `like: NAME` takes all other files from
+//! another fixture, except those of `without: FILE` lines. Fixtures of old formats stay for ever.
+//! Fixtures of the current format are compared with the files written now, and
+//! `LOGMILL_WRITE_FIXTURES=1 cargo test -p logmill-storage format_of_today`
+//! writes them anew. Expected results are derived from the batches that were written and the
+//! damage that was done, never from the output of the readers.
 
 mod lived;
 mod make;
@@ -38,10 +40,10 @@ use crate::testing::batch;
 use make::Fixture;
 
 const EXPECT: &str = "EXPECT";
-/// The folders: two development versions, and the format as it was frozen.
+/// Folders of the formats: two development versions, and the frozen format.
 const FORMATS: [&str; 3] = ["dev-1", "dev-2", "1"];
 
-/// The folder of a format's fixtures.
+/// Returns the folder of a format's fixtures.
 fn folder(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures")
@@ -54,15 +56,15 @@ struct Rows {
     lines: Vec<(u64, String)>,
     events: usize,
     quarantined: usize,
-    /// Items of the quarantine that wait no longer.
+    /// Number of items of the quarantine that are resolved.
     settled: u64,
-    /// Events of detached partitions, which are not read.
+    /// Number of events in detached partitions, which are not read.
     detached: u64,
 }
 
 impl Rows {
-    /// Adds rows of a stream: what is not null, by the names of the columns. An integer is the same
-    /// text in a column that has become one of floats.
+    /// Adds rows of a stream: their values by column name, without nulls. An integer has the same
+    /// text in a column that was widened to floats.
     fn add(&mut self, stream: &Name, rows: &RecordBatch) {
         let count = match stream.as_str() {
             QUARANTINE => &mut self.quarantined,
@@ -92,8 +94,8 @@ impl Rows {
         }
     }
 
-    /// What a store that holds these rows is to say.
-    fn told(mut self, torn: u64) -> String {
+    /// Returns the expected line for a store that holds these rows.
+    fn summary(mut self, torn: u64) -> String {
         self.lines.sort();
         let text: Vec<String> = self.lines.into_iter().map(|(_, line)| line).collect();
         let more = [(self.settled, "settled"), (self.detached, "detached")];
@@ -111,7 +113,7 @@ impl Rows {
     }
 }
 
-/// Everything that a snapshot holds, in memory and in parts.
+/// Returns all rows of a snapshot, in memory and in parts.
 fn rows_of(snapshot: &Snapshot) -> Result<Rows> {
     let manifest = snapshot.manifest();
     let mut rows = Rows {
@@ -134,10 +136,10 @@ fn rows_of(snapshot: &Snapshot) -> Result<Rows> {
     Ok(rows)
 }
 
-/// What there is to be read, or why it cannot be.
-fn told(snapshot: &Snapshot, torn: u64) -> String {
+/// Returns the line for a snapshot: its rows, or the error of reading them.
+fn summary_of(snapshot: &Snapshot, torn: u64) -> String {
     match rows_of(snapshot) {
-        Ok(rows) => rows.told(torn),
+        Ok(rows) => rows.summary(torn),
         Err(error) => format!("opens, and reading says: {}", message(&error)),
     }
 }
@@ -150,7 +152,7 @@ fn refusal(error: &Error) -> String {
     format!("refused: {}", message(error))
 }
 
-/// What a check says of a store that opens.
+/// Returns the line of a check; `None` for a store that does not open.
 fn checked(files: &Files) -> Option<String> {
     let reader = ReadOnlyStore::open(Arc::new(files.disk()), Path::new(DATA)).ok()?;
     let report = check(&reader.snapshot());
@@ -165,28 +167,32 @@ fn checked(files: &Files) -> Option<String> {
     })
 }
 
-/// What a reader says, and what a writer does.
+/// Opens a store with a reader and with a writer, and returns the line for each.
 fn opened(files: &Files) -> (String, String) {
     let data = Path::new(DATA);
     let fs = files.disk();
     let store = Store::open(data, options(&fs));
     let writer = match &store {
-        Ok(store) => told(&store.snapshot(), store.status().torn_bytes),
+        Ok(store) => summary_of(&store.snapshot(), store.status().torn_bytes),
         Err(error) => refusal(error),
     };
     let torn = store.map_or(0, |store| store.status().torn_bytes);
     let reader = match ReadOnlyStore::open(Arc::new(files.disk()), data) {
         Ok(reader) => {
             let snapshot = reader.snapshot();
-            // A reader tells nothing of a torn tail.
-            format!("{}, next {}", told(&snapshot, torn), snapshot.next_seq())
+            // A reader does not report a torn tail.
+            format!(
+                "{}, next {}",
+                summary_of(&snapshot, torn),
+                snapshot.next_seq()
+            )
         }
         Err(error) => refusal(&error),
     };
     (reader, writer)
 }
 
-/// What stands in `EXPECT`.
+/// Content of `EXPECT`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Expect {
     says: String,
@@ -224,7 +230,7 @@ impl Expect {
     }
 }
 
-/// The files of a fixture, and what they are to say.
+/// Returns the files of a fixture and its expected results.
 fn load(folder: &Path) -> (Files, Expect) {
     let mut own = files_in(folder);
     let expect = own.0.remove(Path::new(EXPECT)).expect("it says what it is");
@@ -281,7 +287,7 @@ fn each_fixture_says_what_it_is_expected_to() {
             }
         }
         let expected = &expect.says;
-        // A writer's numbers go on elsewhere.
+        // A writer continues with other sequence numbers.
         let (for_writer, _) = expected.split_once(", next ").unwrap_or((expected, ""));
         if &reader != expected || writer != for_writer {
             wrong.push(format!(
@@ -292,7 +298,7 @@ fn each_fixture_says_what_it_is_expected_to() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is written today is what the fixtures hold: the format does not change by accident.
+/// The files written now are those of the fixtures: the format does not change by accident.
 #[test]
 fn the_format_of_today_is_that_of_its_fixtures() {
     let format = folder(&manifest::FORMAT.to_string());
@@ -316,7 +322,7 @@ fn the_format_of_today_is_that_of_its_fixtures() {
     }
 }
 
-/// The files that are kept of a fixture, and what stands in its `EXPECT`.
+/// Returns the files that are stored for a fixture, and its `EXPECT`.
 fn kept(made: &Fixture, all: &[(&str, Fixture)]) -> (Files, Expect) {
     let mut own = made.files.clone();
     let mut expect = Expect {
@@ -385,7 +391,8 @@ fn what_a_development_version_wrote_is_of_the_frozen_format_after_the_next_edit(
     }
 }
 
-/// What a column of integers holds was not looked at in those days.
+/// Development versions did not record whether all integers of a column fit into floats, so its
+/// type stays.
 #[test]
 fn integers_of_a_development_version_stay_integers() {
     let (files, _) = load(&folder("dev-2").join("closed"));

@@ -1,12 +1,13 @@
-//! Batch identities: how a second copy of a batch is known, and what it is told.
+//! Batch identities: detect a second copy of a batch, and return the acknowledgement of the
+//! first.
 //!
 //! # Invariants
-//! 1. Identities travel inside journal records; this state is a function of the records in journal
+//! 1. Identities are part of journal records. This state is a function of the records in journal
 //!    order, so it is the same after a replay.
-//! 2. What is in a checkpoint file named by the manifest covers exactly the records below
-//!    `sealed_seq`; the rest comes from the journal.
-//! 3. Content never decides: equal log lines are legal.
-//! 4. What is settled of the quarantine is remembered for ever (`resolutions.rs`).
+//! 2. The checkpoint files that the manifest names cover exactly the records below `sealed_seq`;
+//!    the other records come from the journal.
+//! 3. The content of events is never compared: equal log lines are legal.
+//! 4. Resolutions of quarantined items are remembered for ever (`resolutions.rs`).
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -22,19 +23,19 @@ use crate::model::{Ack, Identity};
 use crate::resolutions::{Ranges, Settled, Settlement};
 use crate::seeded::{self, Bug};
 
-/// Keys are remembered this long after they came, and this many of them.
+/// Keys are remembered for this long, and at most [`KEYS_MAX`] of them.
 const KEY_AGE_US: i64 = 24 * 3600 * 1_000_000;
 const KEYS_MAX: usize = 1_000_000;
-/// Answers remembered per producer, in memory and in checkpoints: a shipper has a handful of batches
-/// under way, and repeats no older ones.
+/// Acknowledgements remembered per producer, in memory and in checkpoints: a shipper has a
+/// handful of batches under way, and does not repeat older ones.
 const ANSWERS_MAX: usize = 128;
-/// How a checkpoint file begins; its format's number follows.
+/// Start of a checkpoint file; the number of its format follows.
 const HEAD: &str = "logmill identities ";
 const FORMAT: u32 = 1;
-/// Checkpoint files are merged past this many.
+/// Number of checkpoint files past which they are merged.
 pub(crate) const FILES_MAX: usize = 16;
 
-/// What was answered to one batch.
+/// The acknowledgement of one batch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     identity: Identity,
@@ -45,7 +46,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What several batches settled, which nobody asks of one by one.
+    /// Returns the resolutions of several batches as one entry, whose counts no client requests.
     fn settling(items: Ranges, how: Settlement, received_us: i64) -> Self {
         Self {
             identity: Identity::Settles { items, how },
@@ -68,12 +69,12 @@ impl Entry {
     }
 }
 
-/// How far an ordered source has been taken.
+/// Position up to which an ordered source has been taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourcePosition {
-    /// Exclusive end of what was taken of its own counter.
+    /// Exclusive end of the range that was taken, in the source's own counter.
     pub to: u64,
-    /// xxh3-64 of its content before `to`, 0 for sources without content.
+    /// xxh3-64 of the source's content before `to`, 0 for sources without content.
     pub content: u64,
 }
 
@@ -89,20 +90,21 @@ struct KnownKey {
     entry: Entry,
 }
 
-/// Everything known of earlier batches.
+/// All that is remembered of earlier batches.
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
     producers: HashMap<String, Producer>,
     keys: HashMap<u128, KnownKey>,
     by_age: VecDeque<(i64, u128)>,
     settled: Arc<Settled>,
-    /// What came since the last checkpoint began.
+    /// Entries since the last checkpoint began.
     fresh: Vec<Entry>,
 }
 
 impl Identities {
-    /// The answer that the first copy got, or `None` when this is the first copy. `pending_to` is
-    /// the end of what this producer has in the group under way, which is not remembered yet.
+    /// Returns the acknowledgement of the first copy, or `None` when this is the first copy.
+    /// `pending_to` is the end of this producer's ranges in the group under way, which are not
+    /// remembered yet.
     ///
     /// # Errors
     /// [`Error::KeyReused`], [`Error::Gap`], or [`Error::Invalid`] when ranges overlap in part.
@@ -154,7 +156,8 @@ impl Identities {
                     }
                     first => first.map(Entry::ack),
                 };
-                // Older than what is remembered: known to be stored, its figures are not.
+                // The batch is older than those remembered: it was stored, but its counts are
+                // forgotten.
                 let unknown = Ack {
                     accepted: 0,
                     quarantined: 0,
@@ -168,12 +171,12 @@ impl Identities {
         }
     }
 
-    /// The items of the quarantine that no longer wait.
+    /// Returns the resolved items of the quarantine.
     pub(crate) fn settled(&self) -> &Arc<Settled> {
         &self.settled
     }
 
-    /// Remembers what a batch was answered.
+    /// Remembers the acknowledgement of a batch.
     pub(crate) fn remember(&mut self, identity: Identity, ack: &Ack, received_us: i64) {
         let entry = Entry {
             identity,
@@ -225,7 +228,7 @@ impl Identities {
                     let Some((aged_at, aged)) = self.by_age.pop_front() else {
                         break;
                     };
-                    // Its key may have come again since, under a later stamp.
+                    // The same key may have come again since, at a later time.
                     if self
                         .keys
                         .get(&aged)
@@ -239,13 +242,13 @@ impl Identities {
         }
     }
 
-    /// How far a producer has been taken.
+    /// Returns the position of a producer.
     pub(crate) fn position(&self, producer: &str) -> Option<SourcePosition> {
         self.producers.get(producer).map(|p| p.position)
     }
 
-    /// The states of a source that are remembered, in the order in which it reached them: after
-    /// each of its last batches. None when it is not known.
+    /// Returns the remembered positions of a source in the order in which it reached them: one
+    /// after each of its last batches. An unknown source has none.
     pub(crate) fn states(&self, producer: &str) -> Vec<SourcePosition> {
         let known = self.producers.get(producer);
         let answers = known.iter().flat_map(|p| &p.answers);
@@ -259,7 +262,7 @@ impl Identities {
         answers.filter_map(state).collect()
     }
 
-    /// The producers whose names begin with `prefix`, sorted.
+    /// Returns the producers whose names begin with `prefix`, sorted.
     pub(crate) fn producers(&self, prefix: &str) -> Vec<String> {
         let names = self.producers.keys().filter(|n| n.starts_with(prefix));
         let mut names: Vec<String> = names.cloned().collect();
@@ -267,13 +270,13 @@ impl Identities {
         names
     }
 
-    /// The fingerprint under which a key is remembered.
+    /// Returns the body hash with which a key is remembered.
     pub(crate) fn key_fingerprint(&self, key: &str) -> Option<u64> {
         let known = self.keys.get(&xxh3_128(key.as_bytes()))?;
         Some(known.body_hash)
     }
 
-    /// Every producer and how far it has been taken.
+    /// Returns every producer and its position, sorted by name.
     pub(crate) fn positions(&self) -> Vec<(String, SourcePosition)> {
         let mut all: Vec<_> = self
             .producers
@@ -284,23 +287,23 @@ impl Identities {
         all
     }
 
-    /// Whether something has come since the last checkpoint began.
+    /// Checks whether there are entries since the last checkpoint began.
     pub(crate) fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 
-    /// What has to go into the next checkpoint: everything, or what came since the last.
+    /// Takes the entries for the next checkpoint: those since the last one began.
     pub(crate) fn take_fresh(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.fresh)
     }
 
-    /// Puts back what a failed seal had taken.
+    /// Puts back the entries that a failed seal had taken.
     pub(crate) fn restore_fresh(&mut self, mut entries: Vec<Entry>) {
         entries.append(&mut self.fresh);
         self.fresh = entries;
     }
 
-    /// Adds a checkpoint file's entries.
+    /// Reads a checkpoint file and adds its entries.
     pub(crate) fn load(&mut self, fs: &dyn Fs, data: &Path, file: &FileRef) -> Result<()> {
         for entry in decode(data, file, &file.read(fs, data)?)? {
             let settles = matches!(entry.identity, Identity::Settles { .. });
@@ -313,10 +316,10 @@ impl Identities {
     }
 }
 
-/// The same key or range came with another body.
+/// Returns the error of a key or range that came again with another body.
 pub(crate) fn reused(identity: &Identity) -> Error {
     let key = match identity {
-        // What comes before belongs to the listener, which keeps streams apart.
+        // The listener puts its own prefix before the key, which keeps streams apart.
         Identity::Key { key, .. } => key.rsplit('\0').next().unwrap_or(key).to_owned(),
         Identity::Range {
             producer, from, to, ..
@@ -326,14 +329,14 @@ pub(crate) fn reused(identity: &Identity) -> Error {
     Error::KeyReused { key }
 }
 
-/// The bytes of a checkpoint: a head line, and JSON compressed with zstd.
+/// Returns the bytes of a checkpoint: a head line, and JSON compressed with zstd.
 pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
     let json = serde_json::to_vec(entries).expect("BUG: entries are plain data");
     let body = zstd::bulk::compress(&json, 1).expect("BUG: compressing in memory does not fail");
     [format!("{HEAD}{FORMAT}\n").as_bytes(), &body].concat()
 }
 
-/// The entries of a checkpoint file.
+/// Returns the entries of a checkpoint file.
 pub(crate) fn decode(data: &Path, file: &FileRef, bytes: &[u8]) -> Result<Vec<Entry>> {
     let corrupt = |what: String| Error::Corrupt {
         path: data.join(&file.path),
@@ -362,8 +365,8 @@ pub(crate) fn decode(data: &Path, file: &FileRef, bytes: &[u8]) -> Result<Vec<En
     serde_json::from_slice(&json).map_err(|e| corrupt(e.to_string()))
 }
 
-/// What of a list of entries, oldest first, still decides anything: the last answers of each
-/// producer, the newest keys, and of the quarantine all that is settled, together.
+/// Returns the entries that are still needed, of a list with the oldest first: the last ones of
+/// each producer, the newest keys, and all resolutions of quarantined items, joined.
 pub(crate) fn still_needed(mut entries: Vec<Entry>) -> Vec<Entry> {
     let newest = entries.iter().map(|e| e.received_us).max().unwrap_or(0);
     let mut answers: HashMap<String, usize> = HashMap::new();

@@ -1,16 +1,18 @@
-//! Equality indexes: which rows of a part have a value in a column, beside the store.
+//! Equality indexes: find the rows of a part that have a value in a column.
 //!
-//! An inverted index is one file about one column of one part, `indexes/STREAM/FIELD/<part>-<checksum>.index` (its
-//! bytes: the module `file`). A covering one has the rows themselves (the module `covering`). They are made in the background (`store/index.rs`), of the parts that are
-//! large enough for a scan to be felt.
+//! An inverted index is one file for one column of one part,
+//! `indexes/STREAM/FIELD/<part>-<checksum>.index` (its layout: module `file`). A covering index
+//! holds the rows themselves (module `covering`). Background work builds them (`store/index.rs`)
+//! for parts so large that a scan takes noticeable time.
 //!
 //! # Invariants
-//! * Nothing depends on them. No manifest names one; any may be lost or removed at any time, and is made
-//!   again. One that is missing, damaged or of another file costs speed and changes no answer.
-//! * A lookup leaves out no row that has a value that is asked for. It may name others, of values with the
-//!   same hash: whoever asks holds each row against the value.
-//! * What a value costs does not depend on how long it is: 32 bits of its hash stand for it. A part's
-//!   index is made in eight bytes of memory a row, an inverted one.
+//! * Nothing depends on an index. No manifest names one. Any may be lost or removed at any time
+//!   and is built again. An index that is missing, damaged or of another file costs speed and
+//!   changes no result.
+//! * A lookup returns every row that has a requested value. It may return rows of other values
+//!   with the same hash: the caller compares each row with the value.
+//! * The cost of a value does not depend on its length, since 32 bits of its hash stand for it.
+//!   An inverted index is built in eight bytes of memory per row.
 
 mod build;
 pub(crate) mod covering;
@@ -33,21 +35,21 @@ use crate::error::{Error, Result};
 use crate::manifest::{PartMeta, StreamMeta};
 use crate::model::{ColumnType, ID, Name, REST, SEQ, StreamKind, TIME};
 use crate::snapshot::Snapshot;
-use file::{Head, Of, PREFIX_BYTES, Prefix};
+use file::{Head, IndexTarget, PREFIX_BYTES, Prefix};
 
-/// The folder below the data directory.
+/// Folder of the indexes, below the data directory.
 pub(crate) const DIR: &str = "indexes";
-/// Parts of fewer rows have no index: they are read in a few milliseconds.
+/// Number of rows below which a part has no index: such parts are read in a few milliseconds.
 pub const INDEX_ROWS_MIN: u64 = 100_000;
-/// Bytes of a folder's name.
+/// Maximum bytes of a folder's name.
 const FOLDER_BYTES_MAX: usize = 200;
 
-/// A value that an index may be asked for.
+/// A value that can be looked up in an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexValue {
-    /// Of a column of texts.
+    /// A value of a text column.
     Text(String),
-    /// Of a column of integers of any width.
+    /// A value of an integer column of any width.
     Integer(i64),
 }
 
@@ -59,18 +61,18 @@ impl IndexValue {
         }
     }
 
-    fn kind(&self) -> Values {
+    fn kind(&self) -> ValueKind {
         match self {
-            Self::Text(_) => Values::Texts,
-            Self::Integer(_) => Values::Integers,
+            Self::Text(_) => ValueKind::Texts,
+            Self::Integer(_) => ValueKind::Integers,
         }
     }
 }
 
-/// What kind of values an index knows.
+/// The kind of values in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Values {
-    /// None: the part lacks the column.
+enum ValueKind {
+    /// The part lacks the column.
     None,
     Texts,
     Integers,
@@ -84,7 +86,7 @@ fn key_of_integer(number: i64) -> u32 {
     (xxh3_64(&number.to_le_bytes()) >> 32) as u32
 }
 
-/// Whether a column of a stream can have an index; else why not.
+/// Checks whether a column of a stream can have an index. The error is the reason why not.
 pub(crate) fn suits(meta: &StreamMeta, field: &str) -> Result<(), String> {
     let access = meta.kind == StreamKind::Access;
     if meta.order_by.first().is_some_and(|first| first == field) {
@@ -100,7 +102,8 @@ pub(crate) fn suits(meta: &StreamMeta, field: &str) -> Result<(), String> {
     }
 }
 
-/// The folder of an index, relative to the data directory. Names of fields are anybody's.
+/// Returns the folder of an index, relative to the data directory. Field names come from clients,
+/// so every byte that may be unsafe in a path is escaped.
 fn folder(stream: &Name, field: &str) -> String {
     let mut name = String::new();
     for byte in field.bytes() {
@@ -116,7 +119,8 @@ fn folder(stream: &Name, field: &str) -> String {
     format!("{DIR}/{stream}/{name}")
 }
 
-/// Where the index of a part lies, relative to the data directory: what says that it is whole.
+/// Returns the path of the file of a part's index that proves it complete, relative to the data
+/// directory.
 pub(crate) fn place(part: &PartMeta, name: &IndexName) -> String {
     match name.kind {
         IndexKind::Inverted => at(part, &name.field, "index"),
@@ -124,7 +128,7 @@ pub(crate) fn place(part: &PartMeta, name: &IndexName) -> String {
     }
 }
 
-/// All files of the index of a part.
+/// Returns the paths of all files of a part's index.
 pub(crate) fn places(part: &PartMeta, name: &IndexName) -> Vec<String> {
     let rows = match name.kind {
         IndexKind::Inverted => None,
@@ -133,7 +137,8 @@ pub(crate) fn places(part: &PartMeta, name: &IndexName) -> Vec<String> {
     [place(part, name)].into_iter().chain(rows).collect()
 }
 
-/// Whether what lies there is the index of a part, as far as that can be seen without reading all of it.
+/// Checks that the files are the index of this part, as far as that shows without reading all of
+/// them.
 pub(crate) fn is_sound(sealed: &Snapshot, part: &PartMeta, name: &IndexName) -> bool {
     match name.kind {
         IndexKind::Inverted => PartIndex::open(sealed, part, &name.field).is_ok(),
@@ -148,7 +153,7 @@ pub(crate) fn at(part: &PartMeta, field: &str, ending: &str) -> String {
     format!("{folder}/{:016x}-{:08x}.{ending}", part.id, part.file.crc)
 }
 
-/// The files of all indexes, relative to the data directory.
+/// Returns the paths of all index files, relative to the data directory.
 pub(crate) fn files(fs: &dyn Fs, data: &std::path::Path) -> Result<BTreeSet<String>> {
     let mut files = BTreeSet::new();
     let names = |dir: &str| -> Result<Vec<String>> {
@@ -171,34 +176,34 @@ pub(crate) fn files(fs: &dyn Fs, data: &std::path::Path) -> Result<BTreeSet<Stri
     Ok(files)
 }
 
-/// Whether some part of a stream may have an index of this column.
+/// Checks whether some part of a stream may have an index on this column.
 pub fn may_be_indexed(snapshot: &Snapshot, stream: &Name, field: &str) -> bool {
     let path = snapshot.data.join(folder(stream, field));
     snapshot.fs.is_dir(&path)
 }
 
-/// The head of a part's index, in memory: what finds the one block that knows a value.
+/// The head of a part's index, in memory. It locates the one block that may hold a value.
 #[derive(Debug)]
 pub struct PartIndex {
     path: PathBuf,
     head: Head,
 }
 
-/// The rows that a part's index names.
+/// The rows that an index returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexedRows {
-    /// Places in the part, ascending.
+    /// Positions in the part, ascending.
     These(Vec<u32>),
-    /// So many that a scan is as quick; they are not listed.
+    /// So many rows that a scan is as fast; they are not listed.
     Many,
 }
 
 impl PartIndex {
-    /// The index of a part, when there is one.
+    /// Opens the index of a part; `None` when there is none.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when what lies there is not the index of this part, or what the file system
-    /// says.
+    /// [`Error::Corrupt`] when the file is not the index of this part, or the error of the file
+    /// system.
     pub fn open(snapshot: &Snapshot, part: &PartMeta, field: &str) -> Result<Option<Self>> {
         let path = snapshot.data.join(at(part, field, "index"));
         let file = match snapshot.fs.open_read(&path) {
@@ -219,21 +224,21 @@ impl PartIndex {
         let mut head = vec![0; prefix.head_len()];
         file.read_exact_at(&mut head, PREFIX_BYTES as u64)
             .at("read", &path)?;
-        let head = Head::decode(prefix, &head, &Of::new(part, field)).map_err(corrupt)?;
+        let head = Head::decode(prefix, &head, &IndexTarget::new(part, field)).map_err(corrupt)?;
         if head.file_len() != len {
             return Err(corrupt("it is not as long as it says"));
         }
         Ok(Some(Self { path, head }))
     }
 
-    /// The rows that may have one of these values, all that have one among them; `None` when the file is
-    /// gone meanwhile or knows values of another kind.
+    /// Returns the rows that may have one of these values, among them all that have one; `None`
+    /// when the file was removed meanwhile or holds values of another kind.
     ///
     /// # Errors
     /// As [`PartIndex::open`].
     pub fn rows(&self, snapshot: &Snapshot, values: &[IndexValue]) -> Result<Option<IndexedRows>> {
         let kind = self.head.values;
-        if kind != Values::None && values.iter().any(|v| v.kind() != kind) {
+        if kind != ValueKind::None && values.iter().any(|v| v.kind() != kind) {
             return Ok(None);
         }
         let mut keys: Vec<u32> = values.iter().map(IndexValue::key).collect();
@@ -265,7 +270,7 @@ impl PartIndex {
         Ok(Some(IndexedRows::These(rows)))
     }
 
-    /// Bytes that it takes in memory.
+    /// Returns the bytes of memory that the open index takes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.path.as_os_str().len() + self.head.memory_bytes()
     }
@@ -279,31 +284,38 @@ fn corrupt(path: &std::path::Path, offset: u64, what: &str) -> Error {
     }
 }
 
-/// What there is of an index.
+/// State and size of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexUse {
-    /// Which.
+    /// Stream, column and kind of the index.
     pub name: IndexName,
-    /// The parts of its stream.
+    /// Number of parts of the stream.
     pub parts: u64,
-    /// Those that have it.
+    /// Number of parts that have the index.
     pub parts_indexed: u64,
-    /// Those that are to have it and do not yet.
+    /// Number of parts that are to get the index.
     pub parts_waiting: u64,
-    /// Rows of those that have it.
+    /// Number of rows in the indexed parts.
     pub rows: u64,
-    /// Bytes of its files.
+    /// Bytes of the index files.
     pub disk_bytes: u64,
 }
 
-/// The indexes that are wanted of a store, and how far they are.
+/// Returns the indexes that a store is configured to have, with their state and size.
 pub fn index_use(snapshot: &Snapshot) -> Vec<IndexUse> {
     let (fs, data) = (&*snapshot.fs, &*snapshot.data);
     let wanted = read_wanted(fs, data).into_iter();
-    wanted.map(|name| look(fs, data, snapshot, name)).collect()
+    wanted
+        .map(|name| index_use_of(fs, data, snapshot, name))
+        .collect()
 }
 
-fn look(fs: &dyn Fs, data: &std::path::Path, snapshot: &Snapshot, name: IndexName) -> IndexUse {
+fn index_use_of(
+    fs: &dyn Fs,
+    data: &std::path::Path,
+    snapshot: &Snapshot,
+    name: IndexName,
+) -> IndexUse {
     let mut found = IndexUse {
         parts: 0,
         parts_indexed: 0,

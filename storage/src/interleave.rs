@@ -1,7 +1,7 @@
-//! Rows of many chunks side by side, in any order.
+//! Gathers rows of many chunks into one batch, in any order.
 //!
-//! Small batches of a stream of documents have few of its columns each. What is looked at and kept
-//! here grows with the columns that they have, not with those that the stream has.
+//! Small batches of a document stream have few of its columns each. Time and memory here grow
+//! with the columns that the batches have, not with those of the stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 
 use crate::error::Result;
 
-/// (batch, row): where a row lies.
+/// (batch, row): position of a row.
 pub(crate) type Row = (usize, usize);
 
-/// One column of the rows to come.
+/// One column of the output.
 #[derive(Debug)]
 struct InterleavedColumn {
-    /// The batches that have it.
+    /// Batches that have the column.
     batches: Vec<usize>,
-    /// Their arrays, behind a single null for the batches that have not.
+    /// A single null, for batches without the column, and then the arrays of `batches`.
     arrays: Vec<ArrayRef>,
 }
 
@@ -33,8 +33,8 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The columns of `schema` that some batch has values for, in its types, and all that may not be
-    /// null.
+    /// Takes the columns of `schema` for which some batch has values, cast to its types, and all
+    /// columns that are not nullable.
     pub(crate) fn of(schema: &Schema, batches: &[&RecordBatch]) -> Result<Self> {
         let fields = schema.fields();
         let place = |(i, field): (usize, &FieldRef)| (field.name().clone(), i);
@@ -75,7 +75,7 @@ impl Columns {
         &self.schema
     }
 
-    /// Some rows, in the order given.
+    /// Returns a batch of these rows, in this order.
     pub(crate) fn rows(&self, rows: &[Row]) -> Result<RecordBatch> {
         let everywhere: Vec<Row> = rows.iter().map(|(batch, row)| (batch + 1, *row)).collect();
         let mut places = vec![0; self.batches];

@@ -1,12 +1,15 @@
-//! What maintenance did and why: a bounded log beside the store, and what is under way.
+//! The job log: a bounded log, beside the store, of what maintenance did and why, and the jobs
+//! that are running.
 //!
 //! # Invariants
-//! * Nothing depends on it. It is written without a sync; what cannot be written is forgotten, and the
-//!   program's own log says so; any of it may be lost, or removed by somebody, at any time.
-//! * Only the store's one writer writes here; readers in other processes read.
-//! * It is bounded: two files of a megabyte, give or take a line (`job_log/file.rs`).
-//! * A failure that repeats itself is one line until the job succeeds or fails otherwise, so that a
-//!   disk that is full for a night does not push the rest out. The counts count each.
+//! * Nothing depends on the log. It is written without a sync. A line that cannot be written is
+//!   dropped, with a warning in the program's own log. Any of it may be lost or removed at any
+//!   time.
+//! * Only the store's one writer writes the log; readers in other processes read it.
+//! * The log is bounded: two files of a megabyte, give or take a line (`job_log/file.rs`).
+//! * A failure that repeats itself is one line until the job succeeds or fails with another
+//!   error, so that a disk that is full for a night does not push all other lines out. The
+//!   counters count every failure.
 
 mod file;
 
@@ -21,24 +24,24 @@ use serde::{Deserialize, Serialize};
 use crate::env::{Clock, Fs};
 use file::Folder;
 
-/// An error is cut to so many characters.
+/// Maximum characters of an error text; the rest is cut off.
 const ERROR_CHARS_MAX: usize = 1000;
 
 /// A kind of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Job {
-    /// A seal. Only those that failed are told.
+    /// A seal. Only failures are logged, and the first success after one.
     Seal,
-    /// Parts that were alike became one.
+    /// Parts of similar size became one.
     CompactParts,
-    /// Sections of tiles that were alike became one.
+    /// Sections of tiles of similar size became one.
     CompactTiles,
-    /// Parts were indexed.
+    /// Indexes of parts were built.
     BuildIndex,
-    /// Partitions went for what their stream's retention says.
+    /// Partitions were dropped by their stream's retention.
     Retain,
-    /// Levels of rollups were cut for what their retention says.
+    /// Levels of rollups were cut by their retention.
     RetainLevels,
     /// Partitions were dropped by hand.
     Drop,
@@ -46,21 +49,21 @@ pub enum Job {
     Detach,
     /// Partitions were attached again.
     Attach,
-    /// Partitions of the quarantine went, of which every item was settled.
+    /// Partitions of the quarantine were dropped, since all of their items were resolved.
     DropSettled,
-    /// A rollup's partitions were made again from the raw events.
+    /// Partitions of a rollup were rebuilt from the raw events.
     Rebuild,
-    /// The history of a new rollup was counted.
+    /// Events from before a new rollup was created were counted into it.
     Backfill,
     /// A share of the rollups was verified.
     Scrub,
-    /// Items in quarantine were parsed again.
+    /// Quarantined items were parsed again.
     Replay,
-    /// Items in quarantine were given up.
+    /// Quarantined items were discarded.
     GiveUp,
-    /// A backup was made by the server.
+    /// The server made a backup.
     Backup,
-    /// Damage was given up.
+    /// Damaged data was given up.
     Repair,
 }
 
@@ -70,28 +73,28 @@ impl fmt::Display for Job {
     }
 }
 
-/// How far a job is.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// It is under way, in the process that was asked.
+    /// The job is running, in the process that reports it.
     Running,
-    /// It did what it says.
+    /// The job succeeded.
     Done,
-    /// It ended before that.
+    /// The job ended with an error.
     Failed,
 }
 
-/// What a job did, as far as it can be said.
+/// Outcome of a job, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
-    /// In a sentence.
+    /// Description, in a sentence.
     #[serde(default)]
     pub what: String,
-    /// How many of what the sentence is about.
+    /// Number of the things that the sentence counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<u64>,
-    /// Of how many.
+    /// Total number of those things.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
     /// Bytes of files that were read.
@@ -102,26 +105,26 @@ pub struct Said {
     pub bytes_written: Option<u64>,
 }
 
-/// One line of the log, or a job under way.
+/// One line of the log, or a running job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEntry {
-    /// When it began, microseconds since 1970.
+    /// Start of the job, microseconds since 1970.
     pub started_us: i64,
-    /// Which kind.
+    /// Kind of the job.
     pub job: Job,
-    /// The stream or the rollup that it was about, when it was about one.
+    /// Stream or rollup of the job, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// Why it was begun, in a sentence.
+    /// Reason for the job, in a sentence.
     pub why: String,
-    /// How far it is.
+    /// State of the job.
     pub state: JobState,
-    /// What it did.
+    /// Outcome of the job.
     #[serde(flatten)]
     pub said: Said,
-    /// How long it took so far, milliseconds.
+    /// Duration so far, milliseconds.
     pub ms: u64,
-    /// Why it failed.
+    /// Error of a failed job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -129,48 +132,48 @@ pub struct JobEntry {
 /// Counts of one kind of job since the store was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobCounts {
-    /// Those that did something.
+    /// Number of jobs that succeeded and had something to do.
     pub done: u64,
-    /// Those that failed.
+    /// Number of jobs that failed.
     pub failed: u64,
-    /// How long all of them took, microseconds.
+    /// Total duration of all these jobs, microseconds.
     pub us: u64,
 }
 
-/// The log of a store and the jobs under way in this process. Clones are the same log.
+/// The log of a store and the running jobs of this process. Clones share one log.
 #[derive(Debug, Clone)]
 pub struct JobLog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     clock: Arc<dyn Clock>,
-    /// One line at a time. Nobody holds it who waits for another lock.
+    /// Serialises access to the files. Its holder waits for no other lock.
     folder: Mutex<Folder>,
-    now: Mutex<Now>,
+    state: Mutex<LogState>,
 }
 
 #[derive(Debug, Default)]
-struct Now {
+struct LogState {
     next: u64,
     running: BTreeMap<u64, JobEntry>,
     counts: BTreeMap<Job, JobCounts>,
-    /// The last failure of each, until it succeeds.
+    /// Last error of each job and stream, until the job succeeds.
     failures: BTreeMap<(Job, Option<String>), String>,
 }
 
 impl JobLog {
-    /// The log of the store in `data`. Nothing is opened or written before there is something to say,
-    /// and nothing ever when it is not `kept`.
+    /// Returns the log of the store in `data`. No file is opened or written before the first
+    /// entry, and none is ever written when the log is not `kept`.
     pub fn of(fs: Arc<dyn Fs>, clock: Arc<dyn Clock>, data: &Path, kept: bool) -> Self {
         Self(Arc::new(Inner {
             clock,
             folder: Mutex::new(Folder::of(fs, data, kept)),
-            now: Mutex::default(),
+            state: Mutex::default(),
         }))
     }
 
-    /// Begins a job: it is under way until what is returned is told how it ended, or is dropped, which
-    /// is to say that there was nothing to do.
+    /// Begins a job, which runs until [`Running::done`] or [`Running::failed`] is called. A
+    /// [`Running`] that is dropped means that there was nothing to do, and is not logged.
     pub fn begin(&self, job: Job, stream: Option<&str>, why: impl Into<String>) -> Running {
         let entry = JobEntry {
             started_us: self.0.clock.now_us(),
@@ -182,10 +185,10 @@ impl JobLog {
             ms: 0,
             error: None,
         };
-        let mut now = self.0.now.lock();
-        now.next += 1;
-        let id = now.next;
-        now.running.insert(id, entry);
+        let mut state = self.0.state.lock();
+        state.next += 1;
+        let id = state.next;
+        state.running.insert(id, entry);
         Running {
             log: self.clone(),
             id,
@@ -193,11 +196,11 @@ impl JobLog {
         }
     }
 
-    /// What was logged, oldest first, and then what is under way in this process.
+    /// Returns the logged jobs, oldest first, and then the running jobs of this process.
     pub fn entries(&self) -> Vec<JobEntry> {
         let mut entries = self.0.folder.lock().lines();
         let now_us = self.0.clock.now_us();
-        entries.extend(self.0.now.lock().running.values().cloned().map(|entry| {
+        entries.extend(self.0.state.lock().running.values().cloned().map(|entry| {
             let us = now_us.saturating_sub(entry.started_us);
             JobEntry {
                 ms: milliseconds(us),
@@ -207,58 +210,57 @@ impl JobLog {
         entries
     }
 
-    /// Counts since the store was opened.
+    /// Returns the counts since the store was opened.
     pub fn counts(&self) -> BTreeMap<Job, JobCounts> {
-        self.0.now.lock().counts.clone()
+        self.0.state.lock().counts.clone()
     }
 
-    /// Whether the last run of a job that is about no stream failed.
+    /// Checks whether the last run of a job without a stream failed.
     pub(crate) fn is_failing(&self, job: Job) -> bool {
-        self.0.now.lock().failures.contains_key(&(job, None))
+        self.0.state.lock().failures.contains_key(&(job, None))
     }
 
-    /// Keeps a small text under a name, for a job that is to go on where it was: a help that may be
-    /// lost.
+    /// Stores a small text under a name, for a job that continues later. The text may be lost.
     pub fn keep(&self, name: &str, text: &str) {
         self.0.folder.lock().keep(name, text);
     }
 
-    /// What was kept under a name.
+    /// Returns the text that is stored under a name.
     pub fn kept(&self, name: &str) -> Option<String> {
         self.0.folder.lock().kept(name)
     }
 
     fn end(&self, running: &Running, outcome: Result<Said, String>) {
         let us = self.0.clock.elapsed_us().saturating_sub(running.begun_us);
-        let mut now = self.0.now.lock();
-        let Some(mut entry) = now.running.remove(&running.id) else {
+        let mut state = self.0.state.lock();
+        let Some(mut entry) = state.running.remove(&running.id) else {
             return;
         };
         entry.ms = milliseconds(us);
-        let counts = now.counts.entry(entry.job).or_default();
+        let counts = state.counts.entry(entry.job).or_default();
         counts.us += u64::try_from(us).unwrap_or(0);
         let about = (entry.job, entry.stream.clone());
         match outcome {
             Ok(said) => {
                 counts.done += 1;
-                now.failures.remove(&about);
+                state.failures.remove(&about);
                 (entry.state, entry.said) = (JobState::Done, said);
             }
             Err(error) => {
                 counts.failed += 1;
-                let before = now.failures.insert(about, error.clone());
+                let before = state.failures.insert(about, error.clone());
                 if before.as_ref() == Some(&error) {
                     return;
                 }
                 (entry.state, entry.error) = (JobState::Failed, Some(error));
             }
         }
-        drop(now);
+        drop(state);
         self.0.folder.lock().append(&entry);
     }
 }
 
-/// A job under way.
+/// A running job.
 #[derive(Debug)]
 pub struct Running {
     log: JobLog,
@@ -267,19 +269,19 @@ pub struct Running {
 }
 
 impl Running {
-    /// Says how far it is.
+    /// Sets the progress of the job.
     pub fn progress(&self, done: u64, total: Option<u64>) {
-        if let Some(entry) = self.log.0.now.lock().running.get_mut(&self.id) {
+        if let Some(entry) = self.log.0.state.lock().running.get_mut(&self.id) {
             (entry.said.done, entry.said.total) = (Some(done), total);
         }
     }
 
-    /// It is over and did this.
+    /// Ends the job and logs its outcome.
     pub fn done(self, said: Said) {
         self.log.end(&self, Ok(said));
     }
 
-    /// It failed.
+    /// Ends the job and logs its error.
     pub fn failed(self, error: &dyn fmt::Display) {
         let error = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
         self.log.end(&self, Err(error));
@@ -288,7 +290,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.log.0.now.lock().running.remove(&self.id);
+        self.log.0.state.lock().running.remove(&self.id);
     }
 }
 

@@ -1,15 +1,15 @@
 //! The journal: the write-ahead log, in segments.
 //!
 //! # Invariants
-//! 1. Segments are numbered without gaps; each names its predecessor, where that one's valid data
-//!    ends and the checksum there: a missing or cut segment is noticed.
-//! 2. A group is written by one write. Its checksum covers everything, its own length and the
-//!    checksum of the group before included, so neither a stale nor a transplanted group validates.
-//! 3. A group never shares a 4 KiB block with data for which a sync has begun: a torn write cannot
-//!    damage what has been acknowledged as synced.
-//! 4. Each group carries `durable_seq`, the end of what was known synced when it was written. By it
-//!    a torn tail (nothing synced lies beyond) is told from damage to synced data.
-//!    A mark beside the journal tells that the last segment was removed (`mark`).
+//! 1. Segments are numbered without gaps. Each names its predecessor, the end of its valid data
+//!    and the checksum there, so that a missing or cut segment is detected.
+//! 2. A group is one write. Its checksum covers all of it, including its length and the checksum
+//!    of the group before, so that neither a stale nor a transplanted group validates.
+//! 3. A group never shares a 4 KiB block with data for which a sync has begun, so that a torn
+//!    write cannot damage data that was acknowledged as synced.
+//! 4. Each group carries `durable_seq`, the end of the data known to be synced when it was
+//!    written. It distinguishes a torn tail, beyond which nothing is synced, from damage to
+//!    synced data. A mark beside the journal shows when the last segment was removed (`mark`).
 //! 5. Sequence numbers rise from group to group; holes are legal, re-use is not.
 //!
 //! # Byte layout (little-endian)
@@ -21,13 +21,13 @@
 //!           48 u64 end of its valid data                56 u32 checksum there
 //!           60 store id, 32 hex digits                  92 zeros
 //! group    = 0 u32 magic            4 u32 crc32c of bytes 8..48+len
-//!            8 u32 len             12 u32 checksum of the group before (of the header for the first)
+//!            8 u32 len             12 u32 checksum of the group before (the first: of the header)
 //!           16 u64 first_seq       24 u32 items        28 u32 records
 //!           32 u64 durable_seq     40 u64 writer_epoch 48 records, len bytes
 //! record   = u32 len, u8 type (1: batch), 3 zero bytes, payload, zeros up to a multiple of 8
 //! ```
-//! A group begins at a multiple of 8, or of 4096 where invariant 3 asks for it; between groups there
-//! are zeros.
+//! A group begins at a multiple of 8, or of 4096 where invariant 3 requires it. The bytes between
+//! groups are zeros.
 
 mod copy;
 mod mark;
@@ -54,7 +54,7 @@ const GROUP_HEAD: usize = 48;
 const RECORD_HEAD: usize = 8;
 const RECORD_BATCH: u8 = 1;
 
-/// A new segment is begun past this size; 64 MiB are replayed in well under a second.
+/// Size past which a new segment is begun; 64 MiB are replayed in well under a second.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
 pub(crate) fn segment_path(data: &Path, segment: u64) -> PathBuf {
@@ -65,7 +65,7 @@ pub(crate) fn relative_path(segment: u64) -> String {
     format!("{DIR}/{segment:016x}.log")
 }
 
-/// Whether this is the path of a segment from `floor` on.
+/// Checks whether this is the path of a segment from `floor` on.
 pub(crate) fn is_live(path: &Path, floor: u64) -> bool {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
     let here = path.parent().is_some_and(|p| p.ends_with(DIR));
@@ -74,11 +74,11 @@ pub(crate) fn is_live(path: &Path, floor: u64) -> bool {
 
 fn segment_of(name: &str) -> Option<u64> {
     let number = u64::from_str_radix(name.strip_suffix(".log")?, 16).ok()?;
-    // Only as it is written here: no other name may stand for a segment.
+    // The name must be spelled as above: a segment has one name.
     (name == format!("{number:016x}.log")).then_some(number)
 }
 
-/// What a segment says of itself and its predecessor.
+/// Header of a segment: its numbers, and the end of its predecessor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) segment: u64,
@@ -88,7 +88,7 @@ pub(crate) struct SegmentHeader {
     pub(crate) store_id: String,
 }
 
-/// Where the segment before ends.
+/// End of the previous segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Previous {
     pub(crate) segment: u64,
@@ -144,11 +144,11 @@ impl SegmentHeader {
     }
 }
 
-/// Why a header is not taken.
+/// Reason for which a header is refused.
 #[derive(Debug, PartialEq, Eq)]
 enum BadHeader {
     Damaged(String),
-    /// It is whole and of another format.
+    /// The header is valid and of this other format.
     Format(u32),
 }
 

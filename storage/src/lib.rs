@@ -1,9 +1,10 @@
-//! Documents, journal, memtable, parts, manifest: what Logmill has acknowledged and where it is.
+//! Documents, journal, memtable, parts, manifest: the events that Logmill has acknowledged, and
+//! their places on disk.
 //!
-//! In the order in which an event meets them: [`Batch`] (`model`), its bytes (`record`), the
-//! `journal`, the `memtable`, the seal (`store/seal`) into a `part` and, through [`RollupHook`], into
-//! tiles, all committed by the `manifest`. A [`Snapshot`] is what a reader sees of it, in this
-//! process ([`Store::snapshot`]) or in another ([`ReadOnlyStore`]).
+//! An event passes through them in this order: [`Batch`] (`model`), its bytes (`record`), the
+//! `journal`, the `memtable`, the seal (`store/seal`) into a `part` and, through [`RollupHook`],
+//! into tiles, all committed by the `manifest`. A [`Snapshot`] is a reader's view of them, in
+//! this process ([`Store::snapshot`]) or in another ([`ReadOnlyStore`]).
 
 #![cfg_attr(
     test,

@@ -1,25 +1,26 @@
-//! The manifest: what the store consists of, and the only commit point.
+//! The manifest: the list of everything that the store consists of, and the only commit point.
 //!
-//! A manifest is one small file, `manifest/<version>.manifest` (its bytes: the module `encoding`),
-//! with a copy in `manifest-copy/` (the module `places`). Each version is a whole; the highest one
-//! counts. It is written to a temporary name, synced,
-//! renamed, and the directory synced; only then does anything else rely on it. Before a version is
-//! written the newest one on the disk is compared with the one that it follows, and it gets its
-//! name only where nothing lies: of two writers the slower one learns of the other
-//! (`store/lock.rs`).
+//! A manifest is one small file, `manifest/<version>.manifest` (its encoding: the module
+//! `encoding`), with a copy in `manifest-copy/` (the module `places`). Each version is complete;
+//! the highest one counts. A version is written to a temporary name, synced and renamed, and the
+//! directory is synced; nothing relies on it before that.
+//! Before a version is written, the newest one on the disk is compared with the one that it
+//! follows, and the rename never replaces a file. So of two writers the slower one detects the
+//! other (`store/lock.rs`).
 //!
 //! # Invariants, checked at every edit in release builds too (`manifest/proof.rs`)
-//! 1. Versions rise by one; `sealed_seq`, `next_seq`, `writer_epoch` and the journal's floor never
-//!    fall.
-//! 2. The tiles of a rollup tile `[first_seq, sealed_seq)`: no gap, no overlap.
-//! 3. In a tile the sections of each of the rollup's levels hold as many events as the tile says,
-//!    less those of sections that lay below the level's floor. No section lies below. A floor falls
-//!    only by an edit that puts back sections of as many events as fewer lie below it.
-//! 4. The tiles of a rollup, and what its history says that it has not counted, are as many events
-//!    as were ever sealed into its stream; and its live
-//!    parts, those that were dropped and those that are detached hold that number together.
-//! 5. No file is named twice, and none that is named is also pending deletion.
-//! 6. A file has a checksum for each of its blocks, or none of blocks.
+//! 1. Versions rise by one; `sealed_seq`, `next_seq`, `writer_epoch` and the journal's floor
+//!    never fall.
+//! 2. The tiles of a rollup cover `[first_seq, sealed_seq)` without gap or overlap.
+//! 3. In a tile, the sections of each level of the rollup hold as many events as the tile, less
+//!    the events of sections that were dropped below the level's floor. No section lies below the
+//!    floor. A floor falls only in an edit that restores sections with as many events as it
+//!    subtracts from the count of dropped ones.
+//! 4. The events in the tiles of a rollup and the events that its history has not counted add up
+//!    to the events ever sealed into its stream. So do the rows of the stream's live, dropped and
+//!    detached parts.
+//! 5. No file is listed twice, and no listed file is pending deletion.
+//! 6. A file has one checksum for each of its blocks, or no block checksums at all.
 
 mod detached;
 mod encoding;
@@ -52,7 +53,7 @@ use crate::seeded::{self, Bug};
 pub(crate) const DIR: &str = "manifest";
 const SUFFIX: &str = ".manifest";
 
-/// How wide a time partition is.
+/// Width of a time partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartitionWidth {
@@ -65,44 +66,44 @@ pub enum PartitionWidth {
     Month,
 }
 
-/// A stream: what MongoDB calls a collection.
+/// A stream of events; MongoDB's term is collection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamMeta {
-    /// What it holds.
+    /// Kind of its events.
     pub kind: StreamKind,
-    /// The width of its partitions.
+    /// Width of its partitions.
     pub partition: PartitionWidth,
-    /// The columns by which its parts are sorted, then by `_seq`.
+    /// Columns by which its parts are sorted, before `_seq`.
     pub order_by: Vec<String>,
-    /// Its columns, in the order in which they appeared.
+    /// Columns of the stream, in the order in which they appeared.
     pub columns: Vec<Column>,
-    /// When it was created, microseconds since 1970.
+    /// Creation time, microseconds since 1970.
     pub created_us: i64,
-    /// Events ever sealed into parts, dropped ones included.
+    /// Events ever sealed into parts, including dropped ones.
     pub sealed_events: u64,
-    /// Partitions of which raw events were dropped since, by their start.
+    /// Partitions whose raw events were dropped, sorted by their start.
     pub dropped: Vec<DroppedPartition>,
 }
 
-/// Raw events that are gone from one partition. The rollups still count them.
+/// Raw events that were dropped from one partition. The rollups still count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedPartition {
     /// Start of the partition, microseconds since 1970.
     pub partition_us: i64,
-    /// The partition's raw events are complete from this sequence number on. After a drop there is
-    /// none from before; after a repair, which gives up single parts, there may be some.
+    /// First sequence number from which the partition's raw events are complete. A drop leaves no
+    /// earlier ones; a repair, which discards single parts, may leave some.
     pub complete_from: u64,
-    /// Events that are gone.
+    /// Number of events dropped.
     pub events: u64,
 }
 
 impl StreamMeta {
-    /// Events of parts that were dropped.
+    /// Returns the number of events in dropped parts.
     pub fn dropped_events(&self) -> u64 {
         self.dropped.iter().map(|d| d.events).sum()
     }
 
-    /// Notes that `events` raw events of a partition are gone, all from before `complete_from`.
+    /// Records that `events` raw events of a partition, all before `complete_from`, were dropped.
     pub(crate) fn lose(&mut self, partition_us: i64, complete_from: u64, events: u64) {
         let at = self
             .dropped
@@ -123,7 +124,8 @@ impl StreamMeta {
         }
     }
 
-    /// The columns as a parser is to know them. Only those of documents become wider.
+    /// Returns the columns for a parser. Integer columns of all kinds but documents never become
+    /// floats, so they are marked `wide`.
     pub fn schema(&self) -> Vec<Column> {
         let fixed = self.kind != StreamKind::Documents;
         let mut columns = self.columns.clone();
@@ -131,7 +133,7 @@ impl StreamMeta {
         columns
     }
 
-    /// The type of a column.
+    /// Returns the type of a column.
     pub fn column_type(&self, name: &str) -> Option<ColumnType> {
         self.columns
             .iter()
@@ -143,15 +145,15 @@ impl StreamMeta {
 /// One immutable Parquet file: rows of one partition of one stream, sorted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PartMeta {
-    /// Unique in the store, never used again.
+    /// Number of the part: unique in the store, never reused.
     pub id: u64,
-    /// Its stream.
+    /// Stream of the part.
     pub stream: Name,
-    /// Start of its partition, microseconds since 1970.
+    /// Start of the partition, microseconds since 1970.
     pub partition_us: i64,
-    /// The file.
+    /// Parquet file of the part.
     pub file: FileRef,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// First and last sequence number.
     pub seq: (u64, u64),
@@ -162,10 +164,10 @@ pub struct PartMeta {
     pub text_range: BTreeMap<String, (String, String)>,
 }
 
-/// The states of one rollup over the events of one range of sequence numbers.
+/// The rollup states of the events in one range of sequence numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TileMeta {
-    /// Its rollup's generation.
+    /// Generation of the rollup.
     pub rollup: u32,
     /// First sequence number covered.
     pub first_seq: u64,
@@ -173,9 +175,9 @@ pub struct TileMeta {
     pub cutoff: u64,
     /// Events counted, the same at every level.
     pub events: u64,
-    /// Its files; none when no event of the stream lies in the range.
+    /// Files of the tile; none when no event of the stream lies in the range.
     pub files: Vec<TileFile>,
-    /// Events of sections that lay below the floor of their level and are gone, by level.
+    /// Events of sections that were dropped because they lay below their level's floor, by level.
     #[serde(default)]
     pub dropped: BTreeMap<String, u64>,
 }
@@ -183,69 +185,70 @@ pub struct TileMeta {
 /// One file of a tile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TileFile {
-    /// The file.
+    /// Bytes and checksums of the file.
     pub file: FileRef,
-    /// What lies where in it.
+    /// Sections of the file, with their offsets.
     pub sections: Vec<Section>,
 }
 
-/// A file that no version from `since` on refers to.
+/// A file that no version from `since` on refers to. It waits for deletion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pending {
     /// Path relative to the data directory.
     pub path: String,
-    /// The first version that does without it.
+    /// First version that does not refer to it.
     pub since: u64,
 }
 
-/// Everything the store consists of, as of one version.
+/// The content of the store as of one version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Rises by one with every edit.
+    /// Version number; rises by one with every edit.
     pub version: u64,
-    /// crc32c of the body of the version before, 0 for the first.
+    /// Checksum (crc32c) of the body of the previous version, 0 for the first.
     pub previous_crc: u32,
-    /// Random, given once, 32 hex digits.
+    /// Random id of the store, never changed, 32 hex digits.
     pub store_id: String,
-    /// When the store was created, seconds since 1970: the first four bytes of every `_id`.
+    /// Creation time of the store, seconds since 1970: the first four bytes of every `_id`.
     pub created_s: u32,
-    /// Rises each time a writer opens the store.
+    /// Number that rises each time a writer opens the store.
     pub writer_epoch: u64,
-    /// Whether the last writer closed the store: then no sequence number was shown beyond `next_seq`.
+    /// True when the last writer closed the store: then no reader saw a sequence number beyond
+    /// `next_seq`.
     pub clean: bool,
-    /// Exclusive end of what is in parts and tiles: `last_run` of every rollup.
+    /// Exclusive end of the sequence numbers in parts and tiles: `last_run` of every rollup.
     pub sealed_seq: u64,
-    /// When that was committed, microseconds since 1970.
+    /// Time of the last seal's commit, microseconds since 1970.
     pub sealed_at_us: i64,
-    /// How long the last seal took, milliseconds.
+    /// Duration of the last seal, milliseconds.
     pub sealed_ms: u64,
-    /// The first sequence number that is free, as of this version.
+    /// First free sequence number as of this version.
     pub next_seq: u64,
-    /// The first journal segment that is still needed.
+    /// First journal segment that is still needed.
     pub journal_floor: u64,
-    /// The next number for parts, tiles and checkpoints.
+    /// Next number for parts, tiles and checkpoints.
     pub next_file: u64,
-    /// The next rollup generation.
+    /// Next rollup generation.
     pub next_rollup: u32,
     /// Streams by name.
     pub streams: BTreeMap<Name, StreamMeta>,
     /// Parts, by id.
     pub parts: Vec<PartMeta>,
-    /// Partitions that lie in folders of their own and are part of no answer.
+    /// Partitions in folders of their own, which no query reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub detached: Vec<DetachedPartition>,
     /// Rollups, by generation.
     pub rollups: Vec<RollupMeta>,
     /// Tiles, by rollup and then range.
     pub tiles: Vec<TileMeta>,
-    /// Batch identities up to `sealed_seq`, oldest file first.
+    /// Checkpoints of batch identities up to `sealed_seq`, oldest file first.
     pub identities: Vec<FileRef>,
     /// Files to delete once no reader's version refers to them.
     pub pending: Vec<Pending>,
 }
 
 impl Manifest {
-    /// The manifest of a new store.
+    /// Returns the manifest of a new store.
     pub(crate) fn new(store_id: String, created_s: u32) -> Self {
         Self {
             version: 0,
@@ -271,22 +274,22 @@ impl Manifest {
         }
     }
 
-    /// The parts of a stream.
+    /// Returns the parts of a stream.
     pub fn parts_of<'a>(&'a self, stream: &'a Name) -> impl Iterator<Item = &'a PartMeta> {
         self.parts.iter().filter(move |p| &p.stream == stream)
     }
 
-    /// The rollups of a stream.
+    /// Returns the rollups of a stream.
     pub fn rollups_of<'a>(&'a self, stream: &'a Name) -> impl Iterator<Item = &'a RollupMeta> {
         self.rollups.iter().filter(move |r| &r.stream == stream)
     }
 
-    /// The tiles of a rollup, in the order of their ranges.
+    /// Returns the tiles of a rollup, in the order of their ranges.
     pub fn tiles_of(&self, rollup: u32) -> impl Iterator<Item = &TileMeta> {
         self.tiles.iter().filter(move |t| t.rollup == rollup)
     }
 
-    /// Every file that this version refers to.
+    /// Returns every file that this version refers to.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
         let tiles = self
             .tiles
@@ -299,14 +302,14 @@ impl Manifest {
             .chain(&self.identities)
     }
 
-    /// Where, by the first four bytes of the store's birth and two of its identity, `_id`s begin.
-    /// The rest of an ObjectId is the sequence number in six bytes.
+    /// Returns the first six bytes of every `_id`: four of the store's creation time and two of
+    /// its id. The other six bytes of an ObjectId are the sequence number.
     pub fn id_prefix(&self) -> [u8; 6] {
         id_prefix(&self.store_id, self.created_s)
     }
 }
 
-/// Where the `_id`s of a store begin.
+/// Returns the first six bytes of every `_id` of a store.
 pub(crate) fn id_prefix(store_id: &str, created_s: u32) -> [u8; 6] {
     let mut prefix = [0; 6];
     prefix[..4].copy_from_slice(&created_s.to_be_bytes());
@@ -315,10 +318,11 @@ pub(crate) fn id_prefix(store_id: &str, created_s: u32) -> [u8; 6] {
     prefix
 }
 
-/// Hex digits of an `_id`.
+/// Length of an `_id` in hex digits.
 const ID_DIGITS: usize = 24;
 
-/// The `_id` of a sequence number, hex digits: the store's prefix, then six bytes of the number.
+/// Returns the `_id` of a sequence number in hex digits: the store's prefix, then six bytes of
+/// the number.
 pub fn object_id(prefix: [u8; 6], seq: u64) -> [u8; ID_DIGITS] {
     let seq = seq.to_be_bytes();
     let mut text = [0; ID_DIGITS];
@@ -329,7 +333,7 @@ pub fn object_id(prefix: [u8; 6], seq: u64) -> [u8; ID_DIGITS] {
     text
 }
 
-/// A manifest with the checksum of its body, which the next version names.
+/// A manifest with the checksum of its body, which the next version records.
 #[derive(Debug, Clone)]
 pub(crate) struct Committed {
     pub(crate) manifest: std::sync::Arc<Manifest>,
@@ -340,7 +344,7 @@ fn file_name(version: u64) -> String {
     format!("{version:016x}{SUFFIX}")
 }
 
-/// Where a version lies.
+/// Returns the path of a version.
 pub(crate) fn path(data: &Path, version: u64) -> PathBuf {
     data.join(DIR).join(file_name(version))
 }
@@ -356,8 +360,8 @@ fn versions(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>> {
     Ok(versions)
 }
 
-/// Refuses a directory with data and without a manifest: to take it for a new store would give up
-/// what lies there. Nothing is written in these folders before the first manifest is durable.
+/// Refuses a directory that has data but no manifest: opening it as a new store would lose that
+/// data. Nothing is written to these folders before the first manifest is durable.
 pub(crate) fn refuse_headless(fs: &dyn Fs, data: &Path) -> Result<()> {
     for folder in ["streams", "rollups", "identities", crate::journal::DIR] {
         let path = data.join(folder);
@@ -375,7 +379,7 @@ pub(crate) fn refuse_headless(fs: &dyn Fs, data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What to say where no manifest is.
+/// Returns the error for a directory without a manifest.
 pub(crate) fn absent(fs: &dyn Fs, data: &Path) -> Error {
     let path = data.into();
     refuse_headless(fs, data)
@@ -383,8 +387,8 @@ pub(crate) fn absent(fs: &dyn Fs, data: &Path) -> Error {
         .unwrap_or(Error::NotAStore { path })
 }
 
-/// Compares the newest version on the disk with the one that this writer holds. A version that has
-/// gone or is damaged is no other writer's: the next edit mends it.
+/// Compares the newest version on the disk with the one that this writer holds. A version that is
+/// missing or damaged does not mean another writer: the next edit repairs it.
 fn compare(fs: &dyn Fs, dir: &Path, current: &Committed) -> Result<()> {
     let held = current.manifest.version;
     let known = if fs.exists(dir) {
@@ -426,11 +430,11 @@ fn superseded(dir: &Path, held: u64, newest: u64) -> Error {
     }
 }
 
-/// Commits `next` as the successor of `current` and removes the versions before it.
+/// Commits `next` as the successor of `current` and removes older versions.
 ///
 /// # Errors
-/// [`Error::Unknown`] when it may or may not have been committed, or another writer was met: this
-/// one must stop. After any other error `current` stands.
+/// [`Error::Unknown`] when the commit may or may not have happened, or when another writer was
+/// detected: this writer must stop. After any other error `current` stands.
 pub(crate) fn commit(
     fs: &dyn Fs,
     data: &Path,
@@ -462,8 +466,8 @@ pub(crate) fn commit(
         other => other?,
     }
     if let Err(e) = fs.sync_dir(&dir) {
-        // The new version is there and counts, or is not there after a power cut: which of the two
-        // cannot be known any more, so nothing may be built on either.
+        // The new version exists and counts, or a power cut may remove it. The two cases cannot
+        // be distinguished any more, so nothing may be built on either.
         return Err(Error::Unknown {
             what: format!("sync {}: {e}", dir.display()),
         });
@@ -476,7 +480,7 @@ pub(crate) fn commit(
     }
     match places::write_copy(fs, data, (next.version, next.writer_epoch), &bytes) {
         Ok(()) => places::remove_older(fs, data, next.version),
-        // The edit is committed all the same, and the version before stays until there is a copy.
+        // The edit is committed all the same. The previous version stays until there is a copy.
         Err(error) => {
             tracing::warn!(%error, "could not write the copy of the manifest; the next edit tries again");
             places::remove_older(fs, data, next.version.saturating_sub(1));
@@ -488,7 +492,7 @@ pub(crate) fn commit(
     })
 }
 
-/// The edit is thrown away; the store goes on with the manifest it has.
+/// Returns the error for a rejected edit; the store continues with the manifest that it has.
 fn refused(dir: &Path, what: &str) -> Error {
     Error::Corrupt {
         path: dir.into(),

@@ -1,4 +1,4 @@
-//! Room for what the rooms above compute from what never changes, by rollup generation.
+//! A cache of values that the layers above compute from immutable data, by rollup generation.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Values by generation, each made once.
+/// Values by generation, each computed once.
 #[derive(Debug, Default)]
 pub(crate) struct Memo(Mutex<HashMap<u32, Arc<dyn Any + Send + Sync>>>);
 
 impl Memo {
-    /// The value under `generation`, made by `make` the first time.
+    /// Returns the value of `generation`, which `make` computes the first time.
     pub(crate) fn get<T: Any + Send + Sync>(
         &self,
         generation: u32,
@@ -21,10 +21,11 @@ impl Memo {
         if let Some(known) = known.and_then(|d| d.downcast().ok()) {
             return known;
         }
-        // Made outside the lock; of two that are made at once the first stays.
-        let made = Arc::new(make());
+        // `make` runs outside the lock; of two values computed at the same time the first is
+        // kept.
+        let computed = Arc::new(make());
         let mut all = self.0.lock();
-        let kept = all.entry(generation).or_insert_with(|| made.clone());
-        Arc::clone(kept).downcast().unwrap_or(made)
+        let kept = all.entry(generation).or_insert_with(|| computed.clone());
+        Arc::clone(kept).downcast().unwrap_or(computed)
     }
 }

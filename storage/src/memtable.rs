@@ -1,8 +1,8 @@
 //! Events that are in the journal but not yet in parts.
 //!
 //! # Invariants
-//! A chunk's rows are in the order of their sequence numbers; chunks of a stream follow one another.
-//! What a seal has frozen is never merged with what came after.
+//! A chunk's rows are in the order of their sequence numbers; chunks of a stream follow one
+//! another. Chunks that a seal has frozen are never merged with later ones.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -16,18 +16,18 @@ use crate::error::Result;
 use crate::memo::Memo;
 use crate::model::{Name, SEQ, TIME};
 
-/// Chunks are merged while they are small, so that a stream of one-event requests does not become a
-/// list of one-event chunks. 16 Ki rows keep one merge under a millisecond or so.
+/// Limit of a merged chunk. Small chunks are merged so that a stream of one-event requests does
+/// not become a list of one-event chunks. 16 Ki rows keep one merge to about a millisecond.
 const CHUNK_ROWS: usize = 16 * 1024;
-/// Nor are chunks merged beyond this: rows may be a megabyte each, and the offsets of one column of
-/// text end at 2 GiB.
+/// Second limit of a merged chunk: rows may be a megabyte each, and the offsets of one text
+/// column end at 2 GiB.
 const CHUNK_BYTES: usize = 64 << 20;
 
-/// The memtable is sealed at this many journal records: replaying each takes some ten microseconds,
-/// however few events are in it, and a start is to take less than two seconds.
+/// Number of journal records at which the memtable is sealed: replaying a record takes some ten
+/// microseconds, however few events it has, and a start should take less than two seconds.
 const RECORDS_MAX: usize = 100_000;
 
-/// Some events of one stream, immutable, with room for what readers derive from them.
+/// Events of one stream, immutable, with a cache of values that readers derive from them.
 #[derive(Debug)]
 pub struct Chunk {
     /// Typed columns with `time` and `_seq`.
@@ -36,13 +36,13 @@ pub struct Chunk {
     pub seq: (u64, u64),
     /// Least and greatest event time, microseconds since 1970.
     pub time: (i64, i64),
-    /// What the rooms above have computed from this chunk, by rollup generation: each chunk's cells
-    /// are computed once.
+    /// Values that the layers above have computed from this chunk, by rollup generation: each
+    /// chunk's cells are computed once.
     derived: Memo,
 }
 
 impl Chunk {
-    /// Adds sequence numbers to the events of a batch. `seqs` are as many as the rows.
+    /// Adds sequence numbers to the events of a batch, one for each row.
     pub(crate) fn new(events: &RecordBatch, seqs: Vec<u64>) -> Result<Self> {
         let mut fields: Vec<Arc<Field>> = events.schema().fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(SEQ, DataType::UInt64, false)));
@@ -70,12 +70,12 @@ impl Chunk {
         })
     }
 
-    /// Bytes of memory held.
+    /// Returns the bytes of memory held.
     pub fn bytes(&self) -> usize {
         self.events.get_array_memory_size()
     }
 
-    /// What was derived under `generation`, made by `make` the first time.
+    /// Returns the value derived under `generation`, which `make` computes the first time.
     pub fn derived<T: Any + Send + Sync>(
         &self,
         generation: u32,
@@ -92,11 +92,11 @@ pub(crate) fn column<'a, T: 'static>(events: &'a RecordBatch, name: &str) -> &'a
         .expect("BUG: every chunk has time and _seq of their types")
 }
 
-/// The chunks of every stream.
+/// Chunks by stream.
 pub(crate) type Chunks = BTreeMap<Name, Vec<Arc<Chunk>>>;
 
-/// Rows on their way into the memtable, gathered over many records: a stream of one-event batches is
-/// not to be copied once for each.
+/// Rows on their way into the memtable, collected over many records, so that a stream of
+/// one-event batches is not copied once for each batch.
 #[derive(Debug, Default)]
 pub(crate) struct InterleavedColumn(BTreeMap<Name, Rows>);
 
@@ -109,8 +109,8 @@ struct Rows {
 }
 
 impl InterleavedColumn {
-    /// Adds the rows of one record; what has gathered goes on into `memtable` when these do not fit
-    /// to it.
+    /// Adds the rows of one record. When they do not fit to the rows collected so far, those are
+    /// appended to `memtable` first.
     pub(crate) fn add(
         &mut self,
         memtable: &mut Memtable,
@@ -140,13 +140,14 @@ impl InterleavedColumn {
         Ok(())
     }
 
-    /// Whether the last rows that gathered for the stream have this very schema.
+    /// Returns true when the last rows collected for the stream share the schema object of
+    /// `rows`.
     pub(crate) fn has_like(&self, stream: &Name, rows: &RecordBatch) -> bool {
         let last = self.0.get(stream).and_then(|r| r.batches.last());
         last.is_some_and(|last| Arc::ptr_eq(last.schema_ref(), rows.schema_ref()))
     }
 
-    /// Hands everything on.
+    /// Appends all collected rows to the memtable.
     pub(crate) fn append_to(self, memtable: &mut Memtable) -> Result<()> {
         for (stream, rows) in self.0 {
             rows.append_to(memtable, &stream)?;
@@ -166,7 +167,8 @@ impl Rows {
     }
 }
 
-/// The memtable: what came since the last seal began, and what a running seal has frozen.
+/// The memtable: events that arrived since the last seal began, and those that a running seal has
+/// frozen.
 #[derive(Debug, Default)]
 pub(crate) struct Memtable {
     frozen: Chunks,
@@ -175,18 +177,18 @@ pub(crate) struct Memtable {
     frozen_bytes: usize,
     /// Journal records that no seal has taken yet.
     active_records: usize,
-    /// When the oldest active event came, microseconds since 1970.
+    /// Arrival time of the oldest active event, microseconds since 1970.
     pub(crate) oldest_us: Option<i64>,
 }
 
 impl Memtable {
-    /// Adds a chunk, merging small neighbours.
+    /// Adds a chunk and merges small neighbours.
     pub(crate) fn append(&mut self, stream: &Name, chunk: Chunk, now_us: i64) -> Result<()> {
         let chunks = self.active.entry(stream.clone()).or_default();
         let mut chunk = chunk;
         self.active_bytes += chunk.bytes();
-        // As a binary counter: a chunk is merged with its neighbour once it is as large, so each row
-        // is copied a logarithmic number of times.
+        // Merge like a binary counter: a chunk is merged with its neighbour once it is as large,
+        // so each row is copied a logarithmic number of times.
         while let Some(last) = chunks.last() {
             let rows = chunk.events.num_rows();
             let last_rows = last.events.num_rows();
@@ -216,13 +218,13 @@ impl Memtable {
         self.active_records += 1;
     }
 
-    /// Whether it should be sealed: it holds so many bytes, or so many records that a replay of the
-    /// journal would take too long.
+    /// Returns true when the memtable should be sealed: it holds `bytes_max` bytes, or so many
+    /// records that a replay of the journal would take too long.
     pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
         self.active_bytes >= bytes_max || self.active_records >= RECORDS_MAX
     }
 
-    /// Freezes what is there for a seal.
+    /// Freezes the active chunks for a seal and returns them.
     pub(crate) fn freeze(&mut self) -> Chunks {
         assert!(self.frozen.is_empty(), "BUG: one seal at a time");
         self.frozen = std::mem::take(&mut self.active);
@@ -232,13 +234,13 @@ impl Memtable {
         self.frozen.clone()
     }
 
-    /// Forgets what a seal has committed.
+    /// Releases the chunks that a seal has committed.
     pub(crate) fn release(&mut self) {
         self.frozen.clear();
         self.frozen_bytes = 0;
     }
 
-    /// Puts back what a failed seal had frozen.
+    /// Makes the chunks that a failed seal had frozen active again.
     pub(crate) fn thaw(&mut self, now_us: i64) {
         for (stream, mut chunks) in std::mem::take(&mut self.frozen) {
             let active = self.active.entry(stream).or_default();
@@ -251,7 +253,7 @@ impl Memtable {
         }
     }
 
-    /// Everything, oldest first.
+    /// Returns all chunks, oldest first.
     pub(crate) fn chunks(&self) -> Chunks {
         let mut all = self.frozen.clone();
         for (stream, chunks) in &self.active {
@@ -262,7 +264,7 @@ impl Memtable {
         all
     }
 
-    /// Bytes of memory held in all.
+    /// Returns the bytes of memory held, frozen chunks included.
     pub(crate) fn bytes(&self) -> usize {
         self.active_bytes + self.frozen_bytes
     }

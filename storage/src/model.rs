@@ -1,4 +1,4 @@
-//! The shared nouns: stream, column, batch, quarantine.
+//! The types that all modules share: names, columns, batches, quarantined items, write concerns.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,24 +11,25 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::resolutions::{self, Ranges, Settlement};
 
-/// The event time column: microseconds, UTC, never null.
+/// Column of event times: microseconds, UTC, never null.
 pub const TIME: &str = "time";
-/// The sequence number column of every part and memtable chunk.
+/// Column of sequence numbers in every part and memtable chunk.
 pub const SEQ: &str = "_seq";
-/// A client's own `_id`, or the one made of the store's epoch and the sequence number.
+/// Column of `_id`: the client's own, or one made of the store's creation time and id and the
+/// sequence number.
 pub const ID: &str = "_id";
-/// The BSON document of values that have no column of their type.
+/// Column of the BSON document that holds the values that do not fit a column of their own.
 pub const REST: &str = "_rest";
-/// The column that says where an event's time comes from when no field of its document gave it.
+/// Column that records the origin of an event's time when no field of its document held it.
 pub const TIME_SOURCE: &str = "time_source";
-/// The internal stream that keeps what could not be parsed.
+/// Internal stream of the items that could not be parsed.
 pub const QUARANTINE: &str = "_quarantine";
 
-/// The journal gives two bytes to the length of a column's name.
+/// Limit of a column's name: the journal stores its length in two bytes.
 const COLUMN_NAME_BYTES_MAX: usize = u16::MAX as usize;
 
-/// The most bytes of what one batch quarantines, with what each item repeats: the offsets of a
-/// column end at 2^31, and a record of the journal at 2^32.
+/// Limit of the bytes that one batch may quarantine, including the names repeated with each item:
+/// the offsets of a column end at 2^31, and a journal record ends at 2^32.
 const QUARANTINE_BYTES_MAX: usize = 1 << 30;
 
 /// The name of a stream or a rollup: `[a-z_][a-z0-9_]{0,62}`.
@@ -37,7 +38,7 @@ const QUARANTINE_BYTES_MAX: usize = 1 << 30;
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// Checks the spelling.
+    /// Checks the spelling of a name.
     ///
     /// # Errors
     /// [`Error::Invalid`] with the rule when `name` breaks it.
@@ -58,7 +59,7 @@ impl Name {
         }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -89,21 +90,21 @@ impl std::borrow::Borrow<str> for Name {
     }
 }
 
-/// What a stream holds; decided when it is created.
+/// Kind of the events of a stream; fixed when the stream is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StreamKind {
-    /// Access-log lines: the fixed columns of [`access_fields`]. `request` is stored only where it
-    /// cannot be put together again from `method`, `path`, `query` and `protocol`.
+    /// Access-log lines with the fixed columns of [`access_fields`]. `request` is stored only
+    /// when it cannot be rebuilt from `method`, `path`, `query` and `protocol`.
     Access,
     /// JSON documents and other events with columns of their own.
     Documents,
-    /// The internal stream of what could not be parsed.
+    /// Items that could not be parsed; the kind of the internal stream.
     Quarantine,
 }
 
-/// The types a column can have. The journal's codec, parts and memtable know exactly these.
+/// Type of a column. The journal's codec, parts and memtable support exactly these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -127,7 +128,7 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// The Arrow type that carries it.
+    /// Returns the Arrow type of the column type.
     pub fn arrow(self) -> DataType {
         match self {
             Self::Bool => DataType::Boolean,
@@ -141,7 +142,7 @@ impl ColumnType {
         }
     }
 
-    /// The column type that carries an Arrow type, when there is one.
+    /// Returns the column type of an Arrow type, when there is one.
     pub fn of(arrow: &DataType) -> Option<Self> {
         Some(match arrow {
             DataType::Boolean => Self::Bool,
@@ -162,23 +163,23 @@ impl ColumnType {
 /// One column of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Its name; nested fields have dotted ones (`a.b`).
+    /// Name of the column; nested fields have dotted ones (`a.b`).
     pub name: Arc<str>,
-    /// Its type.
+    /// Type of the values.
     #[serde(rename = "type")]
     pub column_type: ColumnType,
-    /// An integer column keeps its type when a float comes: it holds an integer of which a float
-    /// would lose digits.
+    /// True when an integer column keeps its type although a float arrives, because it holds an
+    /// integer of which a float would lose digits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wide: bool,
-    /// When the batch came that brought it, microseconds since 1970; `None` when the stream had it
-    /// from its beginning.
+    /// Arrival time of the batch that introduced the column, microseconds since 1970; `None` when
+    /// the stream had it from its creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_us: Option<i64>,
 }
 
 impl Column {
-    /// A column.
+    /// Returns a column of this name and type.
     pub fn new(name: &str, column_type: ColumnType) -> Self {
         Self {
             name: name.into(),
@@ -189,12 +190,12 @@ impl Column {
     }
 }
 
-/// Whether a float holds an integer exactly, and every one nearer to 0.
+/// Checks whether a float holds an integer exactly, and so every integer nearer to 0.
 pub fn fits_float(integer: i64) -> bool {
     integer.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS
 }
 
-/// The columns of an access log in the order of `SELECT *`, without `_id`.
+/// Returns the columns of an access log in the order of `SELECT *`, without `_id`.
 pub fn access_fields() -> Vec<Column> {
     use ColumnType::{Int16, Int64, Text, Time};
     [
@@ -219,7 +220,7 @@ pub fn access_fields() -> Vec<Column> {
     .collect()
 }
 
-/// The Arrow schema of some columns; `time` and `_seq` are not nullable, the others are.
+/// Returns the Arrow schema of some columns; `time` and `_seq` are not nullable, the others are.
 pub fn arrow_schema(columns: &[Column]) -> SchemaRef {
     let fields: Vec<Field> = columns
         .iter()
@@ -231,53 +232,53 @@ pub fn arrow_schema(columns: &[Column]) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// One item that could not be taken as an event.
+/// One item that could not be parsed as an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Its rank among the batch's items that get a sequence number (events and quarantined), from 0.
+    /// Rank among the batch's items that get a sequence number (events and quarantined), from 0.
     pub rank: u32,
-    /// Its index in the request as the sender counts it (lines, empty ones included), from 0.
+    /// Index in the request as the sender counts it (lines, empty ones included), from 0.
     pub index: u64,
-    /// A short code: `not_combined`, `bad_json`, `bad_time`, `future`, …
+    /// Short code of the fault: `not_combined`, `bad_json`, `bad_time`, `future`, …
     pub reason: &'static str,
-    /// What was expected and what was found, with the column.
+    /// Description: expected value, actual value, column.
     pub detail: String,
-    /// The line in its source, from 1.
+    /// Line number in the source, from 1.
     pub line: u64,
-    /// The byte at which that line begins in its (decompressed) source, from 0.
+    /// Offset of the line's first byte in the (decompressed) source, from 0.
     pub byte: u64,
-    /// The line as it came, any bytes.
+    /// The line as it arrived, any bytes.
     pub raw: Vec<u8>,
 }
 
-/// What one request carries: one journal record, whole or not at all.
+/// The items of one request: one journal record, written whole or not at all.
 ///
 /// # Invariants
-/// `events` has a `time` column without nulls and no `_seq`; its types are those of [`ColumnType`],
-/// that of `_rest` is binary; no column comes twice, and no column's name holds NUL or more than
-/// 65,535 bytes. `stream` is not the quarantine.
-/// The ranks of `quarantine` rise and lie below `events + quarantine`; events take the other ranks
-/// in order.
+/// `events` has a `time` column without nulls and no `_seq`; its types are those of
+/// [`ColumnType`], `_rest` is binary; no column appears twice, and no column's name holds NUL or
+/// more than 65,535 bytes. `stream` is not the quarantine.
+/// The ranks of `quarantine` rise and lie below `events + quarantine`; events take the other
+/// ranks in order.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// Where the events go.
+    /// Stream of the events.
     pub stream: Name,
-    /// What the stream becomes when this batch creates it.
+    /// Kind of the stream if this batch creates it.
     pub kind: StreamKind,
-    /// When the batch came, microseconds since 1970.
+    /// Arrival time of the batch, microseconds since 1970.
     pub received_us: i64,
-    /// Where it came from, for the quarantine: a path, or `http`.
+    /// Origin of the batch, recorded in the quarantine: a path, or `http`.
     pub source: Arc<str>,
-    /// Typed columns.
+    /// Events in typed columns.
     pub events: RecordBatch,
-    /// What could not be parsed.
+    /// Items that could not be parsed.
     pub quarantine: Vec<Quarantined>,
-    /// How a second copy of this batch would be known.
+    /// Identity by which a second copy of this batch is recognised.
     pub identity: Option<Identity>,
 }
 
 impl Batch {
-    /// How many sequence numbers the batch takes.
+    /// Returns how many sequence numbers the batch takes.
     pub fn items(&self) -> u64 {
         self.events.num_rows() as u64 + self.quarantine.len() as u64
     }
@@ -285,7 +286,7 @@ impl Batch {
     /// Checks the invariants that the journal relies on.
     ///
     /// # Errors
-    /// [`Error::Invalid`] naming the broken one.
+    /// [`Error::Invalid`] that names the broken invariant.
     pub fn validate(&self) -> Result<()> {
         if self.stream.as_str() == QUARANTINE {
             return Err(Error::invalid(format!(
@@ -337,7 +338,7 @@ impl Batch {
     }
 }
 
-/// Checks what the journal, the parts and the overflow column ask of a batch's column.
+/// Checks the requirements of the journal, the parts and the overflow column on a batch's column.
 fn check_column(field: &Field) -> Result<()> {
     let name = field.name();
     let Some(found) = ColumnType::of(field.data_type()) else {
@@ -363,41 +364,42 @@ fn check_column(field: &Field) -> Result<()> {
     }
 }
 
-/// How a second copy of a batch is known. Never its content: equal log lines are legal.
+/// The identity by which a second copy of a batch is recognised. It is never derived from the
+/// events: equal log lines are legal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Identity {
-    /// A range of an ordered source's own counter (a file's decompressed bytes, Kafka offsets).
+    /// Range of an ordered source's own counter (a file's decompressed bytes, Kafka offsets).
     Range {
-        /// The source's name for itself, for ever.
+        /// Name by which the source identifies itself, never changed.
         producer: String,
         /// First position of the batch.
         from: u64,
         /// Position after the last.
         to: u64,
-        /// xxh3-64 of all the source's content before `to`, 0 for sources without content: by it a
-        /// file is known again after it has grown, and other content under its path is not.
+        /// Hash (xxh3-64) of all the source's content before `to`, 0 for sources without content.
+        /// The hash recognises a grown file, and detects other content under the same path.
         content: u64,
     },
-    /// A caller's own key for one request.
+    /// A client's own key for one request.
     Key {
-        /// The key as sent, with the stream it was sent for.
+        /// Key as sent, with its stream.
         key: String,
-        /// xxh3-64 of the body as sent; the same key with another body is refused.
+        /// Hash (xxh3-64) of the body as sent; the same key with another body is refused.
         body_hash: u64,
     },
-    /// Items of the quarantine that become the events of this batch, one each, or that a batch without
-    /// events gives up. Each is settled once, for ever.
+    /// Quarantined items that this batch resolves: they become its events, one each, or are
+    /// discarded by a batch without events. An item is resolved once, for ever.
     Settles {
-        /// Their sequence numbers.
+        /// Sequence numbers of the items.
         items: Ranges,
-        /// What becomes of them.
+        /// Resolution of the items.
         how: Settlement,
     },
 }
 
 impl Identity {
-    /// Whether both name the same batch, whatever is in it.
+    /// Checks whether both identify the same batch, whatever its content.
     pub(crate) fn same_batch(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Key { key: a, .. }, Self::Key { key: b, .. }) => a == b,
@@ -420,31 +422,33 @@ impl Identity {
     }
 }
 
-/// What an acknowledgement must wait for.
+/// The durability that an acknowledgement waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WriteConcern {
-    /// 0: not acknowledged; 1: sequence given, written to the journal file, visible to queries.
+    /// Number of acknowledging nodes. 0: not acknowledged; 1: sequence number assigned, written
+    /// to the journal file, visible to queries.
     pub w: u8,
-    /// The journal group that holds the batch is synced to disk.
+    /// True when the journal group that holds the batch must be synced to disk.
     pub j: bool,
 }
 
 impl WriteConcern {
-    /// Not acknowledged: may lose what is in flight.
+    /// Not acknowledged: writes in flight may be lost.
     pub const UNACKNOWLEDGED: Self = Self { w: 0, j: false };
-    /// In the journal file and visible; survives `kill -9`. After power loss at most what came
-    /// since the last finished sync is missing, always a suffix.
+    /// The batch is in the journal file and visible; it survives `kill -9`. After a power failure
+    /// at most the writes since the last finished sync are missing, always a suffix.
     pub const ACKNOWLEDGED: Self = Self { w: 1, j: false };
-    /// In the synced journal; survives power loss.
+    /// The batch is in the synced journal; it survives a power failure.
     pub const JOURNALED: Self = Self { w: 1, j: true };
 
-    /// Reads `w` and `j` as a client spells them.
+    /// Parses `w` and `j` as a client spells them.
     ///
     /// On one node `majority` is a majority of one and implies `j`; `w=0` with `j=true` counts as
-    /// `w=1, j=true`, as MongoDB has it.
+    /// `w=1, j=true`, as in MongoDB.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when more is asked for than one node gives: never a downgrade.
+    /// [`Error::Invalid`] when the client requests more than one node provides: a write concern
+    /// is never downgraded.
     pub fn parse(w: Option<&str>, j: Option<bool>) -> Result<Self> {
         let j = j.unwrap_or(false);
         match w.unwrap_or("1") {
@@ -468,17 +472,17 @@ impl Default for WriteConcern {
     }
 }
 
-/// What became of a batch.
+/// The acknowledgement of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ack {
-    /// Events stored.
+    /// Number of events stored.
     pub accepted: u64,
-    /// Items kept in quarantine.
+    /// Number of items stored in quarantine.
     pub quarantined: u64,
     /// First sequence number, `None` when the batch held nothing to store.
     pub first_seq: Option<u64>,
     /// Last sequence number.
     pub last_seq: Option<u64>,
-    /// The batch had been stored before; this is what its first copy was told.
+    /// True when the batch had been stored before: these are the figures of its first copy.
     pub duplicate: bool,
 }

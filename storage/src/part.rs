@@ -1,7 +1,7 @@
 //! Parts: the rows of one time partition, sorted, as one Parquet file.
 //!
-//! A seal builds them of what is in memory; compaction merges them (`merge`). Both write with the same
-//! properties (`write`) in the same order (`order`).
+//! A seal builds them from the memtable; compaction merges them (`merge`). Both write with the
+//! same properties (`write`) in the same order (`order`).
 
 mod bounds;
 mod calendar;
@@ -38,7 +38,7 @@ pub(crate) struct PartImage {
     pub(crate) bounds: Bounds,
 }
 
-/// Turns the chunks of a stream into parts, one for each partition they touch.
+/// Turns the chunks of a stream into parts, one for each partition that has rows.
 pub(crate) fn build(meta: &StreamMeta, chunks: &[Arc<Chunk>]) -> Result<Vec<PartImage>> {
     let mut rows = index_rows(meta.partition, chunks);
     let keys = SortKeys::of(meta, chunks)?;
@@ -51,7 +51,7 @@ pub(crate) fn build(meta: &StreamMeta, chunks: &[Arc<Chunk>]) -> Result<Vec<Part
     Ok(images)
 }
 
-/// The sequence numbers of a chunk in the order in which a part has its rows.
+/// Returns the sequence numbers of a chunk in the order in which a part stores its rows.
 pub(crate) fn order_of(meta: &StreamMeta, chunk: &Arc<Chunk>) -> Result<Vec<u64>> {
     let keys = SortKeys::of(meta, std::slice::from_ref(chunk))?;
     let seqs: &UInt64Array = column(&chunk.events, SEQ);
@@ -83,7 +83,7 @@ fn index_rows(width: PartitionWidth, chunks: &[Arc<Chunk>]) -> BTreeMap<i64, Vec
     rows
 }
 
-/// The columns of a stream's parts: its own, then `_seq`.
+/// Returns the columns of a stream's parts: its own, then `_seq`.
 pub(crate) fn stored_schema(meta: &StreamMeta) -> SchemaRef {
     let mut columns = meta.columns.clone();
     columns.push(Column::new(SEQ, ColumnType::Uint64));
@@ -109,7 +109,7 @@ fn build_one(
         .map(|(c, r)| (position[c], *r as usize))
         .collect();
     let batches: Vec<&RecordBatch> = used.iter().map(|c| &chunks[*c as usize].events).collect();
-    // A column that no chunk of this part has is left out: readers put null in its place.
+    // A column that no chunk of this part has is left out: readers fill it with nulls.
     let columns = Columns::of(schema, &batches)?;
     let parquet = |source| Error::Parquet {
         path: partition_folder(meta.partition, partition_us).into(),

@@ -1,4 +1,4 @@
-//! A store opened for reading only, beside whoever writes to it.
+//! A store opened for reading only, beside its writer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::snapshot::Snapshot;
 /// Number of attempts to read a store whose writer removes files meanwhile.
 const TRIES: usize = 100;
 
-/// A reader's registration; none where nothing can be written.
+/// The registration of a reader; `None` where nothing can be written.
 pub(crate) type Held = Option<Registration>;
 
-/// Reads the newest manifest; nothing that belongs to it, its journal included, is deleted while
-/// the registration lives. `now_us` is the time, microseconds since 1970.
+/// Reads the newest manifest. None of its files, journal included, is deleted while the
+/// registration lives. `now_us` is the time, microseconds since 1970.
 ///
-/// On a full disk, on read-only media and in another user's store nobody can be registered: there
-/// the reader reads all the same, and who finds a file gone reads the newest manifest again.
+/// On a full disk, on read-only media and in another user's store no reader can register. There
+/// it reads without a registration, and reads the newest manifest again when a file is missing.
 pub(crate) fn hold(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<(Held, Committed)> {
     manifest::refuse_newer(&**fs, data)?;
     let held = match reader_registry::register(fs, data, now_us) {
@@ -39,7 +39,7 @@ pub(crate) fn hold(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<(Held, 
     ))
 }
 
-/// Returns true for an error that says no more than that nothing can be written here.
+/// Returns true for an error that only means that nothing can be written here.
 fn cannot_write(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {
@@ -51,14 +51,14 @@ fn cannot_write(error: &Error) -> bool {
     }
 }
 
-/// A store as it was read.
+/// The state of a store after it was read.
 pub(crate) struct Read {
     pub(crate) held: Held,
     pub(crate) committed: Committed,
     pub(crate) recovered: Recovered,
 }
 
-/// Reads manifest and journal. Writes nothing but the registration.
+/// Reads manifest and journal. It writes nothing but the registration.
 pub(crate) fn read(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<Read> {
     let mut tries = 0;
     loop {
@@ -77,7 +77,8 @@ pub(crate) fn read(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<Read> {
             }
             Err(error) => {
                 tries += 1;
-                // A writer that knows nothing of this reader may have removed what it was reading.
+                // A writer that does not know of this reader may have removed a file that it was
+                // reading.
                 let newest = manifest::newest_version(&**fs, data)?;
                 if held.is_some() || newest == Some(version) || tries == TRIES {
                     return Err(error);
@@ -87,9 +88,9 @@ pub(crate) fn read(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<Read> {
     }
 }
 
-/// What a process that does not write sees: one manifest and the journal up to its last whole
-/// group, so everything acknowledged with w≥1 before it was opened. It runs no recovery, and what it
-/// reads is not deleted under it while it lives, wherever it can register itself.
+/// The view of a process that does not write: one manifest and the journal up to its last whole
+/// group, so everything acknowledged with w≥1 before the store was opened. It runs no recovery.
+/// The files that it reads are not deleted while it lives, wherever it can register itself.
 #[derive(Debug)]
 pub struct ReadOnlyStore {
     snapshot: Arc<Snapshot>,
@@ -101,7 +102,7 @@ impl ReadOnlyStore {
     /// Opens the store in `data`.
     ///
     /// # Errors
-    /// [`crate::Error::NotAStore`], [`crate::Error::Corrupt`], or what the file system says.
+    /// [`crate::Error::NotAStore`], [`crate::Error::Corrupt`], or an error of the file system.
     pub fn open(fs: Arc<dyn Fs>, data: &Path) -> Result<Self> {
         let Read {
             held,
@@ -134,19 +135,19 @@ impl ReadOnlyStore {
         })
     }
 
-    /// Returns true when the store's writer knows of this reader and keeps the files that it reads.
-    /// Where nothing can be written it does not: when a file has gone the store is to be opened
-    /// again.
+    /// Returns true when the store's writer knows of this reader and keeps its files. Where
+    /// nothing can be written the reader is not registered: when a file is missing, open the
+    /// store again.
     pub fn is_registered(&self) -> bool {
         self.is_registered
     }
 
-    /// What it sees.
+    /// Returns the snapshot of the store.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot)
     }
 
-    /// Every ordered source and how far it has been taken.
+    /// Returns every ordered source with the position up to which it is stored.
     pub fn positions(&self) -> Vec<(String, SourcePosition)> {
         self.identities.positions()
     }

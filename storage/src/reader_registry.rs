@@ -1,18 +1,19 @@
-//! Readers in other processes: what they read is not deleted under them.
+//! Readers in other processes: the files that they read are not deleted.
 //!
-//! A reader holds the lock of a file `reader_registry/<name>`. In it are, each as sixteen hexadecimal digits
-//! and a line feed: the moment of its registration (microseconds since 1970), the manifest version
-//! it reads, and, once it has read manifest and journal, that manifest's `next_file`.
+//! A reader holds the lock of a file `readers/<name>`. The file contains, each as sixteen
+//! hexadecimal digits and a line feed: the time of registration (microseconds since 1970), the
+//! manifest version that the reader uses, and, once it has read manifest and journal, that
+//! manifest's `next_file`.
 //!
 //! # Invariants
-//! 1. A reader writes its version first and only then looks which manifest is the newest; a writer
-//!    commits first and only then looks at the readers. So either the writer sees the reader's
+//! 1. A reader first writes its version and then checks which manifest is the newest; a writer
+//!    first commits and then reads the registrations. So either the writer sees the reader's
 //!    version, or the reader sees the writer's and starts again.
-//! 2. A reader holds what its own version refers to and nothing that came later: without the third
-//!    line everything given up since its version, with it the files below that number, and no
-//!    journal any more, which it has in memory.
-//! 3. Nobody holds for ever: a dead reader holds no lock, and one that is older than
-//!    [`AGE_MAX_US`] is passed over.
+//! 2. A reader holds the files of its own version and nothing newer. Without the third line it
+//!    holds every file that was released since its version. With that line it holds only files
+//!    with a number below `next_file`, and no journal, which it has in memory.
+//! 3. No reader holds files for ever: a dead reader holds no lock, and a registration older than
+//!    [`AGE_MAX_US`] is ignored.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,25 +24,25 @@ use crate::journal;
 use crate::manifest::{self, Manifest, Pending, newest_version};
 
 const DIR: &str = "readers";
-/// A reader that loses the race against this many commits in a row gives up.
+/// Number of commits in a row against which a reader may lose the race before it fails.
 const TRIES: usize = 1000;
-/// What a reader older than this still refers to may be deleted. A process that hangs must not fill
-/// the disk.
+/// Age from which the files of a reader may be deleted: a process that hangs must not fill the
+/// disk.
 const AGE_MAX_US: i64 = 24 * 3600 * 1_000_000;
-/// Sixteen digits and a line feed.
+/// Bytes of a line: sixteen digits and a line feed.
 const LINE: usize = 17;
 
-/// What one reader keeps from being deleted.
+/// The files that one reader protects from deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// The manifest version that it reads.
+    /// Manifest version that the reader uses.
     pub(crate) version: u64,
-    /// That manifest's `next_file`, once the reader needs nothing but files below it.
+    /// The `next_file` of that manifest, once the reader needs nothing but files below it.
     pub(crate) next_file: Option<u64>,
 }
 
 impl Hold {
-    /// A reader in this process: it has its memtable and needs no journal.
+    /// Returns the hold of a reader in this process: it has its memtable and needs no journal.
     pub(crate) fn of(manifest: &Manifest) -> Self {
         Self {
             version: manifest.version,
@@ -49,7 +50,7 @@ impl Hold {
         }
     }
 
-    /// Whether this reader may still open the file.
+    /// Checks whether the reader may still open the file.
     pub(crate) fn needs(&self, pending: &Pending) -> bool {
         let referred = pending.since > self.version;
         let there_then = self.next_file.is_none_or(|end| {
@@ -59,15 +60,15 @@ impl Hold {
     }
 }
 
-/// The number by which a part, a tile or a checkpoint is named; 0 when there is none, which every
-/// reader may need.
+/// Returns the number in the name of a part, a tile or a checkpoint; 0 for names without one,
+/// which every reader may need.
 pub(crate) fn file_number(path: &str) -> u64 {
     let name = path.rsplit('/').next().unwrap_or(path);
     let digits = name.split('.').next().unwrap_or(name);
     u64::from_str_radix(digits, 16).unwrap_or(0)
 }
 
-/// A reader's word on which version it reads; taken back when dropped.
+/// The registration of a reader with its manifest version; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Registration {
     fs: Arc<dyn Fs>,
@@ -77,10 +78,10 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Says that manifest and journal are read: from now on only files that `manifest` names are
-    /// needed. `manifest` is of the version registered or a later one.
+    /// Records that manifest and journal are read: from now on the reader needs only files that
+    /// `manifest` lists. `manifest` is of the registered version or a later one.
     pub(crate) fn loaded(&self, manifest: &Manifest) -> Result<()> {
-        // The version stays as it was registered: a writer may be reading that line.
+        // The version stays as registered: a writer may be reading that line.
         self.file
             .write_all_at(line(manifest.next_file).as_bytes(), 2 * LINE as u64)
             .at("write", &self.path)
@@ -89,7 +90,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // A writer removes it otherwise: without its lock it counts for nothing.
+        // A writer removes the file otherwise: without its lock it has no effect.
         let _ignored = self.fs.remove(&self.path);
     }
 }
@@ -118,7 +119,7 @@ pub(crate) fn register(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<Reg
         let Some(lock) = fs.try_lock(&path).at("lock", &path)? else {
             continue;
         };
-        // A writer that met the file before its lock was taken has removed it.
+        // A writer that found the file before its lock was taken has removed it.
         let Ok(file) = fs.open(&path) else { continue };
         let registration = Registration {
             fs: Arc::clone(fs),
@@ -142,7 +143,7 @@ pub(crate) fn register(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<Reg
     })
 }
 
-/// What the live readers in other processes hold. Files of dead readers are removed.
+/// Returns the holds of live readers in other processes, and removes the files of dead readers.
 pub(crate) fn holds(fs: &dyn Fs, data: &Path, now_us: i64) -> Result<Vec<Hold>> {
     let dir = data.join(DIR);
     let mut holds = Vec::new();
@@ -155,18 +156,18 @@ pub(crate) fn holds(fs: &dyn Fs, data: &Path, now_us: i64) -> Result<Vec<Hold>> 
             continue;
         }
         if let Some(lock) = fs.try_lock(&path).at("lock", &path)? {
-            // It may have gone by itself. The lock is held until then: a reader that is about to
-            // take it must find its file gone.
+            // The file may have been removed by its reader. The lock is held until here: a reader
+            // that is about to take it must find its file gone.
             let _ignored = fs.remove(&path);
             drop(lock);
             continue;
         }
         let text = match fs.read(&path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-            // What a live reader holds and cannot be asked about is not to be removed.
+            // A hold that cannot be read must not be ignored: its reader is alive.
             other => other.at("read", &path)?,
         };
-        // A live reader that has not written its version yet will look at the manifest after this.
+        // A live reader that has not written its version yet will check the manifest after this.
         holds.extend(read_hold(&text, now_us));
     }
     Ok(holds)
@@ -174,7 +175,7 @@ pub(crate) fn holds(fs: &dyn Fs, data: &Path, now_us: i64) -> Result<Vec<Hold>> 
 
 fn read_hold(bytes: &[u8], now_us: i64) -> Option<Hold> {
     let text = std::str::from_utf8(bytes).ok()?;
-    // Whole lines only: half a number would be another number.
+    // Accept whole lines only: half a number would be another number.
     let number = |i: usize| {
         let line = text.get(i * LINE..(i + 1) * LINE)?;
         u64::from_str_radix(line.strip_suffix('\n')?, 16).ok()

@@ -1,5 +1,5 @@
-//! One batch as one journal record: typed columns and the decisions taken, never raw text to be
-//! parsed again.
+//! The encoding of a batch as a journal record: typed columns and the parser's decisions, never
+//! raw text that would be parsed again.
 //!
 //! # Byte layout (little-endian, no padding)
 //! ```text
@@ -9,7 +9,8 @@
 //! u8   identity: 0 none
 //!                1 range: u32+ producer, u64 from, u64 to, u64 content
 //!                2 key:   u32+ key, u64 body hash
-//!                3 settles: u8 how (0 replayed, 1 dropped), u32 ranges, then each: u64 from, u64 to
+//!                3 settles: u8 how (0 replayed, 1 dropped), u32 ranges,
+//!                           then each: u64 from, u64 to
 //! u32 × quarantined          rank of each quarantined item among the batch's items
 //! table of the events, table of the quarantined items (without columns when there are none):
 //!   u32 columns, then each: u16+ name, u8 type, u8 has nulls,
@@ -17,7 +18,7 @@
 //!     fixed-width types: rows × width bytes; bool: ceil(rows/8) bytes;
 //!     text and binary: (rows + 1) × u32 offsets, then the bytes
 //! ```
-//! (`u16+` is a length and that many bytes.) A checksum is the group's business.
+//! (`u16+` is a length and that many bytes.) The checksum belongs to the group.
 
 use std::sync::Arc;
 
@@ -36,10 +37,10 @@ use crate::model::{
 };
 use crate::resolutions::{self, Ranges, Settlement};
 
-/// The newest layout that this program reads and the one it writes.
+/// Newest layout that this program reads, and the one that it writes.
 pub(crate) const LAYOUT: u8 = 1;
 
-/// A batch as the journal and the memtable know it.
+/// A batch in the form of the journal and the memtable.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) stream: Name,
@@ -48,12 +49,13 @@ pub(crate) struct Record {
     pub(crate) source: Arc<str>,
     pub(crate) identity: Option<Identity>,
     pub(crate) events: RecordBatch,
-    /// Rank of each quarantined item; events take the others in order.
+    /// Rank of each quarantined item; events take the other ranks in order.
     pub(crate) ranks: Vec<u32>,
     pub(crate) quarantine: RecordBatch,
 }
 
-/// The columns of the quarantine, which is a stream of its own; `time` is the receive time.
+/// Returns the columns of the quarantine, which is a stream of its own; `time` is the arrival
+/// time.
 pub(crate) fn quarantine_columns() -> Vec<Column> {
     use ColumnType::{Binary, Int64, Text, Time};
     [
@@ -88,12 +90,12 @@ impl Record {
         }
     }
 
-    /// How many sequence numbers it takes.
+    /// Returns how many sequence numbers the record takes.
     pub(crate) fn items(&self) -> u64 {
         (self.events.num_rows() + self.ranks.len()) as u64
     }
 
-    /// The sequence numbers of its events and of its quarantined items.
+    /// Returns the sequence numbers of the events and of the quarantined items.
     pub(crate) fn sequence(&self, first_seq: u64) -> (Vec<u64>, Vec<u64>) {
         let quarantined: Vec<u64> = self
             .ranks
@@ -153,15 +155,16 @@ impl Record {
         out
     }
 
-    /// Reads a record back.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// What is wrong with it; its group's checksum having matched, that is a fault of the writer.
+    /// A description of the fault. The group's checksum was right, so the writer is to blame.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         Self::decode_after(bytes, &mut Shapes::default())
     }
 
-    /// As [`Record::decode`]; takes the schemas of the record before where they are the same.
+    /// Does the same as [`Record::decode`] and reuses the schemas of the previous record where
+    /// they are equal.
     pub(crate) fn decode_after(bytes: &[u8], shapes: &mut Shapes) -> Result<Self, String> {
         let mut from = Cursor { bytes, at: 0 };
         let layout = from.u8()?;
@@ -229,15 +232,15 @@ impl Record {
     }
 }
 
-/// The schemas of the last record read. Most records are like the one before; sixteen names that are
-/// made anew for a single event cost more than the event.
+/// The schemas of the last record read. Most records have the schema of the previous one, and
+/// building sixteen names again for a single event costs more than the event.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     events: Option<SchemaRef>,
     quarantine: Option<SchemaRef>,
 }
 
-/// What the memtable relies on.
+/// Checks the columns that the memtable relies on.
 fn check_table(table: &RecordBatch) -> Result<(), String> {
     if table.column_by_name(SEQ).is_some() {
         return Err("a table brings its own sequence numbers".into());
@@ -252,7 +255,8 @@ fn check_table(table: &RecordBatch) -> Result<(), String> {
 fn quarantine_table(batch: &Batch) -> RecordBatch {
     let items: &[Quarantined] = &batch.quarantine;
     if items.is_empty() {
-        // Most batches; nine columns without a row would be a third of what a small one costs.
+        // Most batches have none; nine columns without a row would be a third of the cost of a
+        // small one.
         return RecordBatch::new_empty(Schema::empty().into());
     }
     let schema = arrow_schema(&quarantine_columns());
@@ -425,7 +429,7 @@ impl<'a> Cursor<'a> {
     fn table(&mut self, rows: usize, shape: &mut Option<SchemaRef>) -> Result<RecordBatch, String> {
         let count = self.u32()? as usize;
         let mut known = shape.take().filter(|s| s.fields().len() == count);
-        // The columns, once they differ from the known ones.
+        // Columns, once they differ from the known schema.
         let mut columns: Vec<Column> = Vec::new();
         let mut arrays: Vec<ArrayRef> = Vec::new();
         for i in 0..count {

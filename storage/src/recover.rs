@@ -1,4 +1,4 @@
-//! From a manifest and the journal's tail to what had been acknowledged.
+//! Recovery: rebuilds the acknowledged state from a manifest and the journal's tail.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::record::{LAYOUT, Record, Shapes};
 use crate::schema_evolution;
 use crate::seeded::{self, Bug};
 
-/// The state that live writing had come to.
+/// The state that the last writer had reached.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) memtable: Memtable,
@@ -23,11 +23,11 @@ pub(crate) struct Recovered {
     pub(crate) identities: Identities,
     pub(crate) next_seq: u64,
     pub(crate) replay: Replay,
-    /// Events and quarantined items that were found in the journal.
+    /// Number of events and quarantined items found in the journal.
     pub(crate) items: u64,
 }
 
-/// Replays the journal over a manifest. Writes nothing.
+/// Replays the journal over a manifest; writes nothing to the disk.
 pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<Recovered> {
     let mut identities = Identities::default();
     if !seeded::is(Bug::DedupReset) {
@@ -55,7 +55,7 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
                 let record = record.map_err(|what| unread(data, payload, seq, &what))?;
                 let first_seq = seq;
                 seq += record.items();
-                // What is below was sealed, and its identity is in a checkpoint.
+                // Records below were sealed, and their identities are in a checkpoint.
                 if first_seq >= manifest.sealed_seq {
                     items += record.items();
                     let into = &mut Intake {
@@ -71,7 +71,7 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
         },
     )?;
     gathered.append_to(&mut memtable)?;
-    // A stream is created by a batch that goes into the journal next: its segment was there.
+    // The batch that creates a stream is a journal record, so a segment must exist.
     if replay.last.segment == 0 && !manifest.streams.is_empty() {
         return Err(Error::Corrupt {
             path: journal::segment_path(data, manifest.journal_floor.max(1)),
@@ -90,7 +90,8 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
     })
 }
 
-/// Why a record could not be taken. Nothing but its layout is known of one that a newer program wrote.
+/// Returns the error of a record that cannot be applied. Of a record from a newer program only
+/// the layout is known.
 fn unread(data: &Path, payload: &[u8], seq: u64, what: &str) -> Error {
     let path = data.join(journal::DIR);
     match payload.first() {
@@ -107,17 +108,17 @@ fn unread(data: &Path, payload: &[u8], seq: u64, what: &str) -> Error {
     }
 }
 
-/// What a record becomes part of.
+/// The state that a record is applied to.
 #[derive(Debug)]
 pub(crate) struct Intake<'a> {
     pub(crate) memtable: &'a mut Memtable,
-    /// Its rows wait here until their gatherer hands them on to the memtable.
+    /// Rows wait here until they are appended to the memtable.
     pub(crate) gathered: &'a mut InterleavedColumn,
     pub(crate) streams: &'a mut BTreeMap<Name, StreamMeta>,
     pub(crate) identities: &'a mut Identities,
 }
 
-/// Takes a journaled record in: the one way, live and in recovery.
+/// Applies a journal record: live writing and recovery both use this function.
 pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> Result<Ack> {
     let Intake {
         memtable,
@@ -127,10 +128,11 @@ pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> R
     } = into;
     let (event_seqs, quarantine_seqs) = record.sequence(first_seq);
     let items = record.items();
-    // What has no event shapes no stream.
+    // A record without events adds no columns.
     if record.events.num_rows() > 0
         && let Some(meta) = streams.get_mut(&record.stream)
-        // What integers a record of documents holds may decide what becomes of their column.
+        // The integers in a record of documents may change the type of their column, so it is
+        // always checked.
         && (meta.kind == StreamKind::Documents
             || !gathered.has_like(&record.stream, &record.events))
         && schema_evolution::reconcile(meta, record, usize::MAX)?.is_some()
@@ -173,5 +175,5 @@ pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> R
     Ok(ack)
 }
 
-/// A snapshot's streams, shared.
+/// The streams of a snapshot, shared.
 pub(crate) type Streams = Arc<BTreeMap<Name, StreamMeta>>;

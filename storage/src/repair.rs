@@ -1,15 +1,16 @@
-//! Repair: give up what is damaged and cannot be had back, say exactly what that was, and keep the
-//! evidence.
+//! Repair: discards damaged data that cannot be recovered, reports exactly what it discarded, and
+//! keeps the evidence.
 //!
-//! Order: copies of everything damaged and a report go to `damaged/<seconds>/`; what can be had of the
-//! journal goes into a new segment, tiles that the raw events still give into new files; then one
-//! manifest edit. A crash before that edit leaves the store as it was, and repair can be run again.
-//! Where one place of the manifest is damaged the other counts, and the edit writes both. Where
-//! both are, a manifest is made again from the files (`rebuild`).
+//! Order: copies of all damaged files and a report are written to `damaged/<seconds>/`; the
+//! salvaged journal is written to a new segment, and tiles that can be recomputed from raw events
+//! to new files; then one manifest edit commits. A crash before that edit leaves the store
+//! unchanged, and repair can be run again.
+//! When one of the two manifest folders is damaged, the other counts, and the edit writes both.
+//! When both are damaged, the manifest is rebuilt from the files (`rebuild`).
 //!
 //! # Invariant
-//! No sequence number is given twice. Nobody can tell how many were given in what is lost of the
-//! journal, so numbers go on [`GAP`] past the last that is known.
+//! No sequence number is assigned twice. It is unknown how many were assigned in the lost part of
+//! the journal, so numbers continue [`GAP`] past the last known one.
 
 mod rebuild;
 
@@ -34,29 +35,30 @@ use crate::snapshot::Snapshot;
 use crate::store::{Options, Remade, take_lock};
 
 const DIR: &str = "damaged";
-/// More sequence numbers than a journal can hold that was lost. It holds what is not sealed, a few
-/// memtables at most, in which each event takes tens of bytes. An `_id` has room for 2^48 numbers.
+/// Upper bound of the sequence numbers in a lost journal. A journal holds the unsealed events, a
+/// few memtables at most, in which each event takes tens of bytes. An `_id` can represent 2^48
+/// numbers.
 const GAP: u64 = 1 << 32;
-/// More segments than are begun between two seals: none of a lost journal gets the number of a new
-/// one.
+/// Upper bound of the segments begun between two seals: no new segment gets the number of one in
+/// a lost journal.
 const SEGMENTS: u64 = 1 << 16;
 
-/// What a repair found and gave up.
+/// Findings and losses of a repair.
 #[derive(Debug, Clone, Default)]
 pub struct RepairReport {
-    /// Where copies of what was damaged and this report lie; `None` when nothing was damaged.
+    /// Folder with copies of the damaged files and this report; `None` when nothing was damaged.
     pub evidence: Option<PathBuf>,
-    /// What was damaged and what became of it, one sentence each.
+    /// Damages and their consequences, one sentence each.
     pub findings: Vec<String>,
-    /// Events of damaged parts that are gone. The rollups still count them.
+    /// Events of damaged parts that are lost. The rollups still count them.
     pub events_lost: u64,
 }
 
-/// Repairs the store in `data`, which nobody else may have open.
+/// Repairs the store in `data`, which no other process may have open.
 ///
 /// # Errors
-/// [`Error::NotAStore`], [`Error::Locked`], [`Error::FormatTooNew`], or what the disk says; the
-/// store is as it was then.
+/// [`Error::NotAStore`], [`Error::Locked`], [`Error::FormatTooNew`], or an error of the disk; the
+/// store is unchanged then.
 pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     let fs = &*options.fs;
     if manifest::newest_version(fs, data)?.is_none()
@@ -66,28 +68,28 @@ pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     }
     let _lock = take_lock(fs, data)?;
     match manifest::find_newest(fs, data) {
-        Ok(Some(found)) => mend(data, options, found),
-        Ok(None) | Err(Error::Corrupt { .. }) => remake(data, options),
-        Err(Error::Io { source, .. }) if is_lost(&source) => remake(data, options),
+        Ok(Some(found)) => repair_files(data, options, found),
+        Ok(None) | Err(Error::Corrupt { .. }) => repair_manifest(data, options),
+        Err(Error::Io { source, .. }) if is_lost(&source) => repair_manifest(data, options),
         Err(error) => Err(error),
     }
 }
 
-/// Returns true when a file is gone or the disk cannot read it; anything else may pass.
+/// Returns true when a file is missing or the disk cannot read it; other errors may be temporary.
 fn is_lost(error: &std::io::Error) -> bool {
     const EIO: i32 = 5;
     error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(EIO)
 }
 
-/// Makes a manifest again from what lies there.
-fn remake(data: &Path, options: &Options) -> Result<RepairReport> {
+/// Repairs a store by rebuilding its manifest from its files.
+fn repair_manifest(data: &Path, options: &Options) -> Result<RepairReport> {
     let fs = &*options.fs;
     let mut found = rebuild::rebuild(data, options)?;
     let base = Committed {
         manifest: Arc::new(found.manifest.clone()),
         crc: 0,
     };
-    let mut work = Repair {
+    let mut repair = Repair {
         fs: Arc::clone(&options.fs),
         data,
         rollup_hook: &*options.rollup_hook,
@@ -98,23 +100,24 @@ fn remake(data: &Path, options: &Options) -> Result<RepairReport> {
         },
         evidence: std::mem::take(&mut found.evidence),
     };
-    work.keep_evidence(options.clock.now_us())?;
+    repair.keep_evidence(options.clock.now_us())?;
     let leftovers = std::mem::take(&mut found.leftovers);
     let segment = found.write(fs, data)?;
-    work.next = found.manifest;
-    work.begin_journal(segment, work.next.next_seq)?
+    repair.next = found.manifest;
+    repair
+        .begin_journal(segment, repair.next.next_seq)?
         .syncer()
         .sync_written()?;
-    let evidence = work.report.evidence.clone();
-    let report = work.finish(&base, options)?;
+    let evidence = repair.report.evidence.clone();
+    let report = repair.finish(&base, options)?;
     if let Some(folder) = evidence {
         keep_leftovers(fs, data, &folder, &leftovers);
     }
     Ok(report)
 }
 
-/// Moves what the new manifest does without to the evidence. The trash gets at the next start what
-/// cannot be moved.
+/// Moves files that the new manifest does not use to the evidence. A file that cannot be moved
+/// goes to the trash at the next start.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing that is moved there is a file of the store any more"
@@ -128,10 +131,10 @@ fn keep_leftovers(fs: &dyn Fs, data: &Path, folder: &Path, leftovers: &[String])
     }
 }
 
-/// Repairs a store of which the manifest is whole in one place at least.
-fn mend(data: &Path, options: &Options, found: Found) -> Result<RepairReport> {
+/// Repairs a store whose manifest is whole in at least one folder.
+fn repair_files(data: &Path, options: &Options, found: Found) -> Result<RepairReport> {
     let committed = found.committed;
-    let mut work = Repair {
+    let mut repair = Repair {
         fs: Arc::clone(&options.fs),
         data,
         rollup_hook: &*options.rollup_hook,
@@ -142,22 +145,22 @@ fn mend(data: &Path, options: &Options, found: Found) -> Result<RepairReport> {
     for damaged in manifest::damaged(&*options.fs, data)? {
         let path = damaged.path.strip_prefix(data).unwrap_or(&damaged.path);
         let what = format!("{}; it is written anew from the other place", damaged.what);
-        work.found(&path.to_string_lossy(), what);
+        repair.add_finding(&path.to_string_lossy(), what);
     }
-    let journal = work.look_at_journal()?;
-    work.look_at_parts();
-    let tiles = work.look_at_tiles();
-    if work.report.findings.is_empty() {
-        return Ok(work.report);
+    let journal = repair.check_journal()?;
+    repair.check_parts();
+    let tiles = repair.check_tiles();
+    if repair.report.findings.is_empty() {
+        return Ok(repair.report);
     }
-    work.keep_evidence(options.clock.now_us())?;
+    repair.keep_evidence(options.clock.now_us())?;
     if let Some(salvage) = journal {
-        work.write_journal(&salvage)?;
+        repair.write_journal(&salvage)?;
     }
     for (rollup, made) in tiles {
-        work.write_tiles(rollup, made)?;
+        repair.write_tiles(rollup, made)?;
     }
-    work.finish(&committed, options)
+    repair.finish(&committed, options)
 }
 
 struct Repair<'a> {
@@ -171,27 +174,27 @@ struct Repair<'a> {
 }
 
 impl Repair<'_> {
-    fn found(&mut self, path: &str, what: impl std::fmt::Display) {
+    fn add_finding(&mut self, path: &str, what: impl std::fmt::Display) {
         self.report.findings.push(format!("{path}: {what}"));
         self.evidence.push(path.to_owned());
     }
 
-    fn give_up(&mut self, path: String) {
+    fn add_pending(&mut self, path: String) {
         let since = self.next.version + 1;
         self.next.pending.push(Pending { path, since });
     }
 
-    /// Checkpoints of identities that cannot be read are given up; a journal that cannot be replayed
-    /// is salvaged.
-    fn look_at_journal(&mut self) -> Result<Option<Salvage>> {
+    /// Checks checkpoints of identities and journal: discards checkpoints that cannot be read,
+    /// and salvages a journal that cannot be replayed.
+    fn check_journal(&mut self) -> Result<Option<Salvage>> {
         for file in std::mem::take(&mut self.next.identities) {
             let read = file.read(&*self.fs, self.data);
             match read.and_then(|bytes| identity::decode(self.data, &file, &bytes)) {
                 Ok(_) => self.next.identities.push(file),
                 Err(error @ Error::FormatTooNew { .. }) => return Err(error),
                 Err(error) => {
-                    self.found(&file.path, format!("{}; batches that it knew and that are sent again will be taken again, and what it knew of the quarantine as replayed or dropped waits again", error.without_advice()));
-                    self.give_up(file.path);
+                    self.add_finding(&file.path, format!("{}; batches that it knew and that are sent again will be taken again, and what it knew of the quarantine as replayed or dropped waits again", error.without_advice()));
+                    self.add_pending(file.path);
                 }
             }
         }
@@ -226,7 +229,7 @@ impl Repair<'_> {
             "{}: {items} items in {} groups were had and go into a new segment; sequence numbers go on from {}",
             journal::DIR,
             found.groups.len(),
-            self.after(&found)
+            self.unused_seq(&found)
         ));
         let segments = found.segments.iter();
         self.evidence
@@ -234,8 +237,8 @@ impl Repair<'_> {
         Ok(Some(found))
     }
 
-    /// A sequence number that was never given, whatever is lost of the journal.
-    fn after(&self, found: &Salvage) -> u64 {
+    /// Returns a sequence number that was never assigned, whatever the journal has lost.
+    fn unused_seq(&self, found: &Salvage) -> u64 {
         let gap = if seeded::is(Bug::GapForgotten) {
             0
         } else {
@@ -244,8 +247,8 @@ impl Repair<'_> {
         found.next_seq().max(self.next.next_seq) + gap
     }
 
-    /// Parts that cannot be read are given up.
-    fn look_at_parts(&mut self) {
+    /// Discards parts that cannot be read.
+    fn check_parts(&mut self) {
         for part in std::mem::take(&mut self.next.parts) {
             let read = part.file.read(&*self.fs, self.data);
             let sound = read
@@ -259,7 +262,7 @@ impl Repair<'_> {
     }
 
     fn drop_part(&mut self, part: PartMeta, what: &str) {
-        self.found(
+        self.add_finding(
             &part.file.path,
             format!(
                 "{what}; its {} events of {}, sequence {} to {}, are gone; the rollups still count them",
@@ -270,12 +273,12 @@ impl Repair<'_> {
         if let Some(stream) = self.next.streams.get_mut(&part.stream) {
             stream.lose(part.partition_us, part.seq.1 + 1, part.rows);
         }
-        self.give_up(part.file.path);
+        self.add_pending(part.file.path);
     }
 
-    /// What lies in tile files that cannot be read is made again from the raw events, where all of
-    /// those are there.
-    fn look_at_tiles(&mut self) -> Vec<(u32, Remade)> {
+    /// Recomputes the sections of unreadable tile files from the raw events, when all of these
+    /// still exist.
+    fn check_tiles(&mut self) -> Vec<(u32, Remade)> {
         let sealed = Arc::new(self.next.clone());
         let sealed = Snapshot::of_manifest(Arc::clone(&self.fs), self.data, sealed);
         let mut again = Vec::new();
@@ -289,14 +292,14 @@ impl Repair<'_> {
                 let mut outcome = "it is made again from the raw events".to_owned();
                 for section in &file.sections {
                     let place = (section.level.clone(), section.partition_us);
-                    let made = made
-                        .entry(place)
-                        .or_insert_with_key(|(level, at)| self.remake(&sealed, rollup, level, *at));
+                    let made = made.entry(place).or_insert_with_key(|(level, at)| {
+                        self.recompute(&sealed, rollup, level, *at)
+                    });
                     if let Err(why) = made {
                         outcome = format!("it stays damaged: {why}");
                     }
                 }
-                self.found(&file.file.path, format!("{what}; {outcome}"));
+                self.add_finding(&file.file.path, format!("{what}; {outcome}"));
             }
             let made = made.into_values().filter_map(Result::ok);
             again.extend(made.map(|made| (rollup.id, made)));
@@ -304,7 +307,7 @@ impl Repair<'_> {
         again
     }
 
-    fn remake(
+    fn recompute(
         &self,
         sealed: &Snapshot,
         rollup: &RollupMeta,
@@ -329,7 +332,7 @@ impl Repair<'_> {
         let folder = self.data.join(format!("{DIR}/{now_s:012}"));
         create_dir_durably(&*self.fs, self.data, &folder)?;
         for path in &self.evidence {
-            // What cannot be read at all cannot be copied; the report names it.
+            // A file that cannot be read at all cannot be copied; the report lists it.
             if let Ok(bytes) = self.fs.read(&self.data.join(path)) {
                 write_durably(&*self.fs, &folder.join(path.replace('/', "+")), &bytes)?;
             }
@@ -348,16 +351,16 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Writes what was had of the journal into a segment after all others, which becomes the floor.
+    /// Writes the salvaged journal to a segment after all others, which becomes the floor.
     fn write_journal(&mut self, found: &Salvage) -> Result<()> {
         let first_seq = found
             .groups
             .first()
             .map_or(self.next.sealed_seq, |g| g.first_seq);
-        // Past every segment that there was, those that are gone included.
+        // Use a number past every earlier segment, including lost ones.
         let lost = self.next.journal_floor + SEGMENTS;
         let last = found.last_segment().unwrap_or(lost).max(lost);
-        let next_seq = self.after(found);
+        let next_seq = self.unused_seq(found);
         let mut journal = self.begin_journal(last, first_seq)?;
         for group in &found.groups {
             let payloads: Vec<Vec<u8>> = group.records.iter().map(|r| r.to_vec()).collect();
@@ -365,13 +368,13 @@ impl Repair<'_> {
         }
         journal.syncer().sync_written()?;
         for segment in &found.segments {
-            self.give_up(journal::relative_path(*segment));
+            self.add_pending(journal::relative_path(*segment));
         }
         self.next.next_seq = next_seq;
         Ok(())
     }
 
-    /// Begins a segment after the one of this number, which becomes the floor.
+    /// Begins a segment after the one of this number; the new segment becomes the floor.
     fn begin_journal(&mut self, last: u64, first_seq: u64) -> Result<Journal> {
         self.next.writer_epoch += 1;
         create_dir_durably(&*self.fs, self.data, &self.data.join(journal::DIR))?;
@@ -409,7 +412,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Commits, and writes it down in the log of maintenance.
+    /// Commits, and records the repair in the job log.
     fn finish(self, current: &Committed, options: &Options) -> Result<RepairReport> {
         let log = JobLog::of(
             Arc::clone(&options.fs),

@@ -1,22 +1,22 @@
-//! What became of the items in quarantine: each waits until it is settled, by becoming an event or by
-//! being given up.
+//! Resolutions of quarantined items: an item is open until it becomes an event or is discarded.
 //!
 //! # Invariants
-//! 1. An item is settled at most once, for ever. A batch names the items that it settles; the log
-//!    thread takes it only when all of them wait, so that in journal order no two batches settle the
-//!    same item, whoever sends them and how often.
-//! 2. What a batch settles and the events that the items became are one journal record: after a crash
-//!    both are there or neither.
-//! 3. What is settled is never forgotten, neither by a seal or a merge of checkpoints nor when the
-//!    quarantine gives its rows up: a replay that still reads an older snapshot is answered alike.
+//! 1. An item is resolved at most once, for ever. A batch names the items that it resolves; the
+//!    log thread accepts it only when all of them are open, so that in journal order no two
+//!    batches resolve the same item, whichever client sends them and however often.
+//! 2. A batch's resolutions and the events that the items became are one journal record: after a
+//!    crash both exist or neither does.
+//! 3. A resolution is never forgotten, neither by a seal, nor by a merge of checkpoints, nor when
+//!    the quarantine drops its rows: a replay that still reads an older snapshot gets the same
+//!    answer.
 //! 4. The set of a snapshot belongs to its events: both were taken together.
-//! 5. A partition of the quarantine is given up only when each of its rows is settled.
-//!
-//! # What it costs
-//! Numbers that follow one another are one range of 16 bytes. A file that no format fitted is one
-//! range; when every other line was bad, and all of them were settled, it is one range for each: 16 MB
-//! for a million, of memory and, before compression, of every sixteenth checkpoint. The log thread
-//! copies the set once for each batch that settles while a reader holds the set before it.
+//! 5. A partition of the quarantine is dropped only when each of its rows is resolved.
+//! # Costs
+//! Consecutive sequence numbers are one range of 16 bytes. A file that no format fitted is one
+//! range. When every other line was bad and all of them are resolved, there is one range per
+//! item: 16 MB for a million items, both in memory and, before compression, in every sixteenth
+//! checkpoint. The log thread copies the set once for each resolving batch while a reader holds
+//! the previous set.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,30 +29,30 @@ use crate::model::Ack;
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// The ranges of some numbers, in any order.
+    /// Returns the ranges of some numbers, in any order.
     pub fn of(numbers: impl IntoIterator<Item = u64>) -> Self {
         let mut ranges = Self(numbers.into_iter().map(|n| (n, n + 1)).collect());
         ranges.join();
         ranges
     }
 
-    /// How many numbers they hold.
+    /// Returns how many numbers the ranges hold.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(from, to)| to - from).sum()
     }
 
-    /// Whether they hold none.
+    /// Returns true when the ranges hold no number.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this number is among them.
+    /// Checks whether a number is in one of the ranges.
     pub fn contains(&self, number: u64) -> bool {
         let after = self.0.partition_point(|(from, _)| *from <= number);
         after > 0 && number < self.0[after - 1].1
     }
 
-    /// How many numbers of `[from, to)` they hold.
+    /// Returns how many numbers of `[from, to)` the ranges hold.
     pub fn count_in(&self, (from, to): (u64, u64)) -> u64 {
         let first = self.0.partition_point(|(_, end)| *end <= from);
         let reach = self.0[first..].iter().take_while(|(start, _)| *start < to);
@@ -61,12 +61,12 @@ impl Ranges {
             .sum()
     }
 
-    /// How many numbers both hold.
+    /// Returns how many numbers are in both sets of ranges.
     pub fn in_common(&self, other: &Self) -> u64 {
         other.0.iter().map(|range| self.count_in(*range)).sum()
     }
 
-    /// Exclusive end of the last.
+    /// Returns the exclusive end of the last range.
     pub fn end(&self) -> u64 {
         self.0.last().map_or(0, |(_, end)| *end)
     }
@@ -80,7 +80,8 @@ impl Ranges {
         self.0.iter().copied()
     }
 
-    /// Puts them in order and joins those that touch. What is sorted already is only walked over.
+    /// Sorts the ranges and joins those that touch. The sort is one pass when they are sorted
+    /// already.
     fn join(&mut self) {
         self.0.sort();
         self.0.dedup_by(|later, earlier| {
@@ -112,21 +113,21 @@ impl From<Ranges> for Vec<(u64, u64)> {
     }
 }
 
-/// How an item of the quarantine was settled.
+/// Resolution of a quarantined item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settlement {
-    /// It has become an event.
+    /// The item has become an event.
     Replayed,
-    /// It was given up.
+    /// The item was discarded.
     Dropped,
 }
 
 impl Settlement {
-    /// Both, in the order of their codes in the journal.
+    /// Both resolutions, in the order of their codes in the journal.
     pub(crate) const ALL: [Self; 2] = [Self::Replayed, Self::Dropped];
 
-    /// As users read it.
+    /// Returns the name that users read.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Replayed => "replayed",
@@ -135,7 +136,7 @@ impl Settlement {
     }
 }
 
-/// The items that no longer wait.
+/// The quarantined items that are resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settled {
     replayed: Ranges,
@@ -143,13 +144,13 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// How an item was settled; `None` while it waits.
+    /// Returns the resolution of an item; `None` while it is open.
     pub fn how(&self, seq: u64) -> Option<Settlement> {
         let settled = |how: &Settlement| self.items(*how).contains(seq);
         Settlement::ALL.into_iter().find(settled)
     }
 
-    /// The items that were settled in this way.
+    /// Returns the items with this resolution.
     pub fn items(&self, how: Settlement) -> &Ranges {
         match how {
             Settlement::Replayed => &self.replayed,
@@ -157,7 +158,7 @@ impl Settled {
         }
     }
 
-    /// How many numbers of `[from, to)` are settled.
+    /// Returns how many numbers of `[from, to)` are resolved.
     pub(crate) fn count_in(&self, range: (u64, u64)) -> u64 {
         self.replayed.count_in(range) + self.dropped.count_in(range)
     }
@@ -169,16 +170,17 @@ impl Settled {
         }
     }
 
-    /// What a batch is told that settles `items`, of which `taken` were settled by batches before it
-    /// that are not in this set yet: `None` when it is the first to settle them.
+    /// Returns the acknowledgement of a batch whose `items` are all resolved already, or `None`
+    /// when it is the first to resolve them. `taken` of the items were resolved by batches before
+    /// it that are not in this set yet.
     ///
     /// # Errors
-    /// [`Error::Settled`] when only some of them were settled.
+    /// [`Error::Settled`] when only some of the items are resolved.
     pub(crate) fn known(&self, items: &Ranges, taken: u64) -> Result<Option<Ack>> {
         let settled = taken + self.replayed.in_common(items) + self.dropped.in_common(items);
         match settled {
             0 => Ok(None),
-            // By one batch or by several; whoever asks again is told no figures.
+            // One batch or several resolved them; a repeated request gets no figures.
             all if all == items.count() => Ok(Some(Ack {
                 accepted: 0,
                 quarantined: 0,
@@ -194,7 +196,7 @@ impl Settled {
     }
 }
 
-/// Checks what a batch says that it settles: every item becomes one event, or none does.
+/// Checks the counts of a batch that resolves items: every item becomes one event, or none does.
 pub(crate) fn check(items: &Ranges, how: Settlement, events: u64, bad: u64) -> Result<()> {
     let wanted = match how {
         Settlement::Replayed => items.count(),

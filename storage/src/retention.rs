@@ -1,23 +1,23 @@
-//! Retention: which partitions of raw events a stream gives up, by age and by bytes.
+//! Retention: selects the partitions of raw events that a stream drops, by age and by bytes.
 //!
-//! The choice is a pure function of the manifest, the limits and the time.
+//! The selection is a pure function of the manifest, the limits and the time.
 //!
-//! # What it guarantees
-//! * Whole partitions go, oldest first. The rollups count their events as before.
-//! * Age: a partition goes when its end lies at least that far back, from now and from the newest
-//!   events of the stream, whichever is earlier. So nothing goes that is younger, and an archive that
-//!   is imported stays.
-//! * A few events with wrong stamps push nothing out: the newest events are those of the newest
-//!   partition that, together with all later ones, holds as many as a usual partition does (the median,
-//!   at least two; of each no more than that is counted, so that a day of a flood is a day). Fewer
-//!   events than that, stamped however far ahead, do not count as the newest. What is to go goes
-//!   later for it, by one partition as a rule.
-//! * The floors of levels count back from the same: `newest_of`, and where raw events are gone
-//!   `usual_newest` of what the finest level holds.
-//! * Bytes: the parts of a stream are at most that many, but for its newest partition, which stays
-//!   whatever its size.
-//! * A partition that is detached is in the operator's hands: neither it nor what came for it since is
-//!   given up.
+//! # Guarantees
+//! * Whole partitions are dropped, oldest first. The rollups count their events as before.
+//! * Age: a partition is dropped when its end is at least that far in the past, measured both
+//!   from now and from the newest events of the stream. So no younger partition is dropped, and
+//!   an imported archive stays.
+//! * A few events with wrong timestamps cause no drop. The newest events are those of the newest
+//!   partition that, together with all later ones, holds as many events as a usual partition (the
+//!   median, at least two; no partition contributes more than that, so a day with a flood of
+//!   events counts as one day). Fewer events than that, however far in the future, do not count
+//!   as the newest. This delays a drop, as a rule by one partition.
+//! * The floors of levels are measured from the same time: `newest_of`, and when raw events are
+//!   gone `usual_newest` of the finest level's events.
+//! * Bytes: the parts of a stream have at most that many bytes, except that its newest partition
+//!   stays whatever its size.
+//! * A detached partition is under the operator's control: neither it nor events that arrived for
+//!   it since are dropped.
 
 use std::collections::BTreeMap;
 
@@ -27,43 +27,43 @@ use crate::manifest::{Manifest, PartMeta};
 use crate::model::Name;
 use crate::part::partition_end;
 
-/// The limits of one stream.
+/// Retention limits of one stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Raw events are kept this long, microseconds.
+    /// Age up to which raw events are kept, microseconds.
     pub age_us: Option<i64>,
-    /// Parts of the stream may have this many bytes.
+    /// Bytes that the parts of the stream may have.
     pub bytes: Option<u64>,
 }
 
-/// Why a partition goes.
+/// Reason for which a partition is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// It is older than its stream's age.
+    /// The partition is older than its stream's age limit.
     Age,
-    /// Its stream has more bytes than it may.
+    /// The stream has more bytes than its limit.
     Bytes,
 }
 
-/// A partition that goes.
+/// A partition to be dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaving {
-    /// Its stream.
+    /// Stream of the partition.
     pub stream: Name,
-    /// Its start, microseconds since 1970.
+    /// Start of the partition, microseconds since 1970.
     pub partition_us: i64,
-    /// Its parts.
+    /// Number of its parts.
     pub parts: usize,
-    /// Its events.
+    /// Number of its events.
     pub events: u64,
     /// Bytes of its parts.
     pub bytes: u64,
-    /// Why.
+    /// Limit that it exceeds.
     pub why: Why,
 }
 
-/// One partition of a stream.
+/// Totals of one partition of a stream.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     end_us: i64,
@@ -74,8 +74,8 @@ struct Held {
     detached: bool,
 }
 
-/// The partitions that go, stream by stream, oldest first. Without a time that is to be trusted none
-/// goes for its age.
+/// Returns the partitions to be dropped, stream by stream, oldest first. When the time is not
+/// trusted (`None`), no partition is dropped for its age.
 pub(crate) fn choose(
     manifest: &Manifest,
     limits: &BTreeMap<Name, Retention>,
@@ -136,7 +136,7 @@ fn held(manifest: &Manifest, stream: &Name) -> BTreeMap<i64, Held> {
     held
 }
 
-/// The time of the newest events of a stream that are as many as a usual partition holds.
+/// Returns the time of the newest events of a stream that are as many as a usual partition holds.
 pub(crate) fn newest_of(manifest: &Manifest, stream: &Name) -> Option<i64> {
     newest(&held(manifest, stream))
 }
@@ -146,8 +146,8 @@ fn newest(held: &BTreeMap<i64, Held>) -> Option<i64> {
     usual_newest(&partitions.collect())
 }
 
-/// Of partitions with their events and the time of the newest: the time of the newest events that
-/// are as many as a usual partition holds.
+/// Returns the time of the newest events that are as many as a usual partition holds.
+/// `partitions` map a start to the number of events and the time of the newest.
 pub(crate) fn usual_newest(partitions: &BTreeMap<i64, (u64, i64)>) -> Option<i64> {
     let mut sizes: Vec<u64> = partitions.values().map(|(events, _)| *events).collect();
     sizes.sort_unstable();

@@ -1,8 +1,8 @@
-//! The seam through which the aggregator takes part in a seal.
+//! The interface through which the aggregator takes part in a seal.
 //!
-//! Storage decides *when* and *which events*; the [`RollupHook`] turns them into one tile per rollup;
-//! storage writes the files and commits them in the same manifest edit as the parts. Storage never
-//! imports upward, so the definition of a rollup is opaque here.
+//! Storage decides *when* and *which events*; the [`RollupHook`] turns them into one tile per
+//! rollup; storage writes the files and commits them in the same manifest edit as the parts.
+//! Storage never imports upward, so the definition of a rollup is opaque here.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,58 +14,61 @@ use crate::file::FileRef;
 use crate::model::{Name, StreamKind};
 use crate::snapshot::Snapshot;
 
-/// A failure of the room above, kept as it is.
+/// An error of the layer above, passed on unchanged.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A rollup as the store knows it: one generation of one definition.
+/// A rollup in the manifest: one generation of one definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RollupMeta {
-    /// Generation: unique in the store, never used again.
+    /// Generation: unique in the store, never reused.
     pub id: u32,
-    /// The rollup's name, the schema of its level tables.
+    /// Name of the rollup, also the schema of its level tables.
     pub name: Name,
-    /// The stream it counts.
+    /// Stream whose events it counts.
     pub stream: Name,
-    /// Its definition, opaque to storage, compared byte for byte.
+    /// Definition, opaque to storage, compared byte for byte.
     pub definition: serde_json::Value,
-    /// Its levels, finest first: every tile accounts for all of its events at each of them. (A store
-    /// of manifest format 1 does not say; its tiles account at the levels they have.)
+    /// Levels, finest first: every tile accounts for all of its events at each of them. (A store
+    /// of manifest format 1 has none here; its tiles account at the levels they have.)
     #[serde(default)]
     pub levels: Vec<String>,
-    /// The first sequence number that this generation covers.
+    /// First sequence number that this generation covers.
     pub first_seq: u64,
-    /// When it was created, microseconds since 1970.
+    /// Creation time, microseconds since 1970.
     pub created_us: i64,
-    /// Where levels end that retention has cut, by level.
+    /// Floors of the levels that retention has cut, by level.
     #[serde(default)]
     pub floors: BTreeMap<String, Floor>,
-    /// Events that it has not counted of those that its stream had when it was added; `None` when
-    /// it has counted them all, or when there were none.
+    /// History: the events that the stream had when the rollup was added and that it has not
+    /// counted yet; `None` when it has counted them all, or when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
-    /// The rules of its time zone by which its buckets are made, opaque to storage. Rollups of
-    /// before this was kept have none.
+    /// Rules of the rollup's time zone, which define its buckets; opaque to storage. Rollups from
+    /// before this field existed have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone_data: Option<String>,
 }
 
-/// Events that a rollup has not counted, when it was added to a stream that had some.
+/// The events of a stream from before its rollup was added, as far as the rollup has not counted
+/// them.
 ///
 /// # Invariants
-/// * No event from before `until_us` is counted, and every live one from then on: by a seal or,
-///   when it was sealed before, by the step that lowered `until_us` past it. Which of them counts
-///   an event follows from its time alone.
-/// * Steps begin and end with a day of the rollup, so that the names of a day are given all at
+/// * No event before `until_us` is counted, and every live event from then on is: by a seal or,
+///   when it had been sealed before the rollup was added, by the step that lowered `until_us`
+///   past it. The time of an event alone determines which of the two counts it.
+/// * Steps begin and end with a day of the rollup, so that all keys of a day are admitted at
 ///   once, in the order of the sequence.
-/// * Tiles and `missing` are together the events that were sealed into the stream.
+/// * The events of the tiles and `missing` add up to the events that were sealed into the stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// Events before this wait to be counted, microseconds since 1970; `None` once that is done.
+    /// Events before this time wait to be counted, microseconds since 1970; `None` when none
+    /// waits.
     pub until_us: Option<i64>,
-    /// Sealed events that are not counted: those that wait, and those that raw events could not
-    /// give.
+    /// Sealed events that are not counted: those that wait, and those that could not be
+    /// recomputed because their raw events no longer existed.
     pub missing: u64,
-    /// No bucket before this is complete, since raw events were gone when their days were counted.
+    /// Time before which no bucket is complete, because raw events no longer existed when their
+    /// days were counted; microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_to_us: Option<i64>,
     /// Partitions that were detached when their days were counted: their events are not counted
@@ -74,81 +77,84 @@ pub struct History {
     pub detached: Vec<i64>,
 }
 
-/// Where a level ends: its retention has given up what lies below.
+/// The lower end of a level: its retention has dropped everything below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
-    /// Buckets that start before this are not returned at the level, microseconds since 1970. It is
-    /// the start of a time partition and never falls.
+    /// Buckets that start before this time are not returned at the level, microseconds since
+    /// 1970. The floor is the start of a time partition and never falls.
     pub from_us: i64,
-    /// Events that came when their bucket was below already: they reached the other levels only.
+    /// Events that arrived when their bucket was already below the floor: only the other levels
+    /// count them.
     pub late: u64,
 }
 
 impl RollupMeta {
-    /// The start of the first bucket that `level` returns, microseconds since 1970.
+    /// Returns the start of the first bucket that `level` returns, microseconds since 1970.
     pub fn floor_us(&self, level: &str) -> i64 {
         self.floors.get(level).map_or(i64::MIN, |f| f.from_us)
     }
 
-    /// Events from before this are not counted yet, microseconds since 1970.
+    /// Returns the time before which events are not counted yet, microseconds since 1970.
     pub fn counts_from_us(&self) -> Option<i64> {
         self.history.as_ref().and_then(|h| h.until_us)
     }
 
-    /// Sealed events that it has not counted.
+    /// Returns the number of sealed events that the rollup has not counted.
     pub fn missing(&self) -> u64 {
         self.history.as_ref().map_or(0, |h| h.missing)
     }
 
-    /// No bucket that starts before this is complete, microseconds since 1970; `None` when all are.
+    /// Returns the time before which no bucket is complete, microseconds since 1970; `None` when
+    /// all buckets are complete.
     pub fn complete_from_us(&self) -> Option<i64> {
         let history = self.history.as_ref()?;
         history.until_us.max(history.lost_to_us)
     }
 }
 
-/// A rollup that a stream is to get.
+/// A rollup to be added to a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRollup {
-    /// Its name.
+    /// Name of the rollup.
     pub name: Name,
-    /// Its definition.
+    /// Definition, opaque to storage.
     pub definition: serde_json::Value,
-    /// Its levels, finest first.
+    /// Levels, finest first.
     pub levels: Vec<String>,
-    /// The rules of its time zone.
+    /// Rules of the rollup's time zone.
     pub zone_data: Option<String>,
-    /// It takes the place of the generation before, which goes.
+    /// Set when the rollup replaces the previous generation, which is removed.
     pub replaces: Option<Replaces>,
 }
 
 /// Losses that the replacement of a generation may accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaces {
-    /// Nothing: all that it has counted can be counted again.
+    /// No loss: all that the previous generation has counted can be counted again.
     Counted,
-    /// Buckets that raw events can no longer give.
+    /// Loss of buckets whose raw events no longer exist.
     Anything,
 }
 
-/// Where the cells of one (level, time partition) lie in a tile file.
+/// Location and counts of the cells of one (level, time partition) in a tile file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
     /// `minute`, `hour`, `day`, `week`, `month` or `year`.
     pub level: String,
     /// Start of the time partition, microseconds since 1970.
     pub partition_us: i64,
-    /// Start of its first bucket.
+    /// Start of the first bucket, microseconds since 1970.
     pub bucket_min_us: i64,
-    /// Start of its last bucket.
+    /// Start of the last bucket, microseconds since 1970.
     pub bucket_max_us: i64,
     /// Number of cells.
     pub cells: u64,
-    /// Cells of the bucket that has most, 0 when that is not known: no bucket has more keys.
+    /// Number of cells in the fullest bucket, 0 when unknown: no bucket has more keys.
     #[serde(default)]
     pub densest: u64,
-    /// Number of events counted in them. Over the sections of one level of a tile they add up to
-    /// the events of the tile: the manifest itself proves that none is missing or counted twice.
+    /// Number of events counted in the cells. Over the sections of one level of a tile they add
+    /// up to the events of the tile, so the manifest proves that none is missing or counted
+    /// twice.
     pub events: u64,
     /// Offset in the file, bytes.
     pub offset: u64,
@@ -156,41 +162,42 @@ pub struct Section {
     pub len: u64,
 }
 
-/// A tile as the aggregator made it, not yet on disk.
+/// A tile that the aggregator has built and that is not yet on disk.
 #[derive(Debug, Clone)]
 pub struct TileImage {
-    /// The file's bytes; empty when no event of the stream was in the seal.
+    /// Bytes of the file; empty when the seal had no event of the stream.
     pub bytes: Vec<u8>,
-    /// What lies where in it.
+    /// Sections of the file, with their offsets.
     pub sections: Vec<Section>,
     /// Events counted, the same at every level.
     pub events: u64,
 }
 
-/// Sections of one (level, time partition) that are to become one, in the order of their tiles.
+/// Sections of one (level, time partition) to be merged into one, in the order of their tiles.
 #[derive(Debug, Clone)]
 pub struct Merge<'a> {
-    /// The level.
+    /// Level of the sections.
     pub level: &'a str,
     /// Start of the time partition, microseconds since 1970.
     pub partition_us: i64,
-    /// Each section, and the file in which it lies.
+    /// Sections with the file of each.
     pub sections: Vec<(&'a FileRef, &'a Section)>,
 }
 
 /// A time partition of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// Its start, microseconds since 1970.
+    /// Start of the partition, microseconds since 1970.
     pub start_us: i64,
-    /// Its exclusive end.
+    /// Exclusive end of the partition, microseconds since 1970.
     pub end_us: i64,
 }
 
-/// What storage asks of the aggregator. Pure: no clock, and no files but those of the snapshots that
-/// it is handed.
+/// The functions of the aggregator that storage calls. They are pure: they use no clock, and read
+/// no files but those of the snapshots passed to them.
 pub trait RollupHook: Send + Sync + Debug {
-    /// The rollups that `stream` gets when it is created, or that the configuration has added since.
+    /// Returns the rollups that `stream` gets when it is created, or that the configuration has
+    /// added since.
     ///
     /// # Errors
     /// When a configured definition differs from one in `existing`.
@@ -202,9 +209,10 @@ pub trait RollupHook: Send + Sync + Debug {
     ) -> Result<Vec<NewRollup>, BoxError>;
 
     /// Cascades events of one stream, in the order of their sequence numbers, through each of its
-    /// `rollups`, in their order; each image counts those that the rollup's history does not hold
-    /// back. `events` hold `time`, `_seq` and any other columns; a column that
-    /// is missing reads as null. `sealed` is what was sealed before them.
+    /// `rollups`, and returns one image per rollup in the same order. An image counts the events
+    /// that the rollup's history does not hold back. `events` hold `time`, `_seq` and any other
+    /// columns; a missing column reads as null. `sealed` is a snapshot of everything sealed
+    /// before them.
     ///
     /// # Errors
     /// When a definition cannot be read.
@@ -215,11 +223,11 @@ pub trait RollupHook: Send + Sync + Debug {
         sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError>;
 
-    /// Cascades the sealed events of a window, which begins and ends with days of the rollup, that
-    /// it has not counted yet; each image goes to `write`.
+    /// Cascades the sealed events of a window that the rollup has not counted yet, and passes
+    /// each image to `write`. The window begins and ends with days of the rollup.
     ///
     /// # Errors
-    /// When a part or a definition cannot be read, or what `write` says.
+    /// When a part or a definition cannot be read, or when `write` fails.
     fn backfill(
         &self,
         rollup: &RollupMeta,
@@ -228,18 +236,18 @@ pub trait RollupHook: Send + Sync + Debug {
         write: &mut dyn FnMut(TileImage) -> Result<(), BoxError>,
     ) -> Result<(), BoxError>;
 
-    /// The day of the rollup around an instant.
+    /// Returns the day of the rollup that contains an instant.
     ///
     /// # Errors
     /// When the definition cannot be read.
     fn day(&self, rollup: &RollupMeta, at_us: i64) -> Result<Partition, BoxError>;
 
-    /// Returns whether the configuration, or the defaults of a stream of this kind, want the
+    /// Returns true when the configuration, or the defaults of a stream of this kind, include the
     /// rollup.
     fn wants(&self, rollup: &RollupMeta, kind: StreamKind, existing: &[RollupMeta]) -> bool;
 
-    /// One (level, time partition) made again from the sealed raw events that are left; `events` of
-    /// the images say how many they were. Each image has sections of that one alone.
+    /// Recomputes one (level, time partition) from the sealed raw events that still exist;
+    /// `events` of the images count them. Each image has sections of that partition only.
     ///
     /// # Errors
     /// When a part or a definition cannot be read.
@@ -251,7 +259,7 @@ pub trait RollupHook: Send + Sync + Debug {
         sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError>;
 
-    /// Merges sections: one image for each merge, with one section.
+    /// Merges sections; returns one image with one section for each merge.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -262,7 +270,7 @@ pub trait RollupHook: Send + Sync + Debug {
         sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError>;
 
-    /// The time partition of a level that holds the bucket around an instant.
+    /// Returns the time partition of a level that holds the bucket around an instant.
     ///
     /// # Errors
     /// When the definition cannot be read or has no such level.
@@ -273,12 +281,12 @@ pub trait RollupHook: Send + Sync + Debug {
         at_us: i64,
     ) -> Result<Partition, BoxError>;
 
-    /// How long each level keeps its buckets, microseconds; levels that keep them for ever are left
-    /// out.
+    /// Returns the age at which each level drops its buckets, microseconds; levels that keep them
+    /// for ever are left out.
     fn retention(&self, rollup: &RollupMeta) -> BTreeMap<String, i64>;
 }
 
-/// A roller without rollups, for stores that only keep events.
+/// A hook without rollups, for stores that only keep events.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct NoRollups;
 
@@ -343,6 +351,6 @@ fn unknown(rollup: &RollupMeta) -> BoxError {
     format!("rollup {} is not known here", rollup.name).into()
 }
 
-fn no_rollups(asked: Option<&RollupMeta>) -> Result<Vec<TileImage>, BoxError> {
-    asked.map_or(Ok(Vec::new()), |rollup| Err(unknown(rollup)))
+fn no_rollups(rollup: Option<&RollupMeta>) -> Result<Vec<TileImage>, BoxError> {
+    rollup.map_or(Ok(Vec::new()), |rollup| Err(unknown(rollup)))
 }

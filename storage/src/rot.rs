@@ -1,10 +1,11 @@
 //! Bit rot: each byte of the journal, of the manifest and of an identity checkpoint is damaged in
 //! turn, and the store is opened for reading and for writing.
 //!
-//! What must come of it follows from where the byte lies by the documented layout, not from what the
-//! reader makes of it: nothing when the byte is padding, a shorter journal when nothing behind it
-//! says that what is lost had been synced, a refusal that names file and place otherwise.
-//! `LOGMILL_FULL=1` takes every byte instead of every 37th.
+//! The expected result follows from the position of the byte in the documented layout, not from
+//! the reader's own judgement: no effect when the byte is padding; a shorter journal when nothing
+//! after the damage proves that the lost part had been synced; otherwise a refusal that names
+//! file and offset.
+//! `LOGMILL_FULL=1` damages every byte instead of every 37th.
 
 pub(crate) mod life;
 
@@ -31,7 +32,7 @@ const HEADER_LEN: usize = 4096;
 const GROUP_HEAD: usize = 48;
 const GROUP_MAGIC: u32 = 0x4752_4D4C;
 
-/// One group by the documented layout.
+/// One group, located by the documented layout.
 pub(crate) struct Group {
     pub(crate) bytes: Range<usize>,
     pub(crate) first_seq: u64,
@@ -40,7 +41,7 @@ pub(crate) struct Group {
     durable_seq: u64,
 }
 
-/// The groups of a sound segment.
+/// Returns the groups of an undamaged segment.
 pub(crate) fn groups(bytes: &[u8]) -> Vec<Group> {
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
     let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
@@ -64,16 +65,17 @@ pub(crate) fn groups(bytes: &[u8]) -> Vec<Group> {
     groups
 }
 
-/// What must come of a damage.
+/// Expected result of a damage.
 #[derive(Debug, PartialEq)]
 enum Verdict {
-    /// Nothing.
+    /// No effect.
     Unharmed,
-    /// A refusal that names the file and one of these places in it.
+    /// A refusal that names the file and one of these offsets in it.
     Refused(Vec<u64>),
-    /// A program of another format is asked for.
+    /// A refusal because the format is newer than this program.
     TooNew,
-    /// Only this many batches are left, and events below this number; the journal ends at this byte.
+    /// Only this many batches remain, with events below this number; the journal ends at this
+    /// byte.
     Shorter {
         batches: usize,
         seq: u64,
@@ -81,7 +83,7 @@ enum Verdict {
     },
 }
 
-/// What must come of a damage at byte `at` of a segment after `before` batches.
+/// Returns the expected result of a damage at byte `at` of a segment after `before` batches.
 fn verdict(segment: &[u8], is_last: bool, before: usize, at: usize) -> Verdict {
     if at < HEADER_LEN {
         return Verdict::Refused(vec![0]);
@@ -110,7 +112,7 @@ fn verdict(segment: &[u8], is_last: bool, before: usize, at: usize) -> Verdict {
     }
 }
 
-/// What is to be seen of a store.
+/// Visible content of a store.
 #[derive(Debug, PartialEq)]
 struct Seen {
     rows: BTreeMap<Name, RecordBatch>,
@@ -131,7 +133,7 @@ fn seen(snapshot: &Snapshot, positions: Vec<(String, crate::SourcePosition)>) ->
     }
 }
 
-/// A sound store at rest and everything that is known of it.
+/// An undamaged store that no process has open, with its content.
 struct Sound {
     files: Files,
     sent: Vec<Sent>,
@@ -140,7 +142,8 @@ struct Sound {
 }
 
 impl Sound {
-    /// Two lives, both killed: a sealed segment, one that a later segment follows, and the last.
+    /// Creates the store in two processes, both killed: a sealed segment, one that a later
+    /// segment follows, and the last one.
     fn new() -> Self {
         let mut life = Life::of(STORE);
         life.live("sealed", 1);
@@ -160,7 +163,7 @@ impl Sound {
         }
     }
 
-    /// What must be left of it with the first `batches` and events below `seq` alone.
+    /// Returns the content that must remain with the first `batches` and the events below `seq`.
     fn cut(&self, batches: usize, seq: u64) -> Seen {
         let mut rows = BTreeMap::new();
         for (name, all) in &self.seen.rows {
@@ -183,7 +186,7 @@ impl Sound {
         }
     }
 
-    /// Damages a byte, opens the store both ways and holds what comes of it against the verdict.
+    /// Damages a byte, opens the store both ways and compares the results with the verdict.
     fn damage(&self, path: &Path, at: usize, flip: u8, verdict: &Verdict) {
         let fs = self.files.disk();
         let full = Path::new(DATA).join(path);
@@ -216,7 +219,8 @@ impl Sound {
         self.send_again(&store, batches);
     }
 
-    /// A batch that is still there is known again, and answered as it was; one that is not is taken.
+    /// Checks that a remaining batch is recognised and gets its first answer, and that a lost one
+    /// is accepted.
     fn send_again(&self, store: &Store, batches: usize) {
         let keyed = |s: &&Sent| matches!(s.batch.identity, Some(Identity::Key { .. }));
         let (kept, lost) = self.sent.split_at(batches);
@@ -234,7 +238,7 @@ impl Sound {
         }
     }
 
-    /// Damages bytes of a file by two patterns each; how many verdicts of each kind there were.
+    /// Damages bytes of a file by two patterns each. Returns the number of verdicts of each kind.
     fn rot(&self, path: &Path, verdict: impl Fn(usize, u8) -> Verdict + Sync) -> [usize; 3] {
         let every = if std::env::var("LOGMILL_FULL").is_ok_and(|v| v == "1") {
             1
@@ -304,7 +308,7 @@ fn each_byte_of_a_journal_is_padding_or_missed() {
     assert!(counts.iter().all(|n| *n > 50), "{counts:?}");
 }
 
-/// One place is enough: what is read is the other.
+/// One copy is enough: the other one is read.
 #[test]
 fn each_byte_of_either_place_of_the_manifest_is_mended_from_the_other() {
     let sound = Sound::new();
@@ -319,7 +323,7 @@ fn each_byte_of_either_place_of_the_manifest_is_mended_from_the_other() {
 #[test]
 fn each_byte_of_a_manifest_is_missed() {
     let mut sound = Sound::new();
-    // As a program left it that knew of one place alone.
+    // Remove the copy, as a program leaves the store that knows only one folder.
     sound
         .files
         .0
@@ -336,7 +340,7 @@ fn each_byte_of_a_manifest_is_missed() {
         if newer {
             Verdict::TooNew
         } else if (at as u64) < body {
-            // Where the head line and the body differ it cannot be told which of them is damaged.
+            // Head line and body disagree, and either of them may be the damaged one.
             Verdict::Refused(vec![0, body])
         } else {
             Verdict::Refused(vec![body])

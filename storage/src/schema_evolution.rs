@@ -1,14 +1,17 @@
-//! How a stream's columns grow, in journal order. A field that was never seen becomes a column; a
-//! column of integers becomes one of floats when a float comes; a value that its column cannot hold
-//! moves to the overflow column `_rest`, with its own type.
+//! Evolution of a stream's columns, in journal order. A new field becomes a column; a column of
+//! integers becomes one of floats when a float arrives; a value that its column cannot hold moves
+//! to the overflow column `_rest`, with its own type.
 //!
 //! # Invariants
-//! * A column's type changes once at most, from integers to floats, and never when an integer was
-//!   journaled in it that a float would not hold exactly ([`Column::wide`]). So what was written as
-//!   integers reads as floats without losing anything, in memory, in parts and when parts are merged.
-//! * A stream has no more columns than it may, whoever parsed its batches, and with what schema.
-//! * The columns follow from the records of the journal and their order, live as in recovery.
-//!   A record that was reconciled needs no more of it, whatever the stream has become since.
+//! * A column's type changes at most once, from integers to floats, and never when the journal
+//!   has an integer in it that a float would not hold exactly ([`Column::wide`]). So values
+//!   written as integers read as floats without loss, in memory, in parts and when parts are
+//!   merged.
+//! * A stream never exceeds its limit of columns, whichever parser produced its batches, and with
+//!   which schema.
+//! * The columns follow from the records of the journal and their order, when writing as in
+//!   recovery. A record that was reconciled needs no further change, whatever the stream has
+//!   become since.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,10 +31,10 @@ use crate::model::{
 };
 use crate::record::Record;
 
-/// The offsets of a column of bytes end here.
+/// Limit of a binary column, given by its 32-bit offsets.
 const REST_BYTES_MAX: usize = i32::MAX as usize;
 
-/// Which rows of a batch's column the stream's column cannot hold.
+/// Rows of a batch's column that the stream's column cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Misfits {
     None,
@@ -40,8 +43,8 @@ enum Misfits {
     All,
 }
 
-/// Fits the stream's columns to a record, of which there may be `columns_max`, and returns its events
-/// with every value where it belongs; `None` when nothing had to be moved.
+/// Adapts the stream's columns, of which there may be `columns_max`, to a record. Returns its
+/// events with every value in its column or in `_rest`; `None` when nothing had to be moved.
 pub(crate) fn reconcile(
     meta: &mut StreamMeta,
     record: &Record,
@@ -58,7 +61,7 @@ pub(crate) fn reconcile(
             Some(known) => {
                 at = known + 1;
                 let widens = meta.kind == StreamKind::Documents;
-                settle(&mut meta.columns[known], found, array, widens)
+                adapt_column(&mut meta.columns[known], found, array, widens)
             }
             None if is_own(field.name()) || counted(&meta.columns) < columns_max => {
                 let mut column = Column::new(field.name(), found);
@@ -84,8 +87,8 @@ pub(crate) fn reconcile(
     move_to_rest(events, &misfits).map(Some)
 }
 
-/// Where a column is: batches have theirs in the stream's order, so the one after the last found is
-/// looked at first.
+/// Returns the index of a column. Batches have their columns in the stream's order, so the search
+/// starts after the last column found.
 fn find(columns: &[Column], name: &str, from: usize) -> Option<usize> {
     let from = from.min(columns.len());
     let is = |column: &Column| &*column.name == name;
@@ -93,7 +96,7 @@ fn find(columns: &[Column], name: &str, from: usize) -> Option<usize> {
     after.or_else(|| columns[..from].iter().position(is))
 }
 
-/// Columns that every stream may have.
+/// Returns true for the columns that every stream may have beyond its limit.
 fn is_own(name: &str) -> bool {
     [TIME, ID, TIME_SOURCE, REST].contains(&name)
 }
@@ -102,8 +105,8 @@ fn counted(columns: &[Column]) -> usize {
     columns.iter().filter(|c| !is_own(&c.name)).count()
 }
 
-/// Decides what the values of a batch make of their column, and which of them it cannot hold.
-fn settle(column: &mut Column, found: ColumnType, array: &ArrayRef, widens: bool) -> Misfits {
+/// Adapts a column to the values of a batch, and returns which of them it cannot hold.
+fn adapt_column(column: &mut Column, found: ColumnType, array: &ArrayRef, widens: bool) -> Misfits {
     use ColumnType::{Float64, Int64};
     match (column.column_type, found) {
         (Int64, Int64) => {
@@ -126,7 +129,7 @@ fn has_wide(integers: &ArrayRef) -> bool {
     values.any(|v| !fits_float(v))
 }
 
-/// The events with the misfits in `_rest`.
+/// Moves the misfits to `_rest`.
 fn move_to_rest(events: &RecordBatch, misfits: &[(usize, Misfits)]) -> Result<RecordBatch> {
     let (schema, rows) = (events.schema(), events.num_rows());
     let mut rest = documents_of(events);
@@ -170,7 +173,7 @@ fn move_to_rest(events: &RecordBatch, misfits: &[(usize, Misfits)]) -> Result<Re
     )?)
 }
 
-/// What is in `_rest` already.
+/// Returns the documents that are in `_rest` already.
 fn documents_of(events: &RecordBatch) -> Vec<Option<Document>> {
     let known = events.column_by_name(REST);
     match known.and_then(|a| a.as_binary_opt::<i32>()) {
@@ -215,8 +218,8 @@ fn value(array: &ArrayRef, row: usize) -> Bson {
     }
 }
 
-/// A date where it is one of whole milliseconds, which is all that BSON's have; else its text, and
-/// where no calendar reaches its microseconds.
+/// Returns a BSON date when the time is in whole milliseconds, the resolution of BSON; else its
+/// text, and else (outside the calendar) the microseconds as a number.
 fn instant(us: i64) -> Bson {
     if us.rem_euclid(1000) == 0 {
         return bson::DateTime::from_millis(us.div_euclid(1000)).into();

@@ -1,10 +1,10 @@
-//! Faults put into the code on purpose, so that it is known that the tests would find them.
+//! Bugs inserted into the code on purpose, to prove that the tests find them.
 //!
-//! They are compiled into the tests of this crate, and of others that use its simulated disk, alone;
-//! everywhere else [`is`] is `false` for ever.
+//! Bugs are compiled only into the tests of this crate and of others that use its simulated disk;
+//! everywhere else [`is`] always returns `false`.
 //! `LOGMILL_BUG=<name>` chooses one for the whole process.
 
-/// A fault that can be put in.
+/// A bug that can be inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bug {
     /// A file is renamed into place without having been synced.
@@ -13,44 +13,47 @@ pub(crate) enum Bug {
     DirectorySyncSkipped,
     /// A seal commits its parts in one edit and its tiles in the next.
     TilesApart,
-    /// What is known of earlier batches is not read at a start.
+    /// The identities of earlier batches are not read at a start.
     DedupReset,
-    /// A group shares a block with data that is synced.
+    /// A group shares a block with data that is already synced.
     UnalignedGroup,
-    /// Journal segments are removed before the edit that does without them.
+    /// Journal segments are removed before the edit that makes them unnecessary.
     JournalDeletedEarly,
     /// A seal does not wait for the journal's sync.
     SealPastSync,
-    /// After an unclean stop the sequence goes on where the journal ends.
+    /// After an unclean stop the sequence continues where the journal ends.
     SequenceReused,
     /// A seal writes below the floor of a level.
     FloorIgnored,
-    /// Sections that were merged stay beside what they were merged into.
+    /// Sections that were merged stay beside the section that replaces them.
     CompactedTwice,
     /// A backup's manifest is written before the names of its files are durable.
     BackupUnsynced,
     /// A partition is detached before the names in its folder are durable.
     DetachedUnsynced,
-    /// A partition that was attached stays detached as well.
+    /// A partition that was attached remains detached as well.
     AttachedTwice,
-    /// What is settled of the quarantine is not read from the checkpoints at a start.
+    /// Resolutions of quarantined items are not read from the checkpoints at a start.
     SettledForgotten,
-    /// What a batch settles is looked up in what is visible, and not in its own group.
+    /// The items of a resolving batch are checked against visible batches only, not against those
+    /// of its own group.
     SettledInGroup,
-    /// A merge of parts leaves out a row and has another twice.
+    /// A merge of parts leaves out one row and repeats another.
     PartRowLost,
-    /// A writer does not look whether its lock is still in place.
+    /// A writer does not check that its lock is still in place.
     LockUnchecked,
-    /// A version of the manifest is written to one place alone.
+    /// A version of the manifest is written to one folder only.
     ManifestCopySkipped,
-    /// After a repair of the journal the sequence goes on where what was had of it ends.
+    /// After a repair of the journal the sequence continues at the end of the records that were
+    /// salvaged.
     GapForgotten,
-    /// Events are taken into the room that was kept back for what gives room.
+    /// Events are written into the disk space that is reserved for operations that free disk
+    /// space.
     ReserveTaken,
 }
 
 impl Bug {
-    /// Every fault, with the name by which it is chosen.
+    /// Every bug, with the name by which it is chosen.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) const ALL: &'static [(Self, &'static str)] = &[
         (Self::FileSyncSkipped, "file_sync_skipped"),
@@ -76,20 +79,20 @@ impl Bug {
     ];
 }
 
-/// Whether this fault is in.
+/// Checks whether this bug is inserted.
 #[cfg(any(test, feature = "sim"))]
 pub(crate) fn is(bug: Bug) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
     let chosen = CHOSEN.get_or_init(|| {
         let name = std::env::var("LOGMILL_BUG").ok()?;
-        // Names that are not known here are those of another crate's faults.
+        // Names that are not known here belong to bugs of another crate.
         let known = Bug::ALL.iter().find(|(_, n)| *n == name);
         known.map(|(bug, _)| *bug)
     });
     *chosen == Some(bug)
 }
 
-/// Whether this fault is in: never.
+/// Returns false: no bug is inserted here.
 #[cfg(not(any(test, feature = "sim")))]
 pub(crate) const fn is(_: Bug) -> bool {
     false

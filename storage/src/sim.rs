@@ -1,19 +1,22 @@
-//! A simulated disk: what it has not synced it may lose, tear, zero or reorder when the power fails.
+//! A simulated disk: when the power fails it may lose, tear, zero or reorder unsynced data.
 //!
-//! Two layers. The *volatile* one is what a process reads: contents and names as last written. The
-//! *durable* one is what was synced: contents by [`FsFile::sync_data`], names by [`Fs::sync_dir`] on
-//! their directory. [`SimFs::kill`] ends the process and keeps the volatile layer; [`SimFs::crash`]
-//! ends the power and makes of both layers one disk, as an [`Image`] says.
+//! The disk has two layers. The *volatile* one is the view of a process: contents and names as last
+//! written. The *durable* one is the synced state: contents by [`FsFile::sync_data`], names by
+//! [`Fs::sync_dir`] on their directory. [`SimFs::kill`] ends the process and keeps the volatile
+//! layer; [`SimFs::crash`] cuts the power and combines both layers into one disk according to an
+//! [`Image`].
 //!
 //! # Invariants
-//! 1. A sector of 512 bytes that no unsynced write has touched survives as it is. One that was
-//!    touched may be as before, as written, zeros or garbage, the synced bytes in it included.
+//! 1. A sector of 512 bytes that no unsynced write has touched survives unchanged. A touched
+//!    sector may have its old content, the new one, zeros or garbage, including the synced bytes
+//!    in it.
 //! 2. Each unsynced change of a directory survives or not, independently of the others and of the
-//!    file's contents. A rename is one change, durable once the directory of either name is synced.
-//! 3. After a failed sync the contents stay readable and never become durable by a later sync: the
-//!    kernel has marked the pages as clean.
+//!    file's contents. A rename is one change, durable once the directory of either name is
+//!    synced.
+//! 3. After a failed sync the contents stay readable and never become durable by a later sync:
+//!    the kernel has marked the pages as clean.
 //! 4. Every decision follows from the image's seed, the file's number and the sector's: the same
-//!    calls and the same image give the same disk.
+//!    calls and the same image result in the same disk.
 
 mod calls;
 mod disk;
@@ -30,57 +33,57 @@ use parking_lot::{Condvar, Mutex};
 
 use disk::Disk;
 
-/// The kinds of calls that can be made to fail.
+/// Kind of a call that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// Any of those below but reading.
+    /// Any of the kinds below except reading.
     Any,
-    /// Creating a file or a directory.
+    /// Creation of a file or a directory.
     Create,
-    /// Writing.
+    /// Write to a file.
     Write,
-    /// Setting the length.
+    /// Change of a file's length.
     SetLen,
-    /// Syncing a file.
+    /// Sync of a file.
     Sync,
-    /// Syncing a directory.
+    /// Sync of a directory.
     SyncDir,
-    /// Renaming.
+    /// Rename of a file.
     Rename,
-    /// Removing a file or a directory.
+    /// Removal of a file or a directory.
     Remove,
-    /// Opening for reading, reading, and listing a directory.
+    /// Opening for reading, reading, and listing of a directory.
     Read,
 }
 
-/// A call that fails.
+/// A rule by which calls fail.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
-    /// Which kind of call.
+    /// Kind of the calls.
     pub call: Call,
-    /// How many such calls succeed before, from now on.
+    /// Number of such calls that succeed before, from now on.
     pub after: u64,
-    /// Whether all later ones fail too.
+    /// True when all later ones fail too.
     pub forever: bool,
-    /// What they fail with. A write that fails for want of room, or with
+    /// Error of the failing calls. A write that fails with a full disk, or with
     /// [`ErrorKind::WriteZero`], has written half of its bytes.
     pub error: ErrorKind,
 }
 
-/// What a power cut leaves of what was not synced.
+/// Fate of unsynced data in a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Image {
-    /// Nothing: the durable layer alone.
+    /// Nothing survives: the disk has the durable layer only.
     Nothing,
-    /// Everything, as if it had been synced.
+    /// Everything survives, as if it had been synced.
     Everything,
-    /// All names and all lengths, but zeros where contents were not synced.
+    /// All names and lengths survive, but unsynced contents are zeros.
     Zeros,
-    /// All contents, but no name whose directory was not synced.
+    /// All contents survive, but no name whose directory was not synced.
     NoNames,
-    /// All names, but no contents that were not synced.
+    /// All names survive, but no unsynced contents.
     NoContents,
-    /// A mixture, by this seed.
+    /// A random mixture from this seed.
     Seed(u64),
 }
 
@@ -90,16 +93,16 @@ struct State {
     locks: BTreeSet<u64>,
     faults: Vec<Fault>,
     operations: u64,
-    /// The operation before which everything stops.
+    /// Operation before which everything stops.
     halt_at: Option<u64>,
     halted: bool,
     failed: bool,
-    /// Faults wait.
+    /// True while faults are suspended.
     suspended: bool,
-    /// Which operations the disk is kept before: each that this divides.
+    /// Interval of operations at which a copy of the disk is kept.
     keep_every: Option<u64>,
     kept: Vec<(u64, Disk)>,
-    /// Writes to paths with this in them wait.
+    /// Writes to paths with this text in them wait.
     held: Option<String>,
     waiting: usize,
     log: Option<Vec<(Call, PathBuf)>>,
@@ -112,7 +115,7 @@ pub struct SimFs {
 }
 
 impl SimFs {
-    /// An empty disk without limit.
+    /// Returns an empty disk without a limit.
     pub fn new() -> Self {
         Self::default()
     }
@@ -123,53 +126,53 @@ impl SimFs {
         fs
     }
 
-    /// How many calls have changed or synced something, or have tried to.
+    /// Returns how many calls have changed or synced something, or have tried to.
     pub fn operations(&self) -> u64 {
         self.shared.0.lock().operations
     }
 
-    /// Stops everything before the operation with this number, counted from 0: from then on each call
-    /// fails and changes nothing, as for a process that is no more.
+    /// Stops everything before the operation with this number, counted from 0: from then on each
+    /// call fails and changes nothing, as for a process that has ended.
     pub fn halt_at(&self, operation: u64) {
         self.shared.0.lock().halt_at = Some(operation);
     }
 
-    /// Whether everything has stopped.
+    /// Returns true when everything has stopped.
     pub fn halted(&self) -> bool {
         self.shared.0.lock().halted
     }
 
-    /// Makes a call fail.
+    /// Adds a rule by which calls fail.
     pub fn fail(&self, fault: Fault) {
         self.shared.0.lock().faults.push(fault);
     }
 
-    /// Takes all faults back.
+    /// Removes all faults.
     pub fn mend(&self) {
         self.shared.0.lock().faults.clear();
     }
 
-    /// Lets faults wait while somebody looks who is not part of the process, or takes that back.
+    /// Suspends faults while a check from outside the process reads the disk, or resumes them.
     pub fn suspend(&self, suspended: bool) {
         self.shared.0.lock().suspended = suspended;
     }
 
-    /// Sets the size of the disk, bytes; `None` for no limit. Names take no room.
+    /// Sets the size of the disk, bytes; `None` for no limit. Names take no space.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.shared.0.lock().disk.capacity = bytes;
     }
 
-    /// The size of the disk.
+    /// Returns the size of the disk, bytes.
     pub fn capacity(&self) -> Option<u64> {
         self.shared.0.lock().disk.capacity
     }
 
-    /// Keeps the disk as it is before every n-th operation from now on, for [`SimFs::kept`].
+    /// Keeps a copy of the disk before every n-th operation from now on, for [`SimFs::kept`].
     pub fn keep_every(&self, n: u64) {
         self.shared.0.lock().keep_every = Some(n);
     }
 
-    /// The disks that were kept, each with the number of operations before it.
+    /// Returns the copies that were kept, each with the number of operations before it.
     pub fn kept(&self) -> Vec<(u64, Self)> {
         let kept = std::mem::take(&mut self.shared.0.lock().kept);
         kept.into_iter()
@@ -177,44 +180,44 @@ impl SimFs {
             .collect()
     }
 
-    /// Bytes of the blocks that are in use.
+    /// Returns the bytes of the blocks in use.
     pub fn used(&self) -> u64 {
         self.shared.0.lock().disk.used()
     }
 
-    /// Writes down each operation from now on, for [`SimFs::log`].
+    /// Records each operation from now on, for [`SimFs::log`].
     pub fn record(&self) {
         self.shared.0.lock().log = Some(Vec::new());
     }
 
-    /// What was written down.
+    /// Returns the recorded operations.
     pub fn log(&self) -> Vec<(Call, PathBuf)> {
         self.shared.0.lock().log.clone().unwrap_or_default()
     }
 
-    /// Lets writes to paths with `path_part` in them wait, until [`SimFs::release`].
+    /// Makes writes to paths with `path_part` in them wait until [`SimFs::release`].
     pub fn hold_writes(&self, path_part: &str) {
         self.shared.0.lock().held = Some(path_part.to_owned());
     }
 
-    /// Whether a write waits.
+    /// Returns true while a write waits.
     pub fn is_held(&self) -> bool {
         self.shared.0.lock().waiting > 0
     }
 
-    /// Whether a call has failed as [`SimFs::fail`] asked for.
+    /// Returns true when a call has failed by [`SimFs::fail`].
     pub fn failed(&self) -> bool {
         self.shared.0.lock().failed
     }
 
-    /// Lets writes go on.
+    /// Lets the waiting writes continue.
     pub fn release(&self) {
         self.shared.0.lock().held = None;
         self.shared.1.notify_all();
     }
 
-    /// The disk as the next process finds it when this one is killed: nothing is lost. This one's
-    /// calls fail from now on.
+    /// Returns the disk as the next process finds it when this one is killed: nothing is lost.
+    /// All later calls on this disk fail.
     pub fn kill(&self) -> Self {
         let mut state = self.shared.0.lock();
         self.halt(&mut state);
@@ -223,8 +226,8 @@ impl SimFs {
         Self::of(disk)
     }
 
-    /// The disk as it is found after a power cut. This one's calls fail from now on; it can be asked
-    /// for other images.
+    /// Returns the disk as it is after a power cut. All later calls on this disk fail, but
+    /// further images can be taken of it.
     pub fn crash(&self, image: Image) -> Self {
         let mut state = self.shared.0.lock();
         self.halt(&mut state);
@@ -237,7 +240,7 @@ impl SimFs {
         self.shared.1.notify_all();
     }
 
-    /// Counts a call, and says whether it fails.
+    /// Counts a call and returns its error if it is to fail.
     fn call(&self, state: &mut State, call: Call, path: &Path) -> io::Result<()> {
         if call != Call::Read {
             if state.halt_at.is_some_and(|at| state.operations >= at) {
@@ -283,7 +286,7 @@ impl State {
             }
             error = Some(fault.error);
             if !fault.forever {
-                // It has run out: this is never counted down to 0.
+                // A fault that fired once is disabled: this count never reaches 0.
                 fault.after = u64::MAX;
             }
         }
@@ -292,7 +295,7 @@ impl State {
     }
 }
 
-/// What a call of a process gets that was killed.
+/// Returns the error of every call of a process that was killed.
 fn gone() -> io::Error {
     io::Error::other("the process is no more")
 }

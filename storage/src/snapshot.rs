@@ -1,4 +1,4 @@
-//! What a reader sees: one manifest and the memtable that belongs to it, taken together.
+//! The snapshot that a reader uses: one manifest and its memtable, taken together.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -17,11 +17,12 @@ use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::resolutions::Settled;
 
-/// A consistent view of the store at one moment. The files it names stay on disk while it lives.
+/// A consistent view of the store at one moment. The files it lists stay on disk while it lives.
 ///
 /// # Invariants
-/// Every event acknowledged before it was taken is in exactly one place: in a part and the tiles
-/// (sequence below `manifest.sealed_seq`) or in a chunk (from there on).
+/// Every event that was acknowledged before the snapshot was taken is in exactly one place: in a
+/// part and the tiles (sequence number below `manifest.sealed_seq`) or in a chunk (from there
+/// on).
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub(crate) data: PathBuf,
@@ -30,9 +31,9 @@ pub struct Snapshot {
     pub(crate) streams: Arc<BTreeMap<Name, StreamMeta>>,
     pub(crate) chunks: Chunks,
     pub(crate) next_seq: u64,
-    /// The items of the quarantine that no longer wait.
+    /// Quarantined items that are resolved.
     pub(crate) settled: Arc<Settled>,
-    /// What readers keep for the snapshots to come.
+    /// Values that readers keep for later snapshots.
     pub(crate) derived: Arc<Memo>,
     /// Keeps the files of `manifest` on disk.
     #[expect(
@@ -43,7 +44,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What a manifest says is sealed, of a store that nobody has open.
+    /// Returns the sealed data of a manifest as a snapshot, for a store that no process has open.
     pub(crate) fn of_manifest(fs: Arc<dyn Fs>, data: &Path, manifest: Arc<Manifest>) -> Self {
         Self {
             data: data.into(),
@@ -58,39 +59,39 @@ impl Snapshot {
         }
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     pub fn data_dir(&self) -> &Path {
         &self.data
     }
 
-    /// What is in parts and tiles.
+    /// Returns the manifest, which lists parts and tiles.
     pub fn manifest(&self) -> &Arc<Manifest> {
         &self.manifest
     }
 
-    /// Streams by name, with the columns that appeared since the last seal too.
+    /// Returns the streams by name, including columns that appeared since the last seal.
     pub fn streams(&self) -> &BTreeMap<Name, StreamMeta> {
         &self.streams
     }
 
-    /// The chunks of a stream, oldest first.
+    /// Returns the chunks of a stream, oldest first.
     pub fn chunks(&self, stream: &str) -> &[Arc<Chunk>] {
         self.chunks.get(stream).map_or(&[], Vec::as_slice)
     }
 
-    /// Exclusive end of the sequence numbers seen here.
+    /// Returns the exclusive end of the sequence numbers in this snapshot.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
-    /// The items of the quarantine that no longer wait. (A manifest alone does not tell: see
-    /// [`crate::repair`], which has nothing to do with them.)
+    /// Returns the quarantined items that are resolved. (The set is empty in a snapshot of a
+    /// manifest alone: [`crate::repair`] uses such a snapshot and does not need it.)
     pub fn settled(&self) -> &Settled {
         &self.settled
     }
 
-    /// What readers of a rollup generation keep from one snapshot to the next, made by `make` the first
-    /// time: snapshots of one open store share it.
+    /// Returns a value that readers of a rollup generation keep from one snapshot to the next;
+    /// `make` computes it the first time. Snapshots of one open store share it.
     pub fn derived<T: Any + Send + Sync>(
         &self,
         generation: u32,
@@ -99,16 +100,16 @@ impl Snapshot {
         self.derived.get(generation, make)
     }
 
-    /// Reads a file of this snapshot's manifest, checked against it.
+    /// Reads a file of this snapshot's manifest and verifies its checksum.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] when it is not as it was written.
+    /// [`crate::Error::Corrupt`] when the file is not as it was written.
     pub fn read(&self, file: &FileRef) -> Result<Bytes> {
         file.read(&*self.fs, &self.data)
     }
 
-    /// A file of this snapshot's manifest, to be read piece by piece and checked block by block.
-    /// Nothing is opened yet.
+    /// Returns a file of this snapshot's manifest, to be read in pieces that are verified block
+    /// by block. It is not opened yet.
     pub fn open(&self, file: &FileRef) -> CheckedFile {
         CheckedFile::new(self.clone(), file.clone())
     }

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a disk that fails when told to, and batches.
+//! Helpers that the tests of this crate share: a disk that fails on request, and batches.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::store::Options;
 
-/// Calls that can be made to fail, and that are written down.
+/// Calls that can be made to fail, and that are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     Create,
@@ -33,7 +33,7 @@ struct Fault {
     times: usize,
 }
 
-/// The error of a fault: of a kind, or by the system's number where Rust has no kind for it.
+/// Error of a fault: a kind, or a system error number for which Rust has no kind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Failing {
     Kind(ErrorKind),
@@ -52,7 +52,7 @@ impl From<rustix::io::Errno> for Failing {
     }
 }
 
-/// Something that happens once, just before a call.
+/// An action that runs once, just before a call.
 struct Hook(Op, String, Box<dyn FnOnce() + Send>);
 
 impl std::fmt::Debug for Hook {
@@ -66,12 +66,12 @@ struct Script {
     hook: Option<Hook>,
     faults: Vec<Fault>,
     calls: Vec<(Op, PathBuf)>,
-    /// Syncs of files with this in their path wait until it is taken away.
+    /// Syncs of files with this text in their path wait until it is removed.
     held: Option<String>,
     waiting: usize,
 }
 
-/// The machine's disk, with faults. Syncs are written down and cost nothing: no test here cuts the
+/// The machine's disk, with faults. Syncs are recorded but not executed: no test here cuts the
 /// power.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FaultFs {
@@ -90,27 +90,27 @@ impl FaultFs {
         });
     }
 
-    /// Does something just before the next call of `op` on a path with `path_part` in it.
+    /// Runs `act` just before the next call of `op` on a path with `path_part` in it.
     pub(crate) fn before(&self, op: Op, path_part: &str, act: impl FnOnce() + Send + 'static) {
         self.script.0.lock().hook = Some(Hook(op, path_part.to_owned(), Box::new(act)));
     }
 
-    /// Takes all faults back.
+    /// Removes all faults.
     pub(crate) fn mend(&self) {
         self.script.0.lock().faults.clear();
     }
 
-    /// What was called since the last question, in order.
+    /// Returns the calls since the last time this was called, in order.
     pub(crate) fn calls(&self) -> Vec<(Op, PathBuf)> {
         std::mem::take(&mut self.script.0.lock().calls)
     }
 
-    /// Lets syncs wait, until [`FaultFs::release`].
+    /// Makes syncs wait until [`FaultFs::release`].
     pub(crate) fn hold_syncs(&self, path_part: &str) {
         self.script.0.lock().held = Some(path_part.to_owned());
     }
 
-    /// Waits until a sync waits.
+    /// Blocks until a sync waits.
     pub(crate) fn wait_for_held(&self) {
         let mut script = self.script.0.lock();
         while script.waiting == 0 {
@@ -165,7 +165,7 @@ struct FaultFile {
 impl FsFile for FaultFile {
     fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         if let Err(e) = self.fs.called(Op::Write, &self.path) {
-            // As a full disk does it: some of it is there.
+            // Write half of the bytes, as a full disk does.
             self.inner.write_all_at(&data[..data.len() / 2], offset)?;
             return Err(e);
         }
@@ -254,10 +254,11 @@ impl Fs for FaultFs {
     }
 }
 
-/// When the batches of [`batch`] came, microseconds since 1970.
+/// Arrival time of the batches of [`batch`], microseconds since 1970.
 pub(crate) const RECEIVED_US: i64 = 1_000_000;
 
-/// A store on `fs` in which nothing happens by itself but the journal's sync: its clock stands.
+/// Returns options for a store on `fs` that does no work on its own except the journal's sync:
+/// its clock stands.
 pub(crate) fn options(fs: &FaultFs) -> Options {
     Options {
         fs: Arc::new(fs.clone()),
@@ -266,7 +267,8 @@ pub(crate) fn options(fs: &FaultFs) -> Options {
     }
 }
 
-/// A batch for the stream `events` with a row for each time and quarantined items of these ranks.
+/// Returns a batch for the stream `events` with a row for each time and quarantined items of
+/// these ranks.
 pub(crate) fn batch(times: &[i64], bad: &[u32], identity: Option<Identity>) -> Batch {
     let columns = [
         Column::new(TIME, ColumnType::Time),

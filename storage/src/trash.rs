@@ -1,14 +1,16 @@
-//! What lies in the store's folders and belongs to nobody: moved away at a start, never deleted there.
+//! Unknown files in the store's folders: a start moves them to the trash and does not delete them
+//! there.
 //!
-//! A crash in the middle of a seal leaves files that no manifest names. At the next start they, and
-//! whatever else the manifest does not know, go to `trash/`, named by the moment and by where they
-//! lay. An operator finds there what a fault of ours may have misjudged.
+//! A crash in the middle of a seal leaves files that no manifest lists. At the next start these,
+//! and all other files that the manifest does not know, are moved to `trash/`, under a name of
+//! the time and the original path. An operator finds there any file that a bug may have
+//! misjudged.
 //!
 //! # Invariants
-//! 1. What the manifest names, what is pending (a reader may be reading it), and journal segments
-//!    from the floor on stay where they are.
-//! 2. The trash is bounded: a later start removes what has lain there for a day, and the oldest
-//!    beyond [`BYTES_MAX`].
+//! 1. Files that the manifest lists, files pending deletion (a reader may be reading them), and
+//!    journal segments from the floor on stay where they are.
+//! 2. The trash is bounded: a later start deletes files that have been there for a day, and the
+//!    oldest files beyond [`BYTES_MAX`].
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ use crate::manifest::{self, Manifest};
 use crate::reader_registry::file_number;
 
 const DIR: &str = "trash";
-/// Folders in which everything is ours.
+/// Folders that hold nothing but files of the store.
 const OURS: [&str; 6] = [
     "streams",
     "rollups",
@@ -31,14 +33,14 @@ const OURS: [&str; 6] = [
     manifest::COPY_DIR,
 ];
 const BYTES_MAX: u64 = 1 << 30;
-/// No writer gives so many numbers to files before its next edit.
+/// Upper limit of the file numbers that a writer assigns before its next edit.
 const NUMBERS_AHEAD: u64 = 1 << 20;
 const AGE_MAX_S: i64 = 24 * 3600;
 
-/// Moves away what `manifest`, the newest one, does not account for, and returns the highest number
-/// that a part, a tile or a checkpoint among it bears: whoever wrote it may still take it away, so
-/// no other file may get that number. `now_us` is the time, microseconds since 1970. A file that
-/// cannot be moved stays: it is in nobody's way.
+/// Moves away the files that `manifest`, the newest one, does not account for. Returns the
+/// highest number of a part, a tile or a checkpoint among them: their writer may still remove
+/// them, so no other file may get such a number. `now_us` is the time, microseconds since 1970. A
+/// file that cannot be moved stays; it does no harm.
 pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64) -> Result<u64> {
     let mut known: HashSet<PathBuf> = manifest
         .files()
@@ -62,7 +64,7 @@ pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64
             .iter()
             .any(|folder| path.starts_with(data.join(folder)))
         {
-            // A number far off is not one of ours.
+            // A number far ahead was not assigned by a writer of this store.
             let number = file_number(&path.to_string_lossy());
             if number < manifest.next_file.saturating_add(NUMBERS_AHEAD) {
                 highest = highest.max(number);
@@ -74,7 +76,7 @@ pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64
     Ok(highest)
 }
 
-/// Moves one file to the trash and says whether it could.
+/// Moves one file to the trash and returns true when that succeeded.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing that is moved there is a file of the store any more"
@@ -100,8 +102,8 @@ pub(crate) fn move_away(fs: &dyn Fs, data: &Path, path: &Path, now_s: i64) -> bo
     }
 }
 
-/// What a detachment has left that was not committed: folders that hold second names of live parts.
-/// Whatever else lies there is the operator's.
+/// Returns the files of detachments that were not committed: folders that hold second names of
+/// live parts. All other files there are the operator's.
 fn half_detached(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     walk(fs, &data.join(detached::DIR), &mut files)?;
@@ -132,13 +134,13 @@ fn walk(fs: &dyn Fs, dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Removes what is too old, and the oldest of what is too much.
+/// Deletes files that are too old, and the oldest files beyond the limit of bytes.
 fn empty(fs: &dyn Fs, trash: &Path, now_s: i64) -> Result<()> {
     if !fs.exists(trash) {
         return Ok(());
     }
     let mut names = fs.list(trash).at("list", trash)?;
-    // Newest first: the names begin with the moment.
+    // Sort the newest first: the names begin with the time.
     names.sort_unstable_by(|a, b| b.cmp(a));
     let mut bytes = 0;
     for name in names {

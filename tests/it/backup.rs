@@ -1,5 +1,6 @@
-//! Backups of a server under load, and of one that is killed meanwhile: each holds every batch that
-//! was acknowledged before it began, whole, and is a sound store. Files are shared, never written to.
+//! Backups of a server under load, and of one that is killed meanwhile: each holds every batch
+//! that was acknowledged before it began, whole, and is a sound store. Files are shared, never
+//! written to.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -14,16 +15,17 @@ use serde_json::Value;
 
 use crate::support::{Batch, Home, Ledger, Outcome, Server, knob, run, sums_query};
 
-/// Some seals come by themselves, and compaction with them.
+/// Small enough that some seals happen by themselves, and compaction with them.
 const MEMTABLE: (&str, &str) = ("LOGMILL_STORAGE__MEMTABLE_BYTES_MAX", "2MiB");
 
-/// A backup, and how many batches had been answered when it began.
-struct Made {
+/// A backup, and the number of batches that had been answered when it began.
+struct Backup {
     place: String,
     answered: usize,
 }
 
-/// Sends until told to stop or the server is gone; whatever came of a batch is written down at once.
+/// Sends until `stop` is set or the server is gone. Each batch is recorded with its outcome at
+/// once.
 fn write(
     server: &Server,
     name: &str,
@@ -48,15 +50,15 @@ fn backup(from: &[&str], place: &str) -> Value {
     run(&args).code(0).json()
 }
 
-/// One life of a server: writers, seals, and a backup every second, by the server and beside it. In
-/// the end it is stopped, or killed while it makes another backup.
+/// Runs one life of a server: writers, seals, and a backup every second, by the server and beside
+/// it. In the end the server is stopped, or killed while it makes another backup.
 fn live(
     home: &Home,
     life: u64,
     length: Duration,
     killed: bool,
     sent: &Mutex<Vec<Batch>>,
-) -> Vec<Made> {
+) -> Vec<Backup> {
     let server = Server::start_with(&home.data, &[MEMTABLE]);
     let (stop, mut made) = (AtomicBool::new(false), Vec::new());
     let answered = || sent.lock().expect("no panic").len();
@@ -68,7 +70,7 @@ fn live(
         }
         scope.spawn(move || {
             while !stop.load(Ordering::SeqCst) {
-                // Its failure is the kill.
+                // The request fails when the server is killed.
                 let _ignored = server.try_post("/api/v1/rollups/run", &[], b"");
                 std::thread::sleep(Duration::from_millis(300));
             }
@@ -87,7 +89,7 @@ fn live(
             let answered = answered();
             let report = backup(&from, &place);
             assert!(report["copied_files"].as_u64() > Some(0), "{report}");
-            made.push(Made { place, answered });
+            made.push(Backup { place, answered });
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
         if killed {
@@ -100,7 +102,7 @@ fn live(
             std::thread::sleep(Duration::from_millis(30));
             server.kill_now();
             if cut.join().expect("it ends") == 0 || has_manifest(&place) {
-                made.push(Made { place, answered });
+                made.push(Backup { place, answered });
             } else if Path::new(&place).exists() {
                 let refused = run(&["sql", "SELECT 1", "--data", &place]);
                 assert_ne!(refused.code, 0, "{refused:?}");
@@ -133,9 +135,9 @@ fn has_manifest(place: &str) -> bool {
         .any(|n| n.to_string_lossy().ends_with(".manifest"))
 }
 
-/// What is held against a backup: batches answered before it are there or not as they were answered,
-/// of the others nothing is known.
-fn ledger(sent: &[Batch], made: &Made) -> Ledger {
+/// Returns the ledger that a backup is compared with: batches answered before it began keep their
+/// outcome, all others are unknown.
+fn ledger(sent: &[Batch], made: &Backup) -> Ledger {
     let mut ledger = Ledger::default();
     for (nth, batch) in sent.iter().enumerate() {
         let mut batch = batch.clone();
@@ -147,7 +149,7 @@ fn ledger(sent: &[Batch], made: &Made) -> Ledger {
     ledger
 }
 
-fn assert_whole(sent: &[Batch], made: &Made) -> u64 {
+fn assert_whole(sent: &[Batch], made: &Backup) -> u64 {
     let place = ["--data", made.place.as_str()];
     let total = ledger(sent, made).assert_held(|query| crate::support::sql(&place, query));
     for row in crate::support::sql(&place, &sums_query()) {
@@ -158,7 +160,7 @@ fn assert_whole(sent: &[Batch], made: &Made) -> u64 {
     total
 }
 
-/// Bytes on the disk of everything below, each file once, whatever its names.
+/// Returns the bytes on the disk of everything below `place`, each file once, whatever its names.
 fn disk_use(place: &Path, seen: &mut BTreeSet<(u64, u64)>) -> u64 {
     let mut bytes = 0;
     for entry in std::fs::read_dir(place).expect("a directory") {
@@ -209,8 +211,8 @@ fn every_backup_of_a_loaded_server_holds_what_was_acknowledged_before_it() {
     assert_whole(&sent, &made[0]);
 }
 
-/// A backup is served: it knows its batches, takes more, and stays sound.
-fn go_on_with(sent: &[Batch], made: &Made) {
+/// Serves a backup: it knows its batches, accepts more, and stays sound.
+fn go_on_with(sent: &[Batch], made: &Backup) {
     let mut ledger = ledger(sent, made);
     let server = Server::start(&made.place);
     ledger.settle(&server);
@@ -260,7 +262,7 @@ fn a_server_makes_backups_where_it_is_told_to_and_nowhere_else() {
     let again = post(&of(&home.path("copy")), json).status(400).json();
     let message = again["error"]["message"].as_str().expect("a message");
     assert!(message.contains("something in it"), "{message}");
-    // In words, and beside the server.
+    // The command makes one beside the server too, and reports in text.
     let place = home.path("second");
     let told = run(&["backup", &place, "--data", &home.data]).code(0);
     assert!(

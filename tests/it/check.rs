@@ -40,7 +40,7 @@ fn check_passes_a_sound_store_and_names_a_damaged_part_and_a_damaged_manifest() 
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&manifest, &bytes).unwrap();
-    // One place is enough: the store opens, and check names the other.
+    // One sound place is enough: the store opens, and check names the damaged one.
     let told = run(&["check", &home.data]).code(1).stdout;
     assert!(told.contains("damaged in one of its two places"), "{told}");
     assert!(told.contains(&*manifest.to_string_lossy()), "{told}");

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{Batch, Home, Ledger, Outcome, Server};
 
-/// Nothing is synced unless somebody waits for it.
+/// Nothing is synced unless a client waits for it.
 const NO_SYNC: (&str, &str) = ("LOGMILL_STORAGE__SYNC_INTERVAL", "1h");
 const BATCHES: u64 = 20;
 
@@ -26,7 +26,7 @@ fn what_is_acknowledged_survives_a_kill_with_the_answer() {
         }
         server.kill_now();
         drop(server);
-        // First to a reader, before anything is recovered.
+        // A reader is checked first, before any recovery.
         ledger.assert_held(|query| home.sql(query));
         let server = Server::start(&home.data);
         ledger.assert_exact(&server);
@@ -63,7 +63,7 @@ fn what_is_not_acknowledged_is_there_whole_or_not_at_all_after_a_kill() {
     }
 }
 
-/// Its answer says nothing of its fate: it comes before anybody has looked at the batch.
+/// The acknowledgement says nothing of the batch's fate: it is sent before the batch is read.
 #[test]
 fn what_is_not_to_be_acknowledged_is_answered_before_it_is_read() {
     let home = Home::new();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, PAST_S, Server, line, run, sample};
 
-/// Every minute that has hits, as `(date, path, hour, minute, hits)`, out of documents.
+/// Returns every minute that has hits, as `(date, path, hour, minute, hits)`, from documents.
 fn minutes(documents: &[Value]) -> Vec<Value> {
     let mut found = Vec::new();
     for document in documents {
@@ -23,7 +23,7 @@ fn minutes(documents: &[Value]) -> Vec<Value> {
     found
 }
 
-/// What the members of a document's level add up to.
+/// Returns the sum of the members of a document's level.
 fn sum(members: &Value) -> u64 {
     let members = members.as_object().expect("members").values();
     members

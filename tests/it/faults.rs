@@ -1,5 +1,6 @@
-//! The faults of the document designs that the rollups follow, each as a history of events and runs
-//! told to the real program, with what every level must say after each step. A run is a seal.
+//! Faults of the document designs that the rollups follow. Each is a history of events and runs,
+//! replayed on the real program, with the expected content of every level after each step. A run
+//! is a seal.
 //!
 //! The stream is the one of the session-length example: documents `{userid, ts, length, page}`.
 
@@ -16,7 +17,7 @@ use crate::support::{Home, PATIENCE, Server, command, run};
 const LEVELS: [&str; 6] = ["minutely", "hourly", "daily", "weekly", "monthly", "yearly"];
 const MINUTES_A_DAY: u64 = 1440;
 
-/// A rollup of the sessions whose days begin in `zone`.
+/// Returns a rollup of the sessions whose days begin in `zone`.
 fn rollup(name: &str, zone: &str) -> String {
     format!(
         r#"
@@ -53,7 +54,7 @@ fn event(user: &str, at: &str, length: u64, page: &str) -> String {
     format!("{event}\n")
 }
 
-/// Sends events as one request; all are taken.
+/// Sends events as one request and checks that all are accepted.
 #[track_caller]
 fn add(server: &Server, events: &[String]) {
     let answer = server.ingest("visits?format=json", events.concat());
@@ -66,7 +67,7 @@ fn add_at(server: &Server, user: &str, at: &str) {
     add(server, &[event(user, at, 10, "/")]);
 }
 
-/// An instant of which the end may be left out: `2024-03-06T14` is 14:00:00 UTC.
+/// Completes an instant whose end may be left out: `2024-03-06T14` is 14:00:00 UTC.
 fn stamp(short: &str) -> String {
     format!("{short}{}", &"0000-00-00T00:00:00Z"[short.len()..])
 }
@@ -75,7 +76,7 @@ fn micros(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// A level has these buckets of a user, with so many hits, and no other.
+/// Checks that a level has these buckets of a user, with so many hits, and no other.
 #[track_caller]
 fn assert_hits(server: &Server, level: &str, user: &str, expected: &[(&str, u64)]) {
     let rows = server.sql(&format!(
@@ -87,7 +88,7 @@ fn assert_hits(server: &Server, level: &str, user: &str, expected: &[(&str, u64)
     assert_eq!(rows, expected.collect::<Vec<_>>(), "{level} of {user}");
 }
 
-/// All events of a user lie in one bucket of each of the levels from hour to year.
+/// Checks that all events of a user lie in one bucket of each of the levels from hour to year.
 #[track_caller]
 fn assert_everywhere(server: &Server, user: &str, buckets: [&str; 5], hits: u64) {
     for (level, bucket) in LEVELS[1..].iter().zip(buckets) {
@@ -100,7 +101,7 @@ fn assert_everywhere(server: &Server, user: &str, buckets: [&str; 5], hits: u64)
     }
 }
 
-/// The store recomputes everything from its raw events and finds no difference.
+/// Checks that the store finds no difference when it recomputes everything from its raw events.
 #[track_caller]
 fn assert_verified(server: &Server) {
     let verify = [
@@ -146,8 +147,8 @@ fn an_hour_that_grew_from_10_to_15_makes_a_day_of_15_and_not_of_25() {
     assert_verified(&server);
 }
 
-/// Run every five minutes, as in the study of the source design, where two such events became 2 in
-/// their hour, 3 in their day, 4 in week and month and 5 in the year.
+/// The runs come every five minutes, as in the study of the source design. There two such events
+/// became 2 in their hour, 3 in their day, 4 in week and month and 5 in the year.
 #[test]
 fn two_events_of_one_hour_are_two_at_every_level_however_often_it_runs() {
     let home = Home::new();
@@ -158,7 +159,7 @@ fn two_events_of_one_hour_are_two_at_every_level_however_often_it_runs() {
             add_at(&server, "a", &format!("2024-03-06T14:{minute:02}:00Z"));
             hits += 1;
         }
-        // Another's event, so that each run has something to do and touches the same buckets.
+        // The event of another user makes each run do something and touch the same buckets.
         add_at(&server, "b", &format!("2024-03-06T14:{minute:02}:01Z"));
         let last_run = server.seal()["last_run"].as_u64();
         assert_eq!(last_run, Some(i as u64 + 1 + hits));
@@ -169,7 +170,7 @@ fn two_events_of_one_hour_are_two_at_every_level_however_often_it_runs() {
     assert_verified(&server);
 }
 
-/// The buckets from hour to year that hold an instant, by another library's calendar.
+/// Returns the buckets from hour to year that hold an instant, by another library's calendar.
 fn buckets(at: DateTime<Utc>) -> [String; 5] {
     let day = at.date_naive();
     let sunday = day - Days::new(day.weekday().num_days_from_sunday().into());
@@ -182,7 +183,7 @@ fn buckets(at: DateTime<Utc>) -> [String; 5] {
     ]
 }
 
-/// Waits until the lag has sealed everything, if that is not done; the time of the last run.
+/// Waits until the lag has sealed everything; returns the time of the last run.
 fn wait_until_sealed(server: &Server) -> DateTime<Utc> {
     let until = Instant::now() + PATIENCE;
     while server.number("SELECT max(waiting) FROM system.rollups") > 0 {
@@ -205,7 +206,7 @@ fn events_later_than_the_lag_reach_every_level() {
     add_at(&server, "on time", &micros(now));
     let last_run = wait_until_sealed(&server);
     assert!(last_run > now);
-    // All are older than what is rolled up already.
+    // All are older than the events that are rolled up already.
     let late = [
         ("by a second", now - TimeDelta::seconds(1)),
         ("by a month", now - TimeDelta::days(31)),
@@ -266,12 +267,12 @@ fn means_percentiles_shares_and_distinct_counts_of_a_day_are_those_of_its_events
         };
         add(&server, &(0..count).map(event).collect::<Vec<_>>());
     };
-    // Of a thousand sessions, the ten long ones have an hour of their own: means of the two hours'
-    // figures would be 5005 (mean and p99) and a half (share), their sum ten pages.
+    // The ten long sessions of a thousand have an hour of their own. Averages of the figures of
+    // the two hours would be 5005 (mean and p99) and a half (share), their sum ten pages.
     let steps = [(9, 10, 10_000), (10, 500, 10), (10, 250, 10), (10, 240, 10)];
     for (i, (h, count, length)) in steps.into_iter().enumerate() {
         hour(h, count, length);
-        // The last ones stay in memory: the figures are those of tiles and memtable together.
+        // The last ones stay in the memtable: the figures combine tiles and memtable.
         if i < 3 {
             server.seal();
         }
@@ -324,14 +325,15 @@ fn a_bulk_request_names_each_item_that_failed_and_counts_the_others() {
     assert_verified(&server);
 }
 
-/// What recording one minute added: cells, bytes of sections, bytes of the tile's file and of the part.
+/// Growth by one recorded minute: cells, bytes of sections, bytes of the tile's file and of the
+/// part.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     cells: u64,
     bytes: [u64; 3],
 }
 
-/// What the seal of the events from `first_seq` on has written.
+/// Returns the size of what the seal of the events from `first_seq` on has written.
 fn cost(home: &Home, server: &Server, first_seq: u64) -> Cost {
     let of = |what: &str| {
         let rows = server.sql(&format!(
@@ -355,7 +357,7 @@ fn cost(home: &Home, server: &Server, first_seq: u64) -> Cost {
 #[test]
 fn the_last_minute_of_a_day_costs_what_the_first_one_did() {
     let home = Home::new();
-    // A tile is looked at as its seal wrote it.
+    // Maintenance is off, so that a tile stays as its seal wrote it.
     let alone = [("LOGMILL_STORAGE__TENDS", "false")];
     let server = serve(&home, &rollup("sessions", "UTC"), &alone);
     let full = std::env::var_os("LOGMILL_FULL").is_some();
@@ -369,7 +371,7 @@ fn the_last_minute_of_a_day_costs_what_the_first_one_did() {
         });
         let measured = full || minute % 180 == 0 || minute + 1 == MINUTES_A_DAY;
         if measured {
-            // Its tile holds this minute and no other.
+            // The tile of the next seal holds this minute and no other.
             first_seq = server.seal()["last_run"].as_u64().expect("a number");
         }
         add(&server, &load.collect::<Vec<_>>());

@@ -1,12 +1,12 @@
-//! A store of the frozen format, made by this program once and kept for ever: every later one opens
-//! it, says the same, and goes on with it.
+//! A store of the frozen format, written by this program once and kept for ever: every later
+//! version opens it, returns the same answers and continues it.
 //!
-//! It has an access log with both rollups, merged tiles and parts, a dropped day and a detached one,
-//! documents of changing shapes, a quarantine of which an item was replayed, and a journal that goes on
-//! after the last seal; it was killed, not closed.
-//! `LOGMILL_WRITE_FIXTURES=1 cargo test --workspace of_today` makes it anew while the format is not
-//! published. `EXPECT` has a query and its answer in each line: what the lines that went in say
-//! follows from the tests of the formats, what the levels say is recomputed by `check`.
+//! The store has an access log with both rollups, merged tiles and parts, a dropped day and a
+//! detached one, documents of changing shapes, a quarantine of which an item was replayed, and a
+//! journal that goes on after the last seal; it was killed, not closed.
+//! `LOGMILL_WRITE_FIXTURES=1 cargo test --workspace of_today` writes it anew while the format is
+//! not published. `EXPECT` has a query and its answer in each line. Its raw events follow from the
+//! tests of the formats; its levels are recomputed by `check`.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ fn folder() -> PathBuf {
     fixture("store-1")
 }
 
-/// Some lines of a committed log.
+/// Returns some lines of a committed log.
 fn lines(name: &str, from: usize, count: usize) -> Vec<u8> {
     let bytes = fixture_bytes(name);
     let lines = bytes.split_inclusive(|b| *b == b'\n');
     lines.skip(from).take(count).flatten().copied().collect()
 }
 
-/// Queries that read everything there is: raw events, the quarantine and each level.
+/// Returns queries that read everything there is: raw events, the quarantine and each level.
 fn queries() -> Vec<String> {
     let mut queries = vec![
         "SELECT count(*) AS n, sum(response_size) AS bytes, count(DISTINCT host) AS hosts, min(time) AS first, \
@@ -48,7 +48,7 @@ fn queries() -> Vec<String> {
     queries
 }
 
-/// Copies the files of a store, but for those of the process that had it open.
+/// Copies the files of a store, except those of the process that had it open.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).expect("a directory") {
@@ -103,7 +103,7 @@ fn make() {
     assert!(detached["events"].as_u64() > Some(0));
     server.ingest("access", lines("sample.log", 240, 20));
     server.ingest("documents?format=json", lines("documents.ndjson", 8, 4));
-    // What was given up is deleted by the next edit.
+    // The next edit deletes the files that earlier ones gave up.
     std::thread::sleep(std::time::Duration::from_millis(500));
     server.kill();
     let folder = folder();

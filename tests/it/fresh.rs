@@ -1,5 +1,6 @@
-//! What is acknowledged is counted: the raw events and every level of both rollups, read right after
-//! an acknowledgement, hold exactly what was acknowledged: before a seal, during one, and after one.
+//! Acknowledged events are counted: the raw events and every level of both rollups, read right
+//! after an acknowledgement, hold exactly what was acknowledged: before a seal, during one, and
+//! after one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -46,7 +47,7 @@ fn one_store(trials: u64, seed: u64, seals: &Seals) {
     let server = Server::start(&home.data);
     let mut random = SmallRng::seed_from_u64(seed);
     let query = sums_query();
-    // A seal that is asked for while one runs is not queued: then there would be no quiet time.
+    // A seal that is requested while one runs is not queued: then there would be no quiet time.
     let (ask, asked) = sync_channel::<()>(0);
     std::thread::scope(|scope| {
         let sealed = &server;
@@ -57,7 +58,8 @@ fn one_store(trials: u64, seed: u64, seals: &Seals) {
                 seals.phase.fetch_add(1, Ordering::SeqCst);
             }
         });
-        // Moved in, so that the sealing thread ends when the trials have, even by a panic.
+        // The sender is moved in, so that the sealing thread ends when the trials end, even by a
+        // panic.
         let ask = ask;
         let mut acknowledged = 0;
         for trial in 0..trials {

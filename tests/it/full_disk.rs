@@ -1,6 +1,6 @@
-//! A disk that is really full: a small file system under a loaded server, filled to the last byte.
-//! Writers are refused and told why, readers go on, and once there is room writes resume by
-//! themselves.
+//! A disk that is really full: a small file system under a loaded server, filled to the last
+//! byte. Writers are refused with the reason, readers go on, and writes resume by themselves once
+//! there is disk space.
 
 mod small_disk;
 
@@ -15,13 +15,14 @@ use crate::support::{
 use small_disk::SmallDisk;
 
 const DISK_BYTES: u64 = 48 << 20;
-/// A memtable beyond this size or age is sealed; one twice as large takes nothing while it cannot be.
+/// A memtable beyond this size or age is sealed. While the seal fails, a memtable of twice the
+/// size accepts nothing.
 const SEAL_OFTEN: [(&str, &str); 2] = [
     ("LOGMILL_STORAGE__MEMTABLE_BYTES_MAX", "512KiB"),
     ("LOGMILL_STORAGE__LAG", "500ms"),
 ];
 const WRITERS: [&str; 4] = ["w=1", "j=true", "w=1&j=true", "w=majority"];
-/// Refusals in a row after which a writer takes the disk for full.
+/// Refusals in a row after which a writer considers the disk full.
 const REFUSALS: u32 = 5;
 
 #[test]
@@ -36,10 +37,11 @@ fn a_full_disk_refuses_writes_answers_reads_and_resumes_by_itself() {
     let mut fill = 0;
     while fill < fills {
         let store = format!("{}/store-{fill}", disk.path);
-        // Its log lies beside the store, as it often does: what cannot be logged must not end it.
+        // The server's log lies beside the store, as it often does: a failed write to it must not
+        // end the server.
         let server = Server::start_with(&store, &SEAL_OFTEN);
         let mut ledger = Ledger::begin(&server, &mut random);
-        // A store of its own as soon as this one takes a third of the disk.
+        // The next fill gets a store of its own as soon as this one takes a third of the disk.
         while fill < fills && disk.free() > DISK_BYTES / 3 * 2 {
             fill_once(&disk, &server, &mut ledger, &mut random, fill, &mut figures);
             fill += 1;
@@ -50,7 +52,7 @@ fn a_full_disk_refuses_writes_answers_reads_and_resumes_by_itself() {
     println!("{fills} fills: {figures:?}");
 }
 
-/// A full disk is left with the program's own means, and hides nothing from who reads.
+/// The program's own commands free space on a full disk, and readers still see everything.
 #[test]
 fn on_a_full_disk_partitions_go_commands_read_and_the_server_stops_and_starts() {
     let home = Home::new();
@@ -80,7 +82,7 @@ fn on_a_full_disk_partitions_go_commands_read_and_the_server_stops_and_starts() 
     refused.status(507);
     let ready = server.get("/ready").status(503).text();
     assert!(ready.contains("the disk is full"), "{ready}");
-    // Every command that reads, beside the server.
+    // Every command that reads works beside the server.
     let count = "SELECT count(*) AS n FROM web";
     let data = ["--data", &store];
     let ask = |args: &[&str]| run(&[args, &data[..]].concat()).code(0).stdout;
@@ -91,12 +93,12 @@ fn on_a_full_disk_partitions_go_commands_read_and_the_server_stops_and_starts() 
     run(&["check", &store]).code(0);
     ask(&["backup", &backup]);
     assert_eq!(only_number(&sql(&["--data", &backup], count)), 601);
-    // Drops and detachments give room.
+    // Drops and detachments free disk space.
     let days = ["2024-03-01", "2024-03-02"];
     let partition = |day: &str| format!("stream=web&date={day}");
     let dropped = server.delete(&format!("/api/v1/partitions?{}", partition(days[0])));
     assert_eq!(dropped.status(200).json()["events"], 200);
-    // With room the server takes events again, and keeps room back again.
+    // With free space the server accepts events again, and sets its reserve aside again.
     disk.empty();
     server.ingest(
         "web?j=true",
@@ -115,7 +117,7 @@ fn on_a_full_disk_partitions_go_commands_read_and_the_server_stops_and_starts() 
     );
     disk.fill();
     assert!(ask(&["sql", count, "--output", "csv"]).contains("202"));
-    // A server that writes nothing.
+    // A read-only server writes nothing.
     let before = std::fs::read_dir(&store).expect("a store").count();
     let reads = Server::start_reading(&store);
     assert_eq!(reads.number(count), 202);
@@ -167,7 +169,8 @@ fn fill_once(
             .map(|writer| scope.spawn(|| writer.write_until_full(server)))
             .collect();
         std::thread::sleep(Duration::from_millis(random.random_range(0..500)));
-        // A seal that was under way gives space back: filled again until everybody has noticed.
+        // A seal that was under way frees space, so the disk is filled until every writer has
+        // noticed.
         let until = Instant::now() + PATIENCE;
         while !writing.iter().all(|w| w.is_finished()) {
             assert!(Instant::now() < until, "the disk is full and writes go on");
@@ -175,7 +178,7 @@ fn fill_once(
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    // Nobody writes now, and there is no room: reads are as right as ever.
+    // No writer runs now, and the disk is full: reads are as right as ever.
     for writer in &mut writers {
         ledger.batches.append(&mut writer.sent);
     }
@@ -202,12 +205,12 @@ fn fill_once(
     let taken = sent.filter(|b| b.outcome != Outcome::Refused).count();
     figures.acknowledged += taken as u64;
     figures.refused += (ledger.batches.len() - before - taken) as u64;
-    // Those who were refused send again what they had.
+    // The writers send their refused batches again.
     ledger.settle(server);
     ledger.assert_exact(server);
 }
 
-/// What is in the memtable gets old enough to be sealed, and cannot be.
+/// Waits until the memtable is old enough to be sealed and its seal fails.
 fn wait_for_a_failed_seal(server: &Server) {
     let until = Instant::now() + PATIENCE;
     loop {

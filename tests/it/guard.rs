@@ -1,4 +1,4 @@
-//! What a query may hold and how it stops: the work of the real program, not the answer alone.
+//! Limits of a query and its end: the work of the real program, not the answer alone.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use crate::support::{Home, PAST_S, PATIENCE, Server, command, ended_within, line};
 
-/// It compares all with all and finds nothing. One row of `b` with all of `a` is the least that is done at
-/// once.
+/// A join that compares all with all and finds nothing. Its smallest step is one row of `b` with
+/// all of `a`.
 const COMPARES: &str = "SELECT count(*) FROM generate_series(1, 50000) a \
                         JOIN generate_series(1, 90000000) b ON a.value * 7 = b.value + a.value * a.value";
-/// Every row meets a third of all others, and none of them passes.
+/// A join whose rows each meet a third of all others, and none of whose pairs passes.
 const MEETS: &str = "SELECT count(*) FROM generate_series(1, 50000) a JOIN generate_series(1, 90000000) b \
                      ON a.value % 3 = b.value % 3 AND a.value + b.value < 0";
 /// Rows without end.
 const COUNTS: &str = "SELECT count(*) FROM generate_series(1, 9000000000000)";
 
-/// Processor seconds of a process; Linux counts a hundredth at a time.
+/// Returns the processor seconds of a process; Linux counts a hundredth at a time.
 fn spent(process: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it is there");
     let (_, fields) = stat.rsplit_once(')').expect("a name");
@@ -27,7 +27,7 @@ fn spent(process: u32) -> f64 {
     ticks.filter_map(|f| f.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 #[track_caller]
 fn await_that(what: &str, is_so: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
@@ -37,8 +37,8 @@ fn await_that(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Makes sure that a server stops computing what it was told to stop: no query is left, and from
-/// some moment on the processor time of its process stands still.
+/// Checks that a server stops computing an ended query: no query is left, and from some moment on
+/// the processor time of its process stands still.
 #[track_caller]
 fn comes_to_rest(server: &Server, what: &str) {
     await_that(&format!("no query is listed after {what}"), || {
@@ -52,7 +52,7 @@ fn comes_to_rest(server: &Server, what: &str) {
     });
 }
 
-/// Waits until one query runs that has taken some time; its number.
+/// Waits until one query runs that has taken some time; returns its number.
 #[track_caller]
 fn await_one(server: &Server) -> u64 {
     let until = Instant::now() + PATIENCE;
@@ -111,7 +111,7 @@ fn ctrl_c_ends_a_query_over_a_directory() {
     Server::start(&home.data).stop();
     let temp = home.path("temp");
     std::fs::create_dir(&temp).expect("a directory");
-    // It sorts beside memory.
+    // The sort spills to disk beyond its memory.
     let sorts = "SELECT value FROM generate_series(1, 9000000000) ORDER BY value * 7919 % 1000003";
     for sql in [COMPARES, sorts] {
         let mut asking = command()
@@ -199,7 +199,7 @@ fn progress_tells_what_waits_and_how_far_the_others_are() {
     server.ingest("access", &lines);
     server.seal();
     server.ingest("access", line("203.0.113.2", PAST_S, "/b", 200, 10));
-    // All of the stream is read, and then compared with rows without end.
+    // The query reads the whole stream, then compares it with rows without end.
     let slow = "SELECT count(*) FROM (SELECT /*+ no_rollup */ max(length(path)) AS longest FROM access) a \
                 CROSS JOIN generate_series(1, 9000000000000) b WHERE b.value % 7 = a.longest";
     let first = post(&server, slow);
@@ -239,7 +239,7 @@ fn an_error_after_the_first_rows_is_the_last_line_of_ndjson_and_no_whole_answer(
         );
         socket.write_all(request.as_bytes()).expect("sent");
         let mut text = Vec::new();
-        // It is cut off.
+        // The server cuts the connection off.
         let _broken = socket.read_to_end(&mut text);
         let text = String::from_utf8_lossy(&text);
         assert!(text.starts_with("HTTP/1.1 200"), "{text}");

@@ -12,7 +12,7 @@ fn good(path: &str) -> String {
     line("203.0.113.1", PAST_S, path, 200, 10)
 }
 
-/// Ten lines: six good ones, bad ones at 2, 5 and 7, an empty one at 8.
+/// Returns ten lines: six good ones, bad ones at 2, 5 and 7, an empty one at 8.
 fn mixed_lines() -> String {
     (0..10)
         .map(|i| match i {
@@ -46,7 +46,7 @@ fn indexes(answer: &Value) -> Vec<u64> {
     errors.iter().filter_map(|e| e["index"].as_u64()).collect()
 }
 
-/// How many sequence numbers an answer names.
+/// Returns the number of sequence numbers that an answer names.
 fn span(answer: &Value) -> u64 {
     match (answer["first_seq"].as_u64(), answer["last_seq"].as_u64()) {
         (Some(first), Some(last)) => last - first + 1,
@@ -106,7 +106,7 @@ fn ordered_bulk_stops_at_the_first_bad_item_and_keeps_what_came_before() {
     }
 }
 
-/// The quarantine holds the raw bytes of these lines of `body`, and of no others.
+/// Checks that the quarantine holds the raw bytes of these lines of `body`, and of no others.
 #[track_caller]
 fn assert_quarantined(server: &Server, body: &str, wanted: &[usize]) {
     let lines: Vec<&str> = body.split('\n').collect();
@@ -192,12 +192,12 @@ fn a_repeated_key_gives_the_first_answer_and_stores_nothing() {
         assert!(refused["error"].get(member).is_some(), "{refused}");
     }
     assert_eq!(server.number("SELECT count(*) FROM access"), 6);
-    // A key is known to its own stream only.
+    // A key belongs to its own stream only.
     let other = send(&server, "other", "key-1", &good("/other"))
         .status(200)
         .json();
     assert_eq!(other["duplicate"], false);
-    // After a seal, after a clean stop, and after a kill.
+    // The key is known after a seal, after a clean stop, and after a kill.
     server.seal();
     same_as_first(
         send(&server, "access", "key-1", &mixed_lines())
@@ -290,14 +290,14 @@ fn past_wtimeout_the_batch_is_stored_and_its_sequence_told() {
     // Nothing is synced within the limits below.
     let late = [("LOGMILL_STORAGE__SYNC_INTERVAL", "1h")];
     let server = Server::start_with(&home.data, &late);
-    // Long enough to be written, and the stream created, on a machine that is busy.
+    // The limit is long enough to write the batch, and to create the stream, on a busy machine.
     let path = "/api/v1/ingest/access?j=true&wtimeout=2000";
     let answer = server.post(path, &[], mixed_lines().as_bytes());
     let told = answer.status(504).json();
     assert_eq!(told["error"]["code"], "write_concern_timeout", "{told}");
     assert_eq!(span(&told), 9, "{told}");
     assert_eq!(server.number("SELECT count(*) FROM access"), 6);
-    // What is reached in time is told as ever; 0 is no limit.
+    // A concern that is reached in time is acknowledged as ever; 0 is no limit.
     for asked in ["w=1&wtimeout=30000", "wtimeout=0", "j=true&wtimeout=0"] {
         let answer = server.ingest(&format!("access?{asked}"), good("/"));
         assert_eq!(answer["accepted"], 1, "{asked}");
@@ -356,7 +356,7 @@ fn a_body_that_is_too_large_is_refused_before_and_after_decompression() {
     let plain = good("/").repeat((1 << 20) / good("/").len() + 1);
     let refused = server.post(path, &[], plain.as_bytes()).status(413).json();
     assert_eq!(refused["error"]["code"], "too_large", "{refused}");
-    // 256 MiB in a quarter of a megabyte.
+    // The body has 256 MiB, compressed to a quarter of a megabyte.
     let bomb = gzip(&vec![b'a'; 256 << 20]);
     assert!(bomb.len() < 1 << 19);
     server
@@ -368,7 +368,7 @@ fn a_body_that_is_too_large_is_refused_before_and_after_decompression() {
         .status(413);
     let names = server.get("/api/v1/streams").status(200).json();
     assert_eq!(names, json!([]), "nothing was stored");
-    // The server is as well as before.
+    // The server works as before.
     server.ingest("access", good("/"));
     assert_eq!(server.number("SELECT count(*) FROM access"), 1);
 }

@@ -13,7 +13,7 @@ fn good(path: &str, status: u16) -> String {
     line("203.0.113.1", PAST_S, path, status, 10)
 }
 
-/// The samples of a text in the format of Prometheus.
+/// Returns the samples of `/metrics`, a text in the format of Prometheus.
 fn samples(server: &Server) -> BTreeMap<String, f64> {
     let answer = server.get("/metrics").status(200);
     assert!(
@@ -144,7 +144,7 @@ fn health_and_ready_say_so_and_what_is_not_there_has_a_hint() {
     assert_eq!(server.get("/api/v1/sql").status, 405);
 }
 
-/// Follows a stream; gives the events as they come.
+/// Follows a stream; returns the events as they come.
 fn follow(server: &Server, query: &str) -> impl Iterator<Item = Value> + use<> {
     let mut socket = TcpStream::connect(&server.address).expect("the server listens");
     let within = Some(Duration::from_secs(20));
@@ -179,7 +179,7 @@ fn tail_delivers_what_passes_the_filter_as_it_comes() {
     let mut all = follow(&server, "stream=access");
     for (i, status) in [200, 500, 404, 503, 200, 500].into_iter().enumerate() {
         server.ingest("access", good(&format!("/{i}"), status));
-        // What belongs to another stream, or is bad, is not delivered.
+        // Events of another stream, and bad ones, are not delivered.
         server.ingest("other", good("/other", 500));
         server.ingest("access?format=combined", "bad\n");
     }

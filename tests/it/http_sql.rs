@@ -11,7 +11,7 @@ use crate::support::{Answer, Home, PAST_S, Server, command, line, run};
 #[path = "../../benches/common/statements.rs"]
 mod statements;
 
-/// A server with three events, of which two are sealed.
+/// Starts a server with three events, of which two are sealed.
 fn server(home: &Home) -> Server {
     let server = Server::start(&home.data);
     server.ingest("access", line("203.0.113.1", PAST_S, "/a,b", 200, 10));
@@ -168,7 +168,7 @@ fn nothing_can_be_written_with_sql() {
             "{query}: {refused}"
         );
     }
-    // Nor can a file be read that is no part of the store.
+    // A file that is no part of the store cannot be read either.
     let secret = home.file("secret.csv", "a,b\n1,2\n");
     ask(
         &server,
@@ -182,7 +182,7 @@ fn nothing_can_be_written_with_sql() {
 
 const ARROW: &str = "application/vnd.apache.arrow.stream";
 
-/// The first value of an answer's one column.
+/// Returns the first value of an answer's one column.
 fn first(server: &Server, query: &str) -> String {
     let rows = server.sql(query);
     let values = rows.first().and_then(Value::as_object);
@@ -200,8 +200,8 @@ fn an_answer_as_arrow_is_no_larger_than_as_ndjson() {
     let generate = ["demo", "--lines", "12000", "--days", "14", "--out", &log];
     run(&generate).code(0);
     let server = Server::start(&home.data);
-    // Parts of one partition that share it, and rows that lie in memory.
-    // Years ago, whatever the clock says: what is stamped ahead of it goes to quarantine.
+    // The events lie in several parts of one partition, and in the memtable. Their stamps are
+    // years ago, whatever the clock shows: events stamped ahead of it are quarantined.
     let text = std::fs::read(&log).expect("lines");
     let text = String::from_utf8_lossy(&text).replace("/2026:", "/2024:");
     let lines: Vec<&str> = text.lines().collect();
@@ -258,7 +258,7 @@ fn an_answer_as_arrow_is_no_larger_than_as_ndjson() {
             "{sql}: {} batches",
             batches.len()
         );
-        // Its headers: `query/src/answer/output/arrow_stream.rs` has the rule.
+        // Bytes of headers come on top: `query/src/answer/output/arrow_stream.rs` has the rule.
         let most = ndjson.len() + (512 + 256 * columns) * batches.len().max(1);
         assert!(
             arrow.len() <= most,

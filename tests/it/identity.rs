@@ -1,4 +1,5 @@
-//! What an import remembers of a file, and who may write: the same command again adds nothing.
+//! Identity of imports: the record of an imported file, and the right to write; the same command
+//! again adds nothing.
 
 use std::io::Write;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, PAST_S, Server, import, line, run, run_with_input, sample};
 
-/// `n` lines whose paths tell them apart.
+/// Returns `n` lines with a path of its own each.
 fn lines(name: &str, n: i64) -> String {
     (0..n)
         .map(|i| line("203.0.113.1", PAST_S + i, &format!("/{name}/{i}"), 200, 10))
@@ -92,7 +93,7 @@ fn a_file_is_known_by_its_content_and_the_site() {
     );
 }
 
-/// `access.log` becomes `access.log.1` and then `access.log.1.gz`, as logrotate does it.
+/// Rotates `access.log` to `access.log.1` and then `access.log.1.gz`, as logrotate does it.
 fn rotates(place: &[&str], home: &Home) {
     let gzip = |text: &str| {
         let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -102,7 +103,7 @@ fn rotates(place: &[&str], home: &Home) {
     let monday = lines("monday", 760);
     let log = home.file("access.log", &monday);
     assert_figures(&import(place, &log, &[]), 760, 0);
-    // Renamed; some lines came after the last import.
+    // The file was renamed; some lines came after the last import.
     let monday = monday + &lines("late", 5);
     let (log, old) = (
         home.file("access.log", lines("tuesday", 40)),
@@ -110,11 +111,11 @@ fn rotates(place: &[&str], home: &Home) {
     );
     assert_figures(&import(place, &old, &[]), 5, 760);
     assert_figures(&import(place, &log, &[]), 40, 0);
-    // Compressed.
+    // The file was compressed.
     std::fs::remove_file(old).expect("a file");
     let packed = home.file("access.log.1.gz", gzip(&monday));
     assert_figures(&import(place, &packed, &[]), 0, 765);
-    // Copied and cut off.
+    // The file was copied and truncated.
     let copy = home.file("access.log.2", lines("tuesday", 40));
     let log = home.file("access.log", lines("wednesday", 12));
     assert_figures(&import(place, &copy, &[]), 0, 40);
@@ -205,12 +206,12 @@ fn a_line_that_is_being_written_is_taken_whole() {
         let figures = import(&place, &file, &[]);
         assert_figures(&figures, 1, 0);
         assert_eq!(figures["unfinished_bytes"], common("/b", "23").len());
-        // Nothing is said of it but that; the rest comes later.
+        // Nothing else is reported of the unfinished line; the rest of it comes later.
         home.file("access.log", begun.clone() + "26\n" + &common("/c", "9"));
         assert_figures(&import(&place, &file, &[]), 1, 1);
         assert_figures(&import(&place, &file, &["--complete"]), 1, 2);
         assert_figures(&import(&place, &file, &["--complete"]), 0, 3);
-        // The line end of a line that was taken is none of another line.
+        // The late line end of an imported line does not count as an empty line.
         home.file("access.log", begun + "26\n" + &common("/c", "9") + "\n");
         let figures = import(&place, &file, &[]);
         assert_figures(&figures, 0, 3);
@@ -312,7 +313,7 @@ fn an_import_through_a_server_resumes_and_adds_nothing_twice() {
     assert_figures(&home.import(&file, &[]), 40, 0);
     let server = Server::start(&home.data);
     let place = ["--server", server.url.as_str()];
-    // What was taken into the directory is known through the server, and the other way round.
+    // Imports into the directory are known through the server, and the other way round.
     assert_figures(&import(&place, &file, &[]), 0, 40);
     content += &lines("more", 25);
     home.file("grows.log", &content);

@@ -197,10 +197,10 @@ fn when_no_format_fits_plain_is_named_and_works() {
         (&figures["quarantined"], &figures["accepted"]),
         (&json!(2), &json!(0))
     );
-    // Nothing said yet what the stream is to be: it takes no names from the access log to come.
+    // Nothing has decided yet what the stream holds, so it takes no names from an access log.
     let streams = home.sql("SELECT name FROM system.streams WHERE name = 'notes'");
     assert!(streams.is_empty(), "{streams:?}");
-    // Exactly what the message says to do.
+    // The command that the message recommends works.
     assert!(
         told.stderr.contains("--format plain --again"),
         "{}",

@@ -1,4 +1,4 @@
-//! `index create`, `list`, `drop`: what is looked at becomes less, and every answer stays.
+//! `index create`, `list`, `drop`: less is read, and every answer stays the same.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::support::{Home, Output, PAST_S, Server, import, line, only_number, run};
 
-/// As many rows as a part must have to be indexed, and more.
+/// More rows than a part must have to be indexed.
 const LINES: i64 = 110_000;
 const RARE: &str = "SELECT count(*) AS n FROM access WHERE path = '/page/777'";
 const EVENTS: &str = "SELECT * FROM access WHERE path = '/page/777'";
-/// The background is waited for this long: half of what it waits when nobody wakes it.
+/// Limit of the wait for background work: half of the interval at which it runs without a wake-up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn log(lines: i64) -> String {
@@ -46,7 +46,7 @@ fn index(place: &[&str], args: &[&str]) -> Output {
     run(&[&["index"], args, place].concat())
 }
 
-/// The row of the index in `index list`.
+/// Returns the row of the index in `index list`.
 fn listed(place: &[&str]) -> Option<Value> {
     let listed = index(place, &["list", "access", "--output", "json"])
         .code(0)
@@ -84,7 +84,8 @@ fn an_index_is_made_used_followed_and_dropped_while_the_server_runs() {
     assert!(row["last_used"].is_string(), "{row}");
     let told = server.sql("SELECT what, state FROM system.maintenance WHERE job = 'build_index'");
     assert_eq!(told[0]["state"], "done");
-    // Late events come, are sealed and merged: they are found before the index knows them, and after.
+    // Late events come, are sealed and merged: they are found before the index knows them, and
+    // after.
     let late = home.file("late.log", log(40_000));
     import(&place, &late, &["--again"]);
     run(&["rollup", "run", "--server", &server.url]).code(0);

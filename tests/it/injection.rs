@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, PAST_S, Server, fixture_bytes, line};
 
-/// The texts of the corpus as a server would have logged them, and decoded: with raw control bytes
-/// and invalid UTF-8 (see `fixtures/README.md`).
+/// Returns the texts of the corpus as a server would have logged them, decoded: with raw control
+/// bytes and invalid UTF-8 (see `fixtures/README.md`).
 pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let file = fixture_bytes("injection.txt");
     let logged: Vec<Vec<u8>> = file
@@ -23,7 +23,7 @@ pub(crate) fn corpus() -> Vec<Vec<u8>> {
     all
 }
 
-/// `\xNN` becomes a byte and `\u{H}` a character; a backslash before anything else stays with it.
+/// Decodes `\xNN` to a byte and `\u{H}` to a character; a backslash before anything else stays.
 fn decode(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -62,7 +62,7 @@ fn hex(digits: &[u8]) -> u32 {
     u32::from_str_radix(text, 16).expect("hexadecimal digits")
 }
 
-/// The corpus through every field of an access log; each line with the columns it must give.
+/// Returns the corpus in every field of an access log; each line with the columns it must yield.
 pub(crate) fn hostile_log(at_s: i64) -> Vec<(Vec<u8>, Value)> {
     let mut lines = Vec::new();
     let stamp = line("", at_s, "/", 200, 1);
@@ -142,7 +142,7 @@ fn hostile_text_in_any_field_of_an_access_log_comes_back_as_it_was_logged() {
     let body: Vec<u8> = lines.iter().flat_map(|(line, _)| line.clone()).collect();
     let answer = server.ingest("access?format=combined", &body);
     assert_eq!(answer["accepted"], lines.len(), "{}", answer["errors"]);
-    // From memory, and from a part.
+    // The first round reads from the memtable, the second from a part.
     for _ in 0..2 {
         let query = "SELECT * FROM access ORDER BY _seq";
         let answer = server
@@ -165,7 +165,7 @@ fn hostile_text_in_any_field_of_an_access_log_comes_back_as_it_was_logged() {
         }
         server.seal();
     }
-    // As a key of a rollup too: every (path, hits) pair.
+    // The texts are keys of a rollup too: every (path, hits) pair.
     let mut wanted: BTreeMap<String, u64> = BTreeMap::new();
     for (_, columns) in &lines {
         let path = columns["path"].as_str().unwrap_or("/").to_owned();
@@ -180,7 +180,7 @@ fn hostile_text_in_any_field_of_an_access_log_comes_back_as_it_was_logged() {
         })
         .collect();
     assert_eq!(found, wanted);
-    // And as a value that a query is asked with.
+    // The texts are also values of a query's parameters.
     for (_, columns) in lines.iter().filter(|(_, c)| c["user_agent"].is_string()) {
         let sql = "SELECT count(*) AS n FROM access WHERE user_agent = $1";
         let body = json!({ "sql": sql, "params": [columns["user_agent"]] });
@@ -200,7 +200,7 @@ fn hostile_text_in_names_and_values_of_documents_comes_back_as_it_was_sent() {
         .collect();
     texts.sort();
     texts.dedup();
-    // BSON ends a name at a NUL, and names have a limit: these come as values only.
+    // BSON ends a name at a NUL, and names have a limit: such texts come as values only.
     let is_name = |text: &str| !text.contains('\0') && text.len() <= 1024;
     let body: String = texts
         .iter()

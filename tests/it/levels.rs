@@ -1,4 +1,4 @@
-//! What becomes of tiles: compaction, the retention of levels, ranges that are made again, the scrub.
+//! Life of tiles: compaction, the retention of levels, ranges that are made again, the scrub.
 
 mod shifted;
 
@@ -69,7 +69,7 @@ fn compaction_leaves_few_sections_and_every_figure() {
         report["merged"].as_u64() > report["into"].as_u64(),
         "{report}"
     );
-    // A store may have begun by itself while it was open.
+    // The store may have begun to merge by itself while it was open.
     assert!(sections() * 2 < many, "{} of {many}", sections());
     assert_eq!(figures(), before);
     assert_eq!(differences(&home), 0);
@@ -100,9 +100,9 @@ hits = "count"
     let hits = |level: &str| home.number(&format!("SELECT sum(hits) FROM pages.{level}"));
     let at = |day: i64| line("203.0.113.9", PAST_S + day * DAY_S, "/a", 200, 10);
     import("first.log", &(0..6).map(at).collect::<String>());
-    // The newest event is as many as a day holds here, and its stamp may be wrong: the age counts
-    // back from the one before, four days after the first. Minutes of two whole days before it, and
-    // what follows, stay.
+    // The newest stamp may be wrong, since one event is all that a day holds here: the age counts
+    // back from the event before it, four days after the first. Minutes of the two whole days
+    // before that event, and everything later, stay.
     assert_eq!((hits("minutely"), hits("hourly")), (4, 6));
     import("late.log", &at(1));
     assert_eq!(
@@ -117,7 +117,7 @@ hits = "count"
     assert_eq!(minute["late"], 1, "{minute}");
     assert_eq!(minute["floor"], "2024-03-03T00:00:00Z");
     assert_eq!(differences(&home), 0);
-    // It is not there in memory either, before a seal.
+    // The late event is not in the minutes of the memtable either, before a seal.
     let server = Server::start(&home.data);
     server.ingest("access?format=combined", at(0));
     let now = |level: &str| {
@@ -162,7 +162,7 @@ fn a_range_is_made_again_where_all_raw_events_are_there() {
     );
     assert_eq!(home.number("SELECT sum(hits) FROM stats.daily"), 16);
     assert_eq!(differences(&home), 0);
-    // What is incomplete is left alone, and said.
+    // A range with missing raw events is left alone and reported.
     run(&[
         "partition",
         "drop",
@@ -199,7 +199,7 @@ fn metric(server: &Server, name: &str) -> u64 {
     value.and_then(|v| v.parse().ok()).expect("a metric")
 }
 
-/// Waits until a metric has risen to this.
+/// Waits until a metric has risen to a value.
 #[track_caller]
 fn until(server: &Server, name: &str, least: u64) {
     let give_up = Instant::now() + Duration::from_secs(60);
@@ -233,7 +233,7 @@ fn the_scrub_finds_what_only_the_raw_events_can_tell_and_a_rebuild_mends_it() {
         let partitions = rebuilt.as_array().expect("partitions");
         assert!(partitions.iter().all(|p| p["left"].is_null()), "{rebuilt}");
     }
-    // A question is answered by the cheapest of all rollups, so that both are rebuilt first.
+    // The cheapest of all rollups answers a question, so that both are rebuilt first.
     for rollup in ["stats", "traffic"] {
         let path = format!("/api/v1/rollups/{rollup}/verify");
         let found = server.post(&path, &[], &[]).status(200).json();
@@ -241,7 +241,7 @@ fn the_scrub_finds_what_only_the_raw_events_can_tell_and_a_rebuild_mends_it() {
         assert!(levels.iter().all(|l| l["differences"] == 0), "{found}");
         let questions = &found["questions"];
         assert_eq!(questions["differences"], 0, "{found}");
-        // On a busy machine one may take more time than it has.
+        // On a busy machine a question may take more time than it has.
         let number = |name: &str| questions[name].as_u64().expect("a number");
         assert_eq!(number("asked") + number("unanswered"), 100, "{found}");
         assert!(number("asked") > 0, "{found}");
@@ -279,7 +279,7 @@ fn answers_of_rollups_that_differ_from_raw_events_are_told() {
         "{shown:?}"
     );
     assert!(!shown.is_empty());
-    // None are asked when none are asked for.
+    // No questions are run when none are requested.
     let none = ask_verify(&["--questions", "0", "--output", "json", "--data", &home.data]);
     assert!(
         none.iter().all(|r| r["questions"]["asked"] == 0),
@@ -304,7 +304,7 @@ fn the_scrub_verifies_in_turns_and_counts_what_it_cannot_read() {
         ("LOGMILL_STORAGE__SCRUB_SHARE", "0.5"),
     ];
     let server = Server::start_with(&home.data, &often);
-    // Two turns take the four days of both rollups.
+    // Two turns cover the four days of both rollups.
     until(&server, "logmill_scrub_windows_total", 16);
     assert_eq!(metric(&server, "logmill_rollup_mismatch_total"), 0);
     assert_eq!(metric(&server, "logmill_scrub_failures_total"), 0);

@@ -16,7 +16,7 @@
 //! | `LOGMILL_BACKUP_SECONDS` | 4 | how long a server is backed up every second |
 //! | `LOGMILL_TAILS` | 520 | clients that follow a stream at once in `starve` |
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
-//! | `LOGMILL_FULL` | unset | large real logs go through all scenarios of `oracle`; `faults` weighs every minute of a day |
+//! | `LOGMILL_FULL` | unset | large logs in all scenarios of `oracle`, every minute in `faults` |
 
 mod backup;
 mod check;

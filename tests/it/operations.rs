@@ -1,5 +1,5 @@
-//! What the store says of its own upkeep: `system.maintenance`, `system.disk`, `/metrics`; and that
-//! what a crash breaks off is picked up again.
+//! Reports of the store on its own upkeep: `system.maintenance`, `system.disk`, `/metrics`. Work
+//! that a crash breaks off is picked up again.
 
 mod killed;
 
@@ -12,7 +12,7 @@ use crate::support::{Home, PAST_S, Server, line, run};
 
 const DAY_S: i64 = 86_400;
 
-/// Three imports of two events a day and one line that is none, over two days.
+/// Makes three imports of two events a day and one bad line, over two days.
 fn in_pieces() -> Home {
     let home = Home::new();
     for piece in 0..3 {
@@ -27,16 +27,17 @@ fn in_pieces() -> Home {
     home
 }
 
-/// What the log of maintenance says of jobs but for seals and tiles, which come by themselves.
+/// Returns job, state, what and why of each row of the log of maintenance.
 #[track_caller]
-fn told(rows: Vec<Value>) -> Vec<[String; 4]> {
+fn logged(rows: Vec<Value>) -> Vec<[String; 4]> {
     let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
     let said = |row: &Value| ["job", "state", "what", "why"].map(|name| text(row, name));
     rows.iter().map(said).collect()
 }
 
-const TOLD: &str = "SELECT * FROM system.maintenance WHERE job NOT IN ('compact_tiles', 'scrub') \
-                    ORDER BY started";
+/// Merges of tiles and scrubs are left out, because they come by themselves.
+const LOGGED: &str = "SELECT * FROM system.maintenance WHERE job NOT IN ('compact_tiles', 'scrub') \
+                      ORDER BY started";
 
 #[test]
 fn what_was_done_and_why_is_in_a_table() {
@@ -64,9 +65,9 @@ fn what_was_done_and_why_is_in_a_table() {
     at(&["partition", "drop", "access", "2024-03-02"], 0);
     at(&["quarantine", "replay", "--stream", "access"], 0);
     at(&["quarantine", "drop"], 0);
-    let rows = home.sql(TOLD);
-    let told_here = told(rows.clone());
-    let jobs: Vec<String> = told_here
+    let rows = home.sql(LOGGED);
+    let logged_here = logged(rows.clone());
+    let jobs: Vec<String> = logged_here
         .iter()
         .map(|t| format!("{} {}", t[0], t[1]))
         .collect();
@@ -79,27 +80,27 @@ fn what_was_done_and_why_is_in_a_table() {
         "replay done",
         "give_up done",
     ];
-    assert_eq!(jobs, expected, "{told_here:?}");
-    assert_eq!(told_here[0][2], "merged 6 parts into 2: 12 rows");
+    assert_eq!(jobs, expected, "{logged_here:?}");
+    assert_eq!(logged_here[0][2], "merged 6 parts into 2: 12 rows");
     assert_eq!(
-        told_here[0][3],
+        logged_here[0][3],
         "6 parts of access, date=2024-03-01 and 1 other partitions were alike"
     );
     assert!(rows[0]["bytes_read"].as_u64() > rows[0]["bytes_written"].as_u64());
     let error = rows[2]["last_error"].as_str().expect("an error");
     assert!(error.contains("date=2024-03-01"), "{error}");
     assert_eq!(
-        told_here[4][3],
+        logged_here[4][3],
         "asked for by hand: what begins from 2024-03-02 to 2024-03-03"
     );
-    assert!(told_here[4][2].starts_with("dropped 1 partitions: 6 events"));
-    assert_eq!(told_here[5][2], "0 of 3 items became events");
+    assert!(logged_here[4][2].starts_with("dropped 1 partitions: 6 events"));
+    assert_eq!(logged_here[5][2], "0 of 3 items became events");
     assert_eq!(rows[6]["done"], 3);
     assert!(
         rows.iter()
             .all(|r| r["stream"] == "access" || r["stream"].is_null())
     );
-    // A server says the same and adds its own.
+    // A server reports the same and adds its own.
     let server = Server::start(&home.data);
     let dir = home.path("backup");
     let body = json!({ "dir": dir }).to_string();
@@ -107,9 +108,9 @@ fn what_was_done_and_why_is_in_a_table() {
     server
         .post("/api/v1/backup", &headers, body.as_bytes())
         .status(200);
-    let beside = server.sql(TOLD);
+    let beside = server.sql(LOGGED);
     assert_eq!(beside[..rows.len()], rows);
-    let last = &told(beside)[rows.len()];
+    let last = &logged(beside)[rows.len()];
     assert_eq!(last[..2], ["backup", "done"]);
     assert!(
         last[2].starts_with(&format!("made a backup in {dir}")),
@@ -195,7 +196,7 @@ fn metrics_are_text_that_prometheus_reads_and_agree_with_the_disk() {
         !text.contains("\nlogmill_disk_full_days"),
         "nothing is known on the first day"
     );
-    // What would be merged is what is merged.
+    // A merge takes exactly the parts that the debt counts.
     let debt = sum("logmill_compaction_debt_parts{stream=\"access\"}");
     assert!(debt > 1.0 && sum("logmill_compaction_debt_bytes{stream=\"access\"}") > 0.0);
     assert!(sum("logmill_tile_compaction_debt_sections{rollup=\"stats\"}") > 1.0);
@@ -218,7 +219,8 @@ fn metrics_are_text_that_prometheus_reads_and_agree_with_the_disk() {
     }
 }
 
-/// Samples by name and labels. Every family is declared once, before its samples; no sample is twice.
+/// Returns samples by name and labels. Checks that every family is declared once, before its
+/// samples, and that no sample is there twice.
 #[track_caller]
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let mut samples = BTreeMap::new();
@@ -253,14 +255,14 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
     samples
 }
 
-/// As `du` counts: a file with two names once.
+/// Returns bytes as `du` counts them: a file with two names once.
 fn bytes_below(dir: &Path) -> u64 {
     let mut inodes = BTreeSet::new();
     let (mut bytes, mut folders) = (0, vec![dir.to_path_buf()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a directory") {
             let entry = entry.expect("an entry");
-            // Files of readers come and go.
+            // Files of readers may appear and disappear meanwhile.
             let Ok(meta) = entry.metadata() else { continue };
             if meta.is_dir() {
                 folders.push(entry.path());

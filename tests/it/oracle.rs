@@ -17,14 +17,14 @@ const PIECES: usize = 50;
 /// Larger logs go through one import only, unless `LOGMILL_FULL` is set.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// A program of the oracle.
+/// Returns the path of a program of the oracle.
 pub(crate) fn oracle(program: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/oracle")
         .join(program)
 }
 
-/// A log with what the oracle says of it.
+/// A log and the oracle's figures for it.
 struct Case {
     python: &'static str,
     home: Home,
@@ -71,11 +71,11 @@ impl Case {
         }
     }
 
-    /// Every figure of the oracle, and the store's own verification.
+    /// Compares every figure of the oracle, and runs the store's own verification.
     #[track_caller]
     fn compare(&self, place: &[&str]) {
         if self.accepted() == 0 {
-            // A log of nothing but an empty line makes no stream to ask.
+            // A log of nothing but an empty line makes no stream to query.
             return;
         }
         let mut compare = Command::new(self.python);
@@ -128,7 +128,7 @@ impl Case {
             let answer = server.post("/api/v1/ingest/access", &[], piece);
             let known = answer.status == 200;
             let answer = answer.json();
-            // Lines of which none has a format are kept, and the sender is told so.
+            // Lines that fit no format are quarantined, and the answer reports it.
             let nothing_fits = answer["accepted"] == 0 && answer["quarantined"] != 0;
             assert_ne!(known, nothing_fits, "{answer}");
             for (sum, name) in sums.iter_mut().zip(names) {
@@ -141,12 +141,12 @@ impl Case {
         }
         assert!(seals > 3 || self.content.len() < 1000);
         self.assert_counts(|name| sums[names.iter().position(|n| *n == name).unwrap_or(0)]);
-        // Some of it is still in memory: tiles and memtable together must give the figures.
+        // The last events are still in the memtable: the figures must combine it with the tiles.
         self.compare(&["--server", &server.url]);
     }
 }
 
-/// A log's content, decompressed.
+/// Returns a log's content, decompressed.
 pub(crate) fn content_of(log: &Path) -> Vec<u8> {
     let content = std::fs::read(log).expect("a log");
     match log.extension().and_then(|e| e.to_str()) {
@@ -155,7 +155,7 @@ pub(crate) fn content_of(log: &Path) -> Vec<u8> {
     }
 }
 
-/// The content cut at line ends into pieces of about the same number of lines.
+/// Returns the content cut at line ends into pieces of about the same number of lines.
 pub(crate) fn pieces(content: &[u8]) -> Vec<&[u8]> {
     let lines: Vec<&[u8]> = content.split_inclusive(|b| *b == b'\n').collect();
     let mut pieces = Vec::new();
@@ -171,7 +171,7 @@ pub(crate) fn pieces(content: &[u8]) -> Vec<&[u8]> {
     pieces
 }
 
-/// Logs of the folder, those in folders below it too, by name.
+/// Finds the logs of the folder, and of the folders below it, ordered by name.
 pub(crate) fn logs_under(folder: &Path, found: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(folder).expect("a folder of logs");
     let mut paths: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
@@ -185,7 +185,7 @@ pub(crate) fn logs_under(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// All scenarios over the real logs that `choose` takes.
+/// Runs all scenarios over the real logs that `choose` accepts.
 fn real_logs(choose: impl Fn(&str) -> bool) {
     let (Some(folder), Some(python)) = (test_data(), python()) else {
         return;

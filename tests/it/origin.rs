@@ -1,5 +1,5 @@
-//! Pages of other origins, and names that are not the server's: nothing is answered and nothing
-//! done.
+//! Pages of other origins, and names that are not the server's: requests return nothing and
+//! change nothing.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -47,7 +47,7 @@ const REQUESTS: [(&str, &str); 34] = [
     ("OPTIONS", "/api/v1/partitions"),
 ];
 
-/// A server with four events of 2024, two of them bad.
+/// Starts a server with four events of 2024, two of them bad.
 fn served(home: &Home, environment: &[(&str, &str)]) -> Server {
     let server = Server::start_with(&home.data, environment);
     let good = line("203.0.113.1", PAST_S, "/", 200, 10);
@@ -56,7 +56,7 @@ fn served(home: &Home, environment: &[(&str, &str)]) -> Server {
     server
 }
 
-/// State that a stranger could change.
+/// Returns the state that a stranger could change.
 fn state(server: &Server) -> Value {
     json!({
         "events": server.number("SELECT count(*) FROM access"),
@@ -145,8 +145,8 @@ fn the_page_itself_curl_and_configured_names_are_answered() {
     assert!(told.stderr.contains("[server] hosts"), "{}", told.stderr);
 }
 
-/// A page of another origin that does what it can to the server at `{server}`, and writes what it
-/// saw.
+/// A page of another origin that does what it can to the server at `{server}`, and writes down
+/// what it could read.
 const STRANGER: &str = r#"<!doctype html><title>x</title><pre id=seen></pre><script type=module>
 const base = "http://{server}", seen = [];
 const ask = async (path, options) => {
@@ -175,7 +175,7 @@ await load("iframe", (e) => { e.src = base + "/"; });
 document.getElementById("seen").textContent = seen.join("\n") + "\nall done";
 </script></html>"#;
 
-/// Serves one page to whoever asks, on a port of its own; its thread ends with the process.
+/// Serves one page to any client, on a port of its own; its thread ends with the process.
 fn stranger(page: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -189,7 +189,7 @@ fn stranger(page: String) -> String {
                 ),
                 false => "HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n".to_owned(),
             };
-            // A browser may open a connection and say nothing.
+            // A browser may open a connection and send nothing.
             let _ignored = socket.write_all(answer.as_bytes());
         }
     });
@@ -208,7 +208,7 @@ fn a_page_from_another_port_changes_and_reads_nothing() {
         dom.contains("all done"),
         "the page did not end: {dom}\n{log}"
     );
-    // The requests that no preflight keeps back were made, and answered: with nothing to read.
+    // The requests that no preflight stops were sent and answered, with nothing to read.
     assert!(dom.contains("/api/v1/quarantine/drop opaque 0 0"), "{dom}");
     assert!(dom.contains("script failed"), "{dom}");
     assert!(!dom.contains(" cors "), "a stranger could read: {dom}");

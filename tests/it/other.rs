@@ -30,12 +30,12 @@ const LEVELS: [(&str, &str); 6] = [
     ("year", "yearly"),
 ];
 
-/// Events of three days around the end of a month, most of them late. Each piece knows pages that
-/// those before it do not, and pages that they do; some are called `(other)`.
+/// Returns events of three days around the end of a month, most of them late. Each piece has
+/// pages that those before it do not have, and pages that they have; some are called `(other)`.
 fn piece(nth: i64) -> String {
     let event = |i: i64| {
         let at = PAST_S + (i % 3 - 1) * DAY_S + (i * 7919) % DAY_S;
-        // Each day has every remainder: a day has each third event.
+        // Each day has every remainder, since every third event is of the same day.
         let page = match (i / 3 + i % 3 + nth) % 9 {
             8 => "(other)".to_owned(),
             page => format!("/page/{}", (page * (1 + i % 2) + 5 - nth).rem_euclid(12)),
@@ -45,7 +45,7 @@ fn piece(nth: i64) -> String {
     (0..PIECE).map(event).collect()
 }
 
-/// What a level is to read.
+/// Returns a query of the expected content of a level.
 fn rule(level: &str) -> String {
     let visitors = if level == "minute" {
         ""
@@ -64,7 +64,7 @@ fn rule(level: &str) -> String {
     )
 }
 
-/// Every level against the rule.
+/// Checks every level against the rule.
 #[track_caller]
 fn check(ask: &dyn Fn(&str) -> Vec<Value>, events: i64) {
     for (level, table) in LEVELS {
@@ -94,7 +94,7 @@ fn keys_that_come_too_late_in_a_day_count_under_other() {
         import(&place, &file, &[]);
         check(&ask, (nth + 1) * PIECE);
     }
-    // A server finds logmill.toml where it is started. What it takes is in memory, then sealed.
+    // A server finds logmill.toml where it is started. Its events are in the memtable, then sealed.
     let mut program = command();
     program.current_dir(home.path(""));
     let server = Server::try_start(program, &home.data, &[]).expect("a server");

@@ -1,4 +1,4 @@
-//! The page: what is served with which headers, and that hostile log text stays text in a browser.
+//! The page: its files and their headers, and hostile log text that stays text in a browser.
 
 mod behaviour;
 mod proxy;
@@ -73,7 +73,7 @@ fn hostile_text_on_the_page_is_text_and_runs_nothing() {
         "access?format=combined&site=%3Cscript%3Ealert(0)%3C/script%3E",
         &body,
     );
-    // What the server would push, as it writes it.
+    // The tail holds events as the server would push them.
     let rows = server.sql("SELECT * FROM access ORDER BY _seq LIMIT 200");
     let tail: String = rows.iter().map(|row| format!("data: {row}\n\n")).collect();
     let proxy = Proxy::start(server.address.clone(), tail);
@@ -109,17 +109,17 @@ fn hostile_text_on_the_page_is_text_and_runs_nothing() {
     );
 }
 
-/// The page's document after its scripts have run, and what the browser logged.
+/// Returns the page's document after its scripts have run, and what the browser logged.
 fn dump(browser: &str, home: &Home, url: &str) -> (String, String) {
     dump_in(browser, home, url, &[], 8000)
 }
 
-/// The same after so many milliseconds of the browser's virtual time.
+/// Does the same after so many milliseconds of the browser's virtual time.
 fn dump_after(browser: &str, home: &Home, url: &str, budget_ms: u32) -> (String, String) {
     dump_in(browser, home, url, &[], budget_ms)
 }
 
-/// The same with more switches of the browser.
+/// Does the same with more switches of the browser.
 pub(crate) fn dump_with(
     browser: &str,
     home: &Home,
@@ -161,7 +161,8 @@ fn dump_in(
             scope.spawn(move || {
                 let mut text = Vec::new();
                 if let Some(mut from) = from {
-                    // A browser that is killed below has closed its pipes: what came is kept.
+                    // A browser that is killed below has closed its pipes: its output until then
+                    // is kept.
                     let _ignored = from.read_to_end(&mut text);
                 }
                 String::from_utf8_lossy(&text).into_owned()
@@ -199,13 +200,13 @@ fn dump_in(
     })
 }
 
-/// Only the page's own elements, no handlers, no addresses of others.
+/// Checks that there are only the page's own elements, no handlers, no addresses of others.
 #[track_caller]
 fn assert_harmless(dom: &str, query: &str) {
     let (own, _) = elements(include_str!("../../dashboards/src/page/index.html"));
     let own: BTreeSet<String> = own.into_iter().map(|(name, _)| name).collect();
     let (found, title) = elements(dom);
-    // What the page's scripts make besides: rows, options, and the shapes of a chart.
+    // Elements that the page's scripts add: rows, options, and the shapes of a chart.
     let made = [
         "a", "b", "button", "circle", "div", "g", "li", "line", "optgroup", "option", "path",
         "rect", "span", "svg", "td", "text", "textarea", "th", "tr",
@@ -243,8 +244,9 @@ fn assert_harmless(dom: &str, query: &str) {
 
 type Element = (String, Vec<(String, String)>);
 
-/// The elements of a serialised document with their attributes, and its first title. A serialiser
-/// escapes `<` in text and quotes every attribute, so a `<` outside of quotes begins an element.
+/// Returns the elements of a serialised document with their attributes, and its first title. A
+/// serialiser escapes `<` in text and quotes every attribute, so a `<` outside of quotes begins
+/// an element.
 fn elements(document: &str) -> (Vec<Element>, String) {
     let mut found = Vec::new();
     let mut rest = document;

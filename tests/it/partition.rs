@@ -1,4 +1,5 @@
-//! `partition drop`, `detach`, `attach`, `retain`: raw events go and come, the rollups keep counting them.
+//! `partition drop`, `detach`, `attach`, `retain`: raw events leave and come back, the rollups
+//! keep counting them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use crate::support::{Home, LEVEL_TABLES, Output, PAST_S, Server, line, run};
 
 const DAY_S: i64 = 86_400;
 
-/// Three days of three events each.
+/// Imports three days of three events each.
 fn imported() -> Home {
     let home = Home::new();
     let mut log = String::new();
@@ -78,7 +79,7 @@ fn a_dropped_day_is_gone_from_raw_and_still_counted() {
     }
     run(&["check", &home.data]).code(0);
     assert_eq!(drop(&[])["events"], 0, "there is nothing left to drop");
-    // What comes late is taken.
+    // Late events are accepted.
     let late = line("203.0.113.9", PAST_S + DAY_S + 60, "/late", 200, 10);
     let file = home.file("late.log", late);
     home.import(&file, &[]);
@@ -129,7 +130,7 @@ fn partition(home: &Home, args: &[&str]) -> Output {
     run(&[&["partition"], args, &["--data", &home.data]].concat())
 }
 
-/// The counts of every level.
+/// Returns the counts of every level.
 fn counted(home: &Home) -> Vec<u64> {
     let sum = |table| home.number(&format!("SELECT sum(hits) FROM {table}"));
     LEVEL_TABLES.into_iter().map(sum).collect()
@@ -164,7 +165,7 @@ fn a_detached_day_lies_in_a_folder_and_comes_back() {
     }
     let checked = run(&["check", &home.data]).code(0).stdout;
     assert!(checked.contains("0 differences"), "{checked}");
-    // What comes late is live, and keeps the day from being detached once more.
+    // A late event is live, and keeps the day from being detached once more.
     let late = line("203.0.113.9", PAST_S + DAY_S + 60, "/late", 200, 10);
     let file = home.file("late.log", late);
     home.import(&file, &[]);
@@ -196,7 +197,7 @@ fn a_detached_day_lies_in_a_folder_and_comes_back() {
         twice.contains("nothing of access is detached there"),
         "{twice}"
     );
-    // A detached day can be given up.
+    // A detached day can be dropped.
     partition(&home, &detach).code(0);
     let dropped = partition(&home, &["drop", "access", "2024-03-02"])
         .code(0)
@@ -227,7 +228,7 @@ fn a_server_detaches_attaches_and_says_what_its_retention_would_drop() {
         twice.contains("nothing of access is detached there"),
         "{twice}"
     );
-    // The newest event is of the third day: the first ends a day before it.
+    // The newest event is of the third day: the first day ends a day before it.
     let would = ask(&["retain", "--dry-run"]).code(0).stdout;
     assert!(
         would.starts_with("would drop 2024-03-01 of access: 3 events"),
@@ -289,7 +290,7 @@ fn a_detached_day_is_imported_elsewhere_once_and_its_events_keep_their_names() {
             (&2.into(), &6.into())
         );
     }
-    // Here it is attached, not imported.
+    // The store attaches its own partition; it does not import it.
     let here = import(["--data", &home.data], &[&second]).code(1).stderr;
     assert!(
         here.contains("attach it instead: logmill partition attach access 2024-03-02"),
@@ -303,7 +304,7 @@ fn a_detached_day_is_imported_elsewhere_once_and_its_events_keep_their_names() {
     let server = Server::start(&other.data);
     let asked = import(["--server", &server.url], &[&first]).code(2).stderr;
     assert!(asked.contains("name it with --data"), "{asked}");
-    // One damaged folder, and nothing of any is taken.
+    // If one folder is damaged, nothing of any folder is imported.
     let third = Home::new();
     let part = std::fs::read_dir(&second)
         .expect("listed")

@@ -1,4 +1,4 @@
-//! Commands whose reader has gone, and imports that are told to end.
+//! Commands whose reader has gone, and imports that are stopped by a signal.
 
 use std::io::Write;
 use std::process::{Child, Stdio};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Home, PAST_S, PATIENCE, Server, command, ended_within, line, run, sample};
 
-/// Runs a command whose standard output has no reader; its exit code and standard error.
+/// Runs a command whose standard output has no reader; returns its exit code and standard error.
 fn without_reader(args: &[&str]) -> (i32, String) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -91,11 +91,11 @@ fn a_command_whose_reader_has_gone_ends_quietly() {
             "{args:?} ends with {code}: {stderr}"
         );
     }
-    // A server goes on without somebody who reads its address.
+    // A server continues when the reader of its address has gone.
     assert_eq!(server.number("SELECT count(*) FROM access"), 50);
 }
 
-/// Output lost on a full disk is a failure: somebody wanted it.
+/// Output lost on a full disk is a failure: the caller asked for it.
 #[test]
 fn an_answer_that_cannot_be_written_is_a_failure() {
     let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {
@@ -117,7 +117,7 @@ fn lines(from: i64, n: i64) -> String {
     (from..from + n).map(line).collect()
 }
 
-/// An import that waits for more on its standard input.
+/// Starts an import that waits for more on its standard input.
 fn waiting(home: &Home, file: &str) -> Child {
     command()
         .args([
@@ -156,8 +156,8 @@ fn threads(pid: u32) -> Vec<(String, i64)> {
     stats.collect()
 }
 
-/// The seals of a command that imports are what its user waits for: beside other busy processes it
-/// would otherwise come last.
+/// An import's user waits for its seals: beside other busy processes they would otherwise come
+/// last.
 #[test]
 fn an_import_seals_with_the_priority_that_it_was_given() {
     let home = Home::new();
@@ -165,7 +165,7 @@ fn an_import_seals_with_the_priority_that_it_was_given() {
     let mut import = waiting(&home, &file);
     let pid = import.id();
     let own = || threads(pid);
-    // It is the thread of maintenance that steps back in a server.
+    // In a server the maintenance thread lowers its priority.
     until("the thread of maintenance", || {
         own()
             .iter()
@@ -197,7 +197,7 @@ fn an_import_that_is_interrupted_says_what_it_kept_and_how_to_go_on() {
                 .iter()
                 .any(|(name, _)| name == "logmill-read")
         });
-        // Whatever of the file is in by now stays; what is left comes with the same command.
+        // The lines imported by now stay; the same command imports the rest.
         let pid = Pid::from_child(&import);
         kill_process(pid, signal).expect("a signal to our own child");
         assert_eq!(ended_within(&mut import, PATIENCE), Some(0));
@@ -226,7 +226,7 @@ fn an_import_says_what_it_found_and_what_to_ask_next() {
     for wanted in ["combined", home.data.as_str(), "logmill sql '"] {
         assert!(told.contains(wanted), "{told}");
     }
-    // Exactly what it says works.
+    // The query that the message recommends works.
     let next = told
         .lines()
         .find(|l| l.starts_with("next"))

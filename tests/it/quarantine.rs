@@ -1,5 +1,5 @@
-//! The quarantine as a user works on it: what waits is listed, explained, parsed again and given up;
-//! an item becomes an event once, whoever asks and how often, over kills and restarts.
+//! The quarantine in use: waiting items are listed, explained, parsed again and dropped. An item
+//! becomes an event once, for any number of clients and requests, over kills and restarts.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::support::{
 /// Lines that no format knows.
 const GARBAGE: u64 = 10;
 
-/// Combined lines, each with a path of its own, and garbage among them.
+/// Returns Combined lines, each with a path of its own, and garbage among them.
 fn mixed(lines: u64, padding: usize) -> String {
     let padding = "m".repeat(padding);
     let mut log = String::new();
@@ -32,7 +32,7 @@ fn mixed(lines: u64, padding: usize) -> String {
     log
 }
 
-/// A store that was told a wrong format: everything of the log waits.
+/// Makes a store by an import with a wrong format: the whole log waits.
 fn waiting(log: &str) -> Home {
     let home = Home::new();
     let file = home.file("access.log", log);
@@ -45,7 +45,7 @@ fn at(place: &[&str], args: &[&str]) -> Output {
     run(&[&["quarantine"], args, &["--output", "json"], place].concat())
 }
 
-/// (waiting, replayed, dropped) of all reasons together.
+/// Returns the numbers (waiting, replayed, dropped) of all reasons together.
 fn counts(place: &[&str]) -> [u64; 3] {
     let rows = at(place, &["list"]).code(0).json();
     let rows = rows.as_array().expect("rows").clone();
@@ -83,7 +83,7 @@ fn a_replay_makes_events_of_what_parses_now_and_a_second_one_adds_nothing() {
     }
     assert_eq!(home.number("SELECT count(DISTINCT path) FROM access"), 30);
     assert_verified(&place, 30);
-    // No item entered the quarantine twice, and what no longer waits is there to be seen.
+    // No item entered the quarantine twice, and items that no longer wait are still listed.
     let states = home.sql(
         "SELECT state, count(*) AS n, count(DISTINCT raw) AS lines FROM system.quarantine \
          GROUP BY state ORDER BY state",
@@ -156,7 +156,7 @@ fn the_time_of_a_replayed_item_is_when_it_came() {
     assert_eq!(event[0]["a"], 3);
 }
 
-/// The configuration of today says what is stored of an item, as of any line that comes today.
+/// A replayed item is stored by the configuration of today, as any line that comes today.
 #[test]
 fn what_is_replayed_is_stored_as_the_stream_says_today() {
     let document = "{\"a\":1,\"b\":2,\"time\":\"2024-03-01T00:00:00Z\"}";
@@ -223,7 +223,7 @@ fn a_server_lists_explains_replays_and_drops() {
         (&listed[0]["waiting"], &listed[0]["replayed"]),
         (&json!(10), &json!(20))
     );
-    // What is replayed is received and stored; its items were received and quarantined before.
+    // Replayed items count as received and stored; they were received and quarantined before.
     let metrics = server.get("/metrics").status(200).text();
     for (what, wanted) in [("received", 20), ("stored", 20), ("quarantined", 0)] {
         let sample = format!("logmill_events_{what}_total{{stream=\"access\"}} {wanted}\n");
@@ -315,7 +315,7 @@ fn a_replay_killed_at_any_moment_goes_on_and_takes_each_item_once() {
     println!("{kills} kills of a replay of {length_us} µs; events found after them: {partly:?}");
 }
 
-/// What a reader finds after a kill, before any recovery: each item waits or is an event.
+/// Checks what a reader finds after a kill, before any recovery: each item waits or is an event.
 #[track_caller]
 fn check_half(home: &Home, count: u64) -> u64 {
     let [waiting, replayed, _] = counts(&["--data", &home.data]);

@@ -1,4 +1,4 @@
-//! `repair --accept-loss`: what is damaged is given up or made again, and nothing else.
+//! `repair --accept-loss`: damaged files are given up or made again, and nothing else.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn imported() -> (Home, u64) {
     (home, events)
 }
 
-/// The first file below a folder of the store.
+/// Returns the first file below a folder of the store.
 fn file_in(home: &Home, folder: &str, ending: &str) -> PathBuf {
     let mut folders = vec![Path::new(&home.data).join(folder)];
     while let Some(next) = folders.pop() {
@@ -87,7 +87,7 @@ fn a_damaged_part_is_given_up_and_its_evidence_kept() {
     file_in(&home, "damaged", &name);
 }
 
-/// Whatever is gone the parts are had back, and the rollups begin anew from them.
+/// The parts are recovered after the loss of all else, and the rollups begin anew from them.
 #[test]
 fn without_its_manifest_and_its_journal_a_store_is_had_back_from_its_parts() {
     let (home, events) = imported();

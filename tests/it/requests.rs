@@ -1,5 +1,5 @@
-//! Requests of forms and sizes that nobody expects: JSON that is not one object to a line, keys and
-//! names of any length, small bodies that would become large.
+//! Requests of unexpected forms and sizes: JSON that is not one object to a line, keys and names
+//! of any length, small bodies that would become large.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
     out.finish().expect("memory")
 }
 
-/// Documents one to a line would be `{"n":0}` to `{"n":3}`; here nothing is one to a line.
+/// Forms of the documents `{"n":0}` to `{"n":3}`; none has one document to a line.
 const FORMS: [&str; 5] = [
     "[{\"n\":0},{\"n\":1},{\"n\":2},{\"n\":3}]",
     "[\n  {\n    \"n\": 0\n  },\n  {\n    \"n\": 1\n  },\n  {\"n\": 2},\n  {\"n\": 3}\n]\n",
@@ -42,7 +42,7 @@ fn json_that_is_not_one_object_to_a_line_is_taken() {
             assert_eq!(server.number(&format!("SELECT sum(n) FROM {stream}")), 6);
         }
     }
-    // The index of a bad item is its place among them, and the others are taken.
+    // The index of a bad item is its place among them, and the others are accepted.
     let body = "[{\"n\":0}, 17, {\"n\":2, \"n\" 3}, {\"n\":4},\n \"text\", {\"n\":5";
     let answer = server.ingest("bad", body);
     let errors = answer["errors"].as_array().expect("errors");
@@ -75,7 +75,7 @@ fn json_that_is_not_one_object_to_a_line_is_imported() {
             assert_eq!(import(&place, &file, &[])["accepted"], 0, "{form}");
             assert_eq!(count(), 4 * (i as u64 + 1));
         }
-        // Of many blocks, and longer when it comes again.
+        // The file has many blocks, and is longer when it comes again.
         let text = "x".repeat(2000);
         let object = |n: u32| format!("{{\n  \"n\": {n},\n  \"text\": \"{text}\"\n}}");
         let objects: Vec<String> = (0..3000).map(object).collect();
@@ -88,7 +88,7 @@ fn json_that_is_not_one_object_to_a_line_is_imported() {
     }
 }
 
-/// 200 for lines that nobody can read would say that they are events.
+/// Status 200 for unreadable lines would mean that they became events.
 #[test]
 fn lines_of_no_format_are_kept_and_refused() {
     let home = Home::new();
@@ -103,7 +103,7 @@ fn lines_of_no_format_are_kept_and_refused() {
         server.number("SELECT count(*) FROM system.quarantine WHERE stream = 'notes'"),
         2
     );
-    // One good line is a format, and nothing at all is no failure.
+    // One good line makes a format, and an empty body is no failure.
     let mixed = "no line of a log\n".to_owned() + &line("203.0.113.1", PAST_S, "/", 200, 1);
     assert_eq!(server.ingest("notes", mixed)["accepted"], 1);
     assert_eq!(server.ingest("notes", "\n\n")["empty"], 2);
@@ -226,7 +226,7 @@ fn a_key_that_an_earlier_version_stored_is_known() {
     assert_eq!(server.number("SELECT count(*) FROM access"), 1);
 }
 
-/// A line of one byte takes hundreds in quarantine, and a site is repeated for each line.
+/// A line of one byte takes hundreds of bytes in quarantine, and a site is repeated for each line.
 #[test]
 fn what_a_small_body_becomes_is_bounded() {
     let home = Home::new();
@@ -244,7 +244,7 @@ fn what_a_small_body_becomes_is_bounded() {
         &many,
     )
     .status(413);
-    // Of a few columns each, in all of which each of the others takes place too.
+    // Each event has a column of its own, and takes space in the columns of all others too.
     let sparse: String = (0..6000).map(|i| format!("{{\"a{i}\":1}}\n")).collect();
     let journal_bytes = |home: &Home| {
         let files = std::fs::read_dir(home.path("data/journal")).expect("the journal");
@@ -256,7 +256,7 @@ fn what_a_small_body_becomes_is_bounded() {
     assert!([200, 413].contains(&answer.status), "{}", answer.text());
     assert!(journal_bytes(&home) < 128 << 20);
     assert_eq!(server.number("SELECT count(*) FROM system.quarantine"), 0);
-    // As many as a request may hold are taken, and an import cuts its pieces by itself.
+    // As many lines as a request may hold are accepted, and an import cuts its pieces by itself.
     let answer = post("/api/v1/ingest/web?format=combined", &many[..20_000]);
     assert_eq!(answer.status(200).json()["quarantined"], 10_000);
     let args = [

@@ -1,5 +1,5 @@
-//! A rollup of one's own: filters, a variance and keys made by expressions, held against SQL over the
-//! raw events.
+//! A configured rollup: filters, a variance and keys made by expressions, compared with SQL over
+//! the raw events.
 
 use serde_json::Value;
 

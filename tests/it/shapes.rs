@@ -1,5 +1,5 @@
-//! Documents that need not look alike: every leaf of every one reads back, limits are clear, and a
-//! hostile file costs nobody else anything.
+//! Documents that need not look alike: every leaf of every one reads back, limits are clear, and
+//! a hostile file does not harm other clients.
 
 mod fields;
 mod hostile;

@@ -1,12 +1,12 @@
-//! `logmill slice` as someone reads it in the night: a summary, the newest rows, or where else to
-//! look.
+//! `logmill slice` as an engineer on call reads it: a summary, the newest rows, or a better place
+//! to search.
 
 use crate::support::{Home, PAST_S, Server, line, run};
 
 const DAY_S: i64 = 86_400;
 
-/// A day of 120 events of one host, the last two within one second; some on other days, and other
-/// hosts.
+/// Returns a day of 120 events of one host, the last two within one second; some on other days,
+/// and other hosts.
 fn log() -> String {
     let mut log = String::new();
     for i in 0..118 {
@@ -91,7 +91,7 @@ fn a_table_begins_with_a_summary_and_shows_the_newest_rows_in_the_zone() {
             "{shown}"
         );
 
-        // Programs get all rows, in order, as they always did; or so many of the newest.
+        // Programs get all rows, in order, as always; or so many of the newest.
         let json = [&of_day[..], &["--output", "json"]].concat();
         let rows = slice(&place, &json).code(0).json();
         let rows = rows.as_array().expect("an array");

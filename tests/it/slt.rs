@@ -1,5 +1,6 @@
-//! The `.slt` files of `tests/slt`, each asked of a server over HTTP: once while its events lie in the
-//! memtable and once when they are sealed. `tests/slt/README.md` says how to read and write them.
+//! The `.slt` files of `tests/slt`, each run on a server over HTTP: once while its events lie in
+//! the memtable and once when they are sealed. `tests/slt/README.md` describes how to read and
+//! write them.
 
 use std::path::{Path, PathBuf};
 

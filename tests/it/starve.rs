@@ -1,7 +1,7 @@
-//! Clients that hold on to what others need: tails, slow bodies, unread answers, connections,
+//! Clients that hold on to resources of others: tails, slow bodies, unread answers, connections,
 //! descriptors.
 //!
-//! Each of these held a whole server up; here others are answered beside them.
+//! Each of these once held a whole server up; here other clients are answered beside them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,26 +13,26 @@ use serde_json::Value;
 use crate::support::{Home, PAST_S, Server, command, line};
 
 /// Tails of `tails_hold_no_thread_that_others_need`; `LOGMILL_TAILS=5000` is its long form. 512
-/// were enough for the threads of all.
+/// were enough to take all threads.
 const TAILS: usize = 520;
 
 fn good() -> String {
     line("203.0.113.1", PAST_S, "/", 200, 10)
 }
 
-/// A connection that has sent `request`, `{host}` replaced, and waits.
+/// Opens a connection that has sent `request`, `{host}` replaced, and waits.
 fn send(server: &Server, request: &str) -> TcpStream {
     let mut socket = TcpStream::connect(&server.address).expect("the server listens");
     socket
         .set_read_timeout(Some(std::time::Duration::from_secs(60)))
         .expect("a socket that can wait");
     let request = request.replace("{host}", &server.address);
-    // Where the server has closed already, its answer says why.
+    // If the server has closed already, its answer has the reason.
     let _ignored = socket.write_all(request.as_bytes());
     socket
 }
 
-/// The status of the answer that has come or comes, and its head.
+/// Returns the status of the answer that has come or comes, and its head.
 fn head(socket: &TcpStream) -> (u16, String) {
     let lines = BufReader::new(socket).lines().map_while(Result::ok);
     let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
@@ -42,11 +42,11 @@ fn head(socket: &TcpStream) -> (u16, String) {
     (status.unwrap_or(0), head.join("\n").to_ascii_lowercase())
 }
 
-/// A body of a thousand bytes of which one comes.
+/// A body of a thousand bytes of which one is sent.
 const SLOW: &str =
     "POST /api/v1/ingest/access HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1000\r\n\r\nx";
 
-/// This process opens thousands of connections.
+/// Raises the limit of descriptors: this process opens thousands of connections.
 fn raise_own_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -85,7 +85,7 @@ fn tails_hold_no_thread_that_others_need() {
     for socket in &open {
         assert_eq!(head(socket).0, 200);
     }
-    // All that needs a thread goes on.
+    // All work that needs a thread continues.
     server.ingest("access?j=true", good());
     assert_eq!(server.number("SELECT count(*) FROM access"), 2);
     server.seal();
@@ -113,7 +113,8 @@ fn health_answers_and_signals_are_heard_at_any_number_of_connections() {
             ("LOGMILL_SERVER__BODY_TIME_MAX", "5s"),
         ],
     );
-    // Slow bodies take all places; of the others some say nothing at all, some ask slowly.
+    // Slow bodies take all places; of the other connections some send nothing at all, some send
+    // slowly.
     let slow: Vec<TcpStream> = (0..20).map(|_| send(&server, SLOW)).collect();
     let more: Vec<TcpStream> = (0..150)
         .map(|n| send(&server, ["", "GET / HT"][n % 2]))
@@ -163,7 +164,7 @@ fn bytes_of_bodies_under_way_are_bounded() {
     let (status, head) = head(&send(&server, &part));
     assert_eq!(status, 503, "{head}");
     assert!(head.contains("retry-after: "), "{head}");
-    // Small ones still have room, and the large ones when the others are over.
+    // Small bodies still fit, and the large ones when the others are over.
     server.ingest("access", good());
     drop(held);
     while sample(&server, "logmill_http_body_bytes") > 0.0 {
@@ -194,7 +195,8 @@ fn an_answer_that_nobody_reads_gives_its_place_back() {
     let mut first = [0; 12];
     unread.read_exact(&mut first).expect("the answer begins");
     assert_eq!(&first, b"HTTP/1.1 200");
-    // It has the only place, and would keep it for as long as this connection is there.
+    // The unread answer has the only place, and would keep it for as long as its connection is
+    // there.
     assert_eq!(server.number("SELECT 1 AS one"), 1);
     drop(unread);
 }
@@ -212,7 +214,7 @@ fn descriptors_are_raised_and_connections_leave_some_for_the_store() {
     assert!(sample(&server, "process_max_fds") > 64.0);
     server.ingest("access", good());
     assert_eq!(server.stop(), Some(0));
-    // All that there may be: many more connections come than there are descriptors.
+    // The limit cannot be raised: many more connections come than there are descriptors.
     let server = limited("-n 128");
     let open: Vec<TcpStream> = (0..200).map(|_| send(&server, SLOW)).collect();
     server.get("/health").status(200);
@@ -233,7 +235,7 @@ fn descriptors_are_raised_and_connections_leave_some_for_the_store() {
     assert!(log.contains("ulimit -n"), "{log}");
 }
 
-/// Follows with these parameters until the server ends the tail; what it said last.
+/// Follows with these parameters until the server ends the tail; returns its last event.
 fn last_of(server: &Server, query: &str, after: impl FnOnce()) -> (String, Value) {
     let request =
         format!("GET /api/v1/tail?{query} HTTP/1.1\r\nHost: {{host}}\r\nConnection: close\r\n\r\n");
@@ -269,7 +271,7 @@ fn a_condition_that_fails_or_takes_too_long_ends_its_tail_with_an_error() {
         server.ingest("access", good().repeat(2000));
     });
     assert_eq!(kind, "error", "{said}");
-    // Others go on, with a new feed for the same condition too.
+    // Other clients continue, with a new feed for the same condition too.
     server.ingest("access", good());
     let (kind, _) = last_of(&server, fails, || {
         server.ingest("access", bad.as_bytes());

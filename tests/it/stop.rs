@@ -1,5 +1,5 @@
-//! The end of a server that is told to: what is under way is finished, everything is sealed, the
-//! store is closed. A second signal does not wait.
+//! A server that is stopped by a signal: requests under way are finished, everything is sealed,
+//! the store is closed. A second signal does not wait.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -48,7 +48,7 @@ fn a_server_that_is_told_to_stop_seals_what_it_acknowledged() {
     }
 }
 
-/// All events are in parts, and the next start has nothing to recover.
+/// Checks that all events are in parts, and that the next start has nothing to recover.
 #[track_caller]
 fn assert_closed(home: &Home, ledger: &mut Ledger) {
     let total = ledger.assert_held(|query| home.sql(query));
@@ -101,7 +101,7 @@ impl Half {
         Self { socket, rest }
     }
 
-    /// Waits until the server has read what was sent: nothing lies in the queue of its socket.
+    /// Waits until the server has read everything sent: nothing lies in the queue of its socket.
     fn is_read(&self) {
         let of = |address: std::io::Result<SocketAddr>| address.expect("connected").port();
         let (server, ours) = (of(self.socket.peer_addr()), of(self.socket.local_addr()));
@@ -139,7 +139,7 @@ fn await_that(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Waits until a signal was delivered: of two that wait to be, one would be lost.
+/// Waits until a signal was delivered: of two pending ones, one would be lost.
 #[track_caller]
 fn hears(server: &Server) {
     let status = format!("/proc/{}/status", server.pid());
@@ -181,7 +181,7 @@ fn a_second_signal_ends_the_server_at_once() {
         server.signal(signal);
         hears(&server);
         assert!(!server.is_gone(), "a request is under way");
-        // It does not wait for the other half, which never comes.
+        // The server does not wait for the other half, which never comes.
         server.signal(signal);
         assert_eq!(server.ended(PATIENCE), 130);
         drop(half);

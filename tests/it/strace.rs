@@ -1,8 +1,8 @@
 //! The disk fails under the real server: `strace` makes chosen system calls fail, one by one.
 //!
-//! After a failed sync of the journal nobody who asked for `j` is told success, the process ends
-//! with 74 at once, and the next start finds everything that was acknowledged. A seal that fails
-//! says so, loses nothing and is tried again.
+//! After a failed sync of the journal no `j` write is acknowledged, the process ends with 74 at
+//! once, and the next start finds everything that was acknowledged. A seal that fails is
+//! reported, loses nothing and is tried again.
 
 mod trace;
 
@@ -20,7 +20,7 @@ use crate::support::{
 };
 use trace::{Injected, Struck};
 
-/// A failing sync takes this long, so that answers before it and after it are told apart.
+/// A failing sync takes this long, so that answers before it and after it can be distinguished.
 const DELAY: Duration = Duration::from_secs(1);
 /// A process whose journal has failed ends within this time.
 const END_WITHIN: Duration = Duration::from_secs(1);
@@ -28,8 +28,8 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 const SEAL_OFTEN: (&str, &str) = ("LOGMILL_STORAGE__LAG", "200ms");
 const WRITERS: [(&str, &str); 3] = [("a", "w=1"), ("b", "j=true"), ("c", "w=majority")];
 
-/// Which calls fail, and how. Each thread counts its own: a start makes five of each kind, the
-/// others come from the threads of log, sync and seals.
+/// The calls that fail, and their errors. Each thread counts its own: a start makes five of each
+/// kind, the others come from the threads of log, sync and seals.
 const FAULTS: [&str; 17] = [
     "fdatasync:error=EIO:when=2",
     "fdatasync:error=EIO:when=5",
@@ -85,7 +85,8 @@ fn can_trace() -> bool {
     works
 }
 
-/// The server as a child of ours, with strace beside it rather than above.
+/// Returns a command that runs the server as a child of ours, with strace beside it rather than
+/// above.
 fn traced(fault: &str, trace: &str) -> Command {
     let delay = if fault.contains("sync:") {
         format!(":delay_enter={}", DELAY.as_micros())
@@ -104,7 +105,7 @@ fn traced(fault: &str, trace: &str) -> Command {
     strace
 }
 
-/// One server with one fault, under writers, and the start after it.
+/// Runs one server with one fault, under writers, and the start after it.
 fn strike(fault: &str, random: &mut SmallRng) -> Struck {
     let home = Home::new();
     let trace = home.path("trace");
@@ -151,8 +152,8 @@ fn strike(fault: &str, random: &mut SmallRng) -> Struck {
     struck
 }
 
-/// When the server has ended by itself; one that goes on is left to work for a while and then told
-/// to stop.
+/// Waits until the server has ended by itself, and returns the time. A server that goes on works
+/// for a while and is then stopped.
 fn stop_when_it_goes_on(server: &Server) -> Option<SystemTime> {
     let until = Instant::now() + DELAY + END_WITHIN;
     while Instant::now() < until {
@@ -165,7 +166,8 @@ fn stop_when_it_goes_on(server: &Server) -> Option<SystemTime> {
     None
 }
 
-/// Whether the server did what it must; what made it end, or else what it outlived.
+/// Checks that the server did what it must. Returns the fault that made it end, or else the last
+/// one that it outlived.
 #[track_caller]
 fn judge(
     fault: &str,
@@ -191,7 +193,7 @@ fn judge(
         return last.struck;
     }
     assert_eq!(code, 74, "{fault}: {log}");
-    // One that was told to stop fails to seal and close, and says why.
+    // A server that was stopped fails to seal and close, and logs the reason.
     let said = if ended.is_some() {
         "stopping"
     } else {
@@ -207,7 +209,7 @@ fn judge(
     let took = ended.duration_since(reason.at).unwrap_or_default();
     assert!(took < delay + END_WITHIN, "{fault}: ended after {took:?}");
     if let Some(sync) = sync {
-        // While the sync was on its way to failing nobody can have been told that it was done.
+        // While the sync was on its way to failing no write can have been acknowledged by it.
         let wrong: Vec<&Batch> = answered_after(ledger, sync.at + DELAY / 2)
             .filter(|b| b.concern != "w=1")
             .collect();

@@ -1,4 +1,4 @@
-//! What the tests share: running the binary, temporary places, lines of logs.
+//! Helpers of all tests: running the binary, temporary directories, lines of logs.
 
 mod ledger;
 mod server;
@@ -34,7 +34,7 @@ pub(crate) const LEVEL_TABLES: [&str; 12] = [
     "traffic.yearly",
 ];
 
-/// How a command ended and what it wrote.
+/// The end of a command and its output.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// The exit code, or minus the signal that ended it.
@@ -44,7 +44,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The same, after making sure that it ended with `code`.
+    /// Returns the output, after making sure that the command ended with `code`.
     #[track_caller]
     pub(crate) fn code(self, code: i32) -> Self {
         assert_eq!(
@@ -55,7 +55,7 @@ impl Output {
         self
     }
 
-    /// Its standard output as JSON.
+    /// Returns the standard output as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| {
@@ -64,7 +64,7 @@ impl Output {
     }
 }
 
-/// The binary, about to run in a directory without a configuration.
+/// Returns the binary, about to run in a directory without a configuration.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(BINARY);
     command
@@ -95,7 +95,7 @@ pub(crate) fn finish(command: &mut Command, input: &[u8]) -> Output {
     let ended = std::thread::scope(|scope| {
         scope.spawn(move || {
             if let Some(mut stdin) = stdin {
-                // A program that ends early closes its input; its exit code tells the rest.
+                // A program that ends early closes its input; its exit code has the rest.
                 let _ignored = stdin.write_all(input);
             }
         });
@@ -108,7 +108,8 @@ pub(crate) fn finish(command: &mut Command, input: &[u8]) -> Output {
     }
 }
 
-/// How a child ended: its exit code, or minus the signal; `None` when it goes on after this time.
+/// Returns the exit code of a child, or minus the signal that ended it; `None` when it still runs
+/// after this time.
 pub(crate) fn ended_within(child: &mut Child, within: Duration) -> Option<i32> {
     let until = Instant::now() + within;
     loop {
@@ -131,7 +132,7 @@ fn code_of(status: ExitStatus) -> i32 {
 /// A temporary directory with a place for a store.
 pub(crate) struct Home {
     dir: TempDir,
-    /// The store's directory, not made yet.
+    /// The store's directory, not created yet.
     pub(crate) data: String,
 }
 
@@ -145,44 +146,45 @@ impl Home {
         Self { dir, data }
     }
 
-    /// The path of a file in this directory.
+    /// Returns the path of a file in this directory.
     pub(crate) fn path(&self, name: &str) -> String {
         utf8(&self.dir.path().join(name))
     }
 
-    /// Writes a file and says its path.
+    /// Writes a file and returns its path.
     pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         std::fs::write(&path, content).expect("a file in the temporary directory");
         path
     }
 
-    /// Imports into the stream `access` and says the figures at the end.
+    /// Imports into the stream `access` and returns the figures at the end.
     #[track_caller]
     pub(crate) fn import(&self, file: &str, more: &[&str]) -> Value {
         import(&["--data", &self.data], file, more)
     }
 
-    /// The rows of a query.
+    /// Returns the rows of a query.
     #[track_caller]
     pub(crate) fn sql(&self, query: &str) -> Vec<Value> {
         sql(&["--data", &self.data], query)
     }
 
-    /// The one number that a query gives.
+    /// Returns the one number of a query.
     #[track_caller]
     pub(crate) fn number(&self, query: &str) -> u64 {
         only_number(&self.sql(query))
     }
 
-    /// The number of events in the stream `access`.
+    /// Returns the number of events in the stream `access`.
     #[track_caller]
     pub(crate) fn count(&self) -> u64 {
         self.number("SELECT count(*) FROM access")
     }
 }
 
-/// Imports a file into the stream `access` of the store at `place` and says the figures at the end.
+/// Imports a file into the stream `access` of the store at `place` and returns the figures at the
+/// end.
 #[track_caller]
 pub(crate) fn import(place: &[&str], file: &str, more: &[&str]) -> Value {
     let common = ["import", file, "--stream", "access", "--output", "json"];
@@ -191,7 +193,7 @@ pub(crate) fn import(place: &[&str], file: &str, more: &[&str]) -> Value {
     figures
 }
 
-/// lines = accepted + quarantined + empty + skipped.
+/// Checks that lines = accepted + quarantined + empty + skipped.
 #[track_caller]
 pub(crate) fn assert_adds_up(figures: &Value) {
     let of = |name: &str| figures[name].as_u64().expect("a figure of the import");
@@ -202,7 +204,7 @@ pub(crate) fn assert_adds_up(figures: &Value) {
     );
 }
 
-/// The rows of a query.
+/// Returns the rows of a query.
 #[track_caller]
 pub(crate) fn sql(place: &[&str], query: &str) -> Vec<Value> {
     let args = [&["sql", query, "--output", "json"], place].concat();
@@ -212,7 +214,7 @@ pub(crate) fn sql(place: &[&str], query: &str) -> Vec<Value> {
     }
 }
 
-/// The one number in the one row of an answer; null counts as 0.
+/// Returns the one number in the one row of an answer; null counts as 0.
 #[track_caller]
 pub(crate) fn only_number(rows: &[Value]) -> u64 {
     let row = rows[0].as_object().expect("a row is an object");
@@ -224,7 +226,7 @@ pub(crate) fn only_number(rows: &[Value]) -> u64 {
         .unwrap_or_else(|| panic!("not a number: {value}"))
 }
 
-/// A query that gives `(t, n)`: the sum of hits of every level of both default rollups, and the
+/// Returns a query of `(t, n)`: the sum of hits of every level of both default rollups, and the
 /// number of events as `raw`, all of one snapshot.
 pub(crate) fn sums_query() -> String {
     let mut query = "SELECT 'raw' AS t, count(*) AS n FROM access".to_owned();
@@ -238,7 +240,7 @@ pub(crate) fn sums_query() -> String {
 /// stream recomputed.
 #[track_caller]
 pub(crate) fn assert_verified(place: &[&str], events: u64) {
-    // A few of the random questions; all of them are asked in other tests.
+    // A few of the random questions are enough: other tests run all of them.
     let verify = ["rollup", "verify", "--questions", "10", "--output", "json"];
     let args = [&verify[..], place].concat();
     let found = run(&args).code(0).json();
@@ -259,7 +261,8 @@ pub(crate) fn assert_verified(place: &[&str], events: u64) {
     }
 }
 
-/// A line of an access log in the combined format, with its LF. The time is in seconds since 1970.
+/// Returns a line of an access log in the combined format, with its LF. The time is in seconds
+/// since 1970.
 pub(crate) fn line(host: &str, at_s: i64, path: &str, status: u16, size: u64) -> String {
     let at = chrono::DateTime::from_timestamp(at_s, 0).expect("a time of the calendar");
     let stamp = at.format("%d/%b/%Y:%H:%M:%S +0000");
@@ -271,24 +274,24 @@ pub(crate) fn line(host: &str, at_s: i64, path: &str, status: u16, size: u64) ->
 /// 1 March 2024, 00:00 UTC, in seconds since 1970: a time that is past whenever the tests run.
 pub(crate) const PAST_S: i64 = 1_709_251_200;
 
-/// A committed fixture.
+/// Returns the path of a committed fixture.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures")
         .join(name)
 }
 
-/// The content of a committed fixture.
+/// Returns the content of a committed fixture.
 pub(crate) fn fixture_bytes(name: &str) -> Vec<u8> {
     std::fs::read(fixture(name)).expect("a committed fixture")
 }
 
-/// The path of the sample log.
+/// Returns the path of the sample log.
 pub(crate) fn sample() -> String {
     utf8(&fixture("sample.log"))
 }
 
-/// The folder of real logs, when there is one.
+/// Returns the folder of real logs, if there is one.
 pub(crate) fn test_data() -> Option<PathBuf> {
     let folder = std::env::var_os("LOGMILL_TEST_DATA").map(PathBuf::from);
     if folder.is_none() {
@@ -297,7 +300,7 @@ pub(crate) fn test_data() -> Option<PathBuf> {
     folder
 }
 
-/// A Python that can run the oracle, when there is one.
+/// Returns a Python that can run the oracle, if there is one.
 pub(crate) fn python() -> Option<&'static str> {
     let found = ["python3", "python"].into_iter().find(|name| {
         let able = Command::new(name)
@@ -314,7 +317,7 @@ pub(crate) fn python() -> Option<&'static str> {
     found
 }
 
-/// A number that a variable of the environment sets.
+/// Returns a number that a variable of the environment sets.
 pub(crate) fn knob(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Err(_) => default,
@@ -324,7 +327,8 @@ pub(crate) fn knob(name: &str, default: u64) -> u64 {
     }
 }
 
-/// The seed of a test with chance in it; a different one for each run: the moments differ anyway.
+/// Returns the seed of a test with chance in it; a different one for each run: the moments differ
+/// anyway.
 pub(crate) fn seed() -> u64 {
     let seed = knob("LOGMILL_SEED", u64::from(std::process::id()));
     println!("LOGMILL_SEED={seed}");

@@ -1,6 +1,6 @@
-//! Real logs in three zones: one stream with a rollup in UTC, one in Berlin (summer time) and one in
-//! Kolkata (half an hour beside the full ones), each level of each held against a recomputation in
-//! Python from the text of the logs.
+//! Real logs in three zones: one stream with a rollup in UTC, one in Berlin (summer time) and one
+//! in Kolkata (half an hour beside the full ones). Each level of each is compared with a
+//! recomputation in Python from the text of the logs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ const ZONES: [(&str, &str); 3] = [
     ("berlin", "Europe/Berlin"),
     ("kolkata", "Asia/Kolkata"),
 ];
-/// One rollup for each zone, all with the keys and measures that `zones.py` asks for.
+/// Returns one rollup for each zone, all with the keys and measures that `zones.py` expects.
 fn definitions() -> String {
     let one = |(name, zone): (&str, &str)| {
         format!(
@@ -37,7 +37,7 @@ hosts = {{ distinct = "host" }}
     ZONES.map(one).concat()
 }
 
-/// A store for logs, with what the oracle reads: their text.
+/// A store for logs, with their text, which the oracle reads.
 struct Case {
     python: &'static str,
     home: Home,
@@ -46,14 +46,15 @@ struct Case {
 }
 
 struct Log {
-    /// Its name, the site of its events.
+    /// The log's name, which is the site of its events.
     site: String,
     path: PathBuf,
     content: Vec<u8>,
 }
 
 impl Case {
-    /// The real logs that `choose` takes; nothing where there is no Python with these zones, or no log.
+    /// Returns the real logs that `choose` accepts; `None` where there is no Python with these
+    /// zones, or no log.
     fn of(choose: impl Fn(&Path) -> bool) -> Option<Self> {
         let (folder, python) = (test_data()?, python_with_zones()?);
         let mut paths = Vec::new();
@@ -80,8 +81,8 @@ impl Case {
         })
     }
 
-    /// Every figure of every zone and level, and the store's own verification; how many figures the
-    /// log of `site` had.
+    /// Compares every figure of every zone and level, and runs the store's own verification;
+    /// returns the number of figures of a site's log.
     #[track_caller]
     fn compare(&self, place: &[&str]) -> impl Fn(&str) -> u64 + use<> {
         let mut compare = Command::new(self.python);
@@ -111,12 +112,13 @@ impl Case {
     }
 }
 
-/// The name of a log's text.
+/// Returns the name of a log's text.
 fn plain(site: &str) -> String {
     format!("{site}.txt")
 }
 
-/// A Python that knows the zones, which need the files of the system or the package `tzdata`.
+/// Returns a Python that knows the zones, which need the files of the system or the package
+/// `tzdata`.
 fn python_with_zones() -> Option<&'static str> {
     let python = python()?;
     let zones = ZONES.map(|(_, zone)| format!("zoneinfo.ZoneInfo('{zone}')"));
@@ -147,7 +149,7 @@ fn all_real_logs_equal_the_recomputation_in_three_zones() {
         );
     }
     let figures = case.compare(&["--data", &case.home.data]);
-    // Lines of an hour out of order; clocks that change inside the log.
+    // These logs have lines an hour out of order, and clock changes inside.
     for site in [
         "elastic_apache_logs.log.zst",
         "netnea_extended_2013.log.zst",
@@ -166,7 +168,8 @@ fn a_log_across_a_clock_change_equals_the_recomputation_in_three_zones_after_pie
     after_pieces("netnea_extended_2013.log.zst");
 }
 
-/// The log in pieces, shuffled, with a seal after every third; the last ones stay in memory.
+/// Sends the log in pieces, shuffled, with a seal after every third; the last ones stay in the
+/// memtable.
 fn after_pieces(name: &str) {
     let Some(case) = Case::of(|path| path.ends_with(name)) else {
         return;

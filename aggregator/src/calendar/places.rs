@@ -1,11 +1,11 @@
-//! Places whose clocks did something odd, by the boundaries of consecutive buckets.
+//! Zones with unusual changes of offset, as boundaries of consecutive buckets.
 
 use super::oracle::Oracle;
 use super::tests::us;
 use super::*;
 
-/// Each line names a level and then the boundaries of buckets that follow each other: every bucket
-/// is asked for at its first and its last microsecond, of ours and of the oracle.
+/// Checks each line, a level and the boundaries of consecutive buckets. Our calendar and the oracle
+/// must both return each bucket at its first and at its last microsecond.
 fn check(zone: Tz, lines: &str) {
     let calendar = Calendar::new(zone, WeekStart::Sunday);
     let oracle = Oracle::new(zone.name());
@@ -153,7 +153,7 @@ fn pyongyang_left_its_offset_and_came_back() {
 
 #[test]
 fn st_johns_changed_a_minute_after_midnight() {
-    // The 59 minutes that the clock shows once more of the 28th stay with the 29th: it had begun.
+    // The clock repeats 59 minutes of the 28th; they belong to the 29th, which had begun.
     check(
         Tz::America__St_Johns,
         "
@@ -174,7 +174,7 @@ fn st_johns_changed_a_minute_after_midnight() {
 
 #[test]
 fn monrovia_was_44_minutes_and_30_seconds_behind() {
-    // RFC 3339 has no seconds in its offsets, so these stand in UTC.
+    // RFC 3339 has no seconds in its offsets, so these instants are in UTC.
     check(
         Tz::Africa__Monrovia,
         "

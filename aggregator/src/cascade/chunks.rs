@@ -1,11 +1,12 @@
-//! The cells of memtable chunks, made once and kept with their chunk.
+//! The cells of memtable chunks, computed once and cached with their chunk.
 //!
 //! # Invariants
-//! * What a chunk keeps is a pure function of the events up to its end: which keys have a name is
-//!   decided by the tiles of the snapshot and by the chunks before it, whatever snapshot that is.
-//! * While the history of a rollup is being counted its cells are made each time: which events it
-//!   counts follows from how far that is.
-//! * An error is kept nowhere, and nothing is made of what comes after it.
+//! * The cached cells are a pure function of the events up to the chunk's end: the tiles of the
+//!   snapshot and the chunks before it decide which keys are admitted, with one result in every
+//!   snapshot.
+//! * While the history of a rollup is being counted, its cells are computed by each call: they
+//!   depend on how far back it is counted by then.
+//! * An error is not cached, and the chunks after it are not computed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,9 +19,9 @@ use crate::error::Result;
 use crate::key_limit::AdmittedBefore;
 use crate::raw::counted_from;
 
-/// The cells of the memtable chunks of a rollup's stream, oldest first: what a reader adds to the
-/// tiles of the same snapshot. They are made once for each chunk and generation. After an error there
-/// are no more.
+/// Returns the cells of the memtable chunks of a rollup's stream, oldest first. A reader merges
+/// them with the tiles of the same snapshot. The cells of a chunk are computed once per generation.
+/// The iterator ends after an error.
 pub fn chunk_cells<'a>(
     definition: &'a Arc<Definition>,
     generation: u32,
@@ -33,12 +34,12 @@ pub fn chunk_cells<'a>(
     let mut before = [AdmittedBefore::new(definition, generation, snapshot)];
     std::iter::from_fn(move || {
         let chunk = chunks.next()?;
-        let made = cells_of(definition, generation, chunk, counts_from_us, &mut before);
-        match &made {
+        let result = cells_of(definition, generation, chunk, counts_from_us, &mut before);
+        match &result {
             Ok(cells) => before[0].push(chunk, Arc::clone(cells)),
             Err(_) => chunks = [].iter(),
         }
-        Some(made)
+        Some(result)
     })
 }
 
@@ -52,18 +53,18 @@ fn cells_of(
     if let Some(from_us) = counts_from_us {
         let events = counted_from(std::slice::from_ref(&chunk.events), from_us)?;
         let mut sets = cascade_after(&[definition], before, &events)?;
-        let made = sets.pop();
+        let cells = sets.pop();
         return Ok(Arc::new(
-            made.expect("BUG: one definition gives one set of cells"),
+            cells.expect("BUG: one definition gives one set of cells"),
         ));
     }
-    let kept: Arc<OnceLock<Arc<CellSet>>> = chunk.derived(generation, |_| OnceLock::new());
-    if let Some(known) = kept.get() {
-        return Ok(Arc::clone(known));
+    let cached: Arc<OnceLock<Arc<CellSet>>> = chunk.derived(generation, |_| OnceLock::new());
+    if let Some(cells) = cached.get() {
+        return Ok(Arc::clone(cells));
     }
     let mut sets = cascade_after(&[definition], before, std::slice::from_ref(&chunk.events))?;
-    let made = sets
+    let cells = sets
         .pop()
         .expect("BUG: one definition gives one set of cells");
-    Ok(Arc::clone(kept.get_or_init(|| Arc::new(made))))
+    Ok(Arc::clone(cached.get_or_init(|| Arc::new(cells))))
 }

@@ -1,4 +1,4 @@
-//! What a seal's rollups need of its events, each thing read once.
+//! The columns of events that several rollups share, each read once.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::expression::{Condition, Expression};
 use crate::intern::{Identities, KeyValues, Numbers, bucket_ranks, coupons, times};
 use crate::state::Layout;
 
-/// A small map by equality: there are a handful of columns.
+/// A small map with a linear search: there are a handful of columns.
 pub(super) type Assoc<K, V> = Vec<(K, V)>;
 
 pub(super) fn lookup<'a, K: PartialEq<Q>, Q: ?Sized, V>(assoc: &'a Assoc<K, V>, key: &Q) -> &'a V {
@@ -25,7 +25,7 @@ pub(super) fn lookup<'a, K: PartialEq<Q>, Q: ?Sized, V>(assoc: &'a Assoc<K, V>, 
 /// A dictionary of coupons, and per field the coupon of each event.
 pub(super) type Coupons = (Arc<Vec<u64>>, Vec<Vec<u32>>);
 
-/// What the definitions need of the events, each thing once.
+/// The columns of events that the definitions need, each once.
 pub(super) struct Shared {
     pub(super) rows: usize,
     /// The instant of each event.
@@ -33,11 +33,11 @@ pub(super) struct Shared {
     pub(super) numbers: Assoc<Number, Numbers>,
     pub(super) buckets: Assoc<(Number, Layout), Vec<u32>>,
     pub(super) key_values: Assoc<(Expression, KeyType), KeyValues>,
-    /// By list of fields.
+    /// Coupons by list of fields.
     pub(super) coupons: Assoc<Vec<String>, Coupons>,
-    /// Whether each event passes.
+    /// Per condition, a flag per event: true if it passes.
     pub(super) passing: Assoc<Condition, Vec<bool>>,
-    /// By calendar and level: the bucket of each event.
+    /// By calendar and level: the rank of each event's bucket, and the starts of the buckets.
     pub(super) ranks: Assoc<(Calendar, Level), (Vec<u32>, Vec<i64>)>,
 }
 
@@ -96,7 +96,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Reads what a component is made of. Numbers come before their histograms in a definition.
+    /// Reads the columns of a component. Numbers come before their histograms in a definition.
     fn read(
         &mut self,
         definition: &Definition,
@@ -136,7 +136,7 @@ pub(super) fn number_of(definition: &Definition, component: usize) -> &Number {
     }
 }
 
-/// The fields of distinct counts, each once.
+/// Returns the fields of distinct counts, each once.
 pub(super) fn distinct_fields(definition: &Definition) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     for component in definition.components() {

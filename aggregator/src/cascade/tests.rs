@@ -7,7 +7,7 @@ use crate::{TileFile, encode};
 use chrono_tz::Tz;
 use serde_json::json;
 
-/// Splits events at random, cascades each piece, and passes every other one through a tile file.
+/// Splits events at random, cascades each piece, and passes about half of them through a tile file.
 fn in_pieces(
     definition: &Definition,
     all: &[crate::testing::Event],
@@ -208,7 +208,7 @@ fn missing_columns_read_as_null_and_other_types_as_numbers_or_text() {
         .expect("text")
         .to_string();
     let rows: Vec<&str> = text.lines().skip(3).take(3).collect();
-    // The integer 5 and the text "5" are one key, yet two different values.
+    // The integer 5 and the text "5" are one key, but two distinct values.
     assert_eq!(
         rows,
         [

@@ -1,4 +1,4 @@
-//! The dictionary of keys, and which of them a filter lets pass.
+//! The dictionary of keys, and the set of keys that pass a filter.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// One key column's value.
+    /// Returns the value of one column of a key.
     pub(crate) fn value(&self, column: usize, row: usize) -> KeyValue {
         let array = &self.columns[column];
         if array.is_null(row) {
@@ -31,14 +31,14 @@ impl Keys {
         }
     }
 
-    /// A key as its values.
+    /// Returns a key as the values of its columns.
     pub(crate) fn tuple(&self, row: usize) -> Vec<KeyValue> {
         (0..self.columns.len())
             .map(|c| self.value(c, row))
             .collect()
     }
 
-    /// The keys that the filter lets pass; `None` when it asks nothing of them.
+    /// Returns the keys that pass the filter; `None` if it does not restrict keys.
     pub(crate) fn passing(&self, filter: &Filter) -> Option<Passing> {
         let mut passing: Option<Vec<bool>> = None;
         for (column, wanted) in filter.keys.iter().enumerate() {
@@ -53,17 +53,17 @@ impl Keys {
         passing.map(Passing::new)
     }
 
-    /// Whether the filter lets one key pass.
+    /// Checks whether one key passes the filter.
     pub(crate) fn passes(&self, row: usize, filter: &Filter) -> bool {
-        let mut asked = filter.keys.iter().zip(&self.columns);
-        asked.all(|(wanted, array)| {
+        let mut columns = filter.keys.iter().zip(&self.columns);
+        columns.all(|(wanted, array)| {
             wanted
                 .as_ref()
                 .is_none_or(|wanted| wanted.iter().any(|value| equals(array, row, value)))
         })
     }
 
-    /// No keys, with columns of the definition's types.
+    /// Returns an empty dictionary, with columns of the definition's types.
     pub(crate) fn empty(definition: &Definition) -> Self {
         let columns = definition
             .by()
@@ -73,18 +73,18 @@ impl Keys {
         Self { columns, len: 0 }
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.columns.iter().map(|c| c.get_array_memory_size()).sum()
     }
 }
 
-/// The keys that a filter lets pass.
+/// The keys that pass a filter.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Passing {
-    /// Per key whether it passes.
+    /// Per key: true if it passes.
     of: Vec<bool>,
-    /// Those that do, rising.
+    /// Keys that pass, ascending.
     ids: Vec<u32>,
 }
 
@@ -94,7 +94,7 @@ impl Passing {
         Self { of, ids }
     }
 
-    /// Some of `len` keys.
+    /// Creates the set of the keys `ids` out of `len`.
     pub(crate) fn some(len: usize, mut ids: Vec<u32>) -> Self {
         let mut of = vec![false; len];
         ids.iter().for_each(|id| of[*id as usize] = true);
@@ -103,19 +103,19 @@ impl Passing {
         Self { of, ids }
     }
 
-    /// Whether a key passes.
+    /// Checks whether a key passes.
     pub(crate) fn has(&self, key: u32) -> bool {
         self.of[key as usize]
     }
 
-    /// Whether any key of a range passes.
+    /// Checks whether any key of a range passes.
     pub(crate) fn any_in(&self, keys: Range<u32>) -> bool {
         let next = self.ids.partition_point(|id| *id < keys.start);
         self.ids.get(next).is_some_and(|id| *id < keys.end)
     }
 }
 
-/// Whether a value of a key column is this one.
+/// Checks whether the value of a key column at `row` equals `value`.
 fn equals(array: &ArrayRef, row: usize, value: &KeyValue) -> bool {
     if array.is_null(row) {
         return *value == KeyValue::Null;
@@ -129,14 +129,14 @@ fn equals(array: &ArrayRef, row: usize, value: &KeyValue) -> bool {
     }
 }
 
-/// A value of an integer column.
+/// Returns a value of an integer column; `None` for a text column.
 fn integer_at(array: &ArrayRef, row: usize) -> Option<i64> {
     let short = array.as_primitive_opt::<Int16Type>();
     let short = short.map(|values| i64::from(values.value(row)));
     short.or_else(|| Some(array.as_primitive_opt::<Int64Type>()?.value(row)))
 }
 
-/// Per value of a key column whether it is one of `wanted`.
+/// Returns, per value of a key column, true if it is one of `wanted`.
 fn matches(array: &ArrayRef, wanted: &[KeyValue]) -> Vec<bool> {
     let null = wanted.contains(&KeyValue::Null);
     if let Some(values) = array.as_string_opt::<i32>() {
@@ -148,7 +148,7 @@ fn matches(array: &ArrayRef, wanted: &[KeyValue]) -> Vec<bool> {
             }
         };
         let texts: HashSet<String> = wanted.iter().filter_map(text).collect();
-        // One page is the usual question: a comparison is cheaper than a hash.
+        // Most filters have one value: a comparison is cheaper than a hash.
         return match (texts.len(), texts.iter().next()) {
             (1, Some(one)) => values
                 .iter()
@@ -181,7 +181,7 @@ fn matches(array: &ArrayRef, wanted: &[KeyValue]) -> Vec<bool> {
         .collect()
 }
 
-/// Puts an array of an integer key column together from 64-bit values.
+/// Builds the array of an integer key column; fails with the first value that does not fit.
 pub(crate) fn int_column(
     key_type: KeyType,
     values: impl Iterator<Item = Option<i64>>,

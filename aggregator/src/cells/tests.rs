@@ -14,7 +14,7 @@ fn a_projection_names_only_what_its_columns_need() {
         of(Level::Minute, &["bytes"]).expect("columns"),
         [true, false, false]
     );
-    // The numbers of a histogram are not its buckets.
+    // Mean and max of a histogram come from its numbers, not from its bucket counts.
     assert_eq!(
         of(Level::Hour, &["size_mean", "size_max"]).expect("columns"),
         [true, false, false]

@@ -4,18 +4,18 @@ use super::{NO_BUCKET, OVERFLOWS, append_or_zero, reduce_or_zero, sparse_zeros, 
 use crate::group::Grouping;
 use crate::state::Layout;
 
-/// Counts by bucket of values: cell `c` has the entries `offsets[c]..offsets[c + 1]`, rising.
+/// Counts by bucket of values: cell `c` has the entries `offsets[c]..offsets[c + 1]`, ascending.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Buckets {
     pub(crate) layout: Layout,
     pub(crate) offsets: Vec<usize>,
     pub(crate) index: Vec<u32>,
     pub(crate) counts: Vec<u64>,
-    /// Values above the layout's max; empty when no cell has any.
+    /// Number of values above the layout's max; empty if no cell has any.
     pub(crate) overflow: Vec<u64>,
 }
 
-/// Sums the entries of one cell: a dense count per bucket, and which were touched.
+/// Sums the entries of one cell: a dense array of counts, and the buckets that were touched.
 struct Tally {
     counts: Vec<u64>,
     touched: Vec<u32>,
@@ -59,13 +59,13 @@ impl Buckets {
         }
     }
 
-    /// Adds an entry to the cell under way.
+    /// Adds an entry to the cell that is being built.
     pub(crate) fn push(&mut self, index: u32, count: u64) {
         self.index.push(index);
         self.counts.push(count);
     }
 
-    /// The entries of a cell.
+    /// Returns the entries of a cell: buckets and their counts.
     pub(crate) fn entries(&self, cell: usize) -> (&[u32], &[u64]) {
         let range = self.offsets[cell]..self.offsets[cell + 1];
         (&self.index[range.clone()], &self.counts[range])

@@ -1,4 +1,4 @@
-//! Numbers of values, exact sums and extremes.
+//! Numeric columns: numbers of values, exact sums and extremes.
 
 use super::{append_or_zero, gather, reduce_or_zero, take_or_zero};
 use crate::group::Grouping;
@@ -8,12 +8,12 @@ use crate::seeded::{self, Bug};
 /// Number of values, sums and extremes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Numeric {
-    /// Values that fit.
+    /// Number of values that fit.
     pub(crate) n: Vec<u64>,
-    /// Values that do not; empty when no cell has any.
+    /// Number of values that do not fit; empty if no cell has any.
     pub(crate) unfit: Vec<u64>,
     pub(crate) sum: Vec<i128>,
-    /// Smallest and largest, 0 where `n` is 0.
+    /// Smallest and largest value; 0 where `n` is 0.
     pub(crate) range: Option<(Vec<i128>, Vec<i128>)>,
 }
 

@@ -1,4 +1,4 @@
-//! Distinct counts: sets of coupons, and registers where a set has grown.
+//! Distinct counts: sets of coupons, and registers for large sets.
 
 use super::NO_COUPON;
 use crate::group::Grouping;
@@ -6,20 +6,21 @@ use crate::state::{
     COUPONS_MAX, REGISTERS, Registers, decode_registers, encode_registers, observe,
 };
 
-/// Sets of coupon ids, rising within a cell; a cell with registers has no coupons.
+/// Sets of coupon ids, ascending within a cell; a cell with registers has no coupons.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sets {
     pub(crate) offsets: Vec<usize>,
     pub(crate) ids: Vec<u32>,
-    /// The cells with registers, rising.
+    /// Cells with registers, ascending.
     pub(crate) dense_cells: Vec<u32>,
-    /// Their canonical bodies: the `r`-th is `bodies[dense_offsets[r]..dense_offsets[r + 1]]`.
+    /// Offsets of the canonical bodies: `bodies[dense_offsets[r]..dense_offsets[r + 1]]` is the
+    /// body of the `r`-th cell with registers.
     pub(crate) dense_offsets: Vec<usize>,
     pub(crate) bodies: Vec<u8>,
 }
 
-/// Collects the set of one cell: coupons are told apart by a stamp each, which costs the same for a
-/// cell of one event and of a million.
+/// Collects the set of one cell. A stamp per coupon marks the coupons seen in this cell: a lookup
+/// costs the same in a cell of one event and of a million.
 struct Collector<'a> {
     coupons: &'a [u64],
     stamps: Vec<u32>,
@@ -85,18 +86,18 @@ impl Sets {
         }
     }
 
-    /// The coupon ids of a cell.
+    /// Returns the coupon ids of a cell.
     pub(crate) fn coupons(&self, cell: usize) -> &[u32] {
         &self.ids[self.offsets[cell]..self.offsets[cell + 1]]
     }
 
-    /// The body of a cell's registers.
+    /// Returns the body of a cell's registers, if it has registers.
     pub(crate) fn body(&self, cell: usize) -> Option<&[u8]> {
         let nth = self.dense_cells.binary_search(&(cell as u32)).ok()?;
         Some(&self.bodies[self.dense_offsets[nth]..self.dense_offsets[nth + 1]])
     }
 
-    /// Adds a cell with registers.
+    /// Appends a cell with registers.
     pub(crate) fn push_registers(&mut self, registers: &Registers) {
         self.dense_cells.push((self.offsets.len() - 1) as u32);
         encode_registers(registers, &mut self.bodies);
@@ -104,7 +105,7 @@ impl Sets {
         self.offsets.push(self.ids.len());
     }
 
-    /// Adds a cell of another column with the same coupons.
+    /// Appends a cell of another column with the same dictionary of coupons.
     fn push_cell(&mut self, other: &Self, cell: usize) {
         self.ids.extend_from_slice(other.coupons(cell));
         if let Some(body) = other.body(cell) {

@@ -1,8 +1,8 @@
-//! Sums of squares, exact, and the variance they give.
+//! Exact sums of squares, and the variance computed from them.
 //!
-//! 256 bits hold what any sum can be: no value exceeds 2^84 (64 bits in millionths), so the squares
+//! 256 bits hold every possible sum: no value exceeds 2^84 (64 bits in millionths), so the squares
 //! of 2^64 of them sum up to less than 2^233. Adding integers is associative and commutative, so
-//! any order of merges gives the same bytes.
+//! any order of merges produces the same bytes.
 
 use arrow::datatypes::i256;
 
@@ -16,7 +16,7 @@ pub(crate) struct Squares {
     pub(crate) sums: Vec<i256>,
 }
 
-/// The square of any 128-bit integer, wrapping beyond 256 bits as none of ours does.
+/// Returns the square of an integer. Every square of 128 bits fits 256 bits.
 pub(crate) fn square(value: i128) -> i256 {
     match value.checked_mul(value) {
         Some(square) => i256::from_i128(square),
@@ -56,11 +56,12 @@ impl Squares {
         self.sums.extend_from_slice(&other.sums);
     }
 
-    /// The sample variance of a cell's values: (n Q - S^2) / (n (n - 1)) of their number, sum and
-    /// sum of squares, exact up to the one division. `None` below two values.
+    /// Returns the sample variance of a cell's values: (n Q - S^2) / (n (n - 1)), where n is their
+    /// number, S their sum and Q the sum of their squares, exact up to the one division. `None` for
+    /// fewer than two values.
     ///
-    /// The difference fits 256 bits for any number of 64-bit integers, and for up to 2^43 of any
-    /// values, which is how many have exact sums.
+    /// The difference fits 256 bits for any number of 64-bit integers, and for up to 2^43 values of
+    /// any kind, the number up to which sums are exact.
     pub(crate) fn variance(&self, numeric: &Numeric, cell: usize) -> Option<f64> {
         let n = i128::from(numeric.n[cell]);
         if n < 2 {
@@ -73,7 +74,7 @@ impl Squares {
     }
 }
 
-/// The double nearest to an integer that is not negative; past 128 bits it may be the one beside.
+/// Returns the double nearest to a non-negative integer; above 128 bits it may be the adjacent one.
 fn double(value: i256) -> f64 {
     const HIGH: f64 = 340_282_366_920_938_463_463_374_607_431_768_211_456.0;
     let (low, high) = value.to_parts();
@@ -84,7 +85,7 @@ fn double(value: i256) -> f64 {
 mod tests {
     use super::*;
 
-    /// A cell of these values, each `times` times.
+    /// Returns the variance of a cell that holds each of `values` `times` times.
     fn variance(values: &[i128], times: u64) -> Option<f64> {
         let times_wide = i256::from_i128(times.into());
         let squares = values.iter().fold(i256::ZERO, |sum, v| {
@@ -113,12 +114,12 @@ mod tests {
     #[test]
     fn the_ends_of_64_bits_do_not_overflow() {
         let (min, max) = (i128::from(i64::MIN), i128::from(i64::MAX));
-        // Distance 2^64 - 1: half its square.
+        // The distance of the ends is 2^64 - 1; the variance is half its square.
         let half = 2_f64.powi(127);
         assert_eq!(variance(&[min, max], 1), Some(half));
         assert_eq!(variance(&[min, min, min], 1), Some(0.0));
         assert_eq!(variance(&[max, max - 1], 1), Some(0.5));
-        // The more there are, the nearer to a quarter of it.
+        // The more values, the nearer the variance to a quarter of that square.
         let many = variance(&[min, max], 1 << 62).expect("many values");
         assert!((many / 2_f64.powi(126) - 1.0).abs() < 1e-15, "{many}");
         assert_eq!(variance(&[max], u64::MAX), Some(0.0));

@@ -1,4 +1,4 @@
-//! What measures are made of: the states that cells hold, each once per field and filter.
+//! Components of measures: the states that cells hold, each once per field and filter.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub(crate) enum Component {
 }
 
 impl fmt::Display for Component {
-    /// What it counts, for accounts of bytes.
+    /// Writes a name of the state, for reports of sizes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count { .. } => f.write_str("count"),
@@ -49,7 +49,7 @@ impl fmt::Display for Component {
 }
 
 impl Component {
-    /// The finest level that has it.
+    /// Returns the finest level that has the component.
     pub(crate) fn from(&self) -> Level {
         match self {
             Self::Count { from, .. }
@@ -60,17 +60,17 @@ impl Component {
         }
     }
 
-    /// Whether cells of `level` hold it.
+    /// Checks whether cells of `level` hold the component.
     pub(crate) fn at(&self, level: Level) -> bool {
         level >= self.from()
     }
 
-    /// Whether cells of `level` hold extremes in it.
+    /// Checks whether cells of `level` hold the component's extremes.
     pub(crate) fn range_at(&self, level: Level) -> bool {
         matches!(self, Self::Numeric { range_from: Some(from), .. } if level >= *from)
     }
 
-    /// The component of the numbers that this one cannot be read without.
+    /// Returns the index of the numeric component that reads of this one need.
     pub(crate) fn numeric(&self) -> Option<usize> {
         match self {
             Self::Squares { numeric, .. } | Self::Histogram { numeric, .. } => Some(*numeric),
@@ -78,7 +78,7 @@ impl Component {
         }
     }
 
-    /// Whether both are one state, wherever they enter.
+    /// Checks whether both are the same state, apart from the levels at which they enter.
     fn is_same(&self, other: &Self) -> bool {
         let mut twin = other.clone();
         twin.enter(self);
@@ -87,7 +87,7 @@ impl Component {
         own == twin
     }
 
-    /// Enters where the other one does, if that is finer; so with the extremes.
+    /// Enters at the level of `other` if it is finer; likewise for the extremes.
     fn enter(&mut self, other: &Self) {
         match self {
             Self::Count { from, .. }
@@ -111,15 +111,15 @@ impl Component {
     }
 }
 
-/// The components of some measures, each once, entering where the first measure needs it; numbers
-/// come first.
+/// Returns the components of measures, each once and from the finest level at which a measure needs
+/// it. Numeric components come first.
 pub(super) fn components_of(measures: &[Measure]) -> Vec<Component> {
     let mut components = Vec::new();
     for numbers in measures.iter().filter_map(numbers_of) {
         add(&mut components, numbers);
     }
     for measure in measures {
-        let numeric = numbers_of(measure).map(|numbers| place(&components, &numbers));
+        let numeric = numbers_of(measure).map(|numbers| index_of(&components, &numbers));
         if let Some(own) = own_of(measure, numeric) {
             add(&mut components, own);
         }
@@ -127,10 +127,10 @@ pub(super) fn components_of(measures: &[Measure]) -> Vec<Component> {
     components
 }
 
-/// The places of a measure's components: its numbers, then its own.
+/// Returns the indices of a measure's components: its numbers, then the component of its own.
 pub(super) fn of_measure(components: &[Component], measure: &Measure) -> Vec<usize> {
-    let numeric = numbers_of(measure).map(|numbers| place(components, &numbers));
-    let own = own_of(measure, numeric).map(|own| place(components, &own));
+    let numeric = numbers_of(measure).map(|numbers| index_of(components, &numbers));
+    let own = own_of(measure, numeric).map(|own| index_of(components, &own));
     numeric.into_iter().chain(own).collect()
 }
 
@@ -147,7 +147,7 @@ fn numbers_of(measure: &Measure) -> Option<Component> {
     })
 }
 
-/// What a measure needs besides numbers.
+/// Returns the component that a measure needs besides its numbers.
 fn own_of(measure: &Measure, numeric: Option<usize>) -> Option<Component> {
     let (from, filter) = (measure.from, measure.filter.clone());
     match &measure.kind {
@@ -170,14 +170,14 @@ fn own_of(measure: &Measure, numeric: Option<usize>) -> Option<Component> {
     }
 }
 
-fn add(components: &mut Vec<Component>, wanted: Component) {
-    match components.iter_mut().find(|known| known.is_same(&wanted)) {
-        Some(known) => known.enter(&wanted),
-        None => components.push(wanted),
+fn add(components: &mut Vec<Component>, added: Component) {
+    match components.iter_mut().find(|c| c.is_same(&added)) {
+        Some(existing) => existing.enter(&added),
+        None => components.push(added),
     }
 }
 
-fn place(components: &[Component], wanted: &Component) -> usize {
-    let found = components.iter().position(|known| known.is_same(wanted));
-    found.expect("BUG: every measure has its components")
+fn index_of(components: &[Component], component: &Component) -> usize {
+    let index = components.iter().position(|c| c.is_same(component));
+    index.expect("BUG: every measure has its components")
 }

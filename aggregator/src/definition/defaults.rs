@@ -1,4 +1,4 @@
-//! The rollups of a stream that nothing is configured for.
+//! The default rollups of a stream, which has them if none are configured.
 
 use chrono_tz::Tz;
 use storage::{Name, RollupMeta, StreamKind};
@@ -8,12 +8,12 @@ use crate::calendar::{Level, WeekStart};
 use crate::error::{Error, Result};
 use crate::state::Layout;
 
-/// The longest name of a rollup.
+/// Length limit of a rollup's name, characters.
 const NAME_CHARS_MAX: usize = 63;
 
-/// The stream's name and `short`. Where that is longer than a name may be, the stream's is cut, and
-/// a checksum of the whole of it (CRC-32C, eight hexadecimal digits) stands for what is missing.
-/// Stores hold these names: the rule never changes.
+/// Joins the stream's name and `short`. If the result is too long for a name, the stream's name is
+/// cut, and a checksum of all of it (CRC-32C, eight hexadecimal digits) replaces the rest. Stores
+/// hold these names, so the rule never changes.
 fn long(stream: &Name, short: &str) -> String {
     let name = format!("{stream}_{short}");
     if name.len() <= NAME_CHARS_MAX {
@@ -21,18 +21,18 @@ fn long(stream: &Name, short: &str) -> String {
     }
     let checksum = crc32c::crc32c(stream.as_str().as_bytes());
     let tail = format!("_{checksum:08x}_{short}");
-    // Names are ASCII.
+    // Names are ASCII, so the cut does not split a character.
     format!("{}{tail}", &stream.as_str()[..NAME_CHARS_MAX - tail.len()])
 }
 
-/// The rollups that a stream gets when nothing else is configured, without those that `existing`
+/// Returns the rollups that a stream has if none are configured, without those that `existing`
 /// (every rollup of the store) already has.
 ///
-/// The store's first access-log stream has `stats` and `traffic`; the rollups of any other stream
-/// carry its name in front, cut where it is too long for that (`NAME_CHARS_MAX`).
+/// The store's first access-log stream has `stats` and `traffic`. The names of the rollups of any
+/// other stream begin with its name, which is cut if the result is too long (`NAME_CHARS_MAX`).
 ///
 /// # Errors
-/// [`Error::Definition`] when a definition breaks a rule.
+/// [`Error::Definition`] if a definition breaks a rule.
 pub fn defaults(
     stream: &Name,
     kind: StreamKind,

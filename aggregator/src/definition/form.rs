@@ -1,4 +1,4 @@
-//! The canonical JSON form of a definition, as the manifest keeps it.
+//! The canonical JSON form of a definition, which the manifest stores.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,8 +9,8 @@ use crate::expression::Condition;
 use crate::state::Layout;
 
 /// The newest version of the canonical form; a reader refuses a newer one. A definition has the
-/// version that first knew what it uses: 2 brought filters, the variance and expressions as keys, 3
-/// the number of keys that keep their name.
+/// lowest version with all features that it uses: 2 added filters, the variance and expressions as
+/// keys, 3 the key limit.
 pub(super) const FORM: u64 = 3;
 
 /// The canonical form as serde reads it.
@@ -26,7 +26,7 @@ pub(super) struct Form {
     pub(super) measures: Vec<MeasureForm>,
 }
 
-/// A measure as serde reads it; which members it has depends on its kind.
+/// A measure as serde reads it; its kind decides which members it has.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MeasureForm {
@@ -41,7 +41,7 @@ pub(super) struct MeasureForm {
 }
 
 impl MeasureForm {
-    /// The measure, when every member that its kind needs is there.
+    /// Returns the measure; fails if a member that its kind needs is missing.
     pub(super) fn measure(self) -> Result<Measure, String> {
         let Self {
             name,
@@ -88,7 +88,7 @@ impl MeasureForm {
     }
 }
 
-/// The canonical form.
+/// Returns the canonical form.
 pub(super) fn value(definition: &Definition) -> Value {
     let measures: Vec<Value> = definition.measures.iter().map(measure_value).collect();
     let mut value = json!({
@@ -105,20 +105,20 @@ pub(super) fn value(definition: &Definition) -> Value {
     value
 }
 
-/// The first version that knows all that a definition uses.
+/// Returns the lowest version with all features that a definition uses.
 fn version(definition: &Definition) -> u64 {
     let is_new = |m: &Measure| m.filter.is_some() || matches!(m.kind, MeasureKind::Variance(_));
-    let is_made = |key: &Key| key.expr.is_some();
+    let is_computed = |key: &Key| key.expr.is_some();
     if definition.max_keys.is_some() {
         FORM
-    } else if definition.measures.iter().any(is_new) || definition.by.iter().any(is_made) {
+    } else if definition.measures.iter().any(is_new) || definition.by.iter().any(is_computed) {
         2
     } else {
         1
     }
 }
 
-/// A measure's canonical form.
+/// Returns a measure's canonical form.
 fn measure_value(measure: &Measure) -> Value {
     let (name, kind, from) = (&measure.name, measure.kind.label().0, measure.from);
     let mut value = match &measure.kind {

@@ -1,4 +1,4 @@
-//! Key columns: where a key takes its values from, and their type.
+//! Key columns: the source of their values, and their type.
 
 use serde::{Deserialize, Serialize};
 use storage::{ColumnType, Name, StreamKind, access_fields};
@@ -18,7 +18,7 @@ pub enum KeyType {
 }
 
 impl KeyType {
-    /// The type a field has as a key: that of its column in an access log, text anywhere else.
+    /// Returns the type of a field as a key: its column's in an access log, text in other streams.
     pub(crate) fn of(field: &str, kind: StreamKind) -> Result<Self, String> {
         match column_type(field, kind) {
             None | Some(ColumnType::Text) => Ok(Self::Text),
@@ -30,7 +30,7 @@ impl KeyType {
         }
     }
 
-    /// The Arrow type of its column.
+    /// Returns the Arrow type of the key column.
     pub fn arrow(self) -> arrow::datatypes::DataType {
         match self {
             Self::Text => ColumnType::Text.arrow(),
@@ -40,7 +40,7 @@ impl KeyType {
     }
 }
 
-/// The type of an access log's column; `None` where a field may hold anything.
+/// Returns the type of an access log's column; `None` if the field may hold any type.
 pub(crate) fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
     if field == storage::TIME {
         return Some(ColumnType::Time);
@@ -58,18 +58,18 @@ pub(crate) fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Its name as a column, and the field it takes its value from unless there is an expression.
+    /// Name of the column; without an expression also the field that holds its values.
     pub name: String,
-    /// Its type.
+    /// Type of the column.
     #[serde(rename = "type")]
     pub key_type: KeyType,
-    /// What its values are computed by.
+    /// Expression that computes the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expr: Option<Expression>,
 }
 
 impl Key {
-    /// The key that is a field as it is.
+    /// Creates the key whose values are those of a field.
     pub(crate) fn of_field(field: &str, kind: StreamKind) -> Result<Self, String> {
         Ok(Self {
             name: field.to_owned(),
@@ -78,7 +78,7 @@ impl Key {
         })
     }
 
-    /// The key that an expression makes.
+    /// Creates the key whose values an expression computes.
     pub(crate) fn made(name: &str, expr: Expression, kind: StreamKind) -> Result<Self, String> {
         Name::new(name).map_err(|e| e.to_string())?;
         let key_type = match (&expr, expr.value_type(kind)?) {
@@ -94,7 +94,7 @@ impl Key {
         })
     }
 
-    /// What its values are computed by, the field of its name by default.
+    /// Returns the expression of the values, by default the field of the key's name.
     pub(crate) fn value(&self) -> Expression {
         let plain = || Expression::Field(self.name.clone());
         self.expr.clone().unwrap_or_else(plain)

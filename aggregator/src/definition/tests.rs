@@ -202,7 +202,7 @@ fn sum_mean_and_histogram_of_a_field_share_their_numbers() {
     else {
         panic!("numbers first")
     };
-    // The histogram from the minute needs extremes there.
+    // The histogram that enters at the minute needs extremes there.
     assert_eq!((*from, *range_from), (Level::Minute, Some(Level::Minute)));
 }
 
@@ -214,7 +214,8 @@ fn measures_with_one_filter_share_their_numbers() {
         .iter()
         .map(|c| format!("{c:?}"))
         .collect();
-    // Numbers of sum, min, max, mean with the histogram, and the other histogram with the sum.
+    // Numbers without a filter, of page_bytes, of least with late_spread, of most, and of average
+    // with size.
     assert_eq!(
         fields.iter().filter(|c| c.starts_with("Numeric")).count(),
         5
@@ -247,7 +248,7 @@ fn a_filter_has_one_spelling_and_plain_definitions_keep_theirs() {
         spelled("(not (status in (200, 301) or (site is null))) and (status >= 500)")
     );
     assert_ne!(value, spelled("status >= 500"));
-    // Plain ones keep the form that is in every store; tiles know it by its hash.
+    // Definitions without filters keep version 1: stores hold it, and tiles hold its fingerprint.
     assert!(
         default_definitions()
             .into_iter()

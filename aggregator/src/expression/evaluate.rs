@@ -1,4 +1,4 @@
-//! Expressions over columns of events.
+//! Evaluation of expressions over columns of events.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::intern::as_text;
 type TextFunction<'f> = dyn for<'a> Fn(&'a str) -> Option<Cow<'a, str>> + 'f;
 
 impl Expression {
-    /// Its value for each event; `None` when no event has the field.
+    /// Returns the value for each event; `None` if no event has the field.
     pub(crate) fn of(&self, events: &RecordBatch) -> Result<Option<ArrayRef>> {
         let text = |of: &Self, f: &TextFunction| -> Result<Option<ArrayRef>> {
             let Some(array) = of.of(events)? else {
@@ -33,7 +33,7 @@ impl Expression {
             let Some(array) = of.of(events)? else {
                 return Ok(None);
             };
-            // What is no integer reads as null, as it does in an integer key.
+            // A value that is no integer becomes null, as in an integer key.
             let integers = as_type(&array, &DataType::Int64)?;
             let integers = integers.as_primitive::<Int64Type>();
             let out: Int64Array = integers.iter().map(|v| v.and_then(f)).collect();
@@ -54,10 +54,10 @@ impl Expression {
     }
 }
 
-/// One of Kleene's: null unless one side says it all.
+/// An operation of Kleene's logic: with a null side it is null unless the other side decides it.
 type Kernel = fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>;
 
-/// Up to the slash that ends the `n`th segment. A slash at the start belongs to every prefix.
+/// Returns the path up to the end of its `n`th segment. A leading slash belongs to every prefix.
 fn path_prefix(path: &str, n: u16) -> &str {
     let start = usize::from(path.starts_with('/'));
     if n == 0 {
@@ -69,7 +69,7 @@ fn path_prefix(path: &str, n: u16) -> &str {
 }
 
 impl Condition {
-    /// For each event of all batches whether it is true.
+    /// Returns, for each event of all batches, true if the condition is true.
     pub(crate) fn passing(&self, batches: &[RecordBatch], rows: usize) -> Result<Vec<bool>> {
         let mut passing = Vec::with_capacity(rows);
         for batch in batches {
@@ -79,11 +79,11 @@ impl Condition {
         Ok(passing)
     }
 
-    /// True, false or null for each event.
+    /// Returns true, false or null for each event.
     pub(super) fn of(&self, events: &RecordBatch) -> Result<BooleanArray> {
         let value = |of: &Expression| -> Result<ArrayRef> {
-            let found = of.of(events)?;
-            Ok(found.unwrap_or_else(|| {
+            let column = of.of(events)?;
+            Ok(column.unwrap_or_else(|| {
                 arrow::array::new_null_array(&DataType::Null, events.num_rows())
             }))
         };
@@ -131,12 +131,12 @@ fn compare_double(value: &ArrayRef, operator: Operator, double: f64) -> Result<B
     apply(operator, doubles, &Float64Array::new_scalar(double))
 }
 
-/// Floats with an integer, which no float may equal.
+/// Compares floats with an integer that may have no equal float.
 fn compare_floats(value: &ArrayRef, operator: Operator, integer: i64) -> Result<BooleanArray> {
     if fits_float(integer) {
         return compare_double(value, operator, integer as f64);
     }
-    // Beyond 2^53 every float is whole; what a fraction loses here is on this side of it.
+    // The integer is beyond 2^53, where every float is an integer: truncation changes no order.
     let sign = |float: f64| (float as i128).cmp(&i128::from(integer)) as i64;
     let floats = as_number(value)?;
     let floats = floats.as_primitive::<Float64Type>().iter();
@@ -144,7 +144,7 @@ fn compare_floats(value: &ArrayRef, operator: Operator, integer: i64) -> Result<
     apply(operator, &signs, &Int64Array::new_scalar(0))
 }
 
-/// A column as 64-bit integers, or as doubles where it is no integers'.
+/// Casts a column to 64-bit integers, or to doubles if it holds floats or text.
 fn as_number(array: &ArrayRef) -> Result<ArrayRef> {
     let wide = match array.data_type() {
         DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
@@ -156,13 +156,13 @@ fn as_number(array: &ArrayRef) -> Result<ArrayRef> {
     as_type(array, &wide)
 }
 
-/// A column as numbers of one type, null where it has none. No column may fail, or no seal of it
-/// would ever succeed; so bytes, which have no cast to numbers, are read as text.
-fn as_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+/// Casts a column to a number type; a value that is no number becomes null. No column may fail, or
+/// every seal of it would fail: bytes, which have no cast to numbers, are read as text.
+fn as_type(array: &ArrayRef, number_type: &DataType) -> Result<ArrayRef> {
     if array.data_type() == &DataType::Binary {
-        return Ok(cast(&as_text(array)?, wanted)?);
+        return Ok(cast(&as_text(array)?, number_type)?);
     }
-    Ok(cast(array, wanted)?)
+    Ok(cast(array, number_type)?)
 }
 
 fn apply(operator: Operator, left: &dyn Datum, right: &dyn Datum) -> Result<BooleanArray> {

@@ -1,6 +1,6 @@
-//! Text into words, names, literals and signs, each with its place.
+//! The lexer: splits text into words, names, literals and signs, each with its position.
 
-/// What an expression is made of.
+/// A token of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     /// A keyword, a function or a field.
@@ -18,9 +18,9 @@ pub(super) enum Token {
     End,
 }
 
-/// Words that are no fields unless they stand in double quotes.
+/// Words that are fields only in double quotes.
 const RESERVED: [&str; 7] = ["and", "or", "not", "is", "null", "in", "like"];
-/// Longer signs come before those that they begin with.
+/// Signs in the order of matching: a longer sign precedes its prefixes.
 const SIGNS: [&str; 14] = [
     "==", "!=", "<>", "<=", ">=", "=", "<", ">", "(", ")", ",", "/", "%", "-",
 ];
@@ -29,12 +29,13 @@ pub(super) fn is_reserved(word: &str) -> bool {
     RESERVED.iter().any(|r| word.eq_ignore_ascii_case(r))
 }
 
-/// Whether a field can stand without quotes.
+/// Checks whether a field needs no quotes.
 pub(super) fn is_plain(name: &str) -> bool {
     word_len(name) == name.len() && !name.is_empty() && !is_reserved(name)
 }
 
-/// Length of the word that `text` begins with: letters, digits and `_`, in parts joined by dots.
+/// Returns the length of the word at the start of `text`: letters, digits and `_`, in parts joined
+/// by dots.
 fn word_len(text: &str) -> usize {
     let mut len = 0;
     loop {
@@ -53,7 +54,7 @@ fn word_len(text: &str) -> usize {
     }
 }
 
-/// Length of the number that `text` begins with, and whether it is a decimal.
+/// Returns the length of the number at the start of `text`, and true if it is a decimal.
 fn number_len(text: &str) -> (usize, bool) {
     let digits = |from: usize| {
         let rest = &text[from..];
@@ -72,7 +73,8 @@ fn number_len(text: &str) -> (usize, bool) {
     (end, decimal)
 }
 
-/// The tokens with the byte each begins at; the last is [`Token::End`]. An error has its place too.
+/// Returns the tokens and the byte at which each begins; the last is [`Token::End`]. An error has
+/// its byte too.
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, (usize, String)> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -120,8 +122,8 @@ fn number(text: &str, decimal: bool) -> Result<Token, String> {
     }
 }
 
-/// What stands between the quote that `text` begins with and the next single one, and its length
-/// with both; two quotes stand for one.
+/// Returns the text between the quote at the start of `text` and the closing one, and its length
+/// with both quotes. Two quotes in a row stand for one.
 fn between_quotes(text: &str, quote: char) -> Option<(String, usize)> {
     let mut inner = String::new();
     let mut chars = text.char_indices().skip(1).peekable();

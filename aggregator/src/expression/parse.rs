@@ -1,48 +1,48 @@
-//! The grammar, by recursive descent. Each rule checks at once whether it was given a value, a
-//! literal or a condition, so that an error names the place.
+//! The parser, by recursive descent. Each rule checks at once whether an operand is a value, a
+//! literal or a condition, so that an error names the position.
 
 use super::lexer::{Token, is_reserved, tokens};
 use super::{Condition, Expression, Literal, Operator, Pattern};
 
-/// Longer texts are refused, bytes.
+/// Length limit of an expression, bytes.
 const TEXT_MAX: usize = 4_096;
-/// Brackets within each other.
+/// Limit of nested brackets.
 const DEPTH_MAX: usize = 32;
 const FUNCTIONS: &str = "path_prefix, regexp_capture, lower and upper";
 
-/// What a rule has found.
+/// The result of a grammar rule.
 enum Term {
     Value(Expression),
     Literal(Literal),
     Condition(Condition),
 }
 
-/// A term and the byte it begins at.
+/// A term and the byte at which it begins.
 type Placed = (usize, Term);
-/// What is wrong, and at which byte.
+/// An error: its byte and its message.
 type Problem = (usize, String);
 
 impl Expression {
-    /// Reads a value.
+    /// Parses a value.
     ///
     /// # Errors
-    /// Says what is wrong, and where.
+    /// A message with the fault and its position.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse(text, value)
     }
 }
 
 impl Condition {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// Says what is wrong, and where.
+    /// A message with the fault and its position.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse(text, condition)
     }
 }
 
-fn parse<T>(text: &str, wanted: impl Fn(Placed) -> Result<T, Problem>) -> Result<T, String> {
+fn parse<T>(text: &str, convert: impl Fn(Placed) -> Result<T, Problem>) -> Result<T, String> {
     if text.len() > TEXT_MAX {
         return Err(format!(
             "an expression has at most {TEXT_MAX} bytes, this one {}",
@@ -57,7 +57,7 @@ fn parse<T>(text: &str, wanted: impl Fn(Placed) -> Result<T, Problem>) -> Result
         };
         let term = parser.any()?;
         match parser.peek() {
-            Token::End => wanted(term),
+            Token::End => convert(term),
             _ => Err(parser.unexpected("and, or, or the end")),
         }
     };
@@ -116,7 +116,7 @@ impl Parser {
         token
     }
 
-    fn unexpected(&self, wanted: &str) -> Problem {
+    fn unexpected(&self, expected: &str) -> Problem {
         let found = match self.peek() {
             Token::Word(word) => format!("{word:?}"),
             Token::Name(name) => format!("the field {name:?}"),
@@ -126,17 +126,17 @@ impl Parser {
             Token::Sign(sign) => format!("{sign:?}"),
             Token::End => "the end".to_owned(),
         };
-        (self.at(), format!("{wanted} is expected, not {found},"))
+        (self.at(), format!("{expected} is expected, not {found},"))
     }
 
-    fn word(&mut self, wanted: &str) -> bool {
-        let found = matches!(self.peek(), Token::Word(word) if word.eq_ignore_ascii_case(wanted));
+    fn word(&mut self, expected: &str) -> bool {
+        let found = matches!(self.peek(), Token::Word(word) if word.eq_ignore_ascii_case(expected));
         self.next += usize::from(found);
         found
     }
 
-    fn sign(&mut self, wanted: &str) -> bool {
-        let found = matches!(self.peek(), Token::Sign(sign) if *sign == wanted);
+    fn sign(&mut self, expected: &str) -> bool {
+        let found = matches!(self.peek(), Token::Sign(sign) if *sign == expected);
         self.next += usize::from(found);
         found
     }
@@ -148,7 +148,7 @@ impl Parser {
         Err(self.unexpected(&format!("{sign:?}")))
     }
 
-    /// Anything, as far as it goes.
+    /// Parses a value, literal or condition up to the first token that cannot continue it.
     fn any(&mut self) -> Result<Placed, Problem> {
         let at = self.at();
         if self.depth == DEPTH_MAX {
@@ -206,7 +206,7 @@ impl Parser {
         Ok(term)
     }
 
-    /// A value alone, or what is asked of it.
+    /// Parses a value, with a comparison or another test of it if one follows.
     fn test(&mut self) -> Result<Placed, Problem> {
         let at = self.at();
         let left = self.arithmetic()?;
@@ -219,7 +219,7 @@ impl Parser {
             if !self.word("null") {
                 return Err(self.unexpected("null"));
             }
-            return Ok(asked(at, Condition::IsNull(value(left)?), negated));
+            return Ok(test_of(at, Condition::IsNull(value(left)?), negated));
         }
         let negated = self.word("not");
         if self.word("in") {
@@ -229,11 +229,11 @@ impl Parser {
                 literals.push(literal(self.arithmetic()?)?);
             }
             self.expect(")")?;
-            return Ok(asked(at, Condition::In(value(left)?, literals), negated));
+            return Ok(test_of(at, Condition::In(value(left)?, literals), negated));
         }
         if self.word("like") {
             let pattern = self.text("a pattern such as 'x%'")?;
-            return Ok(asked(at, Condition::Like(value(left)?, pattern), negated));
+            return Ok(test_of(at, Condition::Like(value(left)?, pattern), negated));
         }
         if negated {
             return Err(self.unexpected("in or like"));
@@ -339,7 +339,7 @@ impl Parser {
         Ok(made)
     }
 
-    /// A pattern and the group of it that is wanted, the first unless one is named.
+    /// Parses a pattern and the number of the group to capture, 1 by default.
     fn pattern(&mut self) -> Result<(Pattern, u16), Problem> {
         let at = self.at();
         let text = self.text("a pattern in single quotes")?;
@@ -357,38 +357,38 @@ impl Parser {
         Ok((pattern, group))
     }
 
-    fn text(&mut self, wanted: &str) -> Result<String, Problem> {
+    fn text(&mut self, expected: &str) -> Result<String, Problem> {
         let Token::Text(text) = self.peek().clone() else {
-            return Err(self.unexpected(wanted));
+            return Err(self.unexpected(expected));
         };
         self.next += 1;
         Ok(text)
     }
 
-    fn small(&mut self, wanted: &str) -> Result<u16, Problem> {
+    fn small(&mut self, expected: &str) -> Result<u16, Problem> {
         let found = match self.peek() {
             Token::Integer(value) => u16::try_from(*value).ok(),
             _ => None,
         };
         let Some(value) = found else {
-            return Err(self.unexpected(wanted));
+            return Err(self.unexpected(expected));
         };
         self.next += 1;
         Ok(value)
     }
 }
 
-/// A comparison with the literal on the right, whichever side it was written on.
+/// Builds a comparison with the literal on the right; it may be written on either side.
 fn compare(left: Placed, operator: Operator, right: Placed) -> Result<Condition, Problem> {
     let (value_side, operator, literal_side) = match left.1 {
-        Term::Literal(_) => (right, turned(operator), left),
+        Term::Literal(_) => (right, mirrored(operator), left),
         _ => (left, operator, right),
     };
     let value = value(value_side)?;
     Ok(Condition::Compare(value, operator, literal(literal_side)?))
 }
 
-fn turned(operator: Operator) -> Operator {
+fn mirrored(operator: Operator) -> Operator {
     match operator {
         Operator::Less => Operator::Greater,
         Operator::LessOrEqual => Operator::GreaterOrEqual,
@@ -398,7 +398,7 @@ fn turned(operator: Operator) -> Operator {
     }
 }
 
-fn asked(at: usize, condition: Condition, negated: bool) -> Placed {
+fn test_of(at: usize, condition: Condition, negated: bool) -> Placed {
     let condition = if negated {
         condition.negated()
     } else {

@@ -1,4 +1,4 @@
-//! The canonical spelling; what is printed is read back as the same.
+//! The canonical spelling: parsing printed text returns an equal expression.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -66,7 +66,7 @@ impl Display for Literal {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::Integer(value) => write!(f, "{value}"),
-            // Debug keeps the point of 5.0, which says that it is a decimal.
+            // Debug prints 5.0 with its point, which makes it a decimal.
             Self::Decimal(bits) => write!(f, "{:?}", f64::from_bits(*bits)),
             Self::Text(text) => f.write_str(&quoted(text)),
         }
@@ -77,7 +77,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Items with a separator, some in parentheses.
+/// Writes items with a separator, some in parentheses.
 fn list<T: Display>(
     f: &mut Formatter<'_>,
     items: &[T],

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The canonical spelling of a condition, which must be read back as the same.
+/// Returns the canonical spelling of a condition; parsing it must return an equal condition.
 fn spelled(text: &str) -> String {
     let read = Condition::parse(text).unwrap_or_else(|e| panic!("{e}"));
     let canonical = read.to_string();
@@ -162,7 +162,7 @@ fn errors_name_the_place() {
     );
 }
 
-/// Columns of three rows: usual, unusual, null.
+/// Returns columns of three rows: a usual value, an unusual one and null.
 fn sample() -> RecordBatch {
     let columns: [(&str, ArrayRef); 6] = [
         (
@@ -190,7 +190,7 @@ fn sample() -> RecordBatch {
     RecordBatch::try_from_iter(columns).expect("a batch")
 }
 
-/// What a condition says of the rows of [`sample`]: `t`, `f` or `n`.
+/// Returns the result of a condition per row of [`sample`]: `t`, `f`, or `n` for null.
 fn answers(text: &str) -> String {
     let condition = Condition::parse(text).unwrap_or_else(|e| panic!("{e}"));
     let answers = condition
@@ -221,7 +221,7 @@ fn each_type_is_compared_as_its_literal_says() {
         ("status % 4 = -3", "ftn"),
         ("ms = 0.5", "tfn"),
         ("ms < 1", "tfn"),
-        // As in WHERE, what is not a number is larger than any.
+        // As in SQL's WHERE, NaN is larger than any number.
         ("ms > 1", "ftn"),
         ("path like '/a%'", "tfn"),
         ("path like '/_/b_c'", "tfn"),
@@ -319,7 +319,7 @@ fn path_prefixes_end_before_a_slash() {
     }
 }
 
-/// A column of every type that a stream can have, with what is extreme in it.
+/// Returns a column of every type that a stream can have, with extreme values.
 fn every_type() -> RecordBatch {
     use arrow::array::{BinaryArray, TimestampMicrosecondArray, UInt64Array};
     let ends = vec![Some(i64::MIN), Some(i64::MAX), None];
@@ -389,7 +389,7 @@ fn no_column_makes_an_expression_fail() {
     }
 }
 
-/// Any condition, with names and texts that need care.
+/// Generates conditions, with names and texts that need quotes.
 fn any_condition() -> impl Strategy<Value = Condition> {
     let name = prop_oneof![
         "[a-z_]{1,4}(\\.[a-z]{1,2})?",

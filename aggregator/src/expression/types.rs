@@ -1,25 +1,25 @@
-//! What can be said of an expression's types when it is defined: a comparison that could never be
-//! true is refused there, not found in an empty report.
+//! Type checks of expressions when a rollup is defined: a comparison that could never be true is
+//! refused then, not noticed later in an empty report.
 
 use storage::{ColumnType, StreamKind, TIME};
 
 use super::{Condition, Expression, Literal};
 use crate::definition::column_type;
 
-/// What a value is known to be.
+/// The type of a value, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueType {
     Text,
     Number,
-    /// A field of documents may be anything.
+    /// The type of a field of documents, which may hold any value.
     Unknown,
 }
 
 impl Expression {
-    /// Its type in a stream of this kind.
+    /// Returns the type of the value in a stream of this kind.
     ///
     /// # Errors
-    /// When it cannot be computed from what its field holds.
+    /// A message if the value cannot be computed from the type of its field.
     pub(crate) fn value_type(&self, kind: StreamKind) -> Result<ValueType, String> {
         match self {
             Self::Field(name) if name == TIME => Err(format!(
@@ -43,10 +43,10 @@ impl Expression {
 }
 
 impl Condition {
-    /// Checks that each value is compared with its own kind.
+    /// Checks that each value is compared with literals of its type.
     ///
     /// # Errors
-    /// Names the first that is not.
+    /// A message with the first value that is not.
     pub(crate) fn check(&self, kind: StreamKind) -> Result<(), String> {
         match self {
             Self::Compare(value, _, literal) => comparable(value, literal, kind),

@@ -23,7 +23,7 @@ pub(crate) struct KeyValues {
     values: ArrayRef,
     /// Rank of each value, null first.
     ranks: Vec<u32>,
-    /// The value that this column has in the key `(other)`: that text, or null.
+    /// Id of this column's value in the key `(other)`: that text, or null in an integer column.
     other: u32,
 }
 
@@ -48,7 +48,7 @@ impl KeyValues {
         let mut ids = Vec::with_capacity(rows);
         let mut values: Vec<Option<&str>> = Vec::new();
         let mut null = None;
-        // The hash beside the id spares a look at the value when a slot holds another one.
+        // The hash is stored beside the id: a slot of another value is rejected without reading it.
         let mut table: HashTable<(u64, u32)> = HashTable::new();
         let mut last: Option<(&str, u32)> = None;
         for (batch, array) in batches.iter().zip(&arrays) {
@@ -77,7 +77,7 @@ impl KeyValues {
                     continue;
                 }
                 let hash = xxh3_64(value.as_bytes());
-                let found = table
+                let entry = table
                     .entry(
                         hash,
                         |(h, id)| *h == hash && values[*id as usize] == Some(value),
@@ -87,7 +87,7 @@ impl KeyValues {
                         values.push(Some(value));
                         (hash, values.len() as u32 - 1)
                     });
-                let id = found.get().1;
+                let id = entry.get().1;
                 last = Some((value, id));
                 ids.push(id);
             }
@@ -119,8 +119,8 @@ impl KeyValues {
         let mut table: HashMap<Option<i64>, u32> = HashMap::new();
         let mut last: Option<(Option<i64>, u32)> = None;
         let mut id_of = |value: Option<i64>| {
-            if let Some((known, id)) = last
-                && known == value
+            if let Some((last_value, id)) = last
+                && last_value == value
             {
                 return id;
             }
@@ -136,7 +136,7 @@ impl KeyValues {
                 ids.extend((0..batch.num_rows()).map(|_| id_of(None)));
                 continue;
             };
-            // What is no integer of this size reads as null.
+            // The cast makes a value that is no integer of this size null.
             let array = cast(&cast(&array, &key_type.arrow())?, &DataType::Int64)?;
             ids.extend(array.as_primitive::<Int64Type>().iter().map(&mut id_of));
         }
@@ -152,7 +152,7 @@ impl KeyValues {
     }
 }
 
-/// The rank of each value among all of them.
+/// Returns the rank of each value among all of them.
 fn ranks<T: Ord>(values: &[T]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..values.len() as u32).collect();
     order.sort_unstable_by(|a, b| values[*a as usize].cmp(&values[*b as usize]));
@@ -163,13 +163,13 @@ fn ranks<T: Ord>(values: &[T]) -> Vec<u32> {
     ranks
 }
 
-/// The key of each event as an id, and what an id stands for: a value of each column.
+/// The key of each event as an id, and the value of every column for each id.
 #[derive(Debug)]
 pub(crate) struct Tuples<'a> {
     columns: Vec<&'a KeyValues>,
-    /// Per event.
+    /// Key id of each event.
     pub(crate) ids: Vec<u32>,
-    /// Per column the value id of each key.
+    /// Per column, the value id of each key.
     values: Vec<Vec<u32>>,
     len: usize,
 }
@@ -198,12 +198,12 @@ impl<'a> Tuples<'a> {
         }
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The id of `(other)`, which becomes a key when no event has it.
+    /// Returns the id of `(other)`, which is added to the keys if no event has it.
     pub(crate) fn other(&mut self) -> u32 {
         let others: Vec<u32> = self.columns.iter().map(|c| c.other).collect();
         let is_other = |id: &usize| others.iter().zip(&self.values).all(|(o, v)| v[*id] == *o);
@@ -218,7 +218,7 @@ impl<'a> Tuples<'a> {
         id as u32
     }
 
-    /// The columns of some keys.
+    /// Returns the key columns of the keys `ids`.
     pub(crate) fn arrays(&self, ids: &[u32]) -> Result<Vec<ArrayRef>> {
         let columns = self.columns.iter().zip(&self.values);
         let arrays = columns.map(|(column, values)| {
@@ -228,7 +228,7 @@ impl<'a> Tuples<'a> {
         arrays.collect()
     }
 
-    /// The key of each event, and the dictionary of the keys that events have.
+    /// Returns the key id of each event, and the dictionary of the keys that events have.
     pub(crate) fn dictionary(mut self) -> Result<(Vec<u32>, Keys)> {
         let mut counts = vec![0_u64; self.len];
         self.ids.iter().for_each(|id| counts[*id as usize] += 1);
@@ -251,7 +251,7 @@ impl<'a> Tuples<'a> {
     }
 }
 
-/// Numbers the pairs that occur: the pairs, and the number of each event's.
+/// Numbers the pairs that occur; returns the pairs, and the number of each event's pair.
 fn combine(
     mut left: Vec<u32>,
     right: &[u32],
@@ -259,7 +259,7 @@ fn combine(
     rights: usize,
 ) -> (Vec<(u32, u32)>, Vec<u32>) {
     let mut pairs = Vec::new();
-    // A table of all pairs is quicker than hashing while it stays near the caches.
+    // A table of all pairs is faster than hashing while it fits the caches.
     if lefts.saturating_mul(rights) <= (1 << 20).max(4 * right.len()) {
         let mut table = vec![u32::MAX; lefts * rights];
         for (a, b) in left.iter_mut().zip(right) {

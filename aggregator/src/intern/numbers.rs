@@ -1,4 +1,4 @@
-//! Number columns, exact.
+//! Number columns as exact integers.
 
 use arrow::array::{Array, AsArray, Float64Array, Int64Array, RecordBatch};
 use arrow::compute::cast;
@@ -10,19 +10,19 @@ use crate::definition::Number;
 use crate::error::Result;
 use crate::state::{Layout, SCALE};
 
-/// Larger magnitudes do not fit: every 64-bit integer does, and sums of 2^43 of them are exact.
+/// The largest magnitude that fits. Every 64-bit integer fits, and sums of 2^43 values are exact.
 const NUMBER_MAX: f64 = 1e19;
 
-/// A number column, exact.
+/// A number column: an exact integer per event.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     values: Vec<i128>,
-    /// 0: null; 1: fits; 2: does not.
+    /// Per event: 0 for null, 1 if the value fits, 2 if it does not or is no number.
     marks: Vec<u8>,
 }
 
 impl Numbers {
-    /// The value of an event: none, one that fits, or one that does not.
+    /// Returns the value of an event: `None` for null, `Err` if it does not fit or is no number.
     pub(crate) fn get(&self, event: usize) -> Option<Result<i128, ()>> {
         match self.marks[event] {
             0 => None,
@@ -103,7 +103,7 @@ impl Numbers {
                 Some(v) if let Some(integer) = whole(v) => {
                     self.push(Some(i128::from(integer) * unit))
                 }
-                // Half to even, so that the same decimal always becomes the same integer.
+                // Rounding is half to even, so that equal decimals become equal integers.
                 Some(v) if v.abs() <= NUMBER_MAX => {
                     self.push(Some((v * unit as f64).round_ties_even() as i128))
                 }
@@ -112,7 +112,7 @@ impl Numbers {
         }
     }
 
-    /// The histogram bucket of each event.
+    /// Returns the histogram bucket of each event, [`NO_BUCKET`] or [`OVERFLOWS`].
     pub(crate) fn buckets(&self, layout: Layout, scaled: bool) -> Vec<u32> {
         let bucket = |(value, mark): (&i128, &u8)| match (mark, layout.index_of(*value, scaled)) {
             (1, Some(index)) => index,

@@ -1,14 +1,14 @@
-//! The keys of one day that have a name.
+//! The admitted keys of one day.
 
 use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-/// A set of keys, cheap to copy: most of it is shared.
+/// A set of keys that is cheap to clone: most of it is shared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AdmittedKeys {
     settled: Arc<HashSet<Arc<[u8]>>>,
-    /// None of these is in `settled`.
+    /// Keys that are not in `settled`.
     recent: HashSet<Arc<[u8]>>,
 }
 
@@ -27,7 +27,8 @@ impl AdmittedKeys {
         }
     }
 
-    /// Shares what has become much: each key is moved a logarithmic number of times.
+    /// Moves recent keys to the shared set once they exceed a quarter of it: each key is moved a
+    /// logarithmic number of times.
     pub(super) fn settle(&mut self) {
         if self.recent.len() > self.settled.len() / 4 {
             let recent = std::mem::take(&mut self.recent);

@@ -1,4 +1,4 @@
-//! The names given before some events: by the tiles of a snapshot, and by chunks of its memtable.
+//! The keys admitted before some events, from the tiles and the memtable chunks of a snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,34 +16,34 @@ use crate::error::{Error, Result};
 use crate::seeded::{self, Bug};
 use crate::tile::TileFile;
 
-/// The names of one rollup before some events, which come in the order of their sequence numbers.
+/// The admitted keys of one rollup before some events, which are in order of sequence numbers.
 #[derive(Debug)]
 pub(crate) struct AdmittedBefore<'a> {
     definition: &'a Arc<Definition>,
     generation: u32,
     snapshot: &'a Snapshot,
-    /// The sections of the day level, looked for when something asks.
+    /// Sections of the day level, collected when first needed.
     sections: Option<Vec<Sealed<'a>>>,
-    /// The cells of the chunks that come before the events, each with where its events end.
+    /// Cells of the chunks before the events, each with the exclusive end of its sequence numbers.
     chunks: Vec<(u64, Arc<CellSet>)>,
-    /// How many cells these have in each day.
+    /// Number of cells of these chunks by day.
     cells: BTreeMap<i64, u64>,
-    /// What was asked for last.
-    asked: Arc<AdmittedKeys>,
-    kept: Arc<AdmissionCache>,
+    /// Keys of the day that was requested last.
+    latest: Arc<AdmittedKeys>,
+    cache: Arc<AdmissionCache>,
 }
 
 /// A section of the day level.
 #[derive(Debug)]
 struct Sealed<'a> {
-    /// Where the events of its tile end.
+    /// Exclusive end of the sequence numbers of its tile.
     cutoff: u64,
     file: &'a FileRef,
     section: &'a Section,
 }
 
 impl<'a> AdmittedBefore<'a> {
-    /// What the tiles of a generation name.
+    /// Creates the admission that the tiles of a generation hold, before any chunk.
     pub(crate) fn new(
         definition: &'a Arc<Definition>,
         generation: u32,
@@ -56,15 +56,15 @@ impl<'a> AdmittedBefore<'a> {
             sections: None,
             chunks: Vec::new(),
             cells: BTreeMap::new(),
-            asked: Arc::default(),
-            kept: snapshot.derived(generation, AdmissionCache::default),
+            latest: Arc::default(),
+            cache: snapshot.derived(generation, AdmissionCache::default),
         }
     }
 
     /// Adds the cells of the next chunk.
     pub(crate) fn push(&mut self, chunk: &Chunk, cells: Arc<CellSet>) {
         if let Some(days) = cells.level(Level::Day) {
-            // Cells of the cascade come by bucket.
+            // Cells of the cascade are sorted by bucket.
             for day in days.bucket.chunk_by(|a, b| a == b) {
                 *self.cells.entry(day[0]).or_default() += day.len() as u64;
             }
@@ -72,7 +72,7 @@ impl<'a> AdmittedBefore<'a> {
         self.chunks.push((chunk.seq.1 + 1, cells));
     }
 
-    /// Where the events end that come before.
+    /// Returns the exclusive end of the sequence numbers before the events.
     fn end(&self) -> u64 {
         let sealed = self.snapshot.manifest().sealed_seq;
         self.chunks.last().map_or(sealed, |(end, _)| *end)
@@ -99,8 +99,8 @@ impl<'a> AdmittedBefore<'a> {
         })
     }
 
-    /// Adds the names that tiles give in a day to events from `from` on.
-    fn add_sealed(&mut self, named: &mut AdmittedKeys, day_us: i64, from: u64) -> Result<()> {
+    /// Adds the keys of a day from the tiles that end after the sequence number `from`.
+    fn add_sealed(&mut self, admitted: &mut AdmittedKeys, day_us: i64, from: u64) -> Result<()> {
         let (definition, snapshot) = (self.definition, self.snapshot);
         for sealed in self.sections() {
             let (file, section) = (sealed.file, sealed.section);
@@ -111,7 +111,7 @@ impl<'a> AdmittedBefore<'a> {
             let cells = TileFile::open(Arc::clone(definition), bytes)
                 .and_then(|tile| tile.read(section, &nothing(definition), &one_day(day_us)))
                 .map_err(|e| corrupt(snapshot, file, &e))?;
-            add(named, definition, &cells)?;
+            add(admitted, definition, &cells)?;
         }
         Ok(())
     }
@@ -127,26 +127,26 @@ impl KeyAdmission for AdmittedBefore<'_> {
 
     fn of(&mut self, day_us: i64) -> Result<&AdmittedKeys> {
         let end = self.end();
-        let known = self.kept.of(day_us);
-        let known = known.filter(|_| !seeded::is(Bug::OtherPerSeal));
-        let (from, known) = known.unwrap_or_default();
+        let cached = self.cache.of(day_us);
+        let cached = cached.filter(|_| !seeded::is(Bug::OtherPerSeal));
+        let (from, cached) = cached.unwrap_or_default();
         if from >= end {
-            self.asked = known;
-            return Ok(&self.asked);
+            self.latest = cached;
+            return Ok(&self.latest);
         }
-        let mut named = AdmittedKeys::clone(&known);
-        self.add_sealed(&mut named, day_us, from)?;
+        let mut admitted = AdmittedKeys::clone(&cached);
+        self.add_sealed(&mut admitted, day_us, from)?;
         let new = self.chunks.partition_point(|(end, _)| *end <= from);
         for (_, chunk) in &self.chunks[new..] {
             if let Some(cells) = chunk.level(Level::Day) {
                 let cells = cells.filter(&one_day(day_us), &nothing(self.definition));
-                add(&mut named, self.definition, &cells)?;
+                add(&mut admitted, self.definition, &cells)?;
             }
         }
-        named.settle();
-        self.asked = Arc::new(named);
-        self.kept.keep(day_us, end, Arc::clone(&self.asked));
-        Ok(&self.asked)
+        admitted.settle();
+        self.latest = Arc::new(admitted);
+        self.cache.keep(day_us, end, Arc::clone(&self.latest));
+        Ok(&self.latest)
     }
 }
 
@@ -154,31 +154,31 @@ fn reaches(section: &Section, days_us: (i64, i64)) -> bool {
     section.bucket_min_us <= days_us.1 && section.bucket_max_us >= days_us.0
 }
 
-/// No day has more names in these sections together: those of one year's days are not those of the
-/// next, but sections of the same days add up.
+/// Returns an upper bound of the admitted keys of one day in these sections together. Sections of
+/// the same days add up; sections of different days, such as those of two years, do not.
 pub(super) fn densest<'a>(sections: impl Iterator<Item = &'a Section>) -> u64 {
     let mut edges: Vec<(i64, bool, u64)> = Vec::new();
     for section in sections {
-        let names = names_of(section);
-        edges.push((section.bucket_min_us, true, names));
-        edges.push((section.bucket_max_us.saturating_add(1), false, names));
+        let keys = keys_at_most(section);
+        edges.push((section.bucket_min_us, true, keys));
+        edges.push((section.bucket_max_us.saturating_add(1), false, keys));
     }
-    // Where one ends and another begins, the end comes first.
+    // If one section ends where another begins, the end sorts first.
     edges.sort_unstable();
     let (mut now, mut most) = (0_u64, 0);
-    for (_, begins, names) in edges {
+    for (_, begins, keys) in edges {
         now = if begins {
-            now.saturating_add(names)
+            now.saturating_add(keys)
         } else {
-            now.saturating_sub(names)
+            now.saturating_sub(keys)
         };
         most = most.max(now);
     }
     most
 }
 
-/// No day of a section of days has more.
-pub(super) fn names_of(section: &Section) -> u64 {
+/// Returns an upper bound of the admitted keys of any day of a section of the day level.
+pub(super) fn keys_at_most(section: &Section) -> u64 {
     if section.densest > 0 {
         section.densest
     } else {
@@ -200,7 +200,7 @@ fn nothing(definition: &Definition) -> Projection {
     }
 }
 
-/// A tile that does not read as it was written is damage of the store.
+/// Reports an error of a tile as damage of the store: tiles are read as they were written.
 fn corrupt(snapshot: &Snapshot, file: &FileRef, error: &Error) -> Error {
     let offset = match error {
         Error::Corrupt { offset, .. } => *offset,
@@ -213,15 +213,15 @@ fn corrupt(snapshot: &Snapshot, file: &FileRef, error: &Error) -> Error {
     })
 }
 
-/// Adds the keys of the cells of one day.
-fn add(named: &mut AdmittedKeys, definition: &Definition, cells: &Cells) -> Result<()> {
+/// Adds the keys of the cells of one day, except `(other)`.
+fn add(admitted: &mut AdmittedKeys, definition: &Definition, cells: &Cells) -> Result<()> {
     let ids = UInt32Array::from(cells.key.clone());
     let columns = cells.keys.columns.iter().map(|c| take(c, &ids, None));
     let encoder = Encoder::new(definition);
     let rows = encoder.rows(&columns.collect::<Result<Vec<_>, _>>()?)?;
     let other = encoder.other(definition)?;
     for row in rows.iter().filter(|row| row.as_ref() != &*other) {
-        named.insert(row.as_ref());
+        admitted.insert(row.as_ref());
     }
     Ok(())
 }

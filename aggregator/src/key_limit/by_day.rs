@@ -1,8 +1,9 @@
-//! The names of whole days, decided from raw events that come in any order: parts are sorted by host,
-//! so per day and key the least sequence number counts, and the least of these have the names.
+//! The admitted keys of whole days, decided from raw events in any order. Parts are sorted by host,
+//! so a key of a day counts with its least sequence number, and the keys with the least of these
+//! numbers are admitted.
 //!
-//! Days are decided when the first of their parts comes and forgotten when the last one has gone, and
-//! only the first keys of a day are kept while it is decided: memory is that of the days of one part.
+//! A day is decided when its first part is read and dropped from memory after its last one. Only
+//! the first keys of a day are held while it is decided: memory is bounded by the days of one part.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +19,14 @@ use crate::group::group;
 use crate::intern::{KeyValues, Tuples, bucket_ranks, times};
 use crate::raw::Raw;
 
-/// The names of days as far as they were decided. Days that are left out have no more events than
-/// there are names.
+/// The admitted keys of the days decided so far. A day without an entry has no more events than the
+/// limit, so all its keys are admitted.
 #[derive(Debug)]
 pub(crate) struct AdmittedByDay {
     days: BTreeMap<i64, AdmittedKeys>,
     decided_to: i64,
-    nobody: AdmittedKeys,
+    /// Result for a day without an entry.
+    no_keys: AdmittedKeys,
 }
 
 impl AdmittedByDay {
@@ -32,11 +34,12 @@ impl AdmittedByDay {
         Self {
             days: BTreeMap::new(),
             decided_to: i64::MIN,
-            nobody: AdmittedKeys::default(),
+            no_keys: AdmittedKeys::default(),
         }
     }
 
-    /// Decides every day that events from `time` are in. What is asked for next begins no earlier.
+    /// Decides every day of events in the range `time`. The range of the next call must not begin
+    /// earlier: days before the range are dropped.
     pub(crate) fn reach(&mut self, raw: &Raw<'_>, time: (i64, i64)) -> Result<()> {
         let definition = raw.definition();
         let Some(max_keys) = definition.max_keys() else {
@@ -65,7 +68,7 @@ impl AdmittedByDay {
         for events in raw.keys(span) {
             firsts.add(&events?)?;
         }
-        self.days.extend(firsts.named());
+        self.days.extend(firsts.admitted());
         Ok(())
     }
 }
@@ -73,15 +76,15 @@ impl AdmittedByDay {
 impl KeyAdmission for AdmittedByDay {
     fn at_most(&mut self, days_us: (i64, i64)) -> u64 {
         let days = self.days.range(days_us.0..=days_us.1);
-        days.map(|(_, named)| named.len() as u64).max().unwrap_or(0)
+        days.map(|(_, keys)| keys.len() as u64).max().unwrap_or(0)
     }
 
     fn of(&mut self, day_us: i64) -> Result<&AdmittedKeys> {
-        Ok(self.days.get(&day_us).unwrap_or(&self.nobody))
+        Ok(self.days.get(&day_us).unwrap_or(&self.no_keys))
     }
 }
 
-/// The first keys of some days and their least sequence numbers, out of events in any order.
+/// The first keys of some days and their least sequence numbers, from events in any order.
 pub(super) struct Firsts<'a> {
     definition: &'a Definition,
     encoder: Encoder,
@@ -121,12 +124,12 @@ impl<'a> Firsts<'a> {
             let least = events.iter().map(|event| seqs[*event as usize]).min();
             if let Some(seq) = least.filter(|_| key != other) {
                 let row = rows.row(key as usize);
-                let known = firsts.entry_ref(row.as_ref()).or_insert(seq);
-                *known = seq.min(*known);
+                let least_seq = firsts.entry_ref(row.as_ref()).or_insert(seq);
+                *least_seq = seq.min(*least_seq);
             }
         }
         for firsts in self.days.values_mut() {
-            // Who is not among the first now can only be with an event that is still to come.
+            // A key that is not among the first now needs an event of a later call to be one.
             if firsts.len() / 2 >= self.max_keys {
                 keep_first(firsts, self.max_keys);
             }
@@ -134,7 +137,7 @@ impl<'a> Firsts<'a> {
         Ok(())
     }
 
-    pub(super) fn named(self) -> impl Iterator<Item = (i64, AdmittedKeys)> {
+    pub(super) fn admitted(self) -> impl Iterator<Item = (i64, AdmittedKeys)> {
         self.days.into_iter().map(move |(day_us, mut firsts)| {
             keep_first(&mut firsts, self.max_keys);
             (day_us, firsts.into_keys().collect())
@@ -142,7 +145,8 @@ impl<'a> Firsts<'a> {
     }
 }
 
-/// Keeps so many keys of the least sequence numbers. (An event has one key, so no two are equal.)
+/// Keeps the `max_keys` keys of the least sequence numbers. (An event has one key, so no two
+/// sequence numbers are equal.)
 fn keep_first(firsts: &mut HashMap<Box<[u8]>, u64>, max_keys: usize) {
     if firsts.len() > max_keys {
         let mut seqs: Vec<u64> = firsts.values().copied().collect();

@@ -1,4 +1,5 @@
-//! The rule against its naive statement: one cascade, any order of events, and whole histories.
+//! Compares the key limit with a naive implementation: in one cascade, with events in any order,
+//! and in whole histories.
 
 mod histories;
 
@@ -40,11 +41,11 @@ fn only_sections_of_the_same_days_add_up() {
     check(&[section(0, 9, 5), section(10, 19, 7)], 7);
     check(&[section(0, 10, 5), section(10, 19, 7)], 12);
     check(&[section(0, 30, 5), section(5, 6, 1), section(8, 9, 3)], 8);
-    // One that does not say its densest day has at most all its cells.
+    // A section that does not record its densest day counts with all its cells.
     check(&[section(0, 9, 5), section(3, 3, 0), section(0, 0, 2)], 7);
 }
 
-/// A table of three measures.
+/// Returns a rollup's table with three measures.
 fn table(by: &Value, zone: Tz, max_keys: u64) -> Value {
     json!({
         "stream": "events", "by": by, "timezone": zone.name(), "max_keys": max_keys,
@@ -55,7 +56,7 @@ fn table(by: &Value, zone: Tz, max_keys: u64) -> Value {
     })
 }
 
-/// Keys of one text, of text and integer, and made by expressions.
+/// Returns three lists of keys: of one text, of text and integer, and of expressions.
 fn keys() -> [Value; 3] {
     [
         json!(["path"]),
@@ -67,7 +68,7 @@ fn keys() -> [Value; 3] {
     ]
 }
 
-/// Events of which some have the key `(other)` of their own.
+/// Returns events; some of them have `(other)` as their own key.
 fn with_others(random: &mut Random, len: usize, days: u64, paths: u64) -> Vec<Event> {
     let mut all = events(random, len, days, paths, 40);
     for event in &mut all {
@@ -116,7 +117,7 @@ fn a_section_that_does_not_say_how_full_its_days_are_counts_with_all_cells() {
         offset: 0,
         len: 1,
     };
-    assert_eq!([4, 0].map(|n| before::names_of(&section(n))), [4, 9]);
+    assert_eq!([4, 0].map(|n| before::keys_at_most(&section(n))), [4, 9]);
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn a_dictionary_holds_only_the_keys_that_have_a_name() {
     assert_eq!((days.keys.len, days.len()), (5, 5));
 }
 
-/// The named keys of each day as the naive statement has them.
+/// Returns the admitted keys of each day by the naive implementation.
 fn naive_names(definition: &Definition, all: &[Event]) -> BTreeMap<i64, BTreeSet<Vec<KeyValue>>> {
     let mut names: BTreeMap<i64, BTreeSet<Vec<KeyValue>>> = BTreeMap::new();
     for (event, key) in all.iter().zip(counted_under(definition, all)) {
@@ -143,7 +144,7 @@ fn naive_names(definition: &Definition, all: &[Event]) -> BTreeMap<i64, BTreeSet
     names
 }
 
-/// A batch with sequence numbers.
+/// Returns a batch with sequence numbers.
 fn numbered(events: &[(u64, Event)]) -> RecordBatch {
     let plain: Vec<Event> = events.iter().map(|(_, event)| event.clone()).collect();
     let seqs: UInt64Array = events.iter().map(|(seq, _)| Some(*seq)).collect();
@@ -160,7 +161,7 @@ fn numbered(events: &[(u64, Event)]) -> RecordBatch {
     RecordBatch::try_new(schema, columns).expect("a batch")
 }
 
-/// The names that whole days have whose events come in this order, in batches of this many.
+/// Returns the admitted keys of whole days from events in this order, `together` events at a time.
 fn decided(
     definition: &Definition,
     events: &[(u64, Event)],
@@ -178,7 +179,7 @@ fn decided(
         let (a, b) = events.split_at(events.len() / 2);
         firsts.add(&[numbered(a), numbered(b)]).expect("keys");
     }
-    firsts.named().collect()
+    firsts.admitted().collect()
 }
 
 proptest! {
@@ -196,7 +197,7 @@ proptest! {
         }
         let found = decided(&definition, &shuffled, together);
         let expected = naive_names(&definition, &all);
-        // Both as cells of the day level: one event of each named key makes the same bytes.
+        // Both are compared as encoded keys; the cascade's are those of its cells of the day level.
         let encoder = Encoder::new(&definition);
         let set = cascade(&[&definition], &[batch(&all)]).expect("cells").remove(0);
         let days = set.level(Level::Day).expect("days");
@@ -210,7 +211,7 @@ proptest! {
                 sequential.get_mut(day).expect("a day").insert(key);
             }
         }
-        let whole = found.iter().map(|(day, named)| (*day, named.iter().collect())).collect();
+        let whole = found.iter().map(|(day, keys)| (*day, keys.iter().collect())).collect();
         prop_assert_eq!(&sequential, &whole);
         let count = |names: &BTreeMap<i64, BTreeSet<Vec<KeyValue>>>| -> Vec<usize> {
             names.values().map(BTreeSet::len).collect()

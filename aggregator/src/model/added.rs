@@ -1,7 +1,7 @@
-//! Rollups that are added to streams with events, over random histories: what they show at any
-//! moment is what the events of the days that they count say, and nothing is counted twice.
+//! Adds rollups to streams that hold events, over random histories: at any moment a rollup must
+//! show the events of the days that it claims to count, and count no event twice.
 //!
-//! `LOGMILL_ADDED=1000` takes as many histories.
+//! `LOGMILL_ADDED=1000` runs as many histories.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use storage::{
 };
 
 use super::STREAM;
-use super::events::{Fate, Sent, event};
+use super::events::{Fate, SentBatch, event};
 use crate::calendar::Level;
 use crate::cascade::chunk_cells;
 use crate::cells::{Cells, Filter, Projection};
@@ -28,7 +28,8 @@ const DAY_US: i64 = 86_400_000_000;
 const START_US: i64 = 1_729_814_400_000_000;
 const DAYS: u64 = 6;
 
-/// The rollup that is there from the beginning, and those that are added.
+/// Returns the configuration of the rollup that exists from the beginning; with `added`, also of
+/// those added later.
 fn configuration(added: bool) -> Value {
     let all = json!({
         "first": { "stream": STREAM, "by": ["path"], "measures": { "hits": "count" } },
@@ -50,7 +51,7 @@ fn cascade(configuration: &Value) -> Cascade {
     Cascade::new(config).expect("a cascade")
 }
 
-/// A store, and the time of every event that was written to it.
+/// A store and the time of every event written to it.
 struct History {
     fs: SimFs,
     random: Random,
@@ -105,7 +106,7 @@ impl History {
             let time = START_US + self.random.below(DAYS * 86_400) as i64 * 1_000_000;
             event(&mut self.random, time)
         });
-        let sent = Sent {
+        let sent = SentBatch {
             number: self.sent,
             events: events.collect(),
             keyed: false,
@@ -119,7 +120,7 @@ impl History {
         ack.expect("is taken");
     }
 
-    /// Something that happens to a store.
+    /// Takes a random step: a write, a seal, a drop, a detach, an attach or a compaction.
     fn step(&mut self) {
         let day = START_US + self.random.below(DAYS) as i64 * DAY_US;
         let (range, name) = ((day, day + DAY_US), Name::new(STREAM).expect("a name"));
@@ -130,7 +131,7 @@ impl History {
                 let dropped = self.store().drop_partitions(&name, range, false);
                 dropped.expect("drops");
             }
-            // Refused where some of it is detached already.
+            // The store refuses when some of the range is detached already.
             9 => drop(self.store().detach_partitions(&name, range, false)),
             10 => drop(self.store().attach_partitions(&name, range)),
             _ => {
@@ -140,7 +141,7 @@ impl History {
         }
     }
 
-    /// Every rollup shows what it says that it counts.
+    /// Checks that every rollup shows the events that it claims to count.
     fn check(&self) {
         let snapshot = self.store().snapshot();
         for meta in &snapshot.manifest().rollups {
@@ -150,7 +151,7 @@ impl History {
         }
     }
 
-    /// The hours of complete days have as many events as were written; no hour has more.
+    /// Checks that each hour of a complete day counts every event written, and no hour more.
     fn check_days(&self, snapshot: &Snapshot, meta: &RollupMeta) {
         let mut written: BTreeMap<i64, u64> = BTreeMap::new();
         for time in &self.times {
@@ -175,7 +176,7 @@ impl History {
     }
 }
 
-/// The events that a rollup shows for each hour: of its tiles and of the memtable.
+/// Returns the events that a rollup counts in each hour, in its tiles and in the memtable.
 fn hours(snapshot: &Snapshot, meta: &RollupMeta) -> BTreeMap<i64, u64> {
     let definition = Arc::new(Definition::from_meta(meta).expect("a definition"));
     let mut counted: BTreeMap<i64, u64> = BTreeMap::new();
@@ -250,7 +251,7 @@ fn what_an_added_rollup_shows_is_what_it_says_that_it_counts() {
     }
 }
 
-/// Another one for each run, unless it is given.
+/// Returns the seed of `LOGMILL_ADDED_SEED`; without it, a new one for each run.
 fn rand_seed() -> u64 {
     let given = std::env::var("LOGMILL_ADDED_SEED").ok();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -258,7 +259,7 @@ fn rand_seed() -> u64 {
     given.and_then(|seed| seed.parse().ok()).unwrap_or(now)
 }
 
-/// Some days of events, sealed each; of the second one all are dropped.
+/// Returns a history of six sealed batches over some days, of which the second day is dropped.
 fn some_days() -> History {
     let mut history = History::new(7);
     for _ in 0..6 {
@@ -301,15 +302,15 @@ fn a_definition_that_differs_is_taken_when_it_is_accepted_and_counts_anew() {
         ..Options::default()
     };
     let open = |cascade: Cascade| Store::open(Path::new("/data"), options(cascade));
-    let told = open(cascade(&changed)).expect_err("it differs").to_string();
-    assert!(told.contains("logmill rollup redefine first"), "{told}");
+    let error = open(cascade(&changed)).expect_err("it differs").to_string();
+    assert!(error.contains("logmill rollup redefine first"), "{error}");
     let name = || Name::new("first").expect("a name");
-    // Raw events of a day are gone, which the definition before has counted.
+    // The raw events of a day that the old definition has counted are gone.
     let counted = cascade(&changed).redefining(name(), Replaces::Counted);
-    let told = open(counted)
+    let error = open(counted)
         .expect_err("some would be forgotten")
         .to_string();
-    assert!(told.contains("--accept-loss"), "{told}");
+    assert!(error.contains("--accept-loss"), "{error}");
     history.open(cascade(&changed).redefining(name(), Replaces::Anything));
     while history.store().backfill() {}
     history.check();
@@ -320,7 +321,7 @@ fn a_definition_that_differs_is_taken_when_it_is_accepted_and_counts_anew() {
     let before = ids(&history);
     assert_eq!(before.len(), 1);
     history.close();
-    // Once is enough.
+    // Accepting the same definition again adds no generation.
     history.open(cascade(&changed).redefining(name(), Replaces::Anything));
     assert_eq!(ids(&history), before);
 }
@@ -330,11 +331,11 @@ fn a_rollup_is_dropped_once_the_configuration_does_not_want_it() {
     let mut history = some_days();
     history.open(cascade(&configuration(true)));
     let name = Name::new("added").expect("a name");
-    let told = history
+    let error = history
         .store()
         .drop_rollup(&name)
         .expect_err("it is wanted");
-    assert!(told.to_string().contains("[rollup.added]"), "{told}");
+    assert!(error.to_string().contains("[rollup.added]"), "{error}");
     assert!(history.store().unwanted_rollups().is_empty());
     history.close();
     history.open(cascade(&configuration(false)));
@@ -345,18 +346,18 @@ fn a_rollup_is_dropped_once_the_configuration_does_not_want_it() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(unwanted, ["added", "plain"]);
-    // It is fed until then.
+    // The rollup counts new events until it is dropped.
     history.write();
     history.store().seal().expect("seals");
     history.check();
     history.store().drop_rollup(&name).expect("drops");
-    let told = history.store().drop_rollup(&name).expect_err("it is gone");
-    assert!(told.to_string().contains("no rollup"), "{told}");
+    let error = history.store().drop_rollup(&name).expect_err("it is gone");
+    assert!(error.to_string().contains("no rollup"), "{error}");
     history.write();
     history.store().seal().expect("seals");
     history.check();
-    let left = history.fs.clone();
+    let fs = history.fs.clone();
     history.close();
-    let files = storage::Fs::list(&left, Path::new("/data/rollups/added"));
+    let files = storage::Fs::list(&fs, Path::new("/data/rollups/added"));
     assert!(files.unwrap_or_default().is_empty());
 }

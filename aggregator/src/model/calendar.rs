@@ -1,5 +1,5 @@
-//! The calendar that the model believes: `calendar/oracle.rs`, which shares nothing with ours, and a
-//! memory of what it has said.
+//! The calendar of the model: `calendar/oracle.rs`, which shares no code with the crate's calendar,
+//! and a cache of its buckets.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, RwLock};
@@ -7,8 +7,8 @@ use std::sync::{LazyLock, RwLock};
 use crate::calendar::oracle::Oracle;
 use crate::calendar::{Bucket, Level, WeekStart};
 
-/// Zones with and without summer time, with odd offsets, changes at midnight and half an hour wide,
-/// and a day that was left out. The two releases of the zone data agree about them.
+/// Zones with and without summer time, with odd offsets, with changes at midnight and of half an
+/// hour, and one that skipped a day. The two releases of the zone data agree about them.
 pub(super) const ZONES: [&str; 12] = [
     "UTC",
     "Europe/Berlin",
@@ -27,12 +27,13 @@ pub(super) const ZONES: [&str; 12] = [
 static ORACLES: LazyLock<BTreeMap<&str, Oracle>> =
     LazyLock::new(|| ZONES.iter().map(|z| (*z, Oracle::new(z))).collect());
 
-type Asked = (&'static str, bool, Level);
+/// Zone, whether weeks begin on Monday, level.
+type CacheKey = (&'static str, bool, Level);
 
-/// Buckets of days and longer that were asked for, by their starts.
-static KNOWN: RwLock<BTreeMap<Asked, BTreeMap<i64, i64>>> = RwLock::new(BTreeMap::new());
+/// Buckets of days and longer that were computed before: their ends by their starts.
+static CACHE: RwLock<BTreeMap<CacheKey, BTreeMap<i64, i64>>> = RwLock::new(BTreeMap::new());
 
-/// A zone, and where its weeks begin.
+/// A zone and the first day of its weeks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Calendar {
     pub(super) zone: &'static str,
@@ -49,14 +50,14 @@ impl Calendar {
         &ORACLES[self.zone]
     }
 
-    /// The bucket around an instant.
+    /// Returns the bucket around an instant.
     pub(super) fn bucket(self, level: Level, t_us: i64) -> Bucket {
         if level < Level::Day {
             return self.oracle().bucket(self.week, level, t_us);
         }
-        let asked = (self.zone, self.week == WeekStart::Monday, level);
-        if let Some(known) = KNOWN.read().expect("no panic").get(&asked)
-            && let Some((start_us, end_us)) = known.range(..=t_us).next_back()
+        let key = (self.zone, self.week == WeekStart::Monday, level);
+        if let Some(buckets) = CACHE.read().expect("no panic").get(&key)
+            && let Some((start_us, end_us)) = buckets.range(..=t_us).next_back()
             && t_us < *end_us
         {
             return Bucket {
@@ -64,16 +65,16 @@ impl Calendar {
                 end_us: *end_us,
             };
         }
-        let found = self.oracle().bucket(self.week, level, t_us);
-        let mut known = KNOWN.write().expect("no panic");
-        let known = known.entry(asked).or_default();
-        known.insert(found.start_us, found.end_us);
-        found
+        let bucket = self.oracle().bucket(self.week, level, t_us);
+        let mut cache = CACHE.write().expect("no panic");
+        let buckets = cache.entry(key).or_default();
+        buckets.insert(bucket.start_us, bucket.end_us);
+        bucket
     }
 
-    /// The start of the time partition that keeps the bucket: minutes by day; hours, days and months
-    /// by month; weeks, by where they begin, and years by year.
-    pub(super) fn place(self, level: Level, bucket_us: i64) -> i64 {
+    /// Returns the start of the time partition that holds the bucket: minutes by day; hours, days
+    /// and months by month; weeks by the year in which they begin, and years by year.
+    pub(super) fn partition(self, level: Level, bucket_us: i64) -> i64 {
         let by = match level {
             Level::Minute => Level::Day,
             Level::Hour | Level::Day | Level::Month => Level::Month,

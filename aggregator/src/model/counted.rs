@@ -1,5 +1,5 @@
-//! What the levels of one rollup must show: cells made of events, by time partition, and floors below
-//! which a level shows nothing.
+//! The expected contents of a rollup's levels: cells made of events, by time partition, and floors
+//! below which a level shows nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -11,67 +11,69 @@ use crate::cells::KeyValue;
 use crate::testing::Event;
 
 pub(super) type Key = Vec<KeyValue>;
-/// Bucket, key, and the columns from the bucket's end on but for the keys.
+/// Bucket, key, and the other columns, of which the bucket's end is the first.
 pub(super) type Row = (i64, Key, Rc<Vec<Value>>);
 
 #[derive(Debug, Clone, Default)]
 struct Cell {
     events: Vec<Rc<Event>>,
-    /// Once it was asked for.
+    /// The columns, computed when they are first read after the last event was added.
     row: Option<Rc<Vec<Value>>>,
 }
 
-/// One level.
+/// The expected cells of one level.
 #[derive(Debug, Clone)]
-pub(super) struct Counts {
+pub(super) struct ExpectedLevel {
     pub(super) level: Level,
     /// Buckets that begin before this are not shown.
     pub(super) floor_us: i64,
-    /// Events that were sealed when their bucket was below already.
+    /// Events that were sealed when their bucket was below the floor already.
     pub(super) late: u64,
-    /// By time partition.
-    places: BTreeMap<i64, BTreeMap<(i64, Key), Cell>>,
-    /// The time partition of each event.
-    place_of: BTreeMap<u64, i64>,
-    /// Time partitions that may show something else than when they were compared last.
+    /// Cells by time partition.
+    partitions: BTreeMap<i64, BTreeMap<(i64, Key), Cell>>,
+    /// The time partition of each event, by sequence number.
+    partition_of: BTreeMap<u64, i64>,
+    /// Time partitions that may have changed since they were last compared.
     pub(super) changed: BTreeSet<i64>,
 }
 
-/// One rollup.
+/// The expected cells of one rollup.
 #[derive(Debug, Clone)]
-pub(super) struct Counted {
+pub(super) struct ExpectedRollup {
     pub(super) rollup: Rollup,
-    pub(super) levels: Vec<Counts>,
-    /// The keys that keep their names, by local day.
-    named: BTreeMap<i64, BTreeSet<Key>>,
+    pub(super) levels: Vec<ExpectedLevel>,
+    /// The admitted keys, by local day.
+    admitted: BTreeMap<i64, BTreeSet<Key>>,
 }
 
-impl Counts {
+impl ExpectedLevel {
     fn new(level: Level) -> Self {
         Self {
             level,
             floor_us: i64::MIN,
             late: 0,
-            places: BTreeMap::new(),
-            place_of: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            partition_of: BTreeMap::new(),
             changed: BTreeSet::new(),
         }
     }
 
-    /// Where events of these sequence numbers lie.
-    pub(super) fn places_of(
+    /// Returns the time partitions of the events with these sequence numbers.
+    pub(super) fn partitions_of(
         &self,
         seqs: impl std::ops::RangeBounds<u64>,
     ) -> impl Iterator<Item = (u64, i64)> {
-        self.place_of.range(seqs).map(|(seq, place)| (*seq, *place))
+        self.partition_of
+            .range(seqs)
+            .map(|(seq, partition_us)| (*seq, *partition_us))
     }
 
-    /// Everything is to be compared again.
+    /// Marks every time partition as changed.
     pub(super) fn all_changed(&mut self) {
-        self.changed.extend(self.places.keys());
+        self.changed.extend(self.partitions.keys());
     }
 
-    /// The level ends here from now on.
+    /// Moves the floor.
     pub(super) fn cut(&mut self, floor_us: i64) {
         self.floor_us = floor_us;
         self.all_changed();
@@ -79,44 +81,48 @@ impl Counts {
 
     fn forget(&mut self) {
         self.all_changed();
-        self.places.clear();
-        self.place_of.clear();
+        self.partitions.clear();
+        self.partition_of.clear();
     }
 }
 
-impl Counted {
+impl ExpectedRollup {
     pub(super) fn new(rollup: Rollup) -> Self {
-        let levels = rollup.levels.iter().map(|l| Counts::new(*l)).collect();
+        let levels = rollup
+            .levels
+            .iter()
+            .map(|l| ExpectedLevel::new(*l))
+            .collect();
         Self {
             rollup,
             levels,
-            named: BTreeMap::new(),
+            admitted: BTreeMap::new(),
         }
     }
 
     /// Forgets every event.
     pub(super) fn forget(&mut self) {
-        self.levels.iter_mut().for_each(Counts::forget);
-        self.named.clear();
+        self.levels.iter_mut().for_each(ExpectedLevel::forget);
+        self.admitted.clear();
     }
 
-    /// Counts an event; they come in the order of their sequence numbers.
+    /// Counts an event. Events come in the order of their sequence numbers.
     pub(super) fn add(&mut self, seq: u64, event: &Rc<Event>) {
         let calendar = self.rollup.calendar;
         let key = self.key_of(event);
         for counts in &mut self.levels {
             let bucket_us = calendar.bucket(counts.level, event.time).start_us;
-            let place = calendar.place(counts.level, bucket_us);
-            let cells = counts.places.entry(place).or_default();
+            let partition_us = calendar.partition(counts.level, bucket_us);
+            let cells = counts.partitions.entry(partition_us).or_default();
             let cell = cells.entry((bucket_us, key.clone())).or_default();
             cell.events.push(Rc::clone(event));
             cell.row = None;
-            counts.place_of.insert(seq, place);
-            counts.changed.insert(place);
+            counts.partition_of.insert(seq, partition_us);
+            counts.changed.insert(partition_us);
         }
     }
 
-    /// An event's key, or the one for those that came after so many others of its day.
+    /// Returns the event's own key, or `(other)` when its day has no more keys to admit.
     fn key_of(&mut self, event: &Event) -> Key {
         let key = self.rollup.key_of(event);
         let Some(max_keys) = MAX_KEYS.filter(|_| !key.is_empty()) else {
@@ -124,35 +130,35 @@ impl Counted {
         };
         let other: Key = self.rollup.other();
         let day = self.rollup.calendar.bucket(Level::Day, event.time).start_us;
-        let named = self.named.entry(day).or_default();
-        if key == other || named.contains(&key) {
+        let admitted = self.admitted.entry(day).or_default();
+        if key == other || admitted.contains(&key) {
             return key;
         }
-        if named.len() < max_keys {
-            named.insert(key.clone());
+        if admitted.len() < max_keys {
+            admitted.insert(key.clone());
             return key;
         }
         other
     }
 
-    /// What a level shows of its time partitions that have changed.
+    /// Returns the rows that a level must show in the time partitions that have changed.
     pub(super) fn changed_rows(&mut self, nth: usize) -> Vec<Row> {
         let Self { rollup, levels, .. } = self;
         let counts = &mut levels[nth];
         let mut rows = Vec::new();
-        for place in counts.changed.range(counts.floor_us..) {
-            if let Some(cells) = counts.places.get_mut(place) {
+        for partition_us in counts.changed.range(counts.floor_us..) {
+            if let Some(cells) = counts.partitions.get_mut(partition_us) {
                 rows.extend(rows_of(rollup, counts.level, cells));
             }
         }
         rows
     }
 
-    /// What a level shows.
+    /// Returns all rows that a level must show.
     pub(super) fn all_rows(&mut self, nth: usize) -> Vec<Row> {
         let Self { rollup, levels, .. } = self;
         let counts = &mut levels[nth];
-        let above = counts.places.range_mut(counts.floor_us..);
+        let above = counts.partitions.range_mut(counts.floor_us..);
         above
             .flat_map(|(_, cells)| rows_of(rollup, counts.level, cells))
             .collect()

@@ -1,4 +1,4 @@
-//! The events of a history and the batches in which they come.
+//! The events of a history and the batches that carry them.
 
 use storage::sim::Random;
 use storage::{Batch, Identity, Name, StreamKind};
@@ -6,8 +6,8 @@ use storage::{Batch, Identity, Name, StreamKind};
 use super::STREAM;
 use crate::testing::{Event, batch};
 
-/// An event like those of an access log, with nulls and extremes; sums of its sizes stay within 64
-/// bits and leave the integers that doubles know.
+/// Returns an event like those of an access log, with nulls and extremes. Sums of sizes stay within
+/// 64 bits, but exceed the integers that doubles represent exactly.
 pub(super) fn event(random: &mut Random, time: i64) -> Event {
     let mut some = |prefix: &str, of: u64| {
         let nth = random.below(of + 1);
@@ -44,22 +44,22 @@ fn some_path(random: &mut Random) -> Option<String> {
     paths[random.below(5) as usize].map(str::to_owned)
 }
 
-/// What is known of a batch's fate.
+/// The fate of a batch, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Acknowledged: visible until power is cut, and then the rest is a prefix.
+    /// Acknowledged: visible until a power cut, which leaves a prefix of these batches.
     Acknowledged,
-    /// Promised to outlive a power cut.
+    /// Acknowledged as durable: the batch must outlive a power cut.
     Durable,
-    /// No answer, or one that says that it is not known.
+    /// No acknowledgement came, or an error that leaves the fate open.
     Unknown,
-    /// Not there.
-    Gone,
+    /// The store does not hold the batch.
+    Lost,
 }
 
-/// A batch that was sent.
+/// A batch sent to the store.
 #[derive(Debug, Clone)]
-pub(super) struct Sent {
+pub(super) struct SentBatch {
     pub(super) number: u64,
     pub(super) events: Vec<Event>,
     pub(super) keyed: bool,
@@ -68,7 +68,7 @@ pub(super) struct Sent {
     pub(super) fate: Fate,
 }
 
-impl Sent {
+impl SentBatch {
     pub(super) fn lives(&self) -> bool {
         matches!(self.fate, Fate::Acknowledged | Fate::Durable)
     }

@@ -1,4 +1,4 @@
-//! Floors of levels beside clocks and stamps that are wrong, and the rebuild that lowers one.
+//! Floors of levels when clocks and times of events are wrong, and the rebuild that lowers a floor.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use storage::sim::{Random, SimFs};
 use storage::{Config, ManualClock, Name, Options, Store, WriteConcern};
 
 use super::STREAM;
-use super::events::{Fate, Sent, event};
+use super::events::{Fate, SentBatch, event};
 use crate::rollup_hook::Cascade;
 use crate::verify::{Sample, verify};
 
 const DAY_US: i64 = 86_400_000_000;
 /// 2026-03-01.
 const START_US: i64 = 20_513 * DAY_US;
-/// Five years later.
+/// Five years after [`START_US`].
 const WRONG_US: i64 = START_US + 1_826 * DAY_US;
 
 struct Days {
@@ -51,14 +51,14 @@ impl Days {
         }
     }
 
-    /// So many events of a day, sealed.
+    /// Writes and seals some events of one day.
     fn write(&mut self, day_us: i64, events: u64) {
         let random = &mut self.random;
         let events = (0..events).map(|_| {
             let time = day_us + random.below(86_400_000_000) as i64;
             event(random, time)
         });
-        let sent = Sent {
+        let sent = SentBatch {
             number: 0,
             events: events.collect(),
             keyed: false,
@@ -75,7 +75,7 @@ impl Days {
         self.store.snapshot().manifest().rollups[0].floor_us(level)
     }
 
-    /// Events that a level counts.
+    /// Returns the number of events that a level counts.
     fn counted(&self, level: &str) -> u64 {
         let snapshot = self.store.snapshot();
         let tiles = snapshot.manifest().tiles.iter();
@@ -98,8 +98,8 @@ impl Days {
     }
 }
 
-/// The clock leaps to 2031 for six seconds; one event without a time of its own comes; it leaps
-/// back.
+/// The clock leaps to 2031 for six seconds and back; in between, one event without a time of its
+/// own arrives.
 #[test]
 fn a_few_wrong_stamps_raise_no_floor() {
     let mut days = Days::new(1);
@@ -122,8 +122,8 @@ fn a_few_wrong_stamps_raise_no_floor() {
     days.check();
 }
 
-/// Whatever has raised it: what raw events give comes back, late events too, and new ones are
-/// counted.
+/// A rebuild lowers a floor whatever has raised it: the level then counts every event whose raw
+/// event is there, late ones too, and new events.
 #[test]
 fn a_rebuild_lowers_a_floor_over_complete_raw_events() {
     let mut days = Days::new(2);
@@ -136,7 +136,7 @@ fn a_rebuild_lowers_a_floor_over_complete_raw_events() {
     days.clock.jump(WRONG_US - START_US + 3 * DAY_US);
     days.store.retain_levels().expect("retains");
     assert!(days.floor_us("minute") > WRONG_US);
-    // Late for both levels.
+    // These events are late for minutes and hours.
     days.write(START_US + 4 * DAY_US, 7);
     assert_eq!(days.counted("day"), 5 * 10 + 3 * 50 + 7);
     let name = Name::new(STREAM).expect("a name");
@@ -152,7 +152,7 @@ fn a_rebuild_lowers_a_floor_over_complete_raw_events() {
         .map(|r| r.level.as_str())
         .collect();
     assert!(left.contains(&"minute"), "{report:?}");
-    // The day that was dropped and all before it stay below the floor of the minutes.
+    // The dropped day and all days before it stay below the floor of the minutes.
     assert_eq!(days.floor_us("minute"), START_US + 2 * DAY_US);
     assert_eq!(days.counted("minute"), 3 * 10 + 3 * 50 + 7);
     days.check();

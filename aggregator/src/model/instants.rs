@@ -1,4 +1,4 @@
-//! When events are: now, late, early, and where calendars are easily got wrong.
+//! Random times of events: now, late, early, and where calendars easily go wrong.
 
 use jiff::Timestamp;
 use jiff::civil::date;
@@ -21,12 +21,12 @@ fn any<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
     &of[random.below(of.len() as u64) as usize]
 }
 
-/// A microsecond before, at it, or one after.
+/// Returns `t_us`, or the microsecond before or after it.
 fn edge(random: &mut Random, t_us: i64) -> i64 {
     t_us + random.below(3) as i64 - 1
 }
 
-/// When a history begins: any time of some twenty years, or a notable one.
+/// Returns the time at which a history begins: any time of some twenty years, or a notable one.
 pub(super) fn beginning(random: &mut Random, rollups: &[Rollup]) -> i64 {
     let anytime = at(date(2004, 1, 1)) + up_to(random, 21 * 365 * DAY_US);
     let near = match random.below(4) {
@@ -38,7 +38,7 @@ pub(super) fn beginning(random: &mut Random, rollups: &[Rollup]) -> i64 {
     near + up_to(random, 2 * DAY_US)
 }
 
-/// The time of an event.
+/// Returns the time of an event.
 pub(super) fn instant(random: &mut Random, rollups: &[Rollup], now_us: i64) -> i64 {
     match random.below(16) {
         0..4 => now_us - up_to(random, HOUR_US),
@@ -52,7 +52,7 @@ pub(super) fn instant(random: &mut Random, rollups: &[Rollup], now_us: i64) -> i
     }
 }
 
-/// Where a bucket begins, of one of the rollups' levels.
+/// Returns an instant at the start of a bucket of one of the rollups' levels.
 fn boundary(random: &mut Random, rollups: &[Rollup], now_us: i64) -> i64 {
     let rollup = any(random, rollups);
     let level = *any(random, &rollup.levels);
@@ -64,8 +64,8 @@ fn boundary(random: &mut Random, rollups: &[Rollup], now_us: i64) -> i64 {
     edge(random, bucket.start_us)
 }
 
-/// Around the last change of offset of a rollup's zone that has one: the hour that is left out or
-/// comes twice.
+/// Returns an instant around the last change of offset of one rollup's zone, if it has one: the
+/// hour that the change skips or repeats.
 fn change(random: &mut Random, rollups: &[Rollup], now_us: i64) -> Option<i64> {
     let changes = any(random, rollups).calendar.oracle().changes();
     let before = changes.partition_point(|c| c.as_microsecond() <= now_us);
@@ -80,7 +80,7 @@ fn change(random: &mut Random, rollups: &[Rollup], now_us: i64) -> Option<i64> {
     })
 }
 
-/// In the last 29 February of a rollup's zone, or at either of its ends.
+/// Returns an instant in the last 29 February of a rollup's zone, or at either of its ends.
 fn leap_day(random: &mut Random, rollups: &[Rollup], now_us: i64) -> i64 {
     let calendar = any(random, rollups).calendar;
     let today = calendar.oracle().date(timestamp(now_us));
@@ -90,7 +90,7 @@ fn leap_day(random: &mut Random, rollups: &[Rollup], now_us: i64) -> i64 {
     within(random, calendar, Level::Day, start)
 }
 
-/// Around the last end of a year of a rollup's zone.
+/// Returns an instant around the last turn of a year in a rollup's zone.
 fn year_end(random: &mut Random, rollups: &[Rollup], now_us: i64) -> i64 {
     let calendar = any(random, rollups).calendar;
     let start = calendar.bucket(Level::Year, now_us).start_us;

@@ -1,5 +1,5 @@
-//! What the columns of a cell must hold, from its events alone: exact integers over sorted values,
-//! states by their written formulas.
+//! Computes the expected columns of a cell from its events alone: exact integers over sorted
+//! values, states from their written formulas.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ fn mean(values: &[i64]) -> Option<f64> {
     Some(sum(values)? as f64 / values.len() as f64)
 }
 
-/// Half the mean of the squares of the distances of every two values.
+/// Returns half the mean of the squared distances between every two values.
 fn variance(values: &[i64]) -> Option<f64> {
     let n = values.len() as i128;
     let mut squares = 0_i128;
@@ -77,15 +77,15 @@ fn variance(values: &[i64]) -> Option<f64> {
     (n > 1).then(|| squares as f64 / (n * (n - 1)) as f64)
 }
 
-/// Buckets of values as they are written down at the head of `state/histogram.rs`.
+/// Buckets of values as the head of `state/histogram.rs` describes them.
 struct Layout {
     digits: u8,
     max: i64,
 }
 
 impl Layout {
-    /// The first so many values have a bucket each: a power of two, at least twice what the digits
-    /// tell apart.
+    /// Returns how many values, from 0 on, have a bucket each: the least power of two that is at
+    /// least `2 * 10^digits`.
     fn single(&self) -> i64 {
         (2 * 10_i64.pow(self.digits.into()))
             .cast_unsigned()
@@ -93,7 +93,7 @@ impl Layout {
             .cast_signed()
     }
 
-    /// The number of a value's bucket, and the highest value in it.
+    /// Returns the number of a value's bucket and the highest value in it.
     fn bucket(&self, value: i64) -> (i64, i64) {
         let (mut width, mut before) = (1, 0);
         while value / width >= self.single() {
@@ -130,7 +130,7 @@ fn histogram(values: &[i64], layout: &Layout, out: &mut Vec<Value>) {
     let mut bytes = vec![b'H', 1, layout.digits, 0];
     varint(&mut bytes, layout.max as u128);
     varint(&mut bytes, values.len() as u128);
-    // None is unfit: every size is an integer.
+    // No value is unfit: every size is an integer.
     varint(&mut bytes, 0);
     if let (Some(sum), Some(least), Some(most)) = (sum(values), values.first(), largest) {
         for value in [sum, i128::from(*least), i128::from(most)] {
@@ -151,7 +151,7 @@ fn histogram(values: &[i64], layout: &Layout, out: &mut Vec<Value>) {
     out.push(Value::Bytes(bytes));
 }
 
-/// As it is written down at the head of `state/distinct.rs`.
+/// Appends the columns of a distinct count, as the head of `state/distinct.rs` describes it.
 fn distinct(events: &[&Event], out: &mut Vec<Value>) {
     let hosts = events.iter().filter_map(|e| e.host.as_ref());
     let hashes: BTreeSet<u64> = hosts.map(|h| xxh3_64(h.as_bytes())).collect();
@@ -169,7 +169,7 @@ fn distinct(events: &[&Event], out: &mut Vec<Value>) {
         let register = &mut registers[(hash >> 52) as usize];
         *register = (*register).max(rest.leading_zeros() as u8 + 1);
     }
-    // Few enough to be listed: the shorter form.
+    // Few registers are raised here, so the form that lists them (body 2) is the shorter one.
     let raised = registers.iter().enumerate().filter(|(_, r)| **r > 0);
     let raised: Vec<(usize, u8)> = raised.map(|(i, r)| (i, *r)).collect();
     bytes.push(2);
@@ -180,14 +180,14 @@ fn distinct(events: &[&Event], out: &mut Vec<Value>) {
         bytes.push(rho);
         next = index + 1;
     }
-    // The estimator has a test of its own; here it gets the state that must be there.
+    // The estimator has its own test; here it reads the expected state.
     let state = Distinct::decode(&bytes).expect("a state");
     let off = state.count().abs_diff(hashes.len() as u64);
     assert!(off * 10 < hashes.len() as u64, "estimated {state:?}");
     out.extend([Value::count(state.count() as usize), Value::Bytes(bytes)]);
 }
 
-/// Groups of seven bits, the lowest first.
+/// Appends a varint: groups of seven bits, the lowest first.
 fn varint(out: &mut Vec<u8>, mut value: u128) {
     while value >= 128 {
         out.push(value as u8 | 128);

@@ -1,5 +1,5 @@
-//! What must be there. Of the store the oracle believes acknowledgements, and holds it to them; what
-//! is sealed, kept in raw and below floors it works out by itself.
+//! The expected contents of the store. The oracle takes only acknowledgements from the store, and
+//! holds it to them. Which events are sealed, kept raw and below floors it works out by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -7,56 +7,56 @@ use std::rc::Rc;
 use storage::{Ack, Rebuilt};
 
 use super::calendar::Calendar;
-use super::counted::{Counted, Counts};
-use super::events::{Fate, Sent};
+use super::counted::{ExpectedLevel, ExpectedRollup};
+use super::events::{Fate, SentBatch};
 use super::rollups::Rollup;
 use super::seen::Raw;
 use crate::calendar::Level;
 use crate::testing::Event;
 
-/// The floors that a level retention gives, by rollup and level.
+/// Floors by rollup and level.
 pub(super) type Floors = Vec<Vec<i64>>;
 
-/// What was begun and may have been done when the disk stopped.
+/// The operation under way, which may or may not have taken effect when the disk stops.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) enum Doing {
+pub(super) enum Pending {
     #[default]
     Nothing,
     /// Floors are raised to these.
     Retain(Floors),
-    /// Floors are lowered to these, each one time partition after the other.
+    /// Floors are lowered to these, each by one time partition after the other.
     Lower(Floors),
     /// Partitions that begin in this range are dropped.
     Drop((i64, i64)),
-    /// They are detached.
+    /// Partitions that begin in this range are detached.
     Detach((i64, i64)),
-    /// Those of them that are detached are attached.
+    /// Detached partitions that begin in this range are attached.
     Attach((i64, i64)),
 }
 
 #[derive(Debug)]
 pub(super) struct Oracle {
-    pub(super) rollups: Vec<Counted>,
-    pub(super) sent: Vec<Sent>,
-    /// How wide the partitions of raw events are.
+    pub(super) rollups: Vec<ExpectedRollup>,
+    pub(super) sent: Vec<SentBatch>,
+    /// Width of the partitions of raw events.
     pub(super) width: Level,
-    /// Everything that lives, by sequence number.
+    /// All live events, by sequence number.
     events: BTreeMap<u64, Rc<Event>>,
-    /// What is in parts and tiles ends here.
+    /// End of the sequence numbers in parts and tiles.
     sealed_seq: u64,
-    /// No sequence number below this may be given any more.
+    /// The least sequence number that the store may still assign.
     next_seq: u64,
-    /// For each partition that was dropped, from which sequence number on it is complete.
+    /// For each dropped partition, the sequence number from which on it is complete.
     dropped: BTreeMap<i64, u64>,
-    /// The same for each that is detached.
+    /// The same for each detached partition.
     detached: BTreeMap<i64, u64>,
-    pub(super) doing: Doing,
+    pub(super) pending: Pending,
 }
 
 impl Oracle {
     pub(super) fn new(rollups: Vec<Rollup>, width: Level) -> Self {
         Self {
-            rollups: rollups.into_iter().map(Counted::new).collect(),
+            rollups: rollups.into_iter().map(ExpectedRollup::new).collect(),
             sent: Vec::new(),
             width,
             events: BTreeMap::new(),
@@ -64,14 +64,14 @@ impl Oracle {
             next_seq: 0,
             dropped: BTreeMap::new(),
             detached: BTreeMap::new(),
-            doing: Doing::Nothing,
+            pending: Pending::Nothing,
         }
     }
 
-    /// A batch is about to be sent.
+    /// Notes a batch that is about to be sent, and returns its index in `sent`.
     pub(super) fn sends(&mut self, events: Vec<Event>, keyed: bool, received_us: i64) -> usize {
         let number = self.sent.len() as u64;
-        self.sent.push(Sent {
+        self.sent.push(SentBatch {
             number,
             events,
             keyed,
@@ -123,15 +123,19 @@ impl Oracle {
         }
     }
 
-    /// Events in memory, whose places may be read otherwise though they are the same.
+    /// Marks the time partitions of the events in memory as changed: even where the events are the
+    /// same, they are in other chunks.
     pub(super) fn memory_changed(&mut self) {
         for counts in self.rollups.iter_mut().flat_map(|r| &mut r.levels) {
-            let places: Vec<i64> = counts.places_of(self.sealed_seq..).map(|p| p.1).collect();
-            counts.changed.extend(places);
+            let partitions: Vec<i64> = counts
+                .partitions_of(self.sealed_seq..)
+                .map(|p| p.1)
+                .collect();
+            counts.changed.extend(partitions);
         }
     }
 
-    /// A raw partition's start.
+    /// Returns the start of the raw partition around an instant.
     pub(super) fn partition(&self, t_us: i64) -> i64 {
         Calendar::UTC.bucket(self.width, t_us).start_us
     }
@@ -150,46 +154,46 @@ impl Oracle {
         !self.is_dropped(seq, event) && !self.is_detached(seq, event)
     }
 
-    /// How many events of the partitions that begin in a range are such.
-    fn in_range(&self, range: (i64, i64), such: impl Fn(&Self, u64, &Event) -> bool) -> u64 {
+    /// Counts the events, in partitions that begin in a range, for which `holds` is true.
+    fn in_range(&self, range: (i64, i64), holds: impl Fn(&Self, u64, &Event) -> bool) -> u64 {
         let there = |(seq, event): &(&u64, &Rc<Event>)| {
             let partition = self.partition(event.time);
-            (range.0..range.1).contains(&partition) && such(self, **seq, event)
+            (range.0..range.1).contains(&partition) && holds(self, **seq, event)
         };
         self.events.iter().filter(there).count() as u64
     }
 
-    /// How many events are dropped with the partitions that begin in a range.
+    /// Counts the events that go when the partitions that begin in a range are dropped.
     pub(super) fn to_be_dropped(&self, range: (i64, i64)) -> u64 {
         self.in_range(range, |oracle, seq, event| !oracle.is_dropped(seq, event))
     }
 
-    /// How many events are detached with the partitions that begin in a range; none when one of them
-    /// is detached already.
+    /// Counts the events that go when the partitions that begin in a range are detached; `None`
+    /// when one of them is detached already.
     pub(super) fn to_be_detached(&self, range: (i64, i64)) -> Option<u64> {
         let free = self.detached.range(range.0..range.1).next().is_none();
         free.then(|| self.in_range(range, Self::raw_is_there))
     }
 
-    /// How many events are attached with the partitions that begin in a range.
+    /// Counts the events that come back when the partitions that begin in a range are attached.
     pub(super) fn to_be_attached(&self, range: (i64, i64)) -> u64 {
         self.in_range(range, Self::is_detached)
     }
 
-    /// The floors that the retention of levels gives now.
+    /// Returns the floors that the retention of levels sets at `now_us`.
     pub(super) fn floors(&self, now_us: i64) -> Floors {
-        let floors = |counted: &Counted| {
+        let floors = |counted: &ExpectedRollup| {
             let newest_us = self.newest(counted);
-            let floor = |counts: &Counts| {
+            let floor = |counts: &ExpectedLevel| {
                 let to = newest_us.and_then(|newest_us| {
                     let age_us = counted.rollup.age_us(counts.level)?;
                     let calendar = counted.rollup.calendar;
                     let bucket = calendar.bucket(counts.level, newest_us.min(now_us) - age_us);
-                    Some(calendar.place(counts.level, bucket.start_us))
+                    Some(calendar.partition(counts.level, bucket.start_us))
                 });
                 let cuts = |to: &i64| {
-                    let mut sealed = counts.places_of(..self.sealed_seq);
-                    sealed.any(|(_, place)| (counts.floor_us..*to).contains(&place))
+                    let mut sealed = counts.partitions_of(..self.sealed_seq);
+                    sealed.any(|(_, partition_us)| (counts.floor_us..*to).contains(&partition_us))
                 };
                 to.filter(cuts).unwrap_or(counts.floor_us)
             };
@@ -198,23 +202,23 @@ impl Oracle {
         self.rollups.iter().map(floors).collect()
     }
 
-    /// The newest events in parts, or where the newest buckets begin when their raw events are
-    /// gone: as many of them as a usual partition has.
-    fn newest(&self, counted: &Counted) -> Option<i64> {
+    /// Returns the time of the newest events in parts, or the start of the newest buckets where raw
+    /// events are gone. A few events do not suffice: see [`usual_newest`].
+    fn newest(&self, counted: &ExpectedRollup) -> Option<i64> {
         let sealed = || self.events.range(..self.sealed_seq);
         let raw = sealed().filter(|(seq, event)| self.raw_is_there(**seq, event));
         let raw = raw.map(|(_, event)| (self.partition(event.time), event.time));
         let (finest, calendar) = (&counted.levels[0], counted.rollup.calendar);
         let buckets = sealed().map(|(_, event)| {
             let start_us = calendar.bucket(finest.level, event.time).start_us;
-            (calendar.place(finest.level, start_us), start_us)
+            (calendar.partition(finest.level, start_us), start_us)
         });
-        let buckets = buckets.filter(|(place, _)| *place >= finest.floor_us);
+        let buckets = buckets.filter(|(partition_us, _)| *partition_us >= finest.floor_us);
         usual_newest(raw).max(usual_newest(buckets))
     }
 
-    /// The floors once what reaches beyond `from_us` of one rollup is made again: they come down
-    /// over what raw events give. `window` says what a time partition of its levels covers.
+    /// Returns the floors after a rebuild of one rollup from `from_us` on: they come down over time
+    /// partitions whose raw events are all there. `window` returns the time of a time partition.
     pub(super) fn lowered(
         &self,
         nth: usize,
@@ -228,62 +232,67 @@ impl Oracle {
             .collect();
         for (counts, floor) in self.rollups[nth].levels.iter().zip(&mut floors[nth]) {
             let before = *floor;
-            let all = counts.places_of(..).filter(|(_, place)| *place < before);
+            let all = counts
+                .partitions_of(..)
+                .filter(|(_, partition_us)| *partition_us < before);
             let all: Vec<(u64, i64)> = all.collect();
             let there = all
                 .iter()
                 .filter(|(seq, _)| self.raw_is_there(*seq, &self.events[seq]));
-            let places: BTreeSet<i64> = there.map(|(_, place)| *place).collect();
-            for place in places.into_iter().rev() {
-                let (start_us, end_us) = window(counts.level, place);
+            let partitions: BTreeSet<i64> = there.map(|(_, partition_us)| *partition_us).collect();
+            for partition_us in partitions.into_iter().rev() {
+                let (start_us, end_us) = window(counts.level, partition_us);
                 let lacks = |b: &crate::calendar::Bucket| {
                     b.start_us < before.max(end_us) && b.end_us > start_us
                 };
                 if end_us <= from_us || gone.iter().any(lacks) {
                     break;
                 }
-                *floor = place;
+                *floor = partition_us;
             }
-            if *floor < before && !all.iter().any(|(_, place)| *place < *floor) {
+            if *floor < before && !all.iter().any(|(_, partition_us)| *partition_us < *floor) {
                 *floor = i64::MIN;
             }
         }
         floors
     }
 
-    /// How many events the levels lose between their floors and these.
+    /// Counts the events that the levels lose when their floors rise to these.
     pub(super) fn lost_below(&self, floors: &Floors) -> u64 {
         let levels = self.rollups.iter().zip(floors);
         let levels = levels.flat_map(|(counted, floors)| counted.levels.iter().zip(floors));
         let lost = levels.map(|(counts, floor)| {
-            let mut sealed = counts.places_of(..self.sealed_seq);
-            let lost = |place: i64| (counts.floor_us..*floor).contains(&place);
-            sealed.by_ref().filter(|(_, place)| lost(*place)).count() as u64
+            let mut sealed = counts.partitions_of(..self.sealed_seq);
+            let lost = |partition_us: i64| (counts.floor_us..*floor).contains(&partition_us);
+            sealed
+                .by_ref()
+                .filter(|(_, partition_us)| lost(*partition_us))
+                .count() as u64
         });
         lost.sum()
     }
 
     fn floors_before(&self) -> Floors {
-        let floors = |c: &Counted| c.levels.iter().map(|l| l.floor_us).collect();
+        let floors = |c: &ExpectedRollup| c.levels.iter().map(|l| l.floor_us).collect();
         self.rollups.iter().map(floors).collect()
     }
 
-    /// What the manifest says, held against what was done: no more is sealed than was, floors rise
-    /// and partitions go when they are told to. After a crash either may have been done or not.
+    /// Checks the manifest against the pending operation: sealed events stay sealed, and floors and
+    /// partitions change as the operation demands. After a crash it may have taken effect or not.
     pub(super) fn settle(&mut self, raw: &Raw, crashed: bool) {
         self.settle_sealed(raw);
-        let doing = std::mem::take(&mut self.doing);
+        let pending = std::mem::take(&mut self.pending);
         let (before, wanted) = (
             self.floors_before(),
-            match &doing {
-                Doing::Retain(floors) | Doing::Lower(floors) => floors.clone(),
+            match &pending {
+                Pending::Retain(floors) | Pending::Lower(floors) => floors.clone(),
                 _ => self.floors_before(),
             },
         );
         let on_the_way = || {
             let all = raw.floors.iter().flatten();
             let mut all = all.zip(wanted.iter().flatten().zip(before.iter().flatten()));
-            matches!(doing, Doing::Lower(_)) && all.all(|(f, (to, from))| to <= f && f <= from)
+            matches!(pending, Pending::Lower(_)) && all.all(|(f, (to, from))| to <= f && f <= from)
         };
         assert!(
             raw.floors == wanted || crashed && (raw.floors == before || on_the_way()),
@@ -299,7 +308,7 @@ impl Oracle {
                 }
             }
         }
-        let wanted = self.moved(&doing);
+        let wanted = self.partitions_after(&pending);
         let found = (raw.dropped.clone(), raw.detached.clone());
         let before = (self.dropped.clone(), self.detached.clone());
         assert!(
@@ -307,15 +316,16 @@ impl Oracle {
             "dropped and detached {found:?}, expected {wanted:?}"
         );
         (self.dropped, self.detached) = found;
-        let late = |c: &Counted| c.levels.iter().map(|l| l.late).collect();
+        let late = |c: &ExpectedRollup| c.levels.iter().map(|l| l.late).collect();
         let late: Vec<Vec<u64>> = self.rollups.iter().map(late).collect();
         assert_eq!(raw.late, late, "events that came below a floor");
     }
 
-    /// What is dropped and what is detached once something is done.
-    fn moved(&self, doing: &Doing) -> (BTreeMap<i64, u64>, BTreeMap<i64, u64>) {
+    /// Returns the dropped and the detached partitions after an operation.
+    fn partitions_after(&self, pending: &Pending) -> (BTreeMap<i64, u64>, BTreeMap<i64, u64>) {
         let (mut dropped, mut detached) = (self.dropped.clone(), self.detached.clone());
-        let (Doing::Drop(range) | Doing::Detach(range) | Doing::Attach(range)) = doing else {
+        let (Pending::Drop(range) | Pending::Detach(range) | Pending::Attach(range)) = pending
+        else {
             return (dropped, detached);
         };
         for (seq, event) in self.events.range(..self.sealed_seq) {
@@ -324,12 +334,12 @@ impl Oracle {
             if stays || self.is_dropped(*seq, event) {
                 continue;
             }
-            match doing {
-                Doing::Drop(_) => {
+            match pending {
+                Pending::Drop(_) => {
                     dropped.insert(partition, self.sealed_seq);
                     detached.remove(&partition);
                 }
-                Doing::Detach(_) => {
+                Pending::Detach(_) => {
                     let known = detached.entry(partition);
                     known.or_insert(self.sealed_seq);
                 }
@@ -346,20 +356,20 @@ impl Oracle {
         let new = self.sealed_seq..raw.sealed_seq;
         for counts in self.rollups.iter_mut().flat_map(|r| &mut r.levels) {
             let floor_us = counts.floor_us;
-            let late = counts.places_of(new.clone()).filter(|p| p.1 < floor_us);
+            let late = counts.partitions_of(new.clone()).filter(|p| p.1 < floor_us);
             counts.late += late.count() as u64;
         }
         self.sealed_seq = raw.sealed_seq;
     }
 
-    /// What is in memory is what was acknowledged and is not sealed.
+    /// Checks that memory holds the live events that are not sealed.
     pub(super) fn check_memory(&self, raw: &Raw) {
         let there = self.events.range(self.sealed_seq..);
         let there: Vec<(u64, i64)> = there.map(|(seq, e)| (*seq, e.time)).collect();
         assert_eq!(raw.memory, there, "in memory: left is there");
     }
 
-    /// What is in parts is what was sealed, less what was dropped.
+    /// Checks that parts hold the sealed events that are neither dropped nor detached.
     fn check_parts(&self, parts: &[(u64, i64)]) {
         let sealed = self.events.range(..self.sealed_seq);
         let kept = sealed.filter(|(seq, event)| self.raw_is_there(**seq, event));
@@ -367,13 +377,13 @@ impl Oracle {
         assert_eq!(parts, kept, "in parts: left is there");
     }
 
-    /// Settles what became of the batches of a store that was opened again: all that was
-    /// acknowledged is there when only the process ended; when power was cut, all that is durable
-    /// and of the others a prefix.
+    /// Settles the fates of batches after the store was opened again. If only the process ended,
+    /// all acknowledged batches are there; after a power cut, all durable ones and a prefix of the
+    /// others.
     pub(super) fn reopened(&mut self, raw: &Raw, parts: &[(u64, i64)], power: bool) {
         let memory: BTreeSet<u64> = raw.memory.iter().map(|(seq, _)| *seq).collect();
         let mut lost: Option<u64> = None;
-        let mut living: Vec<&mut Sent> = self.sent.iter_mut().filter(|s| s.lives()).collect();
+        let mut living: Vec<&mut SentBatch> = self.sent.iter_mut().filter(|s| s.lives()).collect();
         living.sort_by_key(|s| s.first_seq);
         for sent in living {
             let there = |seq: &u64| *seq < raw.sealed_seq || memory.contains(seq);
@@ -388,22 +398,25 @@ impl Oracle {
                 assert_eq!(count, 0, "there in part: {sent:?}");
                 assert!(sent.fate != Fate::Durable && power, "is lost: {sent:?}");
                 lost = lost.or(Some(sent.number));
-                sent.fate = Fate::Gone;
+                sent.fate = Fate::Lost;
             }
         }
         if lost.is_some() {
-            self.forget_what_is_gone();
+            self.forget_lost_batches();
         }
         self.settle_unknown(raw, lost);
         self.settle(raw, true);
         self.check_memory(raw);
         self.check_parts(parts);
         for rollup in &mut self.rollups {
-            rollup.levels.iter_mut().for_each(Counts::all_changed);
+            rollup
+                .levels
+                .iter_mut()
+                .for_each(ExpectedLevel::all_changed);
         }
     }
 
-    /// The batch under way at the crash, the last of all, is there or not.
+    /// Settles the batch under way at the crash, the last of all: it is there or not.
     fn settle_unknown(&mut self, raw: &Raw, lost: Option<u64>) {
         let Some(which) = self.sent.iter().position(|s| s.fate == Fate::Unknown) else {
             return;
@@ -414,12 +427,12 @@ impl Oracle {
             self.stored(which, *first);
             self.sent[which].fate = Fate::Durable;
         } else {
-            self.sent[which].fate = Fate::Gone;
+            self.sent[which].fate = Fate::Lost;
         }
     }
 
-    fn forget_what_is_gone(&mut self) {
-        self.rollups.iter_mut().for_each(Counted::forget);
+    fn forget_lost_batches(&mut self) {
+        self.rollups.iter_mut().for_each(ExpectedRollup::forget);
         let living = self.sent.iter().filter(|s| s.lives());
         let seqs: BTreeSet<u64> = living.flat_map(|s| s.first_seq..s.end_seq()).collect();
         self.events.retain(|seq, _| seqs.contains(seq));
@@ -430,37 +443,40 @@ impl Oracle {
         }
     }
 
-    /// A rebuild has told what became of every (level, time partition) in a range of one rollup:
-    /// those with events in it are there, and made again wherever all raw events were.
+    /// Checks the report of a rebuild of one rollup: it lists every (level, time partition) with
+    /// events in the range, each as rebuilt exactly where all of its raw events are there.
     pub(super) fn check_rebuilt(&self, nth: usize, range: (i64, i64), report: &[Rebuilt]) {
         for counts in &self.rollups[nth].levels {
             let mut all: BTreeMap<i64, (u64, bool, bool)> = BTreeMap::new();
-            for (seq, place) in counts.places_of(..self.sealed_seq) {
+            for (seq, partition_us) in counts.partitions_of(..self.sealed_seq) {
                 let event = &self.events[&seq];
-                let (events, in_range, whole) = all.entry(place).or_insert((0, false, true));
+                let (events, in_range, whole) = all.entry(partition_us).or_insert((0, false, true));
                 *events += 1;
                 *in_range |= (range.0..range.1).contains(&event.time);
                 *whole &= self.raw_is_there(seq, event);
             }
             let above = all.range(counts.floor_us..);
-            let told = |place: i64| {
-                let at = |r: &&Rebuilt| r.level == counts.level.as_str() && r.partition_us == place;
+            let reported = |partition_us: i64| {
+                let at = |r: &&Rebuilt| {
+                    r.level == counts.level.as_str() && r.partition_us == partition_us
+                };
                 report.iter().find(at)
             };
-            for (place, (events, in_range, whole)) in above {
-                let Some(told) = told(*place) else {
-                    assert!(!in_range, "not rebuilt: {} {place}", counts.level);
+            for (partition_us, (events, in_range, whole)) in above {
+                let Some(rebuilt) = reported(*partition_us) else {
+                    assert!(!in_range, "not rebuilt: {} {partition_us}", counts.level);
                     continue;
                 };
-                let found = (told.events, told.left.is_none());
-                assert_eq!(found, (*events, *whole), "{told:?}: left is said");
+                let found = (rebuilt.events, rebuilt.left.is_none());
+                assert_eq!(found, (*events, *whole), "{rebuilt:?}: left is said");
             }
         }
     }
 }
 
-/// Of partitions and times: the newest time of the partition that, with all later ones, has as many
-/// as the middle one has; two at least, and of each no more than that count.
+/// Returns the newest time of the latest partition that, together with all later ones, has as many
+/// events as the median partition, and at least two. Of each partition no more than that number
+/// counts.
 fn usual_newest(all: impl Iterator<Item = (i64, i64)>) -> Option<i64> {
     let mut partitions: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for (partition, time) in all {

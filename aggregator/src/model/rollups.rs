@@ -1,4 +1,4 @@
-//! The rollups of a history: what the configuration says, and what it means.
+//! The rollups of a history: their configuration, and its meaning written a second time.
 
 use serde_json::{Map, Value, json};
 use storage::sim::Random;
@@ -9,12 +9,12 @@ use crate::cells::KeyValue;
 use crate::rollup_hook::Config;
 use crate::testing::Event;
 
-/// How many keys of a day keep their names.
+/// The key limit: admitted keys of a day.
 pub(super) const MAX_KEYS: Option<usize> = Some(5);
 
 const HOUR_US: i64 = 3_600_000_000;
 
-/// What a rollup counts by.
+/// A key of a rollup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Site,
@@ -26,7 +26,7 @@ pub(super) enum By {
     Class,
 }
 
-/// Which events a measure counts.
+/// The filter of a measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
     Errors,
@@ -34,7 +34,7 @@ pub(super) enum Filter {
     OddPage,
 }
 
-/// What a measure computes, of sizes and hosts.
+/// The function of a measure, over sizes or hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Count,
@@ -63,7 +63,7 @@ pub(super) struct Rollup {
     pub(super) levels: Vec<Level>,
     pub(super) by: Vec<By>,
     pub(super) measures: Vec<Measure>,
-    /// How many hours levels keep their buckets.
+    /// Retention of levels, hours.
     ages: Vec<(Level, i64)>,
 }
 
@@ -116,7 +116,7 @@ impl Filter {
         }
     }
 
-    /// Whether it is true of an event: what is neither true nor false is not.
+    /// Returns whether the filter is true of an event; null is not true.
     fn passes(self, event: &Event) -> bool {
         match self {
             Self::Errors => event.status.is_some_and(|s| s >= 500),
@@ -165,7 +165,7 @@ impl Measure {
         spec
     }
 
-    /// Its columns.
+    /// Returns the names of its columns.
     fn columns(&self) -> Vec<String> {
         let suffixes: &[&str] = match self.kind {
             Kind::Histogram { .. } => &[
@@ -190,7 +190,7 @@ impl Measure {
 }
 
 impl Rollup {
-    /// Two or three rollups, each in a zone of its own.
+    /// Returns two or three rollups, each in a different zone.
     pub(super) fn some(random: &mut Random) -> Vec<Self> {
         let mut zones = ZONES.to_vec();
         let mut rollups = vec![wide(random, &mut zones), made(random, &mut zones)];
@@ -200,7 +200,7 @@ impl Rollup {
         rollups
     }
 
-    /// How long a level keeps its buckets, microseconds.
+    /// Returns the retention of a level, microseconds.
     pub(super) fn age_us(&self, level: Level) -> Option<i64> {
         let age = self.ages.iter().find(|(l, _)| *l == level);
         age.map(|(_, hours)| hours * HOUR_US)
@@ -210,7 +210,7 @@ impl Rollup {
         self.by.iter().map(|by| by.of(event)).collect()
     }
 
-    /// The key of events whose own has no name.
+    /// Returns the key `(other)`, of events whose own key is not admitted.
     pub(super) fn other(&self) -> Vec<KeyValue> {
         let other = |by: &By| match by {
             By::Status | By::Class => KeyValue::Null,
@@ -223,7 +223,7 @@ impl Rollup {
         self.measures.iter().filter(move |m| m.from <= level)
     }
 
-    /// The columns of a level: bucket and its end, keys, measures.
+    /// Returns the columns of a level: bucket and its end, keys, measures.
     pub(super) fn columns(&self, level: Level) -> Vec<String> {
         let own = ["bucket", "bucket_end"].map(str::to_owned);
         let keys = self.by.iter().map(|by| by.name().to_owned());
@@ -251,7 +251,7 @@ impl Rollup {
     }
 }
 
-/// What a configuration file would say.
+/// Returns the configuration, as a file would have it.
 pub(super) fn config(rollups: &[Rollup]) -> Config {
     let tables = rollups.iter().map(|r| (r.name.to_owned(), r.table()));
     let config = json!({ "rollups": tables.collect::<Map<_, _>>() });
@@ -267,7 +267,7 @@ fn calendar(random: &mut Random, zones: &mut Vec<&'static str>) -> Calendar {
     Calendar { zone, week }
 }
 
-/// Some levels, those that rollups with keys may have.
+/// Returns some levels that a rollup with keys may have.
 fn levels(random: &mut Random) -> Vec<Level> {
     use Level::{Day, Hour, Minute, Month, Week, Year};
     match random.below(5) {
@@ -279,7 +279,7 @@ fn levels(random: &mut Random) -> Vec<Level> {
     }
 }
 
-/// Numbers of every kind.
+/// Returns a rollup with numeric measures of every kind.
 fn wide(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
     let (calendar, levels) = (calendar(random, zones), levels(random));
     let finest = levels[0];
@@ -312,7 +312,7 @@ fn wide(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
     }
 }
 
-/// Keys made by expressions, sketches with filters, and retention.
+/// Returns a rollup with keys made by expressions, sketches with filters, and retention.
 fn made(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
     let (calendar, levels) = (calendar(random, zones), levels(random));
     let finest = levels[0];
@@ -341,7 +341,7 @@ fn made(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
         1 => vec![By::Section],
         _ => vec![By::Section, By::Class],
     };
-    // Levels keep their buckets the longer the coarser they are; the day names the keys.
+    // Coarser levels keep buckets longer. Days are kept for ever: they list the admitted keys.
     let mut hours = 12 + 12 * random.below(10) as i64;
     let mut ages = Vec::new();
     for level in levels.iter().filter(|l| **l != Level::Day) {
@@ -360,7 +360,7 @@ fn made(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
     }
 }
 
-/// Any levels, perhaps no keys.
+/// Returns a rollup with any levels, perhaps without keys.
 fn plain(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
     use Level::{Day, Hour, Month, Week, Year};
     let calendar = calendar(random, zones);

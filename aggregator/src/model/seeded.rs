@@ -1,4 +1,4 @@
-//! Faults put into the cascade and the store on purpose: the model finds each of them.
+//! Checks that the model finds each fault put into the cascade or the store on purpose.
 
 use std::process::{Command, Output};
 use std::time::Instant;
@@ -6,15 +6,15 @@ use std::time::Instant;
 use crate::seeded::Bug;
 
 const HISTORIES: &str = "model::every_level_shows_the_acknowledged_events_after_every_step";
-/// Faults of storage that concern tiles, and what is said when one is found: the manifest refuses
-/// what they do.
+/// Faults of storage that concern tiles, each with the message of the manifest when it refuses
+/// their result.
 const OF_STORAGE: [(&str, &[&str]); 3] = [
     ("tiles_apart", &["tiles end at"]),
     ("floor_ignored", &["lies below its floor"]),
     ("compacted_twice", &["events, the tile"]),
 ];
 
-/// Runs the histories in a process of their own.
+/// Runs the histories in a separate process.
 fn histories(bug: Option<&str>, seconds: u64) -> Output {
     let mut test = Command::new(std::env::current_exe().expect("known"));
     test.args(["--exact", HISTORIES, "--nocapture"])
@@ -29,7 +29,7 @@ fn histories(bug: Option<&str>, seconds: u64) -> Output {
     test.output().expect("started")
 }
 
-/// What the model says when it finds a fault: one of these.
+/// Returns the messages of which the model reports one when it finds the fault.
 fn reasons(bug: Bug) -> &'static [&'static str] {
     match bug {
         Bug::TotalsNotDeltas => &["without a fault: /data/manifest is corrupt"],

@@ -1,4 +1,4 @@
-//! What a snapshot shows: of raw events, and at every level of its rollups (tiles and the memtable's
+//! The contents of a snapshot: raw events, and every level of its rollups (tiles and the memtable's
 //! cells, through the functions that any reader uses).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,16 +22,17 @@ use crate::definition::Definition;
 use crate::read::{finalise, merge};
 use crate::tile::TileFile;
 
-/// What a snapshot says besides the cells of rollups.
+/// The contents of a snapshot besides the cells of rollups.
 #[derive(Debug)]
 pub(super) struct Raw {
     pub(super) sealed_seq: u64,
-    /// Sequence number and time of what is in memory.
+    /// Sequence number and time of the events in memory.
     pub(super) memory: Vec<(u64, i64)>,
     pub(super) dropped: BTreeMap<i64, u64>,
     pub(super) detached: BTreeMap<i64, u64>,
-    /// By rollup and level.
+    /// Floors by rollup and level.
     pub(super) floors: Vec<Vec<i64>>,
+    /// Late events by rollup and level.
     pub(super) late: Vec<Vec<u64>>,
 }
 
@@ -71,13 +72,13 @@ impl Raw {
     }
 }
 
-/// Rows of parts that were read before, by file and checksum.
+/// Rows of parts that were decoded before, by file and checksum.
 #[derive(Debug, Default)]
 pub(super) struct Parts(BTreeMap<(String, u32), Vec<(u64, i64)>>);
 
 impl Parts {
-    /// Sequence number and time of everything in parts. Each file is read and compared with its
-    /// checksum; what is in it follows from that.
+    /// Returns sequence number and time of every event in parts. Each file is read and compared
+    /// with its checksum; a file of known checksum is not decoded again.
     pub(super) fn read(&mut self, snapshot: &Snapshot) -> Vec<(u64, i64)> {
         let name = Name::new(STREAM).expect("a name");
         let mut all = Vec::new();
@@ -104,21 +105,21 @@ fn rows_of(events: &RecordBatch) -> Vec<(u64, i64)> {
         .collect()
 }
 
-/// Where a section lies.
-type Place = (Level, i64);
-/// A section by its file, the file's checksum and the offset in it.
-type At = (String, u32, u64);
+/// A level and the start of a time partition.
+type LevelPartition = (Level, i64);
+/// A section: its file, the file's checksum and the offset in it.
+type SectionId = (String, u32, u64);
 
 /// A reader of one rollup, which decodes each section once.
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) rollup: Rollup,
     pub(super) definition: Arc<Definition>,
-    /// By level.
+    /// Names of the columns, by level.
     columns: Vec<Vec<String>>,
-    sections: BTreeMap<At, Rc<Cells>>,
-    /// Which sections each place had when it was read last.
-    places: BTreeMap<Place, Vec<At>>,
+    sections: BTreeMap<SectionId, Rc<Cells>>,
+    /// The sections of each time partition when it was last read.
+    partitions: BTreeMap<LevelPartition, Vec<SectionId>>,
 }
 
 impl Reader {
@@ -129,7 +130,7 @@ impl Reader {
             definition: Arc::new(definition),
             columns,
             sections: BTreeMap::new(),
-            places: BTreeMap::new(),
+            partitions: BTreeMap::new(),
         }
     }
 
@@ -142,8 +143,8 @@ impl Reader {
         rollups.find(|r| &r.name == self.definition.name())
     }
 
-    /// Reads every file again and compares it with its checksum; what is in it follows from that.
-    pub(super) fn look_at_files(&self, snapshot: &Snapshot) {
+    /// Reads every file again and compares it with its checksum.
+    pub(super) fn check_files(&self, snapshot: &Snapshot) {
         if let Some(meta) = self.meta(snapshot.manifest()) {
             assert_eq!(meta.definition, self.definition.to_value());
         }
@@ -152,28 +153,27 @@ impl Reader {
         }
     }
 
-    /// Reads anew which sections there are, and says which places have others than before.
-    pub(super) fn look(&mut self, snapshot: &Snapshot) -> BTreeSet<Place> {
-        let mut places: BTreeMap<Place, Vec<At>> = BTreeMap::new();
+    /// Reads the new sections of a snapshot. Returns the time partitions whose sections changed.
+    pub(super) fn update(&mut self, snapshot: &Snapshot) -> BTreeSet<LevelPartition> {
+        let mut partitions: BTreeMap<LevelPartition, Vec<SectionId>> = BTreeMap::new();
         let mut sections = BTreeMap::new();
         let mut tiles = BTreeMap::new();
         for (file, section) in self.stored(snapshot.manifest()) {
             let level = Level::from_name(&section.level).expect("a level");
-            let at = (file.path.clone(), file.crc, section.offset);
-            let place = places.entry((level, section.partition_us)).or_default();
-            place.push(at.clone());
-            let known = self.sections.remove(&at);
-            let cells = known.unwrap_or_else(|| {
+            let id = (file.path.clone(), file.crc, section.offset);
+            let ids = partitions.entry((level, section.partition_us));
+            ids.or_default().push(id.clone());
+            let decoded = self.sections.remove(&id);
+            let cells = decoded.unwrap_or_else(|| {
                 let tile = self.open(&mut tiles, snapshot, file);
                 Rc::new(self.read(tile, section))
             });
-            sections.insert(at, cells);
+            sections.insert(id, cells);
         }
         self.sections = sections;
-        let before = std::mem::replace(&mut self.places, places);
-        let names = before.keys().chain(self.places.keys());
-        names
-            .filter(|place| before.get(place) != self.places.get(place))
+        let before = std::mem::replace(&mut self.partitions, partitions);
+        let all = before.keys().chain(self.partitions.keys());
+        all.filter(|at| before.get(at) != self.partitions.get(at))
             .copied()
             .collect()
     }
@@ -188,7 +188,7 @@ impl Reader {
             .collect()
     }
 
-    /// Opens a file once.
+    /// Returns the file, opened at most once.
     fn open<'a, 'b>(
         &self,
         tiles: &'b mut BTreeMap<&'a str, TileFile>,
@@ -201,36 +201,37 @@ impl Reader {
         })
     }
 
-    /// A section lies where its buckets belong.
+    /// Reads a section and checks that its buckets belong to its time partition.
     fn read(&self, tile: &TileFile, section: &Section) -> Cells {
         let all = Projection::all(&self.definition);
         let cells = tile.read(section, &all, &Filter::ALL).expect("a section");
         let level = Level::from_name(&section.level).expect("a level");
         for bucket_us in &cells.bucket {
-            let place = self.rollup.calendar.place(level, *bucket_us);
+            let partition_us = self.rollup.calendar.partition(level, *bucket_us);
             assert_eq!(
-                place, section.partition_us,
+                partition_us, section.partition_us,
                 "another partition: {level} {bucket_us}"
             );
         }
         cells
     }
 
-    /// What the `nth` level shows of some places; `look` was called before.
+    /// Returns the rows of the `nth` level in some time partitions. [`Reader::update`] must have
+    /// been called for this snapshot.
     pub(super) fn rows(&self, snapshot: &Snapshot, nth: usize, of: &BTreeSet<i64>) -> Vec<Row> {
         let level = self.rollup.levels[nth];
-        let places = of.iter().filter_map(|p| self.places.get(&(level, *p)));
-        let mut cells: Vec<Rc<Cells>> = places
+        let ids = of.iter().filter_map(|p| self.partitions.get(&(level, *p)));
+        let mut cells: Vec<Rc<Cells>> = ids
             .flatten()
-            .map(|at| Rc::clone(&self.sections[at]))
+            .map(|id| Rc::clone(&self.sections[id]))
             .collect();
         cells.extend(self.in_memory(snapshot, level).into_iter().map(Rc::new));
         let mut rows = self.finalised(nth, &cells);
-        rows.retain(|row| of.contains(&self.rollup.calendar.place(level, row.0)));
+        rows.retain(|row| of.contains(&self.rollup.calendar.partition(level, row.0)));
         rows
     }
 
-    /// What the `nth` level shows, every file read anew.
+    /// Returns all rows of the `nth` level, and reads every file again for them.
     pub(super) fn all_rows(&self, snapshot: &Snapshot, nth: usize) -> Vec<Row> {
         let level = self.rollup.levels[nth];
         let (mut tiles, mut cells) = (BTreeMap::new(), Vec::new());
@@ -272,7 +273,7 @@ impl Reader {
     }
 }
 
-/// Bucket, key, and all other columns from the bucket's end on.
+/// Returns bucket, key, and the other columns, of which the bucket's end is the first.
 fn rows(batch: &RecordBatch, keys: usize) -> Vec<Row> {
     let columns: Vec<Vec<Value>> = batch.columns().iter().map(values).collect();
     let row = |row: usize| {
@@ -309,7 +310,7 @@ fn values(array: &ArrayRef) -> Vec<Value> {
         }
         DataType::Float64 => Value::Float(array.as_primitive::<Float64Type>().value(row)),
         DataType::Binary => Value::Bytes(array.as_binary::<i32>().value(row).to_vec()),
-        // A key: it is read apart.
+        // A key column, which `key_value` reads.
         _ => Value::Null,
     };
     (0..array.len()).map(value).collect()

@@ -1,19 +1,20 @@
-//! What can happen to a store, and how often it does.
+//! The steps of a history, and how often each is taken.
 
 use storage::sim::Random;
 
-/// Something that is done to an open store. What it is done with follows from the history's seed.
+/// A step on an open store. Its arguments follow from the history's seed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
-    /// A batch of so many events.
+    /// A batch of `events` events is written.
     Write {
         events: u64,
         keyed: bool,
         j: bool,
     },
-    /// More different hosts within an hour than a distinct count lists.
+    /// A batch is written with more different hosts within an hour than a distinct count keeps as
+    /// coupons.
     Crowd,
-    /// An earlier batch again, with its identity.
+    /// An earlier batch is written again, with its identity.
     Retry {
         j: bool,
     },
@@ -22,24 +23,24 @@ pub(super) enum Step {
     Compact {
         quiet: bool,
     },
-    /// Levels give up what their retention says.
+    /// Levels drop the buckets that are older than their retention.
     Retain,
     /// Raw partitions are dropped.
     Drop,
     /// Raw partitions are detached.
     Detach,
-    /// Those that are detached are attached.
+    /// Detached raw partitions are attached.
     Attach,
-    /// A rollup is made again from raw events, as far as they are there.
+    /// A rollup is rebuilt from raw events, as far as they are there.
     Rebuild,
-    /// A snapshot is taken, or the one that was is read again.
+    /// A snapshot is taken, or the one held is read again.
     Hold,
     /// Time passes.
     Pass,
     Close,
 }
 
-/// The next step of a history.
+/// Returns the next step of a history.
 pub(super) fn step(random: &mut Random, crowded: bool) -> Step {
     let j = random.below(3) == 0;
     match random.below(45) {

@@ -1,5 +1,5 @@
-//! Weeks are kept by the year in which they begin: its first day may lie in a week of the year before.
-//! Both mistakes were found by the model.
+//! The time partition of a week is the year in which it begins, but the first day of a year may
+//! lie in a week of the year before. The model found both mistakes that these tests repeat.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use storage::sim::{Random, SimFs};
 use storage::{Config, ManualClock, Name, Options, Store, WriteConcern};
 
 use super::STREAM;
-use super::events::{Fate, Sent, event};
+use super::events::{Fate, SentBatch, event};
 use crate::calendar::{Calendar, Level, WeekStart};
 use crate::rollup_hook::Cascade;
 use crate::verify::{Sample, verify};
@@ -19,7 +19,7 @@ const DAY_US: i64 = 86_400_000_000;
 const YEAR_US: i64 = 13_149 * DAY_US;
 const MONDAY_US: i64 = YEAR_US + DAY_US;
 
-/// A store that keeps weeks from Monday for a day, and has events of these times.
+/// Returns a store with events of these times, which keeps weeks from Monday for a day.
 fn store(times: &[i64]) -> Store {
     let table = json!({
         "stream": STREAM, "week": "monday", "levels": ["day", "week"],
@@ -39,7 +39,7 @@ fn store(times: &[i64]) -> Store {
     };
     let store = Store::open(Path::new("/data"), options).expect("opens");
     let mut random = Random::new(0);
-    let sent = Sent {
+    let sent = SentBatch {
         number: 0,
         events: times.iter().map(|t| event(&mut random, *t)).collect(),
         keyed: false,

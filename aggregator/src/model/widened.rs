@@ -1,4 +1,4 @@
-//! A column of documents that becomes one of floats: no rollup over it may notice.
+//! A column of documents that widens from integers to floats: no rollup over it may change.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::{Cascade, Config, Definition, Sample, cascade, encode, verify};
 
 /// 2000-10-10T20:55:36Z.
 const START_US: i64 = 971_211_336_000_000;
-/// The largest integer below which a float holds every one.
+/// The largest integer up to which a float represents every one.
 const EXACT: i64 = 1 << 53;
 
-/// Every way in which a rollup reads a field.
+/// Returns a rollup that reads a field in every way in which a rollup can.
 fn table() -> Value {
     json!({
         "stream": STREAM,
@@ -143,7 +143,7 @@ fn column_type(store: &Store) -> Option<ColumnType> {
     store.snapshot().streams()[STREAM].column_type("n")
 }
 
-/// The bytes of the tiles' files, without their names.
+/// Returns length and checksum of every tile file; names differ between stores.
 fn tiles(store: &Store) -> Vec<(u64, u32)> {
     let snapshot = store.snapshot();
     let files = snapshot.manifest().tiles.iter().flat_map(|t| &t.files);
@@ -165,7 +165,7 @@ fn a_column_that_widens_in_the_middle_of_a_history_changes_no_rollup() {
     assert_eq!(column_type(&store), Some(ColumnType::Float64));
     assert_verified(&store, "integers in a part, both in memory");
     store.seal().expect("seals");
-    // What a parser with an older schema sends.
+    // A parser with an older schema still sends integers.
     write(&store, events(&numbers[45..], 45, false));
     assert_verified(&store, "both in parts, integers in memory");
     drop(store);

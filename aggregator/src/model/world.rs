@@ -1,4 +1,4 @@
-//! A store on a disk and what must be there: steps are taken, crashes are survived.
+//! A store on the simulated disk, with its oracle: takes steps and recovers from crashes.
 
 mod acts;
 
@@ -23,34 +23,34 @@ use crate::rollup_hook::Cascade;
 use crate::verify::{Sample, verify};
 
 const DATA: &str = "/data";
-/// No sync and no seal comes by itself within this.
+/// No sync and no seal happens by itself within this time.
 const NEVER_US: i64 = 1 << 50;
 /// Most recoveries have fewer operations of the disk than this.
 const RECOVERY: u64 = 32;
 
-/// What was done so far.
+/// Work done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct Counters {
     pub(super) steps: u64,
     pub(super) crashes: u64,
     /// Operations of the disk.
-    pub(super) calls: u64,
+    pub(super) disk_operations: u64,
     /// Levels that were read and compared.
     pub(super) reads: u64,
-    /// Rows of them.
+    /// Rows that were compared.
     pub(super) rows: u64,
 }
 
-/// A snapshot, and what every level of every rollup showed in it.
-struct Held(Arc<Snapshot>, Vec<Vec<Vec<Row>>>);
+/// A snapshot, and the rows of every level of every rollup when it was taken.
+struct HeldSnapshot(Arc<Snapshot>, Vec<Vec<Vec<Row>>>);
 
 pub(super) struct World {
     pub(super) fs: SimFs,
     pub(super) random: Random,
-    pub(super) done: Done,
-    /// Whether each step is told.
-    pub(super) tells: bool,
-    /// Whether there are steps with many events.
+    pub(super) counters: Counters,
+    /// Prints each step when set.
+    pub(super) prints_steps: bool,
+    /// Allows steps with many events when set.
     pub(super) crowded: bool,
     clock: Arc<ManualClock>,
     rollup_hook: Arc<Cascade>,
@@ -59,13 +59,13 @@ pub(super) struct World {
     oracle: Oracle,
     readers: Vec<Reader>,
     parts: Parts,
-    held: Option<Held>,
-    /// What was looked at last.
+    held: Option<HeldSnapshot>,
+    /// The manifest and the chunks that were compared last.
     last: Option<(Arc<Manifest>, Vec<Arc<Chunk>>)>,
 }
 
 impl World {
-    /// An empty disk.
+    /// Starts with an empty disk.
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let rollups = Rollup::some(&mut random);
@@ -86,8 +86,8 @@ impl World {
         };
         Self {
             fs: SimFs::new(),
-            done: Done::default(),
-            tells: false,
+            counters: Counters::default(),
+            prints_steps: false,
             crowded: random.below(8) == 0,
             random,
             clock: Arc::new(ManualClock::at(now_us)),
@@ -137,18 +137,18 @@ impl World {
         self.clock.now_us()
     }
 
-    fn tell(&self, what: impl FnOnce() -> String) {
-        if self.tells {
-            println!("{} calls: {}", self.fs.operations(), what());
+    fn print(&self, text: impl FnOnce() -> String) {
+        if self.prints_steps {
+            println!("{} calls: {}", self.fs.operations(), text());
         }
     }
 
-    /// An error must come from the disk that has stopped.
+    /// Accepts an error only from a disk that has stopped.
     fn excuse(&self, error: &storage::Error) {
         assert!(self.fs.halted(), "without a fault: {error}");
     }
 
-    /// Opens the store and settles what is there, unless the disk stops meanwhile.
+    /// Opens the store and settles the oracle with its contents, unless the disk stops meanwhile.
     fn open(&mut self, power: bool) -> storage::Result<()> {
         self.store = Some(Store::open(Path::new(DATA), self.options())?);
         if self.fs.halted() {
@@ -156,11 +156,11 @@ impl World {
         }
         let snapshot = self.store().snapshot();
         let raw = Raw::of(&snapshot, &self.readers);
-        self.readers.iter().for_each(|r| r.look_at_files(&snapshot));
+        self.readers.iter().for_each(|r| r.check_files(&snapshot));
         self.last = None;
         self.oracle
             .reopened(&raw, &self.parts.read(&snapshot), power);
-        self.tell(|| {
+        self.print(|| {
             format!(
                 "opened: sealed {}, {} in memory",
                 raw.sealed_seq,
@@ -171,7 +171,8 @@ impl World {
         Ok(())
     }
 
-    /// Every level shows what it must. What has not changed on either side is not read again.
+    /// Compares every level with the oracle. A time partition that has changed on neither side is
+    /// not read again.
     fn compare(&mut self) {
         let snapshot = self.store().snapshot();
         let chunks = snapshot.chunks(STREAM);
@@ -186,9 +187,10 @@ impl World {
         }
         for (reader, counted) in self.readers.iter_mut().zip(&mut self.oracle.rollups) {
             if !same_manifest {
-                for (level, place) in reader.look(&snapshot) {
+                for (level, partition_us) in reader.update(&snapshot) {
                     let counts = counted.levels.iter_mut().find(|c| c.level == level);
-                    counts.expect("a level of the rollup").changed.insert(place);
+                    let counts = counts.expect("a level of the rollup");
+                    counts.changed.insert(partition_us);
                 }
             }
             for nth in 0..counted.levels.len() {
@@ -199,14 +201,14 @@ impl World {
                 let changed = std::mem::take(&mut counted.levels[nth].changed);
                 let found = reader.rows(&snapshot, nth, &changed);
                 compare(&counted.rollup, nth, &found, &wanted);
-                self.done.reads += 1;
-                self.done.rows += wanted.len() as u64;
+                self.counters.reads += 1;
+                self.counters.rows += wanted.len() as u64;
             }
         }
         self.last = Some((Arc::clone(snapshot.manifest()), chunks.to_vec()));
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         let raw = Raw::of(&self.store().snapshot(), &self.readers);
         self.oracle.settle(&raw, false);
         self.oracle.check_memory(&raw);
@@ -220,16 +222,16 @@ impl World {
             None => self.fs.kill(),
         };
         (self.store, self.held) = (None, None);
-        self.done.calls += self.fs.operations();
+        self.counters.disk_operations += self.fs.operations();
         self.fs = fs;
-        self.done.crashes += 1;
-        self.tell(|| format!("ended: {image:?}"));
+        self.counters.crashes += 1;
+        self.print(|| format!("ended: {image:?}"));
     }
 
-    /// Takes some steps, or fewer when the disk stops, looking after each.
+    /// Takes some steps, or fewer when the disk stops, and checks the store after each.
     pub(super) fn run(&mut self, steps: u64) {
         for _ in 0..steps {
-            self.done.steps += 1;
+            self.counters.steps += 1;
             if self.store.is_none() {
                 if let Err(error) = self.open(false) {
                     self.excuse(&error);
@@ -239,34 +241,35 @@ impl World {
                 }
             }
             let step = super::steps::step(&mut self.random, self.crowded);
-            self.tell(|| format!("{step:?}"));
+            self.print(|| format!("{step:?}"));
             self.take(step);
             if self.fs.halted() {
                 return;
             }
             if self.store.is_some() {
-                self.look();
+                self.check();
             }
         }
     }
 
-    /// Recovers, perhaps after a recovery that was cut short by another crash.
+    /// Recovers, perhaps after a first recovery that another crash cut short.
     pub(super) fn recover(&mut self, mut power: bool) {
         if self.random.below(4) == 0 {
             self.fs.halt_at(self.random.below(RECOVERY));
             let opened = self.open(power);
-            let done = opened.is_ok() && !self.fs.halted();
+            let complete = opened.is_ok() && !self.fs.halted();
             if let Err(error) = opened {
                 self.excuse(&error);
             }
             let image = self.image();
             self.end(image);
-            power = image.is_some() || power && !done;
+            power = image.is_some() || power && !complete;
         }
         self.open(power).expect("opens after a crash");
     }
 
-    /// What a user asks who believes no oracle: each rollup against its raw events and finer levels.
+    /// Runs the verification that users run, which needs no oracle: it compares each rollup with
+    /// its raw events and its finer levels.
     pub(super) fn verify(&self) {
         let snapshot = self.store().snapshot();
         for meta in &snapshot.manifest().rollups {
@@ -275,7 +278,7 @@ impl World {
         }
     }
 
-    /// How the process ends: killed, or by a power cut.
+    /// Chooses the end of the process: killed (`None`), or a power cut that leaves an image.
     pub(super) fn image(&mut self) -> Option<Image> {
         match self.random.below(10) {
             0..3 => None,
@@ -288,7 +291,7 @@ impl World {
     }
 }
 
-/// What a level shows, and what it must.
+/// Panics at the first difference between the rows of a level and the expected ones.
 fn compare(rollup: &Rollup, nth: usize, found: &[Row], wanted: &[Row]) {
     if found == wanted {
         return;

@@ -12,32 +12,32 @@ use crate::cells::{Cells, KeyValue};
 use crate::column::or_zero;
 use crate::definition::{Component, Definition};
 
-/// Differences that are described; all are counted.
+/// Most differences that are described; all are counted.
 const SHOWN_MAX: usize = 100;
 
-/// One state that is not the same on both sides.
+/// One state that differs between the two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// Start of the bucket, microseconds since 1970.
     pub bucket_us: i64,
     /// Values of the key columns.
     pub key: Vec<KeyValue>,
-    /// The measures that are computed from the state, with commas; `events` for the count of events.
+    /// The measures computed from the state, separated by commas; `events` for the count of events.
     pub measure: String,
-    /// What the left side has, `absent` when it has no such cell.
+    /// The state of the left side; `absent` when it has no such cell.
     pub left: String,
-    /// What the right side has.
+    /// The state of the right side.
     pub right: String,
 }
 
 /// The outcome of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Comparison {
-    /// Cells looked at (present on either side).
+    /// Cells compared (present on either side).
     pub cells: u64,
     /// Differences found.
     pub total: u64,
-    /// The first of them, at most 100, by bucket and key.
+    /// The first differences, at most 100, by bucket and key.
     pub shown: Vec<Difference>,
 }
 
@@ -46,13 +46,13 @@ impl Comparison {
     pub fn add(&mut self, other: Self) {
         self.cells += other.cells;
         self.total += other.total;
-        let room = SHOWN_MAX.saturating_sub(self.shown.len());
-        self.shown.extend(other.shown.into_iter().take(room));
+        let remaining = SHOWN_MAX.saturating_sub(self.shown.len());
+        self.shown.extend(other.shown.into_iter().take(remaining));
     }
 }
 
-/// Compares two sides of one level, state by state, by canonical bytes, as far as both hold the
-/// state. Each side must be one merged [`Cells`]: one cell per bucket and key.
+/// Compares two sides of one level, state by state, by canonical bytes. A state that only one side
+/// has read is skipped. Each side must be one merged [`Cells`]: one cell per bucket and key.
 pub fn compare(definition: &Definition, level: Level, left: &Cells, right: &Cells) -> Comparison {
     let (keys, maps) = unify_keys(&[left, right], &vec![true; left.keys.columns.len()]);
     let all: Vec<u32> = [left, right]
@@ -146,7 +146,7 @@ impl Report<'_> {
         });
     }
 
-    /// The canonical bytes of one state.
+    /// Returns the canonical bytes of one state; `None` when it was not read.
     fn canonical(&self, nth: usize, (cells, cell): (&Cells, usize)) -> Option<Vec<u8>> {
         let column = cells.columns[nth].as_ref()?;
         let mut out = Vec::new();
@@ -183,7 +183,7 @@ impl Report<'_> {
         Some(out)
     }
 
-    /// A state in words.
+    /// Describes one state in words.
     fn describe(&self, nth: usize, (cells, cell): (&Cells, usize)) -> String {
         let Some(column) = &cells.columns[nth] else {
             return "not read".to_owned();

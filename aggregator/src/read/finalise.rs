@@ -1,4 +1,4 @@
-//! Cells into the columns of a level table: means, quantiles and estimates are computed here.
+//! Turns cells into the columns of a level table, and computes means, quantiles and estimates.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,17 +24,16 @@ use crate::state::{
     Distinct, HistogramParts, REGISTERS, SCALE, decode_registers, estimate, quantile,
 };
 
-/// Result of an integer sum that does not fit 64 bits. Its exact column has it in either
-/// case.
+/// Treatment of an integer sum that does not fit 64 bits. Its exact column has it in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooLarge {
-    /// It is null: one cell says nothing, and all others can be read.
+    /// The sum is null in its cell, and all other cells can be read.
     Null,
-    /// It is an error, for readers that add cells up: they would leave a null out without a word.
+    /// The read fails. For readers that add cells up: they would leave a null out silently.
     Refused,
 }
 
-/// Turns merged cells into the columns `key_limit` of the level table, in that order, sorted by
+/// Turns merged cells into the columns `names` of the level table, in that order, sorted by
 /// (bucket, keys), null before any value.
 ///
 /// # Errors
@@ -51,8 +50,8 @@ pub fn finalise(
     table(definition, level, &sorted, names, TooLarge::Null)
 }
 
-/// As [`finalise`], sorted by bucket alone: to sort fifty thousand paths takes half the time of a
-/// question for twenty of them.
+/// As [`finalise`], sorted by bucket alone: sorting fifty thousand paths would take half the time
+/// of a query for twenty of them.
 ///
 /// # Errors
 /// As [`finalise`], and for a sum that is [`TooLarge::Refused`].
@@ -102,7 +101,7 @@ fn table(
     )?)
 }
 
-/// The cells by bucket, then by what stands for their keys.
+/// Sorts the cells by bucket, then by `minor`, which stands for their keys.
 fn sorted<'a>(cells: &'a Cells, minor: &[u32]) -> Cow<'a, Cells> {
     let (major, starts) = ranks_of_buckets(&cells.bucket);
     let order = group(&major, minor, starts.len(), cells.keys.len.max(1)).order;
@@ -156,7 +155,7 @@ fn owner<'a>(definition: &'a Definition, name: &str) -> &'a Measure {
     owner.expect("BUG: a column of the level is a key's or a measure's")
 }
 
-/// The sums of a column of any size.
+/// Returns the sums of a column, whatever their size.
 fn exact_sums(definition: &Definition, cells: &Cells, name: &str) -> Result<ArrayRef> {
     let component = definition.components_for(owner(definition, name))[0];
     let numeric = cells.columns[component]
@@ -232,7 +231,7 @@ fn measure_column(
     }
 }
 
-/// Overflow, quantiles and the state itself.
+/// Returns the overflow, a quantile, or the encoded state of histograms.
 fn histogram_column(
     name: &str,
     suffix: &str,
@@ -267,7 +266,7 @@ fn histogram_column(
     Ok(Arc::new(out.finish()))
 }
 
-/// One cell's histogram.
+/// Returns one cell's histogram.
 pub(crate) fn parts<'a>(
     numeric: &Numeric,
     buckets: &'a Buckets,
@@ -293,7 +292,7 @@ pub(crate) fn parts<'a>(
     }
 }
 
-/// One cell's distinct count.
+/// Returns one cell's distinct count.
 pub(crate) fn count_distinct(sets: &Sets, cell: usize) -> i64 {
     let Some(body) = sets.body(cell) else {
         return sets.coupons(cell).len() as i64;
@@ -303,7 +302,7 @@ pub(crate) fn count_distinct(sets: &Sets, cell: usize) -> i64 {
     estimate(&registers).round() as i64
 }
 
-/// One cell's set as a state.
+/// Appends one cell's set as an encoded state.
 pub(crate) fn encode_distinct(sets: &Sets, coupons: &[u64], cell: usize, out: &mut Vec<u8>) {
     if let Some(body) = sets.body(cell) {
         return Distinct::encode_body(body, out);
@@ -325,7 +324,7 @@ fn sums(numeric: &Numeric) -> impl Iterator<Item = Option<i128>> + '_ {
         .map(|(n, sum)| (*n > 0).then_some(*sum))
 }
 
-/// Sums as 64-bit integers; what becomes of one that does not fit is said.
+/// Returns sums as 64-bit integers; `too_large` decides about one that does not fit.
 fn whole_sums(
     definition: &Definition,
     cells: &Cells,
@@ -341,10 +340,10 @@ fn whole_sums(
             (Err(_), TooLarge::Refused) => {
                 let at = chrono::DateTime::from_timestamp_micros(cells.bucket[cell]);
                 let at = at.map_or_else(String::new, |t| format!(" of the bucket at {t}"));
-                let ask = exact_column(definition, name);
-                let ask = ask.map_or_else(String::new, |c| format!("; ask for {c}, a decimal"));
+                let exact = exact_column(definition, name);
+                let hint = exact.map_or_else(String::new, |c| format!("; ask for {c}, a decimal"));
                 Err(Error::invalid(format!(
-                    "{name}{at} is {sum}, which exceeds 64 bits{ask}"
+                    "{name}{at} is {sum}, which exceeds 64 bits{hint}"
                 )))
             }
         }
@@ -413,7 +412,7 @@ fn integers(name: &str, values: impl Iterator<Item = Option<i128>>) -> Result<Ar
     ))
 }
 
-/// Whether a component is a decimal's.
+/// Returns whether the field of a component holds decimals.
 pub(crate) fn is_scaled(definition: &Definition, component: &Component) -> bool {
     match component {
         Component::Numeric { field, .. } => field.scaled,

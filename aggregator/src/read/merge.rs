@@ -1,7 +1,7 @@
-//! Merging cells that have dictionaries of their own.
+//! Merges cells that have different dictionaries.
 //!
-//! The inputs are put behind each other under one dictionary of keys and one of coupons, grouped
-//! by (bucket, key) and reduced: the same reduction that takes the cascade from level to level.
+//! The inputs are concatenated under one dictionary of keys and one of coupons, grouped by (bucket,
+//! key) and reduced: the same reduction that takes the cascade from level to level.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::group::group;
 /// A key id or coupon id that no cell uses.
 const UNUSED: u32 = u32::MAX;
 
-/// Merges cells of one level from any number of tiles and memtable chunks, each with dictionaries
-/// of its own. The result holds the states that every input has, and one cell per (bucket, key).
+/// Merges cells of one level from any number of tiles and memtable chunks, each with its own
+/// dictionaries. The result holds the states that every input has, and one cell per (bucket, key).
 pub fn merge(definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells {
     merge_to(&Grain::whole(definition), definition, level, inputs)
 }
 
-/// As [`merge`], with one cell for all that the grain does not tell apart.
+/// As [`merge`], with one cell for all cells that the grain does not distinguish.
 pub fn merge_to(grain: &Grain, definition: &Definition, level: Level, inputs: &[&Cells]) -> Cells {
     let projection = shared_by(definition, inputs);
     let inputs: Vec<&Cells> = inputs.iter().copied().filter(|i| !i.is_empty()).collect();
@@ -44,7 +44,7 @@ pub fn merge_to(grain: &Grain, definition: &Definition, level: Level, inputs: &[
     grouped(joined(grain, definition, level, &projection, &inputs))
 }
 
-/// As [`merge`], without holding the inputs to the end.
+/// As [`merge`], but frees the inputs before the reduction.
 pub(crate) fn merge_all(definition: &Definition, level: Level, inputs: Vec<Cells>) -> Cells {
     let by_reference: Vec<&Cells> = inputs.iter().filter(|i| !i.is_empty()).collect();
     let projection = shared_by(definition, &by_reference);
@@ -54,7 +54,7 @@ pub(crate) fn merge_all(definition: &Definition, level: Level, inputs: Vec<Cells
     grouped(all)
 }
 
-/// The states that every input has.
+/// Returns the states that every input has.
 fn shared_by(definition: &Definition, inputs: &[&Cells]) -> Projection {
     let has = |nth: usize| inputs.iter().all(|input| input.columns[nth].is_some());
     Projection {
@@ -62,8 +62,8 @@ fn shared_by(definition: &Definition, inputs: &[&Cells]) -> Projection {
     }
 }
 
-/// The inputs behind each other, under one dictionary of keys and one of coupons. Cells that the grain does
-/// not tell apart have one bucket and one key.
+/// Concatenates the inputs under one dictionary of keys and one of coupons. Cells that the grain
+/// does not distinguish get one bucket and one key.
 fn joined(
     grain: &Grain,
     definition: &Definition,
@@ -98,8 +98,8 @@ fn joined(
     all
 }
 
-/// The cells of a coarser level, merged from those of a finer one, as far as the finer one holds
-/// their states.
+/// Merges cells of a finer level into those of a coarser one. The result has only the states that
+/// the finer level holds.
 pub(crate) fn coarsen(definition: &Definition, level: Level, finer: &Cells) -> Cells {
     let mut cursor = Cursor::new(definition.calendar());
     let mut coarser = finer.clone();
@@ -109,11 +109,11 @@ pub(crate) fn coarsen(definition: &Definition, level: Level, finer: &Cells) -> C
     grouped(coarser)
 }
 
-/// One cell for each (bucket, key).
+/// Merges the cells of each (bucket, key) into one.
 fn grouped(all: Cells) -> Cells {
     let (ranks, starts) = ranks_of_buckets(&all.bucket);
     let groups = group(&ranks, &all.key, starts.len(), all.keys.len);
-    // Each column goes as soon as it is reduced.
+    // Each column is freed as soon as it is reduced.
     let reduced = |column: Column| column.reduce(&groups, true, &all.coupons);
     let columns = all.columns.into_iter().map(|c| c.map(reduced)).collect();
     Cells {
@@ -132,7 +132,7 @@ fn grouped(all: Cells) -> Cells {
     }
 }
 
-/// The rank of each cell's bucket, and the starts of the buckets that occur, rising.
+/// Returns the rank of each cell's bucket, and the starts of the buckets that occur, rising.
 pub(crate) fn ranks_of_buckets(buckets: &[i64]) -> (Vec<u32>, Vec<i64>) {
     let mut starts: Vec<i64> = Vec::new();
     for bucket in buckets {
@@ -154,15 +154,15 @@ pub(crate) fn ranks_of_buckets(buckets: &[i64]) -> (Vec<u32>, Vec<i64>) {
     (buckets.iter().map(rank).collect(), starts)
 }
 
-/// Whether each row of a dictionary of `len` is referred to.
+/// Returns the rows of a dictionary of `len` rows that `ids` refer to, rising.
 fn used<'a>(len: usize, ids: impl Iterator<Item = &'a u32>) -> Vec<u32> {
     let mut is_used = vec![false; len];
     ids.for_each(|id| is_used[*id as usize] = true);
     (0..len as u32).filter(|id| is_used[*id as usize]).collect()
 }
 
-/// One dictionary of the keys that the inputs use, as far as their columns are `kept`, and each input's key
-/// ids in it.
+/// Returns one dictionary of the keys that the inputs use, and for each input the new id of each of
+/// its keys. Key columns that are not `kept` are null in it.
 pub(crate) fn unify_keys(inputs: &[&Cells], kept: &[bool]) -> (Keys, Vec<Vec<u32>>) {
     let first = &inputs[0].keys;
     let columns_kept = || first.columns.iter().zip(kept).filter(|(_, kept)| **kept);
@@ -188,10 +188,11 @@ pub(crate) fn unify_keys(inputs: &[&Cells], kept: &[bool]) -> (Keys, Vec<Vec<u32
         .collect();
     let converter = RowConverter::new(fields).expect("BUG: key types have an order");
     let mut rows = converter.empty_rows(0, 0);
-    // Where each different key stands, as (input, row of the input's dictionary).
-    let mut places: Vec<(usize, usize)> = Vec::new();
+    // Source of each different key: (input, row of the input's dictionary).
+    let mut sources: Vec<(usize, usize)> = Vec::new();
+    // Hash and id of each different key.
     let mut table: HashTable<(u64, u32)> = HashTable::new();
-    // Per different key its row in `rows`.
+    // Row in `rows` of each different key.
     let mut row_of: Vec<usize> = Vec::new();
     for (nth, input) in inputs.iter().enumerate() {
         let ids = used(input.keys.len, input.key.iter());
@@ -211,9 +212,9 @@ pub(crate) fn unify_keys(inputs: &[&Cells], kept: &[bool]) -> (Keys, Vec<Vec<u32
                     |(h, _)| *h,
                 )
                 .or_insert_with(|| {
-                    places.push((nth, *id as usize));
+                    sources.push((nth, *id as usize));
                     row_of.push(base + at);
-                    (hash, places.len() as u32 - 1)
+                    (hash, sources.len() as u32 - 1)
                 });
             maps[nth][*id as usize] = found.get().1;
         }
@@ -221,25 +222,25 @@ pub(crate) fn unify_keys(inputs: &[&Cells], kept: &[bool]) -> (Keys, Vec<Vec<u32
     let columns = (0..first.columns.len())
         .map(|column| {
             if !kept[column] {
-                return null(&first.columns[column], places.len());
+                return null(&first.columns[column], sources.len());
             }
             let arrays: Vec<&dyn Array> = inputs
                 .iter()
                 .map(|i| i.keys.columns[column].as_ref())
                 .collect();
-            interleave(&arrays, &places).expect("BUG: dictionaries of one rollup have one type")
+            interleave(&arrays, &sources).expect("BUG: dictionaries of one rollup have one type")
         })
         .collect();
     (
         Keys {
             columns,
-            len: places.len(),
+            len: sources.len(),
         },
         maps,
     )
 }
 
-/// Some keys of a dictionary.
+/// Returns the keys of a dictionary that `ids` name, in their order.
 pub(crate) fn select(keys: &Keys, ids: &[u32]) -> Keys {
     let indices = UInt32Array::from(ids.to_vec());
     let column =
@@ -250,7 +251,7 @@ pub(crate) fn select(keys: &Keys, ids: &[u32]) -> Keys {
     }
 }
 
-/// The rank of each key that some cell uses, by value, null first; others have rank 0.
+/// Returns the rank of each key that some cell uses, by value, null first. Other keys have rank 0.
 pub(crate) fn key_ranks(keys: &Keys, used_by: &[u32]) -> Vec<u32> {
     let mut ranks = vec![0; keys.len];
     if keys.columns.is_empty() {
@@ -274,7 +275,8 @@ pub(crate) fn key_ranks(keys: &Keys, used_by: &[u32]) -> Vec<u32> {
     ranks
 }
 
-/// One dictionary of the coupons that the inputs use, and each input's coupon ids in it.
+/// Returns one dictionary of the coupons that the inputs use, and for each input the new id of
+/// each of its coupons.
 fn unify_coupons(inputs: &[&Cells]) -> (Vec<u64>, Vec<Vec<u32>>) {
     let mut dictionary = Vec::new();
     let mut table: HashMap<u64, u32> = HashMap::new();

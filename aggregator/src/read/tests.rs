@@ -236,7 +236,7 @@ fn merging_nothing_or_one_changes_nothing() {
     assert_eq!((twice.len(), twice.events()), (days.len(), 1_000));
 }
 
-/// The cells of some events as a tile file gives them back.
+/// Returns the cells of some events after a write to a tile file and a read.
 fn through_a_tile(definition: &Definition, level: Level, events: &[Event]) -> Cells {
     let set = cascade(&[definition], &[batch(events)])
         .expect("cells")
@@ -252,7 +252,8 @@ fn through_a_tile(definition: &Definition, level: Level, events: &[Event]) -> Ce
     merge(definition, level, &cells.iter().collect::<Vec<_>>())
 }
 
-/// The variance by definition, from distances that are exact and squares that only add up.
+/// Computes the variance by its definition. The distances are exact, and squares are only added, so
+/// no digits cancel.
 fn variance_of_distances(values: &[i64]) -> Option<f64> {
     let n = values.len() as f64;
     let distances = values
@@ -340,7 +341,7 @@ proptest! {
         sizes in prop::collection::vec(any_size(), 1..60),
     ) {
         let mut all = events(&mut Random(36), sizes.len(), 1, 1, 1);
-        // Half of them in one minute, so that events and cells are added up alike.
+        // About half of the events lie in one minute, so that both events and cells are added up.
         for (event, size) in all.iter_mut().zip(&sizes) {
             event.size = *size;
             if event.time % 2 == 0 {

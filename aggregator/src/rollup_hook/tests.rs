@@ -1,4 +1,4 @@
-//! Which rollups streams get, and what a seal makes of them.
+//! Tests of the rollups that streams get, and of the tiles that a seal writes.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn cascade_of(config: Value) -> Cascade {
     Cascade::new(serde_json::from_value(config).expect("a configuration")).expect("a cascade")
 }
 
-/// What the store holds once the stream has what it is to get.
+/// Adds the rollups that the stream is to get to `existing`, and returns their names.
 fn create(
     cascade: &Cascade,
     stream: &str,
@@ -162,24 +162,24 @@ fn a_rollup_from_before_the_limit_goes_on_without() {
     let mut existing = Vec::new();
     create(&pages(None), "events", kind, &mut existing);
     let limited = existing.clone();
-    // As it was stored before.
+    // The form in which it was stored before there was a key limit.
     let form = &mut existing[0].definition;
     form["version"] = json!(1);
     form["levels"] = json!(["hour"]);
     form.as_object_mut().expect("a form").remove("max_keys");
-    let asked = |limit, existing: &[RollupMeta]| {
-        let asked = pages(limit).rollups_for(&name("events"), kind, existing);
-        asked.map_err(|e| e.to_string())
+    let rollups_for = |limit, existing: &[RollupMeta]| {
+        let rollups = pages(limit).rollups_for(&name("events"), kind, existing);
+        rollups.map_err(|e| e.to_string())
     };
-    assert_eq!(asked(None, &existing).expect("nothing new"), []);
-    let error = asked(Some(9), &existing).expect_err("a difference");
+    assert_eq!(rollups_for(None, &existing).expect("nothing new"), []);
+    let error = rollups_for(Some(9), &existing).expect_err("a difference");
     assert!(
         error.contains("max_keys is null there and 9 here"),
         "{error}"
     );
-    assert_eq!(asked(None, &limited).expect("nothing new"), []);
-    assert_eq!(asked(Some(100_000), &limited).expect("the same"), []);
-    let error = asked(Some(9), &limited).expect_err("a difference");
+    assert_eq!(rollups_for(None, &limited).expect("nothing new"), []);
+    assert_eq!(rollups_for(Some(100_000), &limited).expect("the same"), []);
+    let error = rollups_for(Some(9), &limited).expect_err("a difference");
     assert!(
         error.contains("max_keys is 100000 there and 9 here"),
         "{error}"

@@ -1,16 +1,17 @@
 //! Distinct counts: a set of 64-bit hashes while it is small, HyperLogLog registers above.
 //!
-//! Up to 128 different hashes ("coupons") are kept as they are, so small counts are exact; one more
-//! and the state is 4096 registers of 6 bits: the first 12 bits of a hash choose the register, and
-//! the position of the first one among the other 52 (1 to 53) raises it. Both forms are functions
-//! of the set of hashes alone. Registers are read by the estimator of O. Ertl, "New cardinality
-//! estimation algorithms for HyperLogLog sketches" (2017), section 4; standard error 1.6 %.
+//! Up to 128 different hashes ("coupons") are kept as they are, so small counts are exact. With one
+//! more the state becomes 4096 registers of 6 bits: the first 12 bits of a hash choose the
+//! register, and the position of the first 1 among the other 52 bits (1 to 53) raises it. Both
+//! forms are functions of the set of hashes alone. Registers are read by the estimator of O. Ertl,
+//! "New cardinality estimation algorithms for HyperLogLog sketches" (2017), section 4; standard
+//! error 1.6 %.
 //!
 //! Bytes of a state: `D`, version 1, then a body. Body 0: varint number of coupons, the coupons in
-//! rising order, 8 bytes each, little endian. Body 1: 4096 registers of 6 bits, four to three bytes,
-//! least significant first. Body 2: varint number of registers above zero, per register its distance
-//! from the one before (from -1) as a varint and its value. Of the last two the shorter, body 1 when
-//! they are equal.
+//! rising order, 8 bytes each, little endian. Body 1: 4096 registers of 6 bits, four to three
+//! bytes, least significant first. Body 2: varint number of registers above zero, per register its
+//! distance from the one before (from -1) as a varint and its value. Registers are written as the
+//! shorter of bodies 1 and 2, and as body 1 when both have the same length.
 
 use crate::bytes_io::{Reader, put_varint, varint_len};
 use crate::error::{Error, Result};
@@ -18,7 +19,7 @@ use crate::seeded::{self, Bug};
 
 const KIND: u8 = b'D';
 const VERSION: u8 = 1;
-/// More different hashes than this become registers.
+/// Most coupons of a state; with more it becomes registers.
 pub(crate) const COUPONS_MAX: usize = 128;
 const INDEX_BITS: u32 = 12;
 /// Number of registers.
@@ -77,10 +78,10 @@ pub(crate) fn encode_registers(registers: &Registers, out: &mut Vec<u8>) {
     }
 }
 
-/// Raises `registers` to those of a body.
+/// Merges the registers of a body into `registers`: each keeps the larger value.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when `body` is not one of registers.
+/// [`Error::Corrupt`] when `body` is not a body of registers.
 pub(crate) fn decode_registers(body: &[u8], registers: &mut Registers) -> Result<()> {
     let mut reader = Reader::new(body, 0);
     match reader.u8()? {
@@ -132,7 +133,7 @@ pub(crate) fn decode_registers(body: &[u8], registers: &mut Registers) -> Result
     reader.finish()
 }
 
-/// The estimated number of different hashes behind some registers.
+/// Estimates the number of different hashes from their registers.
 pub(crate) fn estimate(registers: &Registers) -> f64 {
     let mut of_value = [0_u32; RHO_MAX as usize + 1];
     for rho in registers {
@@ -147,7 +148,7 @@ pub(crate) fn estimate(registers: &Registers) -> f64 {
     m * m / (2.0 * std::f64::consts::LN_2 * z)
 }
 
-/// `x + sum of x^(2^k) * 2^(k-1)` over `k >= 1`.
+/// Computes `x + sum of x^(2^k) * 2^(k-1)` over `k >= 1`.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -164,7 +165,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// `(1 - x - sum of (1 - x^(2^-k))^2 * 2^-k) / 3` over `k >= 1`.
+/// Computes `(1 - x - sum of (1 - x^(2^-k))^2 * 2^-k) / 3` over `k >= 1`.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;
@@ -183,10 +184,10 @@ fn tau(mut x: f64) -> f64 {
 
 /// The state of a distinct count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Distinct(Form);
+pub struct Distinct(Repr);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Form {
+enum Repr {
     /// At most [`COUPONS_MAX`], rising.
     Coupons(Vec<u64>),
     Registers(Box<Registers>),
@@ -199,28 +200,28 @@ impl Default for Distinct {
 }
 
 impl Distinct {
-    /// The empty set.
+    /// Creates the state of the empty set.
     pub fn new() -> Self {
-        Self(Form::Coupons(Vec::new()))
+        Self(Repr::Coupons(Vec::new()))
     }
 
     /// Adds the hash of a value.
     pub fn insert(&mut self, hash: u64) {
         match &mut self.0 {
-            Form::Coupons(coupons) => {
+            Repr::Coupons(coupons) => {
                 if let Err(at) = coupons.binary_search(&hash) {
                     coupons.insert(at, hash);
                     self.overflow();
                 }
             }
-            Form::Registers(registers) => observe(registers, hash),
+            Repr::Registers(registers) => observe(registers, hash),
         }
     }
 
     /// Reads canonical bytes.
     ///
     /// # Errors
-    /// [`Error::State`] when they are not a distinct count's.
+    /// [`Error::State`] when the bytes are not those of a distinct count.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fail = |what: &str| Error::state(format!("not a state of a distinct count: {what}"));
         let body = bytes
@@ -244,7 +245,7 @@ impl Distinct {
             if !coupons.is_sorted_by(|a, b| a < b) {
                 return Err(fail("its coupons do not rise"));
             }
-            return Ok(Self(Form::Coupons(coupons)));
+            return Ok(Self(Repr::Coupons(coupons)));
         }
         let mut registers = Box::new([0; REGISTERS]);
         decode_registers(body, &mut registers).map_err(|e| fail(&e.to_string()))?;
@@ -253,15 +254,15 @@ impl Distinct {
         if canonical != body {
             return Err(fail("it is not in its shortest form"));
         }
-        Ok(Self(Form::Registers(registers)))
+        Ok(Self(Repr::Registers(registers)))
     }
 
-    /// The canonical bytes.
+    /// Returns the canonical bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match &self.0 {
-            Form::Coupons(coupons) => Self::encode_coupons(coupons, &mut out),
-            Form::Registers(registers) => {
+            Repr::Coupons(coupons) => Self::encode_coupons(coupons, &mut out),
+            Repr::Registers(registers) => {
                 out.extend([KIND, VERSION]);
                 encode_registers(registers, &mut out);
             }
@@ -285,37 +286,37 @@ impl Distinct {
     /// Adds another state to this one.
     pub fn merge(&mut self, other: &Self) {
         match (&mut self.0, &other.0) {
-            (Form::Registers(a), Form::Registers(b)) => {
+            (Repr::Registers(a), Repr::Registers(b)) => {
                 for (a, b) in a.iter_mut().zip(b.iter()) {
                     *a = (*a).max(*b);
                 }
             }
-            (_, Form::Coupons(coupons)) => coupons.iter().for_each(|c| self.insert(*c)),
-            (Form::Coupons(coupons), Form::Registers(b)) => {
+            (_, Repr::Coupons(coupons)) => coupons.iter().for_each(|c| self.insert(*c)),
+            (Repr::Coupons(coupons), Repr::Registers(b)) => {
                 let mut registers = b.clone();
                 coupons.iter().for_each(|c| observe(&mut registers, *c));
-                self.0 = Form::Registers(registers);
+                self.0 = Repr::Registers(registers);
             }
         }
     }
 
-    /// The number of different values: exact up to 128, estimated above.
+    /// Returns the number of different values: exact up to 128, estimated above.
     pub fn count(&self) -> u64 {
         match &self.0 {
-            Form::Coupons(coupons) => coupons.len() as u64,
-            Form::Registers(registers) => estimate(registers).round() as u64,
+            Repr::Coupons(coupons) => coupons.len() as u64,
+            Repr::Registers(registers) => estimate(registers).round() as u64,
         }
     }
 
-    /// Goes over to registers when there are too many coupons.
+    /// Replaces the coupons by registers when there are too many.
     fn overflow(&mut self) {
-        let Form::Coupons(coupons) = &self.0 else {
+        let Repr::Coupons(coupons) = &self.0 else {
             return;
         };
         if coupons.len() > COUPONS_MAX {
             let mut registers = Box::new([0; REGISTERS]);
             coupons.iter().for_each(|c| observe(&mut registers, *c));
-            self.0 = Form::Registers(registers);
+            self.0 = Repr::Registers(registers);
         }
     }
 }

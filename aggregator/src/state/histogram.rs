@@ -3,8 +3,9 @@
 //!
 //! The layout is the classic one of HdrHistogram with a lowest discernible value of 1: the first
 //! `2^b` values (the least `2^b >= 2 * 10^digits`) have a bucket each; every further doubling of
-//! the value has `2^(b-1)` buckets. A value is recorded when `0 <= value <= max`; above it is
-//! counted in `overflow`, below zero nowhere (but in count, sum, min and max both are).
+//! the value has `2^(b-1)` buckets. A value is recorded in its bucket when `0 <= value <= max`. A
+//! larger value is counted in `overflow`, a negative one in neither. Count, sum, min and max
+//! include them all.
 //!
 //! Bytes of a state, in order: `H`, version 1, digits, scale (0: integers, 6: millionths), then as
 //! varints max, count, unfit, and unless count is 0: sum, min, max (zigzag), overflow, number of
@@ -32,7 +33,7 @@ impl Layout {
         max: 1 << 40,
     };
 
-    /// Checks the bounds.
+    /// Creates a layout of these bounds.
     ///
     /// # Errors
     /// [`Error::State`] unless `digits` is 1, 2 or 3 and `max` from 1 to 2^62.
@@ -74,7 +75,7 @@ impl Layout {
         self.index(self.max) + 1
     }
 
-    /// The bucket of a value from 0 to `max`.
+    /// Returns the bucket of a value from 0 to `max`.
     pub(crate) fn index(self, value: u64) -> u32 {
         let bits = self.bits();
         let mask = (1_u64 << bits) - 1;
@@ -82,7 +83,7 @@ impl Layout {
         (shift << (bits - 1)) + (value >> shift) as u32
     }
 
-    /// The largest value that shares a bucket.
+    /// Returns the largest value of a bucket.
     pub(crate) fn highest(self, index: u32) -> u64 {
         let half_bits = self.bits() - 1;
         let doubling = index >> half_bits;
@@ -94,19 +95,21 @@ impl Layout {
         ((within + 1) << shift) - 1
     }
 
-    /// The bucket of a value in its field's own unit; `None` below zero and above `max`.
+    /// Returns the bucket of a value in the unit of its state (`scaled`: millionths); `None` below
+    /// zero and above `max`.
     pub(crate) fn index_of(self, value: i128, scaled: bool) -> Option<u32> {
         let whole = u64::try_from(bucket_value(value, scaled)).ok()?;
         (whole <= self.max).then(|| self.index(whole))
     }
 
-    /// Whether a value counts as overflow.
+    /// Returns whether a value counts as overflow.
     pub(crate) fn overflows(self, value: i128, scaled: bool) -> bool {
         bucket_value(value, scaled) > i128::from(self.max)
     }
 }
 
-/// The whole number by which a value finds its bucket: itself, or millionths rounded half to even.
+/// Returns the whole number that decides the bucket of a value: the value itself, or a number of
+/// millionths rounded half to even.
 pub(crate) fn bucket_value(value: i128, scaled: bool) -> i128 {
     if !scaled {
         return value;
@@ -116,15 +119,16 @@ pub(crate) fn bucket_value(value: i128, scaled: bool) -> i128 {
     whole + i128::from(rest > half || (rest == half && whole & 1 == 1))
 }
 
-/// The value at a quantile in the field's own unit: the highest one equivalent to the value whose
-/// rank is `ceil(q * count)`, the largest value itself when that rank lies in the overflow.
+/// Returns the value at a quantile, in millionths when the state is scaled: the largest value of
+/// the bucket with the rank `ceil(q * count)`, or the largest value of all when that rank lies in
+/// the overflow.
 pub(crate) fn quantile(parts: &HistogramParts<'_>, q: f64) -> Option<i128> {
     let recorded: u128 =
         parts.counts.iter().map(|c| u128::from(*c)).sum::<u128>() + u128::from(parts.overflow);
     if recorded == 0 {
         return None;
     }
-    // Exact for counts below 2^53; a NaN asks for the smallest value, as 0 does.
+    // The rank is exact for counts below 2^53. A NaN stands for the smallest value, as 0 does.
     let rank = ((q.clamp(0.0, 1.0) * recorded as f64).ceil() as u128).clamp(1, recorded);
     let mut seen = 0_u128;
     for (index, count) in parts.index.iter().zip(parts.counts) {
@@ -197,7 +201,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty state; `scaled` when its values are numbers of millionths.
+    /// Creates an empty state; `scaled` when its values are numbers of millionths.
     pub fn new(layout: Layout, scaled: bool) -> Self {
         let (index, counts) = (Vec::new(), Vec::new());
         Self {
@@ -227,7 +231,7 @@ impl Histogram {
     /// Reads canonical bytes.
     ///
     /// # Errors
-    /// [`Error::State`] when they are not a histogram's.
+    /// [`Error::State`] when the bytes are not those of a histogram.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         Self::read(bytes).map_err(|e| match e {
             Error::Corrupt { offset, what } => {
@@ -284,7 +288,7 @@ impl Histogram {
         Ok(state)
     }
 
-    /// The canonical bytes.
+    /// Returns the canonical bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.parts().encode(&mut out);
@@ -353,7 +357,7 @@ impl Histogram {
         self.overflow
     }
 
-    /// Whether sum, min, max and quantiles are numbers of millionths of the field's unit.
+    /// Returns whether sum, min and max are numbers of millionths of the field's unit.
     pub fn is_scaled(&self) -> bool {
         self.scaled
     }
@@ -378,8 +382,8 @@ impl Histogram {
         (self.n > 0).then_some(self.max)
     }
 
-    /// The value at quantile `q` (0 to 1) in the field's unit: the highest value equivalent to the
-    /// one at that rank; `None` without values.
+    /// Returns the value at quantile `q` (0 to 1) in the field's unit: the largest value of the
+    /// bucket with that rank; `None` without values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let value = quantile(&self.parts(), q)? as f64;
         Some(if self.scaled {

@@ -1,4 +1,4 @@
-//! Who has a name, stated a second time and as plainly as can be.
+//! The key limit, implemented a second time and as plainly as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use crate::calendar::Level;
 use crate::cells::KeyValue;
 use crate::definition::{Definition, KeyType};
 
-/// The key under which each event counts. The events are all there are, in the order of their
-/// sequence numbers.
+/// Returns the key under which each event counts. `events` must be all events of the stream, in the
+/// order of their sequence numbers.
 pub(crate) fn counted_under(definition: &Definition, events: &[Event]) -> Vec<Vec<KeyValue>> {
     let other = other(definition);
-    let mut names: BTreeMap<i64, BTreeSet<Vec<KeyValue>>> = BTreeMap::new();
+    let mut days: BTreeMap<i64, BTreeSet<Vec<KeyValue>>> = BTreeMap::new();
     let mut keys = Vec::new();
     for event in events {
         let own = definition.by().iter().map(|k| naive_key(&k.name, event));
@@ -21,11 +21,11 @@ pub(crate) fn counted_under(definition: &Definition, events: &[Event]) -> Vec<Ve
             continue;
         };
         let day = definition.calendar().bucket(Level::Day, event.time);
-        let names = names.entry(day.start_us).or_default();
-        if own != other && (names.len() as u64) < max_keys {
-            names.insert(own.clone());
+        let admitted = days.entry(day.start_us).or_default();
+        if own != other && (admitted.len() as u64) < max_keys {
+            admitted.insert(own.clone());
         }
-        keys.push(if names.contains(&own) {
+        keys.push(if admitted.contains(&own) {
             own
         } else {
             other.clone()
@@ -34,7 +34,7 @@ pub(crate) fn counted_under(definition: &Definition, events: &[Event]) -> Vec<Ve
     keys
 }
 
-/// The key of all who have no name.
+/// Returns the key `(other)`, under which events of keys that are not admitted count.
 pub(crate) fn other(definition: &Definition) -> Vec<KeyValue> {
     let column = |key_type: KeyType| match key_type {
         KeyType::Text => KeyValue::Text("(other)".to_owned()),
@@ -43,7 +43,7 @@ pub(crate) fn other(definition: &Definition) -> Vec<KeyValue> {
     definition.by().iter().map(|k| column(k.key_type)).collect()
 }
 
-/// A definition as it was before there was a limit on the number of keys.
+/// Returns the definition as it was before there was a key limit.
 pub(crate) fn without_limit(definition: Definition) -> Definition {
     Definition::new(
         definition.name().clone(),

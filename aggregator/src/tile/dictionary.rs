@@ -82,7 +82,7 @@ fn read_texts(unpacker: &mut Unpacker, reader: &mut Reader<'_>, nulls: &[u64]) -
     let at = reader.offset();
     let bytes = unpacker.bytes(reader)?;
     let total: u128 = prefixes.iter().chain(&rests).map(|l| u128::from(*l)).sum();
-    // A shared prefix is stored once and read many times; the bound is that of a frame.
+    // A shared prefix is stored once and read many times; the bound is that of a zstd frame.
     let bound = (bytes.len() + nulls.len())
         .saturating_mul(UNPACK_MAX)
         .min(i32::MAX as usize);

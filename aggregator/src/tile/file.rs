@@ -1,4 +1,4 @@
-//! An open tile file and the reading of its sections.
+//! An open tile file, and reads of its sections.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -18,8 +18,8 @@ use crate::column::Column;
 use crate::definition::{Component, Definition};
 use crate::error::{Error, Result};
 
-/// An open tile file: its bytes and, once needed, its dictionaries. Cheap to share; keep it while
-/// it is read often, because the dictionaries are decoded once.
+/// An open tile file: its bytes and, once needed, its dictionaries. It is cheap to share. Callers
+/// that read it often should keep it, because the dictionaries are decoded once per open file.
 #[derive(Debug)]
 pub struct TileFile {
     definition: Arc<Definition>,
@@ -33,7 +33,7 @@ pub struct TileFile {
 }
 
 impl TileFile {
-    /// Checks the header.
+    /// Opens a tile file and checks its header.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when the bytes are not a tile of this definition.
@@ -85,20 +85,20 @@ impl TileFile {
         })
     }
 
-    /// The definition it was opened with.
+    /// Returns the definition with which the file was opened.
     pub fn definition(&self) -> &Arc<Definition> {
         &self.definition
     }
 
-    /// Bytes in memory: the file's, and those of the dictionaries and indexes made so far.
+    /// Returns the bytes in memory: the file, and the dictionaries and indexes built so far.
     pub fn memory_bytes(&self) -> usize {
         let keys = self.keys.get().map_or(0, |k| k.memory_bytes());
         let coupons = self.coupons.get().map_or(0, |c| c.len() * 8);
         self.bytes.len() + keys + coupons + self.index.memory_bytes()
     }
 
-    /// Reads the cells of one section that pass the filter, with the states asked for. Blocks that
-    /// cannot hold such cells are not looked at.
+    /// Reads the cells of one section that pass the filter, with the states of the projection.
+    /// Blocks that cannot hold such cells are not read.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when the section, or a dictionary it needs, is damaged.
@@ -115,27 +115,28 @@ impl TileFile {
         }
         let head = self.head(section, at)?;
         let keys = self.keys()?;
-        let asked = Asked {
+        let section_filter = SectionFilter {
             ranks: head.ranks(filter),
             passing: self.index.passing(&keys, filter),
         };
-        let mut blocks = head.blocks.iter().filter(|b| asked.may_pass(b)).peekable();
+        let blocks = head.blocks.iter();
+        let mut blocks = blocks.filter(|b| section_filter.may_pass(b)).peekable();
         if blocks.peek().is_none() {
             return Ok(cells);
         }
-        let mut found = Found {
+        let mut section_reader = SectionReader {
             file: self,
             level,
             starts: &head.starts,
-            asked: &asked,
-            wanted: self.wanted(projection),
+            filter: &section_filter,
+            needed: self.needed(projection),
             projection,
             unpacker: Unpacker::new(self.bytes.len()),
-            keys: keys.len,
+            keys_len: keys.len,
             cells: &mut cells,
         };
         for block in blocks {
-            found.add(block)?;
+            section_reader.add(block)?;
         }
         if !cells.is_empty() {
             cells.keys = keys;
@@ -143,17 +144,17 @@ impl TileFile {
         Ok(cells)
     }
 
-    /// Reads everything of one section and both dictionaries, for `check`.
+    /// Reads all of one section and both dictionaries and keeps nothing, for `check`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] naming what is damaged.
+    /// [`Error::Corrupt`] naming the damage.
     pub fn check(&self, section: &Section) -> Result<()> {
         self.coupons()?;
         self.read(section, &Projection::all(&self.definition), &Filter::ALL)
             .map(|_| ())
     }
 
-    /// The level of a section, and where it lies.
+    /// Returns the level of a section and its offset in the file.
     pub(super) fn level_of(&self, section: &Section) -> Result<(Level, usize)> {
         let at = usize::try_from(section.offset).unwrap_or(usize::MAX);
         let level = Level::from_name(&section.level);
@@ -162,17 +163,17 @@ impl TileFile {
         Ok((level.ok_or_else(unknown)?, at))
     }
 
-    /// The components asked for, and the numbers that they need.
-    fn wanted(&self, projection: &Projection) -> Vec<bool> {
-        let mut wanted = projection.components.clone();
+    /// Returns the components of the projection, and the numbers without which they cannot be read.
+    fn needed(&self, projection: &Projection) -> Vec<bool> {
+        let mut needed = projection.components.clone();
         for (nth, component) in self.definition.components().iter().enumerate() {
             if let Some(numeric) = component.numeric()
-                && wanted[nth]
+                && needed[nth]
             {
-                wanted[numeric] = true;
+                needed[numeric] = true;
             }
         }
-        wanted
+        needed
     }
 
     pub(super) fn head(&self, section: &Section, at: usize) -> Result<Head> {
@@ -202,12 +203,12 @@ impl TileFile {
         read(reader, section, outer.offset(), self.bytes.len())
     }
 
-    /// The file's length, bytes.
+    /// Returns the file's length, bytes.
     pub(super) fn bytes_len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The bytes behind a checksum.
+    /// Returns the bytes of a range behind the checksum with which it begins.
     pub(super) fn checked(&self, range: Range<usize>) -> Result<&[u8]> {
         let mut reader = Reader::new(&self.bytes[range.clone()], range.start);
         let crc = reader.u32()?;
@@ -248,16 +249,16 @@ impl TileFile {
     }
 }
 
-/// Which cells of one section are asked for.
-struct Asked {
+/// A filter, resolved for one section.
+struct SectionFilter {
     /// Ranks of the buckets that pass.
     ranks: Range<u32>,
-    /// Which keys pass; `None` when all do.
+    /// Keys that pass; `None` when all do.
     passing: Option<Passing>,
 }
 
-impl Asked {
-    /// Whether a block can hold cells that pass.
+impl SectionFilter {
+    /// Returns whether a block can hold cells that pass.
     fn may_pass(&self, block: &Block) -> bool {
         let passing = self.passing.as_ref();
         block.ranks.start < self.ranks.end
@@ -270,22 +271,22 @@ impl Asked {
     }
 }
 
-/// The cells found in one section.
-struct Found<'a> {
+/// Reads the cells of one section that pass.
+struct SectionReader<'a> {
     file: &'a TileFile,
     level: Level,
     starts: &'a [i64],
-    asked: &'a Asked,
+    filter: &'a SectionFilter,
     projection: &'a Projection,
-    /// The components asked for, and the numbers that they need.
-    wanted: Vec<bool>,
+    /// The components of the projection, and the numbers without which they cannot be read.
+    needed: Vec<bool>,
     unpacker: Unpacker,
     /// Length of the dictionary of keys.
-    keys: usize,
+    keys_len: usize,
     cells: &'a mut Cells,
 }
 
-impl Found<'_> {
+impl SectionReader<'_> {
     /// Adds the cells of a block that pass.
     fn add(&mut self, block: &Block) -> Result<()> {
         let (file, at) = (self.file, block.payload.start);
@@ -295,21 +296,21 @@ impl Found<'_> {
             unpacker: &mut self.unpacker,
             reader: Reader::new(file.checked(block.payload.clone())?, at + 4),
         };
-        let shape = payload.shape(block, self.keys)?;
+        let shape = payload.shape(block, self.keys_len)?;
         let cells = shape.ranks.iter().zip(&shape.keys).zip(0..);
         let kept: Vec<u32> = cells
-            .filter(|((rank, key), _)| self.asked.passes(**rank, **key))
+            .filter(|((rank, key), _)| self.filter.passes(**rank, **key))
             .map(|(_, cell)| cell)
             .collect();
         if kept.is_empty() {
             return Ok(());
         }
-        let mut components = file.definition.components().iter().zip(&self.wanted);
-        if components.any(|(c, wanted)| *wanted && matches!(c, Component::Distinct { .. })) {
+        let mut components = file.definition.components().iter().zip(&self.needed);
+        if components.any(|(c, needed)| *needed && matches!(c, Component::Distinct { .. })) {
             self.cells.coupons = file.coupons()?;
         }
         let coupons = self.cells.coupons.len();
-        let columns = payload.columns(&self.wanted, &shape.counts, coupons)?;
+        let columns = payload.columns(&self.needed, &shape.counts, coupons)?;
         self.add_columns(columns, &kept, block.cells);
         let kept = || kept.iter().map(|cell| *cell as usize);
         let start = |cell| self.starts[shape.ranks[cell] as usize];
@@ -321,12 +322,12 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Adds the states of the cells that are kept, where they are asked for.
+    /// Adds the states of the cells that are kept, for the components of the projection.
     fn add_columns(&mut self, columns: Vec<Option<Column>>, kept: &[u32], cells: usize) {
         let before = self.cells.len();
-        let asked = columns.into_iter().zip(&self.projection.components);
-        for ((column, asked), mine) in asked.zip(&mut self.cells.columns) {
-            let Some(mut column) = column.filter(|_| *asked) else {
+        let projected = columns.into_iter().zip(&self.projection.components);
+        for ((column, projected), mine) in projected.zip(&mut self.cells.columns) {
+            let Some(mut column) = column.filter(|_| *projected) else {
                 continue;
             };
             if kept.len() < cells {

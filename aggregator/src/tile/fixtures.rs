@@ -1,7 +1,7 @@
-//! Tiles of every version that was ever written, and beside each the sections that its manifest
-//! named. Old versions stay for ever; those of today are compared with what is written today, and
-//! written anew by `LOGMILL_WRITE_FIXTURES=1 cargo test -p logmill-aggregator the_version_of_today`.
-//! What they are to say is recomputed from the events.
+//! Tiles of every version ever written, each with the sections that its manifest named. Tiles of
+//! old versions stay for ever. Tiles of the present version are compared with newly written ones;
+//! `LOGMILL_WRITE_FIXTURES=1 cargo test -p logmill-aggregator the_version_of_today` writes them
+//! anew. The expected rows are recomputed from the events.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn folder(version: &str) -> PathBuf {
         .join(version)
 }
 
-/// The events that all fixtures count.
+/// Returns the events that all fixtures count.
 fn recorded() -> Vec<Event> {
     (0..400)
         .map(|i: i64| Event {
@@ -43,7 +43,7 @@ fn read(folder: &Path, name: &str) -> (Vec<u8>, Vec<Section>) {
     (bytes("tile"), sections)
 }
 
-/// Every level of a tile reads as a recompute of the recorded events.
+/// Checks that every level of a tile has the rows recomputed from the recorded events.
 fn check(definition: &Definition, bytes: Vec<u8>, sections: &[Section]) {
     let file = TileFile::open(Arc::new(definition.clone()), bytes.into());
     let file = file.expect("the definition is known by the same hash");
@@ -60,7 +60,7 @@ fn check(definition: &Definition, bytes: Vec<u8>, sections: &[Section]) {
     }
 }
 
-/// The definitions of those days did not limit the number of keys.
+/// Returns the definitions of the tiles of version 1, which had no key limit.
 fn of_version_1() -> impl Iterator<Item = Definition> {
     default_definitions().into_iter().map(without_limit)
 }
@@ -95,7 +95,7 @@ fn sections_of_version_1_merge_to_those_of_today() {
     }
 }
 
-/// Name, definition and cells in a block of each fixture of the version of today.
+/// Returns name, definition and most cells of a block of each fixture of the present version.
 fn of_today() -> Vec<(&'static str, Definition, usize)> {
     let [stats, traffic] = &default_definitions()[..] else {
         panic!("two defaults")

@@ -1,4 +1,4 @@
-//! The head of a section: its buckets, and what each of its blocks holds and where it lies.
+//! The head of a section: its buckets, and for each block its contents and its position.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use crate::bytes_io::{Reader, put_varint, unzigzag, zigzag};
 use crate::cells::Filter;
 use crate::error::{Error, Result};
 
-/// More cells in a block than this are damage. Writers put fewer in; see `BLOCK_CELLS_MAX`.
+/// A block that claims more cells than this is damaged. Writers stop at `BLOCK_CELLS_MAX`.
 const BLOCK_CELLS_LIMIT: usize = 1 << 16;
-/// Of a block in a head: eight varints.
+/// Least bytes of a block's entry in a head: eight varints.
 const BLOCK_BYTES_MIN: usize = 8;
 
 /// The head of a section.
@@ -22,20 +22,20 @@ pub(super) struct Head {
     pub(super) blocks: Vec<Block>,
 }
 
-/// Some neighbouring cells of a section, encoded by themselves.
+/// Some neighbouring cells of a section, encoded on their own.
 pub(super) struct Block {
     pub(super) cells: usize,
     pub(super) events: u64,
-    /// From the rank of its first bucket to that behind its last one.
+    /// From the rank of its first bucket to one past that of its last bucket.
     pub(super) ranks: Range<u32>,
-    /// The same for the ids of its keys.
+    /// From the least id of a key to one past the greatest.
     pub(super) keys: Range<u32>,
-    /// Where its payload lies in the file.
+    /// Position of its payload in the file.
     pub(super) payload: Range<usize>,
 }
 
-/// Writes a head behind its length. Blocks that an earlier section wrote lie where `shared` says,
-/// the others behind this head.
+/// Returns an encoded head, preceded by its length. `shared` has the offsets of the blocks that an
+/// earlier section wrote; the other blocks follow this head.
 pub(super) fn write(starts: &[i64], blocks: &[Block], shared: &[Option<usize>]) -> Vec<u8> {
     let mut head = Vec::new();
     put_varint(&mut head, starts.len() as u128);
@@ -65,8 +65,8 @@ pub(super) fn write(starts: &[i64], blocks: &[Block], shared: &[Option<usize>]) 
 }
 
 impl Head {
-    /// Reads the head of `section` from `reader`, which has nothing else. Blocks of its own lie at
-    /// `own_at` of a file of `file_len` bytes.
+    /// Reads the head of `section` from `reader`, which holds nothing else. The section's own
+    /// blocks begin at `own_at` of a file of `file_len` bytes.
     pub(super) fn read(
         mut reader: Reader<'_>,
         section: &Section,
@@ -107,14 +107,14 @@ impl Head {
             events: section.events,
             ranks: 0..starts.len() as u32,
             keys: 0..u32::MAX,
-            payload: read_place(&mut reader, own_at, file_len)?,
+            payload: read_payload_range(&mut reader, own_at, file_len)?,
         };
         let blocks = vec![block];
         Self { starts, blocks }.checked(&reader, section, file_len)
     }
 
-    /// Fails unless everything was read and the blocks are as many cells and events as the manifest
-    /// says.
+    /// Fails unless everything was read and the blocks have as many cells and events as the
+    /// section's manifest entry.
     fn checked(self, reader: &Reader<'_>, section: &Section, file_len: usize) -> Result<Self> {
         reader.finish()?;
         let sum = |of: fn(&Block) -> u64| {
@@ -139,7 +139,7 @@ impl Head {
         Ok(self)
     }
 
-    /// The ranks of the buckets that the filter lets pass.
+    /// Returns the ranks of the buckets that pass the filter.
     pub(super) fn ranks(&self, filter: &Filter) -> Range<u32> {
         let before = |us: i64| self.starts.partition_point(|start| *start < us) as u32;
         before(filter.from_us)..before(filter.to_us)
@@ -196,12 +196,16 @@ fn read_block(
         events: events.ok_or_else(wrong)?,
         ranks,
         keys,
-        payload: read_place(reader, own_at, file_len)?,
+        payload: read_payload_range(reader, own_at, file_len)?,
     })
 }
 
-/// Where a payload lies: at an offset, or at `own_at` when that is 0.
-fn read_place(reader: &mut Reader<'_>, own_at: usize, file_len: usize) -> Result<Range<usize>> {
+/// Reads the position of a payload: its offset, where 0 stands for `own_at`, and its length.
+fn read_payload_range(
+    reader: &mut Reader<'_>,
+    own_at: usize,
+    file_len: usize,
+) -> Result<Range<usize>> {
     let at = reader.offset();
     let (from, len) = (reader.varint_len()?, reader.varint_len()?);
     let from = if from == 0 { own_at } else { from };

@@ -1,4 +1,4 @@
-//! Finding the keys of an open file that have one of a few values, without comparing all of them.
+//! Finds the keys of an open file that have one of a few values, without comparing all of them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,36 +10,36 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::cells::{Filter, KeyValue, Keys, Passing};
 
-/// With more values than this for a column, or more keys than one in this many that may have them,
-/// all keys are compared.
+/// All keys are compared when a column may have more values than this, or when more than one in
+/// this many keys is a candidate.
 const FEW: usize = 16;
 
-/// The indexes of the key columns, each made when it is first of use.
+/// The indexes of the key columns, each built when a filter first needs it.
 #[derive(Debug)]
 pub(super) struct KeyIndex {
     columns: Vec<OnceLock<ColumnIndex>>,
-    /// A file that is asked once is not worth an index.
-    asked: AtomicBool,
+    /// Set by the first filter. A file that is filtered only once is not worth an index.
+    filtered_before: AtomicBool,
 }
 
 /// The keys by the hash of their value in one column.
 #[derive(Debug)]
 struct ColumnIndex {
-    /// Half a hash above the id of its key, rising.
-    places: Vec<u64>,
+    /// Entries, rising: half a hash in the upper 32 bits, the id of the key in the lower ones.
+    entries: Vec<u64>,
 }
 
 impl KeyIndex {
     pub(super) fn new(columns: usize) -> Self {
         Self {
             columns: (0..columns).map(|_| OnceLock::new()).collect(),
-            asked: AtomicBool::new(false),
+            filtered_before: AtomicBool::new(false),
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let made = self.columns.iter().filter_map(OnceLock::get);
-        made.map(|column| column.places.len() * 8).sum()
+        let indexes = self.columns.iter().filter_map(OnceLock::get);
+        indexes.map(|index| index.entries.len() * 8).sum()
     }
 
     /// As [`Keys::passing`].
@@ -49,7 +49,7 @@ impl KeyIndex {
             .filter_map(|(column, values)| Some((column, values.as_ref()?)))
             .collect();
         let few = wanted.iter().all(|(_, values)| values.len() <= FEW);
-        if wanted.is_empty() || !few || !self.asked.swap(true, Ordering::Relaxed) {
+        if wanted.is_empty() || !few || !self.filtered_before.swap(true, Ordering::Relaxed) {
             return keys.passing(filter);
         }
         let candidates = wanted.iter().map(|(column, values)| {
@@ -57,18 +57,18 @@ impl KeyIndex {
                 self.columns[*column].get_or_init(|| ColumnIndex::of(&keys.columns[*column]));
             index.candidates(values)
         });
-        let fewest = candidates.min_by_key(|places| count(places))?;
+        let fewest = candidates.min_by_key(|entries| count(entries))?;
         if count(&fewest) > keys.len / FEW {
             return keys.passing(filter);
         }
-        let ids = fewest.into_iter().flatten().map(|place| *place as u32);
+        let ids = fewest.into_iter().flatten().map(|entry| *entry as u32);
         let ids = ids.filter(|id| keys.passes(*id as usize, filter)).collect();
         Some(Passing::some(keys.len, ids))
     }
 }
 
-fn count(places: &[&[u64]]) -> usize {
-    places.iter().map(|some| some.len()).sum()
+fn count(entries: &[&[u64]]) -> usize {
+    entries.iter().map(|some| some.len()).sum()
 }
 
 impl ColumnIndex {
@@ -82,13 +82,13 @@ impl ColumnIndex {
             let hash = |integer: Option<i64>| integer.map_or(NULL, hash_of_integer);
             integers.iter().map(hash).collect()
         };
-        let place = |(id, hash): (usize, u32)| u64::from(hash) << 32 | id as u64;
-        let mut places: Vec<u64> = hashes.into_iter().enumerate().map(place).collect();
-        places.sort_unstable();
-        Self { places }
+        let entry = |(id, hash): (usize, u32)| u64::from(hash) << 32 | id as u64;
+        let mut entries: Vec<u64> = hashes.into_iter().enumerate().map(entry).collect();
+        entries.sort_unstable();
+        Self { entries }
     }
 
-    /// The keys that may have one of the values, and few others.
+    /// Returns the entries of the keys that may have one of the values: those of equal hash.
     fn candidates(&self, values: &[KeyValue]) -> Vec<&[u64]> {
         let of_value = |value: &KeyValue| {
             let hash = u64::from(match value {
@@ -96,15 +96,15 @@ impl ColumnIndex {
                 KeyValue::Int(integer) => hash_of_integer(*integer),
                 KeyValue::Text(text) => hash_of_text(text),
             });
-            let from = self.places.partition_point(|place| place >> 32 < hash);
-            let same = self.places[from..].partition_point(|place| place >> 32 == hash);
-            &self.places[from..from + same]
+            let from = self.entries.partition_point(|entry| entry >> 32 < hash);
+            let same = self.entries[from..].partition_point(|entry| entry >> 32 == hash);
+            &self.entries[from..from + same]
         };
         values.iter().map(of_value).collect()
     }
 }
 
-/// Stands for the hash of null.
+/// The hash of null.
 const NULL: u32 = 0;
 
 fn hash_of_text(text: &str) -> u32 {

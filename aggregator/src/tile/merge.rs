@@ -1,4 +1,4 @@
-//! Merging sections, for compaction.
+//! Merges sections, for compaction.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::definition::Definition;
 use crate::intern::by_frequency;
 use crate::read::{key_ranks, merge_all, select};
 
-/// Merges the whole cells of sections of one level into a file of its own, with a section for each
-/// time partition that they lie in. (That is one, but for sections of version 1, whose partitions
-/// were wider.)
+/// Merges the cells of sections of one level, with all their states, into a new file. The file has
+/// a section for each time partition of the cells. (There is only one, but sections of
+/// version 1 had wider partitions.)
 ///
-/// The bytes are those that [`encode`] gives for a cascade of all their events: the order and the
-/// bracketing of merges do not show.
+/// The bytes are those that [`encode`] returns for a cascade of all their events, whatever the
+/// order and bracketing of merges.
 ///
-/// Besides the inputs, as large as [`Cells::memory_bytes`] says, it needs one copy of them and 40
-/// bytes per cell to sort: it was measured to peak at 1.2 times the inputs where they merge well,
-/// and at 2.5 times where nothing merges. A cell of `stats` takes 44 bytes by minute, 110 to 140 by
-/// hour and 120 to 280 by day; with the dictionaries of twenty small inputs, 90 to 170.
+/// A merge needs memory for the inputs ([`Cells::memory_bytes`]), one copy of them, and 40 bytes
+/// per cell to sort. The measured peak is 1.2 times the inputs where they merge well, and 2.5
+/// times where nothing merges. A cell of `stats` takes 44 bytes by minute, 110 to 140 by hour and
+/// 120 to 280 by day; with the dictionaries of twenty small inputs, 90 to 170.
 pub fn merge_sections(definition: &Definition, level: Level, inputs: Vec<Cells>) -> TileImage {
     let mut cells = merge_all(definition, level, inputs);
     order_keys(&mut cells);
@@ -30,7 +30,7 @@ pub fn merge_sections(definition: &Definition, level: Level, inputs: Vec<Cells>)
     encode(definition, &CellSet { levels, events })
 }
 
-/// Gives the cells the dictionary of keys that a cascade of their events has.
+/// Replaces the dictionary of keys by the one that a cascade of the same events would have.
 fn order_keys(cells: &mut Cells) {
     let mut counts = vec![0; cells.keys.len];
     for (key, count) in cells.key.iter().zip(&cells.count) {

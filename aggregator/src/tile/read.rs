@@ -1,4 +1,4 @@
-//! Reads the payload of a block: see the layout in `tile.rs`. The inverse of `write.rs`; nothing
+//! Reads the payload of a block, the inverse of `write.rs`; see the layout in `tile.rs`. Nothing
 //! that is read is trusted.
 
 mod sets;
@@ -15,14 +15,14 @@ use crate::definition::{Component, Definition};
 use crate::error::{Error, Result};
 use crate::state::Layout;
 
-/// Which buckets (as ranks) and keys the cells of a block have, and how many events.
+/// The buckets (as ranks), keys and numbers of events of the cells of a block.
 pub(super) struct Shape {
     pub(super) ranks: Vec<u32>,
     pub(super) keys: Vec<u32>,
     pub(super) counts: Vec<u64>,
 }
 
-/// The numbers that a component refers to, which are read before it.
+/// Returns the numbers that a component refers to, which were read before it.
 fn numeric_of(columns: &[Option<Column>], component: usize) -> &Numeric {
     let column = columns[component].as_ref();
     column
@@ -39,7 +39,7 @@ pub(super) struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// The shape of a block, with a dictionary of `keys` keys.
+    /// Reads the shape of a block. The dictionary has `keys` keys.
     pub(super) fn shape(&mut self, block: &Block, keys: usize) -> Result<Shape> {
         let (cells, at) = (block.cells, self.reader.offset());
         let wrong = || Error::corrupt(at, "its buckets and keys are not in order");
@@ -110,7 +110,7 @@ impl Payload<'_> {
         })
     }
 
-    /// The columns that are wanted; a histogram needs its numbers read too.
+    /// Reads the `wanted` columns. A histogram can be read only together with its numbers.
     pub(super) fn columns(
         &mut self,
         wanted: &[bool],
@@ -155,7 +155,7 @@ impl Payload<'_> {
         Ok(columns)
     }
 
-    /// Filtered counts: no more than the cells' own.
+    /// Reads filtered counts, none of which may exceed the cell's own count.
     fn passed(&mut self, block: &mut Reader<'_>, counts: &[u64]) -> Result<Vec<u64>> {
         let at = block.offset();
         let passed = self.unpacker.integers(block, counts.len())?;
@@ -239,7 +239,7 @@ impl Payload<'_> {
                 let (low, high) = (low.next().unwrap_or(0), high.next().unwrap_or(0));
                 i256::from_parts(low, high as i128)
             } else {
-                // That of the only value, or of 0.
+                // The square of the only value, or of 0.
                 square(*sum)
             }
         });

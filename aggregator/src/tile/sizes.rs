@@ -1,4 +1,4 @@
-//! What the parts of a tile file take: the accounts behind a rollup's bytes per cell.
+//! Sizes of the pieces of a tile file, from which a rollup's bytes per cell are explained.
 
 use super::by_key;
 use super::file::TileFile;
@@ -10,29 +10,29 @@ use crate::definition::Component;
 use crate::error::Result;
 use storage::Section;
 
-/// Bytes of one section by what they say. Together they are the section's length; blocks that an
-/// earlier section wrote are counted there alone.
+/// Bytes of one section by content. Together they are the section's length; a shared block counts
+/// only in the section that wrote it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SectionSizes {
-    /// The head: buckets and places of blocks.
+    /// The head: buckets, and positions of blocks.
     pub head: u64,
-    /// Which buckets and keys the cells have.
+    /// Buckets and keys of the cells.
     pub shape: u64,
-    /// Events of each cell.
+    /// Number of events of each cell.
     pub counts: u64,
-    /// States, in the order in which the definition has them: what they are, and their bytes.
+    /// Name and bytes of the states, in the order of the definition.
     pub states: Vec<(String, u64)>,
     /// Checksums of blocks and lengths of states.
     pub frame: u64,
 }
 
 impl TileFile {
-    /// Bytes of the dictionaries, checksums included: of keys, and of coupons.
+    /// Returns the bytes of the dictionary of keys and of that of coupons, checksums included.
     pub fn dictionary_sizes(&self) -> (u64, u64) {
         (self.keys_at.len() as u64, self.coupons_at.len() as u64)
     }
 
-    /// What the bytes of a section are spent on.
+    /// Returns the bytes of a section by content.
     ///
     /// # Errors
     /// [`crate::Error::Corrupt`] when the section is damaged.
@@ -54,7 +54,7 @@ impl TileFile {
         Ok(sizes)
     }
 
-    /// The states that cells of a level hold, by name.
+    /// Returns the names of the states that cells of a level hold, each with 0 bytes.
     fn states_at(&self, level: Level) -> Vec<(String, u64)> {
         let here = |c: &&Component| c.at(level);
         let components = self.definition().components().iter().filter(here);

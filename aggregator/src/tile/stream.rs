@@ -12,13 +12,13 @@ use crate::bytes_io::{Reader, put_varint};
 use crate::error::{Error, Result};
 
 const COMPRESSED: u8 = 16;
-/// Below this a zstd frame does not pay for its header.
+/// Fewer bytes are not compressed: a zstd frame would not pay for its header.
 const COMPRESS_MIN_BYTES: usize = 48;
 /// No zstd frame unpacks to more than this many times its length (a run of a 128 KiB block takes
-/// four bytes); so a length that claims more is damage, and memory stays in proportion to the file.
+/// four bytes). A length that claims more is damage, so memory stays in proportion to the file.
 pub(super) const UNPACK_MAX: usize = 32_768;
-/// On these planes level 3 found nothing more (10.80 bytes an event of two million, level 1: 10.72)
-/// and took a fifth longer: what is left is entropy.
+/// On these planes level 3 saved nothing (10.80 bytes per event of two million; level 1: 10.72) and
+/// took a fifth longer: the rest is entropy.
 const ZSTD_LEVEL: i32 = 1;
 
 /// Writes streams.
@@ -98,7 +98,7 @@ pub(super) struct Unpacker {
     file_len: usize,
 }
 
-/// Fails when `values` are more than a file of `file_len` bytes could hold.
+/// Fails when a file of `file_len` bytes cannot hold as many values as `values`.
 pub(super) fn check_len(reader: &Reader<'_>, values: usize, file_len: usize) -> Result<()> {
     if values <= file_len.saturating_mul(UNPACK_MAX) && u32::try_from(values).is_ok() {
         return Ok(());
@@ -110,7 +110,7 @@ pub(super) fn check_len(reader: &Reader<'_>, values: usize, file_len: usize) -> 
 }
 
 impl Unpacker {
-    /// For a file of `file_len` bytes.
+    /// Creates an unpacker for a file of `file_len` bytes.
     pub(super) fn new(file_len: usize) -> Self {
         let zstd = Decompressor::new().expect("BUG: zstd needs nothing but memory");
         Self { zstd, file_len }

@@ -39,7 +39,7 @@ fn sections(image: &TileImage, level: Level) -> Vec<&Section> {
         .collect()
 }
 
-/// The defaults, one definition with keys of every kind, one with measures of every kind.
+/// Returns the defaults, a definition with keys of every kind, and one with measures of every kind.
 fn every_kind() -> Vec<Definition> {
     let mut definitions = default_definitions();
     definitions.push(keyed(Tz::Europe__Berlin));
@@ -185,7 +185,7 @@ fn one_late_event_costs_a_few_hundred_bytes() {
 
 #[test]
 fn levels_with_the_same_cells_share_their_payload() {
-    // A single day within one week, month and year.
+    // All events are of one day, and so of one week, month and year.
     let (image, _) = tile(
         &default_definitions()[0],
         &events(&mut Random(3), 2_000, 1, 50, 50),
@@ -235,7 +235,7 @@ fn blocks_that_cannot_hold_passing_cells_are_not_read() {
         let expected = file.read(section, &projection, &filter).expect("cells");
         let head = file.head(section, section.offset as usize).expect("a head");
         assert_eq!(head.blocks.len(), (section.cells as usize).div_ceil(CELLS));
-        // Read is what cannot be read when it is damaged.
+        // A block was read when damage to it makes the read fail.
         let mut read = 0;
         for block in &head.blocks {
             let mut bytes = image.bytes.clone();
@@ -363,7 +363,8 @@ fn a_tile_of_another_definition_is_refused() {
     assert!(open(stats, &[]).is_err());
 }
 
-/// Every byte of a file is told once, in files of several blocks and with blocks that sections share.
+/// Every byte of a file is counted once, in files of several blocks and with blocks that sections
+/// share.
 #[test]
 fn the_sizes_of_its_parts_are_the_file() {
     // The week, month and year of one day share their blocks.
@@ -372,15 +373,15 @@ fn the_sizes_of_its_parts_are_the_file() {
         for definition in every_kind() {
             let (image, file) = in_blocks(&definition, all, block_cells);
             let (keys, coupons) = file.dictionary_sizes();
-            let mut told = file.keys_at.start as u64 + keys + coupons;
+            let mut counted = file.keys_at.start as u64 + keys + coupons;
             for section in &image.sections {
                 let sizes = file.sizes(section).expect("whole");
                 let states: u64 = sizes.states.iter().map(|(_, bytes)| bytes).sum();
                 let sum = sizes.head + sizes.shape + sizes.counts + states + sizes.frame;
                 assert_eq!(sum, section.len, "{} {section:?}", definition.name());
-                told += sum;
+                counted += sum;
             }
-            assert_eq!(told, image.bytes.len() as u64);
+            assert_eq!(counted, image.bytes.len() as u64);
         }
     }
 }
@@ -409,8 +410,8 @@ fn a_newer_tile_is_refused_by_its_version() {
     for version in [0, VERSION + 1, u16::MAX] {
         let mut bytes = image.bytes.clone();
         bytes[6..8].copy_from_slice(&version.to_le_bytes());
-        let told = open(&default_definitions()[0], &bytes).expect_err("unknown");
+        let error = open(&default_definitions()[0], &bytes).expect_err("unknown");
         let wanted = format!("its version is {version}, known are 1 to {VERSION}");
-        assert!(told.to_string().contains(&wanted), "{told}");
+        assert!(error.to_string().contains(&wanted), "{error}");
     }
 }

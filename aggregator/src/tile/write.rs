@@ -1,4 +1,4 @@
-//! Writes the payload of a block: see the layout in `tile.rs`.
+//! Writes the payload of a block; see the layout in `tile.rs`.
 
 use std::ops::Range;
 
@@ -12,10 +12,11 @@ use crate::column::{Buckets, Column, Numeric, Sets, Squares, or_zero};
 use crate::definition::{Component, Definition};
 use crate::state::{COUPONS_MAX, REGISTERS, decode_registers};
 
-/// Registers raised in fewer places than this are listed, else written one byte each: with ten bits
-/// for a listed one and three for any of 4096, that is where the two cost the same.
+/// Registers are listed when fewer than this are raised; otherwise all 4096 are written, one byte
+/// each. The two forms cost the same here, at ten bits for a listed register and three for any of
+/// the 4096.
 pub(super) const LISTED_MAX: usize = 900;
-/// Stands for registers where the number of coupons stands.
+/// Stands in place of the number of coupons in a cell with registers.
 pub(super) const DENSE: u64 = COUPONS_MAX as u64 + 1;
 
 /// The cells of one block.
@@ -23,9 +24,9 @@ pub(super) struct Slice<'a> {
     pub(super) definition: &'a Definition,
     pub(super) level: Level,
     pub(super) cells: &'a Cells,
-    /// Cells by key and bucket where the level is by key, else by bucket and key.
+    /// Cells, by key and bucket where [`by_key`] holds for the level, else by bucket and key.
     pub(super) order: &'a [u32],
-    /// Per cell in this order the rank of its bucket in the section.
+    /// For each cell in this order, the rank of its bucket in the section.
     pub(super) ranks: &'a [u32],
     /// The id in the file of each coupon.
     pub(super) coupon_ids: &'a [u32],
@@ -36,7 +37,7 @@ impl Slice<'_> {
         self.order.iter().map(|c| *c as usize)
     }
 
-    /// What the head says of this block, but for its payload.
+    /// Returns the block's entry in the head, without the position of its payload.
     pub(super) fn block(&self) -> Block {
         Block {
             cells: self.order.len(),
@@ -47,7 +48,7 @@ impl Slice<'_> {
         }
     }
 
-    /// Appends everything that `block` does not say.
+    /// Appends everything that is not in `block`, the entry in the head.
     pub(super) fn write(&self, block: &Block, packer: &mut Packer, out: &mut Vec<u8>) {
         self.shape(block, packer, out);
         let counts: Vec<u64> = self.cells().map(|c| self.cells.count[c] - 1).collect();
@@ -75,7 +76,7 @@ impl Slice<'_> {
         }
     }
 
-    /// Which buckets and keys.
+    /// Appends the buckets and keys of the cells.
     fn shape(&self, block: &Block, packer: &mut Packer, out: &mut Vec<u8>) {
         let (first_rank, first_key) = (block.ranks.start, block.keys.start);
         let keys = self.cells().map(|c| self.cells.key[c]);
@@ -133,7 +134,7 @@ impl Slice<'_> {
         }
     }
 
-    /// The numbers that a component refers to.
+    /// Returns the numbers that a component refers to.
     fn numeric_of(&self, component: usize) -> &Numeric {
         let column = self.cells.columns[component].as_ref();
         column
@@ -184,7 +185,7 @@ impl Slice<'_> {
                 .index_of(mins[cell], scaled)
                 .zip(layout.index_of(maxs[cell], scaled));
             match (numeric.n[cell], bounds) {
-                // The extremes say it all.
+                // The buckets follow from the number of values and the extremes.
                 (0 | 1, Some(_)) | (2, Some(_)) | (0, None) => {}
                 (_, Some((low, high))) if low == high => {}
                 (_, Some((low, _))) => {
@@ -250,13 +251,14 @@ impl Slice<'_> {
     }
 }
 
-/// From the least id to behind the greatest.
+/// Returns the range from the least id to one past the greatest.
 fn range_of(ids: impl Iterator<Item = u32> + Clone) -> Range<u32> {
     let start = ids.clone().min().unwrap_or(0);
     start..ids.max().map_or(start, |last| last + 1)
 }
 
-/// Appends rising numbers as distances from the least that each could be, the first from `next`.
+/// Appends rising numbers as distances from the least value that each can have; for the first that
+/// is `next`.
 fn distances(mut next: u64, rising: &[u32], out: &mut Vec<u64>) {
     for value in rising {
         out.push(u64::from(*value) - next);
@@ -264,8 +266,8 @@ fn distances(mut next: u64, rising: &[u32], out: &mut Vec<u64>) {
     }
 }
 
-/// Appends integers of either sign: a byte that says whether there are negative ones, then the
-/// values, zigzag only if so.
+/// Appends integers of either sign: a byte, 1 if some are negative, then the values, in zigzag only
+/// if some are negative.
 fn signed(packer: &mut Packer, values: impl Iterator<Item = i128>, out: &mut Vec<u8>) {
     let values: Vec<i128> = values.collect();
     let negative = values.iter().any(|v| *v < 0);

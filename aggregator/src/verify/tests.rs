@@ -1,4 +1,4 @@
-//! Which windows a sample takes.
+//! Tests of the windows that samples take.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The windows of time in which a rollup is verified: as wide as what is compared needs, and no wider.
+//! The windows of time in which a rollup is verified: no wider than the comparison needs.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use storage::{RollupMeta, Snapshot, partition_end};
 use crate::calendar::{Bucket, Calendar, Level};
 use crate::definition::Definition;
 
-/// The coarsest level at which something enters from events: beyond it everything comes from below.
+/// Returns the coarsest level with a state that comes from events. All coarser levels are merged
+/// from finer ones.
 pub(super) fn entry_level(definition: &Definition) -> Level {
     let all = definition.levels().iter().copied();
     let components = definition.components();
@@ -22,12 +23,12 @@ pub(super) fn entry_level(definition: &Definition) -> Level {
         .unwrap_or_else(|| definition.levels()[0])
 }
 
-/// Where a rollup has events or cells.
+/// The times at which a rollup has events or cells.
 #[derive(Debug)]
 pub(super) struct Windows {
     calendar: Calendar,
     days: Vec<Bucket>,
-    /// Partitions of which raw events were dropped or are detached, and what is not counted yet.
+    /// Partitions whose raw events were dropped or are detached, and times not counted yet.
     incomplete: Vec<(i64, i64)>,
 }
 
@@ -61,7 +62,7 @@ impl Windows {
         let passed = meta.history.iter().flat_map(|h| h.detached.iter().copied());
         let incomplete = manifest.incomplete(&meta.stream).chain(passed);
         let incomplete = incomplete.map(|start| (start, end_us(start)));
-        // And what waits to be counted.
+        // Events that wait to be counted are missing from the cells.
         let waiting = meta.counts_from_us().map(|until_us| (i64::MIN, until_us));
         Self {
             calendar,
@@ -70,19 +71,19 @@ impl Windows {
         }
     }
 
-    /// The days that hold something.
+    /// Returns the days with events or cells.
     pub(super) fn days(&self) -> &[Bucket] {
         &self.days
     }
 
-    /// Whether all raw events of a window are there.
+    /// Returns whether all raw events of a window are there and counted.
     pub(super) fn is_complete(&self, window: &Bucket) -> bool {
         let lacks = |(start, end): &(i64, i64)| *start < window.end_us && *end > window.start_us;
         !self.incomplete.iter().any(lacks)
     }
 
-    /// Those in which a coarser level is compared: some of its buckets that follow one another, about
-    /// a month of days or a year of months.
+    /// Returns the windows in which a coarser level is compared: runs of adjacent buckets, about a
+    /// month of days or a year of months each.
     pub(super) fn of_level(&self, level: Level) -> Vec<Bucket> {
         let together = match level {
             Level::Minute | Level::Hour => 24,

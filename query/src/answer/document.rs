@@ -1,9 +1,10 @@
 //! Rows as BSON documents, as a MongoDB client sees them.
 //!
-//! The fields come in the order of the columns, which for an access log is that of `SELECT *`: `_id`
-//! ObjectId, `time` UTC datetime (milliseconds), `status` int32, `response_size` int64, text as
-//! strings, structs as documents. A column that is null is null, but `site` and `extra`, which are left out. The fields of
-//! the overflow column `_rest` follow in their own types, and `_seq` is left out.
+//! The fields have the order of the columns, which for an access log is the order of `SELECT *`:
+//! `_id` ObjectId, `time` UTC datetime (milliseconds), `status` int32, `response_size` int64,
+//! text as strings, structs as documents. A null column is a null field, except `site` and
+//! `extra`, which are left out. The fields of the overflow column `_rest` follow in their own
+//! types, and `_seq` is left out.
 
 use std::sync::Arc;
 
@@ -21,10 +22,10 @@ use storage::{ID, REST, SEQ};
 
 use crate::error::{Error, Result};
 
-/// Columns that have no field where they are null: most access logs have neither.
+/// Columns without a field where they are null: most access logs have neither.
 const LEFT_OUT: [&str; 2] = ["site", "extra"];
 
-/// The documents of the rows of a batch.
+/// Returns the documents of the rows of a batch.
 ///
 /// # Errors
 /// [`Error::Invalid`] when a column has a type that BSON cannot carry.
@@ -35,15 +36,15 @@ pub fn documents(batch: &RecordBatch) -> Result<Vec<Document>> {
         .collect()
 }
 
-/// The document of one row of a batch.
+/// Returns the document of one row of a batch.
 ///
 /// # Errors
-/// As [`documents`].
+/// The errors of [`documents`].
 pub fn document(batch: &RecordBatch, row: usize) -> Result<Document> {
     row_document(&plain(&batch.slice(row, 1))?, 0)
 }
 
-/// The batch with one text type and one timestamp type.
+/// Returns the batch with only one text type and one timestamp type.
 fn plain(batch: &RecordBatch) -> Result<RecordBatch> {
     let arrow = |e: ArrowError| Error::invalid(e.to_string());
     let (fields, columns) =
@@ -123,7 +124,8 @@ fn row_document(batch: &RecordBatch, row: usize) -> Result<Document> {
     Ok(document)
 }
 
-/// An `_id` of 24 hex digits is an ObjectId; a client's own of another form stays as it is.
+/// Returns an `_id` of 24 hex digits as an ObjectId; a client's own `_id` of another form stays
+/// as it is.
 fn id(array: &ArrayRef, row: usize) -> Result<Bson> {
     let value = value(ID, array, row)?;
     Ok(match &value {

@@ -1,4 +1,4 @@
-//! What a query looked at, gathered from the plan after it ran.
+//! Statistics of the data that a query read, gathered from the plan after it ran.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::tables::stream::read::BYTES_READ;
 use crate::tables::stream::slices::{self, SliceExec};
 
 impl QueryStats {
-    /// Adds up the metrics of a plan. `reads_tables` says whether the query named a table at all.
+    /// Adds up the metrics of a plan. `reads_tables` is true if the query names a table at all.
     pub(crate) fn gather(plan: &Arc<dyn ExecutionPlan>, reads_tables: bool) -> Self {
         let mut figures = Self::default();
         figures.add(&**plan);
@@ -64,7 +64,7 @@ impl QueryStats {
         }
     }
 
-    /// Adds what was looked at to narrow this: the same tables.
+    /// Adds the statistics of the plans that narrowed this one, which read the same tables.
     fn look_before(&mut self, before: &Self) {
         before.answered_by.iter().for_each(|by| self.answered(by));
         for (count, before) in [
@@ -136,14 +136,14 @@ impl ScanProgress {
     }
 }
 
-/// The operators of a plan that took time.
+/// Returns the operators of a plan that took time.
 pub(crate) fn operators(plan: &dyn ExecutionPlan) -> Vec<OperatorTime> {
     let mut operators: Vec<OperatorTime> = Vec::new();
     walk(plan, &mut |node| {
         let Some(metrics) = node.metrics() else {
             return;
         };
-        // A scan of parts counts there what it decodes.
+        // A scan of parts counts its decoding under this name.
         let decoding = sum(&metrics, "time_elapsed_processing");
         let ns = decoding + metrics.elapsed_compute().unwrap_or(0) as u64;
         let rows = metrics.output_rows().unwrap_or(0) as u64;
@@ -174,14 +174,14 @@ fn walk(node: &dyn ExecutionPlan, visit: &mut dyn FnMut(&dyn ExecutionPlan)) {
     }
 }
 
-/// The sum of a counter over partitions and files.
+/// Returns the sum of a counter over partitions and files.
 fn sum(metrics: &MetricsSet, name: &str) -> u64 {
     metrics
         .sum(|m| m.value().name() == name)
         .map_or(0, |v| v.as_usize() as u64)
 }
 
-/// (pruned, matched), added up over partitions and files.
+/// Returns (pruned, matched), added up over partitions and files.
 fn pruning(metrics: &MetricsSet, name: &str) -> (u64, u64) {
     let mut all = (0, 0);
     for metric in metrics.iter() {

@@ -1,11 +1,11 @@
-//! Random questions that a rollup may answer, each asked twice of one snapshot: with rollups
-//! allowed wherever they have the same answer, and of raw events alone, without indexes and short
-//! cuts. `rollup verify` and the scrub ask some, so that a difference is known before somebody
+//! Random questions that a rollup may answer, each run twice on one snapshot: with rollups
+//! allowed wherever they have the same answer, and on raw events alone, without indexes and
+//! shortcuts. `rollup verify` and the scrub run some, so that a difference is found before a user
 //! relies on it.
 //!
-//! A question looks at a range of time with at most [`EVENTS_MAX`] events, or at a piece of a
-//! partition that has more, so that what it takes does not grow with the store. It asks for
-//! aggregates of what some rollup counts, by its keys and by functions of time, under conditions on
+//! A question reads a range of time with at most [`EVENTS_MAX`] events, or a piece of a partition
+//! that has more, so that its cost does not grow with the store. It requests aggregates of the
+//! fields that some rollup counts, by its keys and by functions of time, under conditions on
 //! both.
 
 pub(crate) mod rows;
@@ -24,11 +24,11 @@ use crate::tables::system::NoSystemInfo;
 use rows::{Rows, not_among};
 use words::{Ground, question};
 
-/// Raw events that a question may look at, about.
+/// Approximate maximum of raw events that a question reads.
 const EVENTS_MAX: u64 = 200_000;
-/// Differences that are told.
+/// Maximum differences in a result.
 const TOLD: usize = 10;
-/// The hints of a question to raw events.
+/// Hints that let raw events answer a question.
 const RAW: &str = "/*+ no_rollup no_index no_top_k */";
 
 /// Result of asking random questions.
@@ -36,21 +36,21 @@ const RAW: &str = "/*+ no_rollup no_index no_top_k */";
 pub struct Asked {
     /// Questions with two answers.
     pub asked: u64,
-    /// Those that a rollup answered.
+    /// Questions that a rollup answered.
     pub by_rollups: u64,
-    /// Those that had no answer, for want of a place, memory or time.
+    /// Questions without an answer, for lack of a place, memory or time.
     pub unanswered: u64,
-    /// Why the first of them had none, with its statement.
+    /// Error of the first question without an answer, with its statement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Those whose answers differ.
+    /// Questions whose answers differ.
     pub differences: u64,
-    /// The first of them: the statement, and what differs.
+    /// The first questions whose answers differ: the statement, and the difference.
     pub shown: Vec<String>,
 }
 
 impl Asked {
-    /// The same, with what others found.
+    /// Adds another result.
     pub fn add(&mut self, other: Self) {
         self.asked += other.asked;
         self.by_rollups += other.by_rollups;
@@ -67,7 +67,7 @@ impl Asked {
 pub(crate) struct Draw(u64);
 
 impl Draw {
-    /// A number below `end`; 0 where that is 0.
+    /// Returns a number below `end`; 0 where `end` is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.wide(end as u64) as usize
     }
@@ -86,12 +86,12 @@ impl Draw {
 }
 
 impl Engine {
-    /// Asks `questions` random questions of the rollup of that name, or of all, and compares the
-    /// answers with those of raw events. Ends early when `stop` says so.
+    /// Runs `questions` random questions on the rollup of that name, or on all, and compares the
+    /// answers with the answers of raw events. Ends early when `stop` returns true.
     ///
     /// # Errors
     /// When the rollups of the snapshot cannot be read. A question without an answer is counted,
-    /// not an error.
+    /// and is not an error.
     pub async fn ask_at_random(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -159,7 +159,7 @@ impl Engine {
         }
     }
 
-    /// An answer, and whether a rollup gave it.
+    /// Returns an answer, and whether a rollup computed it.
     async fn rows(&self, snapshot: &Arc<Snapshot>, sql: &str) -> Result<(Rows, bool)> {
         let (snapshot, system) = (Arc::clone(snapshot), Arc::new(NoSystemInfo));
         let answer = self.sql(snapshot, system, sql, None).await?;
@@ -187,10 +187,11 @@ fn difference(found: &Rows, expected: &Rows) -> Option<String> {
     Some(format!("raw events have no row {}", cells.join(" | ")))
 }
 
-/// A range of time with some events of a stream, not too many; `None` when it has none.
+/// Returns a range of time with some events of a stream, not too many; `None` when the stream has
+/// none.
 fn range(snapshot: &Snapshot, stream: &Name, draw: &mut Draw) -> Option<(i64, i64)> {
     let meta = snapshot.streams().get(stream)?;
-    // Of each partition the rows, and the times that they have.
+    // Each partition's rows, and its first and last time.
     let mut partitions: BTreeMap<i64, (u64, i64, i64)> = BTreeMap::new();
     for part in snapshot.manifest().parts_of(stream) {
         let known = partitions.entry(part.partition_us);
@@ -216,7 +217,7 @@ fn range(snapshot: &Snapshot, stream: &Name, draw: &mut Draw) -> Option<(i64, i6
     let from = draw.below(partitions.len());
     let (start_us, (rows, first, last)) = *partitions.get(from)?;
     if rows > EVENTS_MAX {
-        // A piece of it, wherever it lies.
+        // A piece of the partition, at a random position.
         let width = last.saturating_sub(first).max(1) as u64;
         let piece = (width / (rows / EVENTS_MAX).max(1)).max(1);
         let at = first + i64::try_from(draw.wide(width)).unwrap_or(0);
@@ -236,7 +237,7 @@ fn range(snapshot: &Snapshot, stream: &Name, draw: &mut Draw) -> Option<(i64, i6
     }
     let end = end.max(last.saturating_add(1));
     Some(match draw.below(3) {
-        // Whole partitions, and bounds that cut them.
+        // Whole partitions, or otherwise bounds that cut them.
         0 => (start_us, end),
         _ => {
             let width = u64::try_from(end.saturating_sub(start_us)).unwrap_or(1);

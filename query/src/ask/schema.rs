@@ -1,6 +1,7 @@
-//! What fields a stream has: its columns, and what else `_rest` holds under their names and others.
+//! The fields of a stream: its columns, and the values in `_rest` under their names and others.
 //!
-//! Counted exactly, of one snapshot: a column by its values, `_rest` by a scan of that column alone.
+//! Counts are exact, of one snapshot: a column by its values, `_rest` by a scan of that column
+//! alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,56 +17,56 @@ use crate::error::{Error, Result};
 use crate::tables::stream::{shown, stored_schema};
 use crate::tables::system::SystemInfo;
 
-/// Columns that are counted by one query.
+/// Maximum columns that one query counts.
 const COLUMNS_AT_ONCE: usize = 64;
-/// Fields that live in `_rest` alone are listed up to this number, the most frequent first.
+/// Maximum fields listed that are in `_rest` alone, the most frequent first.
 pub const REST_FIELDS_MAX: usize = 1000;
 
 /// One field of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldInfo {
-    /// Its dotted name.
+    /// Dotted name.
     pub name: String,
-    /// The type of its column; of a field without one, the type that most of its values have.
+    /// Type of the column; for a field without a column, the type of most of its values.
     #[serde(rename = "type")]
     pub field_type: String,
-    /// It has no column: `attr(_rest, …)` reads it.
+    /// True for a field without a column: `attr(_rest, …)` reads it.
     pub in_rest: bool,
-    /// Events that have a value for it, of whatever type.
+    /// Events that have a value of the field, of whatever type.
     pub values: u64,
-    /// Those as a share of all events.
+    /// Share of `values` in all events.
     pub share: f64,
-    /// Values of other types than `type`, by type: `attr_type(_rest, …)` tells them.
+    /// Values of other types than `type`, by type: `attr_type(_rest, …)` returns them.
     pub conflicts: BTreeMap<String, u64>,
-    /// When the batch came that brought the column, microseconds since 1970; of a field without one
-    /// the least time of an event that has it.
+    /// Arrival of the batch that added the column, microseconds since 1970; for a field without a
+    /// column, the least time of an event that has it.
     pub first_us: Option<i64>,
 }
 
 /// The fields of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SchemaInfo {
-    /// The stream.
+    /// Name of the stream.
     pub stream: String,
-    /// Its events.
+    /// Number of its events.
     pub events: u64,
-    /// Its fields: columns in their order, then those of `_rest`.
+    /// Fields: the columns in their order, then the fields of `_rest`.
     pub fields: Vec<FieldInfo>,
-    /// Fields in `_rest` beyond those that are listed.
+    /// Number of fields in `_rest` that are not listed.
     pub fields_omitted: u64,
 }
 
-/// What `_rest` holds under one name.
+/// Values in `_rest` under one name.
 #[derive(Debug, Default)]
 struct InRest {
     types: BTreeMap<String, u64>,
     first_us: Option<i64>,
 }
 
-/// Describes a stream, when there is one of this name.
+/// Describes a stream; `None` when no stream has this name.
 ///
 /// # Errors
-/// Those of the queries that count.
+/// The errors of the queries that count.
 pub async fn schema(
     engine: &Engine,
     snapshot: Arc<Snapshot>,
@@ -113,7 +114,7 @@ fn of_column(meta: &StreamMeta, name: &str, count: u64, rest: InRest) -> FieldIn
         .field_with_name(name)
         .map(|f| type_name(f.data_type()));
     let first_us = meta.columns.iter().find(|c| &*c.name == name);
-    // Every event has a time, also one whose own `time` was none and lies in `_rest`.
+    // Every event has a time, even one whose own `time` was not valid and is in `_rest`.
     let others = if name == TIME {
         0
     } else {
@@ -162,7 +163,7 @@ impl Asked<'_> {
         arrow::compute::concat_batches(&schema, &batches).map_err(|e| Error::Execution(e.into()))
     }
 
-    /// The number of events, and of the values of each column.
+    /// Returns the number of events, and of the values of each column.
     async fn counts(&self, names: &[String]) -> Result<(u64, Vec<u64>)> {
         let mut counts = Vec::with_capacity(names.len());
         let mut events = 0;

@@ -1,4 +1,4 @@
-//! The on-call question: what did this host do on that date?
+//! Answers the on-call question: what did this host do on that date?
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use storage::Name;
 use crate::error::{Error, Result};
 use crate::functions::zones::zone;
 
-/// What `logmill slice` asks.
+/// Arguments of `logmill slice`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SliceArgs {
     /// The stream; an access log.
@@ -23,11 +23,11 @@ pub struct SliceArgs {
     pub path: Option<String>,
     /// `404`, `5xx` or `500..599`, both ends included.
     pub status: Option<String>,
-    /// An IANA zone; UTC when it is not given.
+    /// IANA name of the zone; UTC by default.
     pub tz: Option<String>,
 }
 
-/// The query behind a slice, ordered by time and, within one, as the events came.
+/// Returns the query of a slice, ordered by time and, within one time, by arrival.
 ///
 /// # Errors
 /// [`Error::Invalid`] naming the argument that cannot be read.
@@ -35,7 +35,8 @@ pub fn slice_sql(args: &SliceArgs) -> Result<String> {
     Ok(Slice::new(args)?.rows(None, None))
 }
 
-/// A slice that was understood: the statements that answer it and what one asks beside it.
+/// A slice with valid arguments: the statements that answer it, and statements about related
+/// events.
 #[derive(Debug, Clone)]
 pub struct Slice {
     stream: Name,
@@ -48,7 +49,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Reads the arguments.
+    /// Parses the arguments.
     ///
     /// # Errors
     /// [`Error::Invalid`] naming the argument that cannot be read.
@@ -79,12 +80,12 @@ impl Slice {
         })
     }
 
-    /// The zone of the date.
+    /// Returns the zone of the date.
     pub fn zone(&self) -> Tz {
         self.zone
     }
 
-    /// Returns whether it asks for less than all events of the host on the date.
+    /// Returns whether the slice is less than all events of the host on the date.
     pub fn is_narrowed(&self) -> bool {
         !self.more.is_empty()
     }
@@ -107,8 +108,8 @@ impl Slice {
         all.collect::<Vec<_>>().join(" AND ")
     }
 
-    /// The events by time and, within one, as they came: all of them, or so many of the newest;
-    /// those up to the sequence `cut`, when it is given.
+    /// Returns the statement for the events by time and, within one time, by arrival: for all of
+    /// them, or for the `newest` ones; only up to the sequence number `cut`, if any.
     pub fn rows(&self, newest: Option<u64>, cut: Option<u64>) -> String {
         let cut = cut.map(|cut| format!(" AND _seq <= {cut}"));
         let condition = self.condition() + cut.as_deref().unwrap_or_default();
@@ -122,8 +123,9 @@ impl Slice {
         }
     }
 
-    /// By status: `status, events, first, last, bytes, cut`, the last being the highest sequence.
-    /// Bytes are for reading, and added up as floats: sizes of a hostile log may exceed 64 bits.
+    /// Returns the statement for the events by status: `status, events, first, last, bytes, cut`,
+    /// where `cut` is the highest sequence number. Bytes are only displayed, and added up as
+    /// floats, because sizes in a hostile log may exceed 64 bits.
     pub fn statuses(&self) -> String {
         format!(
             "SELECT status, count(*) AS events, min(time) AS first, max(time) AS last, \
@@ -133,7 +135,8 @@ impl Slice {
         )
     }
 
-    /// The paths with the most events: `path, events, paths`, the last being how many there are.
+    /// Returns the statement for the paths with the most events: `path, events, paths`, where
+    /// `paths` is the number of all paths.
     pub fn top_paths(&self, limit: u64) -> String {
         format!(
             "SELECT path, count(*) AS events, count(*) OVER () AS paths FROM \"{}\" WHERE {} \
@@ -143,7 +146,7 @@ impl Slice {
         )
     }
 
-    /// Counts the host's events on the date, whatever their path and status.
+    /// Returns the statement that counts the host's events on the date, of every path and status.
     pub fn on_date_at_all(&self) -> String {
         format!(
             "SELECT count(*) AS events FROM \"{}\" WHERE {}",
@@ -152,8 +155,8 @@ impl Slice {
         )
     }
 
-    /// The last days before the date, and the first after it, on which the host was seen: `day,
-    /// events`.
+    /// Returns the statements for the last days before the date, and the first days from its end
+    /// on, on which the host has events: `day, events`.
     pub fn other_days(&self, limit: u64) -> [String; 2] {
         [
             (format!("time < '{}'", self.from), "DESC"),
@@ -171,7 +174,7 @@ impl Slice {
     }
 }
 
-/// A date as 2000-10-10, or what is wrong with it.
+/// Parses a date as 2000-10-10. The error names the part that is wrong.
 fn date(text: &str) -> Result<NaiveDate> {
     if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
         return Ok(date);
@@ -204,7 +207,7 @@ fn date(text: &str) -> Result<NaiveDate> {
     }))
 }
 
-/// A slice is of one host: a network is refused with the way to ask for it.
+/// Rejects a network, because a slice is of one host. The error shows the query for a network.
 fn one_host(host: &str) -> Result<()> {
     let Some((address, bits)) = host.split_once('/') else {
         return Ok(());
@@ -227,7 +230,7 @@ fn one_host(host: &str) -> Result<()> {
     )))
 }
 
-/// Text as an SQL literal.
+/// Returns a text as an SQL literal.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -266,7 +269,8 @@ fn status_term(status: &str) -> Result<String> {
     }
 }
 
-/// The instants at which a local date begins and ends. A date that the zone skipped is empty.
+/// Returns the instants at which a local date begins and ends. A date that the zone skipped is
+/// empty.
 fn day(date: NaiveDate, zone: Tz) -> Option<(i64, i64)> {
     let noon = date.and_hms_opt(12, 0, 0)?;
     match zone.from_local_datetime(&noon).earliest() {

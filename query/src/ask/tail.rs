@@ -1,4 +1,4 @@
-//! `tail --where`: the rows of new chunks that pass a condition, as `SELECT *` would show them.
+//! `tail --where`: the rows of new chunks that pass a condition, as `SELECT *` would return them.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use crate::tables::stream::{stored_schema, view};
 #[derive(Debug)]
 pub struct TailFilter {
     stored: SchemaRef,
-    /// `SELECT *`, then `_seq`, so that a condition can name it.
+    /// Columns of `SELECT *`, then `_seq`, so that a condition can name it.
     columns: Vec<Arc<dyn PhysicalExpr>>,
     viewed: SchemaRef,
     condition: Option<Arc<dyn PhysicalExpr>>,
 }
 
 impl TailFilter {
-    /// A filter over the chunks of a stream as it is now; a column that appears later needs a new
-    /// filter. `condition` is an SQL expression such as `status >= 500`.
+    /// Creates a filter over the chunks of a stream as it is now; a column that is added later
+    /// needs a new filter. `condition` is an SQL expression such as `status >= 500`.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the condition cannot be parsed, names an unknown column or is not
@@ -87,13 +87,13 @@ impl TailFilter {
         Ok(condition)
     }
 
-    /// The columns of the rows given out: those of `SELECT *`.
+    /// Returns the columns of the returned rows: those of `SELECT *`.
     pub fn schema(&self) -> SchemaRef {
         let fields = &self.viewed.fields()[..self.viewed.fields().len() - 1];
         Arc::new(Schema::new(fields.to_vec()))
     }
 
-    /// The rows of a chunk that pass.
+    /// Returns the rows of a chunk that pass the condition.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the condition fails on a row, as a cast may.

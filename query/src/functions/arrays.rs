@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-/// Runs a function of whole columns; constants in, constant out.
+/// Runs a function on whole columns. Constant arguments give a constant.
 pub(crate) fn over_arrays(
     args: ScalarFunctionArgs,
     compute: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,

@@ -1,16 +1,17 @@
-//! What is in the overflow column:
+//! Functions over the overflow column:
 //!
-//! * `attr(_rest, 'a.b')`: a field as text. Text comes as it is, numbers and truth values as written
-//!   in JSON, times in RFC 3339, objects and arrays as JSON.
-//! * `attr_json(_rest, 'a.b')`: the field as JSON, with every digit; `attr_json(_rest)`: all of it.
+//! * `attr(_rest, 'a.b')`: a field as text. Text is returned as it is, numbers and booleans as
+//!   written in JSON, times in RFC 3339, objects and arrays as JSON.
+//! * `attr_json(_rest, 'a.b')`: the field as JSON, with every digit; `attr_json(_rest)`: all of
+//!   it.
 //! * `attr_type(_rest, 'a.b')`: its type: `null bool int64 float64 decimal text time binary array
 //!   object`.
-//! * `attr_fields(_rest)`: the dotted names of the fields that are there, arrays as a whole.
-//! * `attr_names(_rest)`: the dotted names of everything that is there, down to elements of arrays
+//! * `attr_fields(_rest)`: the dotted names of the present fields, arrays as a whole.
+//! * `attr_names(_rest)`: the dotted names of all present values, down to elements of arrays
 //!   (`a.0.b`), empty objects and empty arrays.
 //!
 //! The field may be stored under its dotted name or nested; the longest name that fits is taken.
-//! What is not there is null; what is null in an array is null too, and has the type `null`.
+//! A missing field is null. A null in an array is null too, and has the type `null`.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use datafusion::logical_expr::{
 
 use crate::functions::arrays::over_arrays;
 
-/// What is asked of a field.
+/// Result that a function returns for a field or for the whole column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Asked {
     Text,
@@ -37,7 +38,7 @@ enum Asked {
     Names,
 }
 
-/// The functions of this module.
+/// Returns the functions of this module.
 pub(super) fn scalars() -> impl Iterator<Item = ScalarUDF> {
     let all = [
         Asked::Text,
@@ -128,7 +129,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, Binary | LargeBinary | BinaryView | Null)
 }
 
-/// A row's document; what is not one has no fields.
+/// Returns the document of a row; `None` for null and for bytes that are no document.
 fn document(documents: &BinaryArray, row: usize) -> Option<&RawDocument> {
     let bytes = documents.is_valid(row).then(|| documents.value(row))?;
     RawDocument::from_bytes(bytes).ok()
@@ -203,17 +204,18 @@ pub(crate) fn each_leaf<'a>(
     }
 }
 
-/// The field of a dotted name.
+/// Returns the field of a dotted name.
 pub(crate) fn lookup<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
     if let Ok(Some(value)) = document.get(name) {
         return Some(value);
     }
-    // From the longest head to the shortest, so that `a.b` as a name goes before `b` in `a`.
+    // Prefixes are tried from the longest to the shortest: a field named `a.b` takes precedence
+    // over `b` in `a`.
     name.rmatch_indices('.')
         .find_map(|(at, _)| inside(document.get(&name[..at]).ok()??, &name[at + 1..]))
 }
 
-/// The field or element of a dotted name below a value.
+/// Returns the field or element of a dotted name below a value.
 fn inside<'a>(value: RawBsonRef<'a>, name: &str) -> Option<RawBsonRef<'a>> {
     match value {
         RawBsonRef::Document(fields) => lookup(fields, name),
@@ -229,7 +231,7 @@ fn inside<'a>(value: RawBsonRef<'a>, name: &str) -> Option<RawBsonRef<'a>> {
     }
 }
 
-/// The name of a value's type.
+/// Returns the name of a value's type.
 pub(crate) fn type_of(value: RawBsonRef<'_>) -> &'static str {
     match value {
         RawBsonRef::Null | RawBsonRef::Undefined => "null",
@@ -257,7 +259,7 @@ fn text_of(value: RawBsonRef<'_>) -> Option<String> {
     })
 }
 
-/// A value as JSON, with every digit.
+/// Returns a value as JSON, with every digit.
 pub(crate) fn json_of(value: RawBsonRef<'_>) -> String {
     let mut out = String::new();
     write_json(value, &mut out);
@@ -307,7 +309,8 @@ fn write_text(text: &str, out: &mut String) {
     out.push_str(&serde_json::Value::from(text).to_string());
 }
 
-/// An integer's digits, all of them: a decimal is written with a power of ten when it ends in zeros.
+/// Returns all digits of an integer. A decimal that ends in zeros is formatted with a power of
+/// ten.
 fn digits(decimal: &str) -> String {
     let Some((head, power)) = decimal.split_once("E+") else {
         return decimal.to_owned();

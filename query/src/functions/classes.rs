@@ -1,17 +1,17 @@
-//! Every function that a statement can name, by what a call costs. Nothing stops a call: one that
-//! takes more than about as long as its arguments are, or makes more, is bounded in `capped.rs` and
-//! listed there.
+//! Classifies every function that a statement can name by the cost of a call. Nothing stops a
+//! call. So a function is bounded in `limits.rs`, and listed there, if its time or its result is
+//! more than about linear in the length of its arguments.
 //!
-//! A function that a new DataFusion brings is in no list, and the test fails until somebody has
-//! read it.
+//! A function that a new DataFusion adds is in no list, and the test fails until it has been
+//! reviewed.
 
 use std::collections::BTreeSet;
 
 use crate::functions::limits::tests_only::{comparing, growing};
 use crate::{Engine, EngineOptions};
 
-/// Scalar functions that look at each byte or element of their arguments a few times, or sort them,
-/// and make at most some twenty times as much.
+/// Scalar functions that read each byte or element of their arguments a few times, or sort them,
+/// and whose result is at most some twenty times as large.
 const LINEAR: &[&str] = &[
     "abs",
     "acos",
@@ -176,8 +176,8 @@ const LINEAR: &[&str] = &[
     "with_metadata",
 ];
 
-/// Aggregates that keep little for each group, or what they were given: `run/limits/windows.rs` says over
-/// which windows.
+/// Aggregates whose state for a group is small, or is the group's input. `run/limits/windows.rs`
+/// restricts the windows of the latter.
 const AGGREGATES: &[&str] = &[
     "any_value",
     "approx_distinct",
@@ -222,7 +222,7 @@ const AGGREGATES: &[&str] = &[
     "var_pop",
 ];
 
-/// Window functions: each row costs what it is.
+/// Window functions: the cost of each row is in proportion to its size.
 const WINDOWS: &[&str] = &[
     "cume_dist",
     "dense_rank",
@@ -237,10 +237,10 @@ const WINDOWS: &[&str] = &[
     "row_number",
 ];
 
-/// Tables that are made batch by batch.
+/// Table functions, which make their rows batch by batch.
 const TABLES: &[&str] = &["generate_series", "range"];
 
-/// Functions that take a function. The dialect has no way to write one.
+/// Functions that take a function as an argument. The dialect has no syntax for one.
 const HIGHER_ORDER: &[&str] = &[
     "array_any_match",
     "array_filter",

@@ -1,9 +1,9 @@
-//! DataFusion's `date_part`, but for conditions on years that its stamps cannot hold.
+//! DataFusion's `date_part`, corrected for conditions on years that its timestamps cannot hold.
 //!
-//! A condition `extract(year FROM t) >= 200` becomes one on `t` itself. Where the first instant of
-//! a year has no stamp (nanoseconds begin in 1677, and a zone may skip a midnight), DataFusion 55.2
-//! puts null in its place, and the condition lets no row pass. Such a condition stays as it is
-//! written here.
+//! DataFusion turns a condition `extract(year FROM t) >= 200` into one on `t` itself. If the
+//! first instant of a year has no timestamp (nanoseconds begin in 1677, and a zone may skip a
+//! midnight), DataFusion 55.2 compares with null instead, and no row passes. Here such a
+//! condition stays as it was written.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUD
 
 use super::inner::scalar_as_inner;
 
-/// Puts it in the place of DataFusion's.
+/// Replaces DataFusion's function.
 pub(super) fn replace(state: &mut SessionState) -> Result<()> {
     let inner = state.udf("date_part")?;
     state.register_udf(Arc::new(ScalarUDF::new_from_impl(DatePart { inner })))?;

@@ -1,9 +1,10 @@
-//! DataFusion's `date_trunc`, quick for stamps in UTC: it cuts those that name no zone as whole numbers,
-//! and all others by way of a calendar of their zone, row by row, UTC's too.
+//! DataFusion's `date_trunc`, made fast for timestamps in UTC. DataFusion truncates timestamps
+//! without a zone as integers. All others, even those in UTC, take a slow path through the
+//! calendar of their zone, row by row.
 //!
-//! An hour of a zone is cut where the zone's offset changes, as `time_bucket`, levels and documents
-//! have it: when Lord Howe's clocks go back from 2:00 to 1:30, the half hour that comes again is a
-//! bucket of its own. DataFusion takes it for a part of the hour before, since 1:00 is there once.
+//! An hour of a zone is cut where the zone's offset changes, as in `time_bucket`, levels and
+//! documents. When Lord Howe's clocks go back from 2:00 to 1:30, the repeated half hour is a
+//! bucket of its own. DataFusion counts it to the hour before, since 1:00 exists only once.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use super::time_bucket::hours_of;
 const NAME: &str = "date_trunc";
 const UTC: &str = "UTC";
 
-/// Puts it in the place of DataFusion's.
+/// Replaces DataFusion's function.
 pub(super) fn replace(state: &mut SessionState) -> Result<()> {
     let inner = state.udf(NAME)?;
     state.register_udf(Arc::new(ScalarUDF::new_from_impl(DateTrunc { inner })))?;
@@ -36,13 +37,13 @@ struct DateTrunc {
     inner: Arc<ScalarUDF>,
 }
 
-/// The same field, of stamps without a zone.
+/// Returns the field with timestamps that have no zone.
 fn without_zone(field: &FieldRef) -> FieldRef {
     let kind = DataType::Timestamp(TimeUnit::Microsecond, None);
     Arc::new(field.as_ref().clone().with_data_type(kind))
 }
 
-/// The hours of a zone, when these are asked for.
+/// Returns the starts of the hours of a named zone; `None` if the call asks for anything else.
 fn hours(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
     let [ColumnarValue::Scalar(unit), times] = args.args.as_slice() else {
         return Ok(None);
@@ -65,7 +66,7 @@ fn hours(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
         }
         TimeUnit::Nanosecond => {
             let stamps = stamps.as_primitive::<TimestampNanosecondType>();
-            // The first hour that nanoseconds can tell began before.
+            // The first hour of the nanosecond range begins before the range: its start is null.
             let starts = stamps
                 .iter()
                 .map(|t| start(t?.div_euclid(1_000)).checked_mul(1_000));

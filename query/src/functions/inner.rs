@@ -1,9 +1,9 @@
-//! Methods that a function in the place of one of DataFusion's hands on to it, `self.inner`.
+//! Methods that a function delegates to the DataFusion function which it replaces, `self.inner`.
 //!
-//! A method that is not handed on has the trait's default. DataFusion then forgets without an error
-//! its name in a plan, or which of its arguments may stay uncomputed.
+//! A method that is not delegated has the trait's default. Without an error, DataFusion would
+//! then lose the name of the function in a plan, or which of its arguments may stay uncomputed.
 
-/// For a [`ScalarUDFImpl`](datafusion::logical_expr::ScalarUDFImpl) over a
+/// Delegates a [`ScalarUDFImpl`](datafusion::logical_expr::ScalarUDFImpl) to a
 /// [`ScalarUDF`](datafusion::logical_expr::ScalarUDF): names, types, and when arguments are
 /// computed.
 macro_rules! scalar_as_inner {
@@ -62,8 +62,8 @@ macro_rules! scalar_as_inner {
     };
 }
 
-/// For an [`AggregateUDFImpl`](datafusion::logical_expr::AggregateUDFImpl) over an
-/// [`AggregateUDF`](datafusion::logical_expr::AggregateUDF): names, types and the meaning of the
+/// Delegates an [`AggregateUDFImpl`](datafusion::logical_expr::AggregateUDFImpl) to an
+/// [`AggregateUDF`](datafusion::logical_expr::AggregateUDF): names, types, and the meaning of the
 /// order of rows.
 macro_rules! aggregate_as_inner {
     () => {

@@ -1,6 +1,7 @@
-//! DataFusion's functions whose result may be far larger than their arguments, or that hold all of
-//! one argument against all of another, refused before they begin: what a function makes is not in
-//! the memory that queries are given, and nothing stops it.
+//! Bounds on DataFusion's functions whose result may be far larger than their arguments, or that
+//! compare all of one argument with all of another. A call beyond a bound is refused before it
+//! begins: its result is not part of the memory that queries get, and nothing stops a call once
+//! it runs.
 
 mod joined;
 mod patterns;
@@ -29,29 +30,30 @@ use super::inner::scalar_as_inner;
 use crate::functions::sizes::size;
 use work::{COMPARING, Work};
 
-/// What one call may make of one batch of rows, bytes.
+/// Largest result of one call for one batch of rows, bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// So many `||` in a statement are left to DataFusion.
+/// Number of `||` in a statement up to which they are left to DataFusion.
 const FEW_JOINS: usize = 4;
 
-/// What such a function makes of one row: of its arguments as text lengths or whole numbers.
+/// Size of a function's result for one row, from its arguments as text lengths or integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
-    /// A text or an element, so many times.
+    /// The first argument (a text or an element), repeated as often as the second one requires.
     Times,
-    /// A text of so many characters, or a list of so many elements of these bytes each.
+    /// A text of as many characters, or a list of as many elements, as the second argument
+    /// requires. Each has this many bytes.
     Padded(u64),
-    /// The numbers, or the moments, from one to another.
+    /// The integers, or the instants, from one argument to another.
     Between,
-    /// All arguments after one another: of two that are the same, twice as much each time.
+    /// All arguments concatenated. Two equal arguments double the size each time.
     Together,
-    /// The third text in many places of the first: wherever the second stands, or at every byte where a
-    /// pattern may match nothing.
+    /// The first text with the third one in many places: wherever the second one stands, or at
+    /// every byte if a pattern may match the empty text.
     Replaced { by_pattern: bool },
-    /// Elements with the second text between them.
+    /// List elements with the second text between them.
     Joined,
-    /// An element of each list, as often as the longest has one.
+    /// One element of each list, for each element of the longest list.
     Zipped,
 }
 
@@ -76,7 +78,7 @@ const GROWING: [(&str, Growth); 18] = [
     ("arrays_zip", Growth::Zipped),
 ];
 
-/// Puts the capped functions in the place of DataFusion's.
+/// Replaces DataFusion's functions by capped ones.
 pub(super) fn cap(state: &mut SessionState, longest_constant: u64) -> Result<()> {
     let mut names: Vec<&str> = GROWING.iter().map(|(name, _)| *name).collect();
     names.extend(COMPARING.iter().map(|(name, _)| *name));
@@ -99,7 +101,7 @@ fn of<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     Some(*found)
 }
 
-/// Caps the operators too that match patterns, for a plan in which one of them is heavy. Says
+/// Caps the operators that match patterns too, if one of them in the plan is expensive. Returns
 /// whether it did.
 pub(super) fn cap_patterns(state: &mut SessionState, plan: &LogicalPlan) -> Result<bool> {
     let mut is_heavy = false;
@@ -118,8 +120,9 @@ pub(super) fn cap_patterns(state: &mut SessionState, plan: &LogicalPlan) -> Resu
     Ok(is_heavy)
 }
 
-/// Caps `||` too, for a plan in which it may make much: few of them, and nothing else that grows, at most
-/// double what is read that often. Says whether it did.
+/// Caps `||` too, if its results in the plan may be large. A few of them, without any other
+/// function that grows, at most double their input that many times, and are not capped. Returns
+/// whether it did.
 pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<bool> {
     let (mut joins, mut growing) = (0, false);
     plan.apply_with_subqueries(|node| {
@@ -149,7 +152,7 @@ pub(super) fn cap_joins(state: &mut SessionState, plan: &LogicalPlan) -> Result<
     Ok(true)
 }
 
-/// Whether what an expression makes may be far larger than what it is made of.
+/// Checks whether the result of an expression may be far larger than its arguments.
 pub(crate) fn grows(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => {
@@ -160,8 +163,8 @@ pub(crate) fn grows(expr: &Expr) -> bool {
     }
 }
 
-/// Returns whether an expression holds all of one argument against all of another that comes with
-/// the rows.
+/// Checks whether an expression compares all of one argument with all of another one that is not
+/// a constant.
 pub(crate) fn compares(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
         return false;
@@ -180,7 +183,7 @@ struct LimitedFunction {
     inner: Arc<ScalarUDF>,
     growth: Option<Growth>,
     work: Option<Work>,
-    /// Bytes that it may make of constants alone, before the plan runs.
+    /// Largest result of a call with constants alone, which runs before the plan does, bytes.
     longest_constant: u64,
 }
 
@@ -195,7 +198,7 @@ impl LimitedFunction {
         Ok(())
     }
 
-    /// A constant is copied with the plan, again and again.
+    /// Refuses a large constant, since a constant is copied each time the plan is.
     fn check_constant(&self, bytes: u64) -> Result<()> {
         let most = self.longest_constant;
         if bytes > most {
@@ -207,7 +210,7 @@ impl LimitedFunction {
         Ok(())
     }
 
-    /// Bytes of so many rows of the result, at least; nothing where the arguments are no numbers.
+    /// Estimates the bytes of `rows` rows of the result; 0 if the arguments are not numbers.
     fn bytes(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<u64> {
         let at = |i: usize| args.args.get(i).map(|arg| numbers(arg, rows)).transpose();
         let sum = |of: &dyn Fn(usize) -> u64| (0..rows).map(of).fold(0, u64::saturating_add);
@@ -243,7 +246,7 @@ impl LimitedFunction {
                         return 0;
                     }
                     let first = get(&first, row, 0);
-                    // With one argument it counts from zero.
+                    // A single argument is the end of a range from zero.
                     let (from, to) = match &second {
                         None => (0, first),
                         Some(_) => (first, get(&second, row, first)),
@@ -283,7 +286,7 @@ impl LimitedFunction {
                 let list = args.args.first().map_or(0, |arg| bytes(arg, rows));
                 let between = sizes(args.args.get(1), rows)?.unwrap_or_default();
                 let longest = between.into_iter().max().unwrap_or(0);
-                // An element has four bytes of offsets, or as many of its own.
+                // An element takes four bytes at least, as an offset or as a value.
                 list.saturating_add((list / 4).saturating_mul(longest))
             }
             Growth::Zipped => {
@@ -297,7 +300,7 @@ impl LimitedFunction {
     }
 }
 
-/// The bytes of an argument, in all rows together.
+/// Returns the bytes of an argument, of all rows together.
 fn bytes(arg: &ColumnarValue, rows: usize) -> u64 {
     match arg {
         ColumnarValue::Array(array) => size(array),
@@ -305,7 +308,7 @@ fn bytes(arg: &ColumnarValue, rows: usize) -> u64 {
     }
 }
 
-/// An argument as whole numbers, of moments and intervals the microseconds; null where it is neither.
+/// Converts an argument to integers: instants and intervals to microseconds, other types to null.
 fn numbers(arg: &ColumnarValue, rows: usize) -> Result<Int64Array> {
     let mut array = arg.to_array(rows)?;
     let options = CastOptions::default();
@@ -327,10 +330,10 @@ fn numbers(arg: &ColumnarValue, rows: usize) -> Result<Int64Array> {
     Ok(cast.as_primitive::<Int64Type>().clone())
 }
 
-/// The bytes of a text in each row; nothing of what is no text.
+/// Returns the bytes of a text in each row; `None` for other types.
 fn sizes(arg: Option<&ColumnarValue>, rows: usize) -> Result<Option<Vec<u64>>> {
     let Some(arg) = arg else { return Ok(None) };
-    // One that is the same for all rows is not laid out for each of them.
+    // A constant is not expanded to all rows.
     let (array, times) = match arg {
         ColumnarValue::Array(array) => (Arc::clone(array), 1),
         ColumnarValue::Scalar(value) => (value.to_array()?, rows),
@@ -350,7 +353,7 @@ impl ScalarUDFImpl for LimitedFunction {
     scalar_as_inner!();
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // It would become an operator, which nothing bounds.
+        // DataFusion would turn the call into an operator, which has no bound.
         if self.work == Some(Work::Pattern)
             && args
                 .get(1)
@@ -358,7 +361,7 @@ impl ScalarUDFImpl for LimitedFunction {
         {
             return Ok(ExprSimplifyResult::Original(args));
         }
-        // Constants are put together here.
+        // DataFusion concatenates constants here, before any call.
         if self.growth == Some(Growth::Together) {
             let sizes = args.iter().map(|arg| match arg {
                 Expr::Literal(value, _) => value.size() as u64,
@@ -374,7 +377,7 @@ impl ScalarUDFImpl for LimitedFunction {
         }
         let is_constant = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
         if args.args.iter().all(is_constant) {
-            // Made once, for all rows.
+            // The result is computed once for all rows.
             self.check_constant(self.bytes(&args, 1)?)?;
         } else {
             self.check(self.bytes(&args, args.number_rows)?, args.number_rows)?;
@@ -383,7 +386,7 @@ impl ScalarUDFImpl for LimitedFunction {
     }
 }
 
-/// The lists that the test of all functions checks.
+/// Lists for the test that classifies all functions.
 #[cfg(test)]
 pub(super) mod tests_only {
     use super::{COMPARING, GROWING};

@@ -1,6 +1,6 @@
-//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its kin, `hist_*`,
-//! `distinct_*`; those of its own put right or made quicker; and bounds on those that make much of
-//! little.
+//! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its relatives, `hist_*`,
+//! `distinct_*`. Also corrected or faster versions of DataFusion's functions, and bounds on
+//! functions whose result may be far larger than their arguments.
 
 pub(crate) mod arrays;
 pub(crate) mod attr;
@@ -29,7 +29,8 @@ use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 
 use crate::plan::checked_sums;
 
-/// Makes the functions known to a session. None makes a constant of more bytes than `longest_constant`.
+/// Registers the functions in a session. No function makes a constant of more than
+/// `longest_constant` bytes.
 pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Result<()> {
     let mut scalars = vec![ScalarUDF::new_from_impl(time_bucket::TimeBucket::new())];
     scalars.push(ScalarUDF::new_from_impl(version::Version::new()));
@@ -49,7 +50,8 @@ pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Res
     limits::cap(state, longest_constant as u64)
 }
 
-/// Bounds what a statement's own operators make, where that may be much: whether a session was changed for it.
+/// Bounds the results of a statement's own operators, if they may be large. Returns whether the
+/// session was changed for it.
 pub(crate) fn bound(state: &mut SessionState, plan: &LogicalPlan) -> Result<bool> {
     let is_capped = limits::cap_patterns(state, plan)?;
     Ok(limits::cap_joins(state, plan)? || is_capped)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, OffsetSizeTrait};
 use arrow::datatypes::{ByteViewType, DataType};
 
-/// The bytes of a column in its plain form, validity left out: of its values alone, however much
-/// more it holds. Looks at each row, and copies none.
+/// Returns the bytes of a column in its plain form, without validity: of its values alone,
+/// however much more the column holds. Reads each row, and copies none.
 pub(crate) fn size(array: &ArrayRef) -> u64 {
     let rows = array.len() as u64;
     match array.data_type() {
@@ -62,8 +62,8 @@ fn lengths<T: ByteViewType>(array: &GenericByteViewArray<T>) -> u64 {
     }
 }
 
-/// The bytes of a dictionary's rows. Not all of its values are looked at: there may be a hundred
-/// thousand of them behind ten rows.
+/// Returns the bytes of a dictionary's rows. Does not read all of the dictionary's values: there
+/// may be a hundred thousand of them behind ten rows.
 fn unpacked(array: &ArrayRef) -> u64 {
     let dictionary = array.as_any_dictionary();
     let values = dictionary.values();
@@ -92,7 +92,7 @@ fn of_offsets<'a, O: OffsetSizeTrait>(offsets: &'a [O]) -> Box<dyn Fn(usize) -> 
     Box::new(|key| 4 + (offsets[key + 1] - offsets[key]).as_usize() as u64)
 }
 
-/// A view begins with its length.
+/// Returns the bytes of each view, which begins with its length.
 fn of_views(views: &[u128]) -> Box<dyn Fn(usize) -> u64 + '_> {
     Box::new(|key| 4 + u64::from(views[key] as u32))
 }

@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 use crate::error::Error;
 use crate::functions::arrays::over_arrays;
 
-/// What a decimal field's values are multiplied by in its states.
+/// Factor by which a decimal field's values are multiplied in its states.
 const SCALE: f64 = 1e6;
 
 fn wrong(error: aggregator::Error) -> DataFusionError {
@@ -28,7 +28,7 @@ fn wrong(error: aggregator::Error) -> DataFusionError {
 
 /// A state that can be merged with others of its kind.
 trait Mergeable: Sized + std::fmt::Debug + Send + Sync + 'static {
-    /// What one of it usually takes in memory, bytes.
+    /// Usual memory of one state, bytes.
     const BYTES: usize;
     fn decode_state(bytes: &[u8]) -> Result<Self>;
     fn merge_state(&mut self, other: Self) -> Result<()>;
@@ -62,7 +62,7 @@ impl Mergeable for Distinct {
     }
 }
 
-/// Which kind of state a function merges.
+/// Kind of state that a function merges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Of {
     Histogram,
@@ -106,7 +106,7 @@ impl AggregateUDFImpl for Merge {
     }
 }
 
-/// The merge of no states yet, or of some.
+/// Accumulator of merged states; `None` before the first one.
 #[derive(Debug)]
 struct Merged<S>(Option<S>);
 
@@ -135,12 +135,12 @@ impl<S: Mergeable> Accumulator for Merged<S> {
     }
 }
 
-/// The functions that merge.
+/// Returns the functions that merge.
 pub(super) fn aggregates() -> [AggregateUDF; 2] {
     [Of::Histogram, Of::Distinct].map(|of| AggregateUDF::new_from_impl(Merge::new(of)))
 }
 
-/// What a function reads from one state.
+/// Number that a function reads from one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Read {
     Quantile,
@@ -193,7 +193,7 @@ impl Read {
         Ok(match self {
             Self::Quantile => histogram.quantile(q),
             Self::Sum => value(histogram.sum()),
-            // As many values as were summed: those that did not fit are in neither.
+            // The count is that of the summed values: neither has the values that did not fit.
             Self::Mean => value(histogram.sum()).map(|sum| sum / histogram.count() as f64),
             Self::Min => value(histogram.min()),
             _ => value(histogram.max()),
@@ -246,7 +246,7 @@ impl ScalarUDFImpl for ReadState {
     }
 }
 
-/// The functions that read one state.
+/// Returns the functions that read one state.
 pub(super) fn scalars() -> Vec<ScalarUDF> {
     let of = |(read, name): (Read, &'static str)| {
         let mut types = vec![DataType::Binary];

@@ -1,7 +1,8 @@
-//! `string_agg`, made to say what it takes.
+//! `string_agg` that reports the memory it needs.
 //!
-//! DataFusion's tells the bytes that it was given. Each group is one text that has room to grow, is copied to be
-//! handed out, and copied again where it is written to the disk in order: it is that which has to fit.
+//! DataFusion's function reports the bytes of its arguments. But each group is one text with
+//! spare capacity, which is copied into the output array, and copied again when it is sorted and
+//! written to the disk. All of these copies have to fit into the memory limit.
 
 use std::sync::Arc;
 
@@ -19,11 +20,12 @@ use datafusion::logical_expr::{
 
 use super::inner::aggregate_as_inner;
 
-/// Copies of each byte that was given: itself, in the array that is handed out, and in the one that
-/// is brought into order or written; each of them in twice the room, as it grew.
+/// Bytes of memory for each byte of the arguments. There are three copies: the text, the output
+/// array, and the array that is sorted or written. Each has twice the capacity it needs, since it
+/// grew by doubling.
 const TIMES: usize = 6;
 
-/// Puts it in the place of DataFusion's.
+/// Replaces DataFusion's function.
 pub(super) fn tell(state: &mut SessionState) -> Result<()> {
     let inner = state.udaf("string_agg")?;
     state.register_udaf(Arc::new(told(&inner)))?;

@@ -14,7 +14,7 @@ use crate::{Engine, EngineOptions};
 fn session() -> SessionContext {
     let engine = Engine::new(EngineOptions::default()).expect("starts");
     let state = engine.state().clone();
-    // Without the engine's own catalog there is nowhere to put a table.
+    // A default context replaces the engine's own catalog, which takes no tables.
     let context = SessionContext::new();
     for function in state.scalar_functions().values() {
         context.register_udf(function.as_ref().clone());
@@ -37,7 +37,8 @@ async fn run(context: &SessionContext, sql: &str) -> RecordBatch {
     arrow::compute::concat_batches(&batches[0].schema(), &batches).expect("one schema")
 }
 
-/// Twelve states of 100 values each in three groups, one of them null.
+/// Registers the table `cells`: twelve states of 100 values each in three groups, and a null in a
+/// fourth.
 fn register(context: &SessionContext) -> (Histogram, Distinct) {
     let layout = Layout::new(2, 1 << 40).expect("a layout");
     let (mut all, mut hosts) = (Histogram::new(layout, false), Distinct::new());
@@ -201,7 +202,7 @@ async fn date_trunc_of_stamps_in_utc_is_as_datafusion_has_it() {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         let at = (random >> 10) as i64 % (2 * whole) - whole;
-        // Every second one at a full day, every tenth one missing.
+        // Every second time is the start of a day, every tenth one is missing.
         (nth % 10 > 0).then_some(if nth % 2 == 0 {
             at
         } else {

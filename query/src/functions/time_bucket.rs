@@ -1,10 +1,10 @@
 //! `time_bucket(width, time [, zone])`: the start of the bucket that holds an instant.
 //!
-//! The width is an interval or its text (`'5 minutes'`, `'1 hour 30 minutes'`, `'3 months'`), either
-//! of fixed length or of whole months. Buckets of less than a day count from local midnight of
-//! 1970-01-01 and are cut where the zone's offset changes; days and weeks count local days, weeks
-//! from a Monday (as `date_trunc` has them); months and years count from January of year 0. A
-//! bucket of days begins where its first local day begins.
+//! The width is an interval or its text (`'5 minutes'`, `'1 hour 30 minutes'`, `'3 months'`),
+//! either of fixed length or of whole months. Buckets of less than a day count from local
+//! midnight of 1970-01-01 and are cut where the zone's offset changes. Days and weeks count local
+//! days, and weeks begin on a Monday (as in `date_trunc`). Months and years count from January of
+//! year 0. A bucket of days begins where its first local day begins.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl ScalarUDFImpl for TimeBucket {
         true
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // Width and zone are constants almost always: they are read once, not for every row.
+        // The width and the zone are read once, not for every row, so they have to be constants.
         let constant = |i: usize| matches!(args.args.get(i), Some(ColumnarValue::Scalar(_)) | None);
         if !constant(0) || !constant(2) {
             return exec_err!("the width and the zone of time_bucket must be constants");
@@ -139,8 +139,9 @@ fn buckets(widths: &ArrayRef, times: &ArrayRef, zones: Option<&ArrayRef>) -> Res
     Ok(Arc::new(starts.with_timezone("UTC")))
 }
 
-/// Finds the start of the hour of a zone that holds an instant, cut where the zone's offset
-/// changes; `None` for what is no zone with a name, which has one offset.
+/// Returns a function from an instant to the start of its hour in a zone. Hours are cut where the
+/// zone's offset changes. `None` for UTC, and for a zone without a name, which has only one
+/// offset.
 pub(super) fn hours_of(zone_name: &str) -> Option<impl FnMut(i64) -> i64 + use<>> {
     let zone = zone(zone_name).ok().filter(|zone| *zone != Tz::UTC)?;
     let mut hours = Bucketer::new(Width::Micros(DAY_US / 24), zone);
@@ -159,7 +160,7 @@ pub(crate) enum Width {
 }
 
 impl Width {
-    /// Reads `5 minutes`.
+    /// Parses an interval such as `5 minutes`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let config = arrow::compute::kernels::cast_utils::IntervalParseConfig::new(
             IntervalUnit::from_str("second")?,
@@ -203,12 +204,13 @@ impl Width {
     }
 }
 
-/// Finds buckets, remembering the last one: sorted instants cost a comparison.
+/// Finds the buckets of instants. It remembers the last one, so that a sorted instant costs one
+/// comparison.
 struct Bucketer {
     width: Width,
     zone: Tz,
     calendar: Calendar,
-    /// The last bucket: its start, and instants from the first to before the second lie in it.
+    /// Last bucket: its start, and a range of instants, end excluded, that lie in it.
     last: (i64, i64, i64),
 }
 
@@ -243,11 +245,12 @@ impl Bucketer {
     }
 
     fn offset_us(&self, t: i64) -> i64 {
-        // As buckets of levels do, also where SQL's own functions follow an older release.
+        // The calendar is that of level buckets, even if SQL's own functions follow an older zone
+        // release.
         self.calendar.offset_us(t)
     }
 
-    /// A bucket of local time, cut where the offset changes.
+    /// Returns the start of a bucket of local time, which is cut where the offset changes.
     fn local_start(&self, t: i64, width: i64) -> i64 {
         let offset = self.offset_us(t);
         let start = (t + offset)
@@ -257,7 +260,7 @@ impl Bucketer {
         if self.offset_us(start) == offset {
             return start;
         }
-        // The offset changed since: the bucket begins at the change.
+        // The offset has changed within the bucket, so the bucket begins at the change.
         let (mut before, mut after) = (start, t);
         while after - before > 1 {
             let middle = before + (after - before) / 2;
@@ -270,17 +273,18 @@ impl Bucketer {
         after
     }
 
-    /// The local date of the calendar's day that holds an instant: unlike the date that clocks
-    /// show, it never goes back where these do.
+    /// Returns the local date of the calendar's day that holds an instant. Unlike the date that
+    /// clocks show, it never goes back when clocks go back.
     fn date(&self, t: i64) -> Option<NaiveDate> {
         let start = self.calendar.bucket(Level::Day, t).start_us;
         DateTime::from_timestamp_micros(start.checked_add(self.offset_us(start))?)
             .map(|local| local.date_naive())
     }
 
-    /// Where a local date begins.
+    /// Returns the start of a local date.
     fn day_start(&self, date: NaiveDate) -> Option<i64> {
-        // Noon exists on every date but those that a zone skipped; there the next day begins.
+        // Noon exists on every date, except on dates that a zone skipped: there the next day
+        // begins.
         let noon = date.and_hms_opt(12, 0, 0)?;
         match self.zone.from_local_datetime(&noon).earliest() {
             Some(noon) => Some(
@@ -335,8 +339,8 @@ impl Bucketer {
         self.up_to(start, t)
     }
 
-    /// What lies between a start and an instant of its bucket is in the bucket too. An instant beyond
-    /// the calendar is its own bucket.
+    /// Returns the start of a bucket, and the range of instants from there to `t`, which are all
+    /// in the bucket. An instant beyond the calendar is its own bucket.
     fn up_to(&self, start: Option<i64>, t: i64) -> (i64, i64, i64) {
         let start = start.unwrap_or(t);
         (start, start.min(t), t.saturating_add(1))

@@ -1,4 +1,4 @@
-//! `version()`: of this program, and of the engine within it.
+//! `version()`: the versions of Logmill and of DataFusion.
 
 use arrow::datatypes::DataType;
 use datafusion::DATAFUSION_VERSION;

@@ -4,7 +4,7 @@ use chrono_tz::Tz;
 
 use crate::error::{Error, Result};
 
-/// The zone of an IANA name.
+/// Returns the zone of an IANA name.
 pub(crate) fn zone(name: &str) -> Result<Tz> {
     name.parse().map_err(|_| {
         Error::invalid(format!(

@@ -1,14 +1,15 @@
 //! Sums of integers that do not wrap.
 //!
 //! # Invariants
-//! * A sum of integers is the integer, or an error that names it and says how to ask for more than
-//!   64 bits. It is added up with 128 bits, which the events of no store exceed, and checked in the
-//!   end: intermediate sums, the order of events and the division of work do not show
-//!   ([`function`]).
-//! * The mean of integers is their exact sum by their number: a rule ([`CheckedSums`]).
-//! * So say the sums and means that a rollup answers (`plan/rollup_rewrite/measures.rs`).
-//! * Sums beyond 64 bits that a level holds are null when its cells are read as they are, and an
-//!   error where cells are added up: they would be left out without a word. The same rule.
+//! * A sum of integers is the integer, or an error that names it and explains how to request more
+//!   than 64 bits. The sum is added up with 128 bits, which the events of no store exceed, and
+//!   checked at the end. So intermediate sums, the order of events and the division of work have
+//!   no effect ([`function`]).
+//! * The mean of integers is their exact sum divided by their number: a rule ([`CheckedSums`]).
+//! * The same holds for sums and means that a rollup answers (`plan/rollup_rewrite/measures.rs`).
+//! * A level may hold sums beyond 64 bits. They are null when its cells are read as they are, and
+//!   an error where cells are added up, because a null would be left out silently. The same rule
+//!   does this.
 
 mod function;
 
@@ -36,17 +37,17 @@ use crate::functions::arrays::over_arrays;
 use crate::tables::level::LevelTable;
 use crate::tables::stream::source::plain;
 
-/// Begins the names of what a mean is made of.
+/// Prefix of the names of the columns from which a mean is computed.
 const WHOLE: &str = "__whole_";
 
-/// Puts the sum that is checked in the place of DataFusion's.
+/// Replaces DataFusion's sum with the checked one.
 pub(crate) fn replace(state: &mut SessionState) -> Result<()> {
     let inner = state.udaf("sum")?;
     state.register_udaf(Arc::new(function::checked(inner)))?;
     Ok(())
 }
 
-/// The rule of means, and of levels whose cells are added up.
+/// Optimizer rule for means, and for levels whose cells are added up.
 #[derive(Debug)]
 pub(crate) struct CheckedSums;
 
@@ -86,7 +87,7 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     finish(LogicalPlan::Aggregate(plan), &was, groups, checked.outer)
 }
 
-/// Windows over cells of a level refuse what an aggregate refuses.
+/// Rejects in windows over the cells of a level what [`of_aggregate`] rejects in aggregates.
 fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     let input = refusing(&window.input)?;
     if !input.transformed {
@@ -96,7 +97,8 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Window(plan)))
 }
 
-/// The columns that a node had, of one that has others: the first as they are, then `outer`.
+/// Restores the columns that a node had from a node with others: the first as they are, then
+/// `outer`.
 fn finish(
     plan: LogicalPlan,
     was: &DFSchema,
@@ -114,11 +116,11 @@ fn finish(
     Ok(Transformed::yes(plan))
 }
 
-/// The expressions of a node made anew, and what gives the old ones back.
+/// The rewritten expressions of a node, and the expressions that restore its old columns.
 #[derive(Default)]
 struct Checked {
     inner: Vec<Expr>,
-    /// `None` for one that is kept.
+    /// Expression that restores a column; `None` for a column that is kept.
     outer: Vec<Option<Expr>>,
     is_any: bool,
 }
@@ -150,7 +152,8 @@ impl Checked {
         Ok(())
     }
 
-    /// An expression under a name of its own: the same may be asked for twice.
+    /// Adds an expression under a new name, because a query may contain the same expression
+    /// twice.
     fn push(&mut self, expr: Expr) -> Expr {
         self.is_any = true;
         let name = format!("{WHOLE}{}", self.inner.len());
@@ -159,7 +162,7 @@ impl Checked {
     }
 }
 
-/// The integers of a mean, which DataFusion takes as doubles.
+/// Returns the integers of a mean, which DataFusion casts to doubles.
 fn whole_of_mean<'a>(arg: &'a Expr, input: &DFSchema) -> Result<Option<&'a Expr>> {
     Ok(match arg {
         Expr::Cast(Cast { expr, field })
@@ -171,7 +174,7 @@ fn whole_of_mean<'a>(arg: &'a Expr, input: &DFSchema) -> Result<Option<&'a Expr>
     })
 }
 
-/// A mean of its exact sum and its number, null of none.
+/// Returns the mean from the exact sum and the number of values; null when the number is 0.
 pub(crate) fn mean(total: Expr, number: Expr) -> Result<Expr> {
     let double = |expr: Expr| cast(expr, DataType::Float64);
     when(
@@ -181,7 +184,8 @@ pub(crate) fn mean(total: Expr, number: Expr) -> Result<Expr> {
     .end()
 }
 
-/// The operand of a cast to a decimal of whole numbers that holds every integer.
+/// Returns the operand of a cast to a decimal without fraction that holds every integer; any
+/// other expression unchanged.
 pub(crate) fn undecimal(arg: &Expr) -> &Expr {
     match arg {
         Expr::Cast(Cast { expr, field })
@@ -193,7 +197,7 @@ pub(crate) fn undecimal(arg: &Expr) -> &Expr {
     }
 }
 
-/// The words in which an error names the argument of a sum.
+/// Returns the words by which an error names the argument of a sum.
 pub(crate) fn label_of(arg: &Expr) -> String {
     match arg {
         Expr::Cast(Cast { expr, .. }) => label_of(expr),
@@ -202,12 +206,13 @@ pub(crate) fn label_of(arg: &Expr) -> String {
     }
 }
 
-/// A sum of integers as 64 bits; an error that names it when it does not fit.
+/// Returns a sum of integers as 64 bits. Its evaluation fails with an error that names `label`
+/// when the sum does not fit.
 pub(crate) fn fits(sum: Expr, label: &str) -> Expr {
     ScalarUDF::from(Fits::new()).call(vec![sum, lit(label)])
 }
 
-/// Every level that is read below here refuses sums that are too large.
+/// Makes every level that is scanned below reject sums that are too large.
 fn refusing(input: &Arc<LogicalPlan>) -> Result<Transformed<Arc<LogicalPlan>>> {
     let has_level = input.exists(|node| Ok(level_of(node).is_some_and(|l| l.refusing().is_some())));
     if !has_level? {
@@ -236,7 +241,7 @@ fn level_of(node: &LogicalPlan) -> Option<LevelTable> {
         .cloned()
 }
 
-/// `sum_fits_64_bits(sum, 'response_size')`
+/// The function `sum_fits_64_bits(sum, 'response_size')`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Fits {
     signature: Signature,

@@ -1,4 +1,4 @@
-//! What DataFusion 55.2 does wrong, put right until it is right there.
+//! Workarounds for faults of DataFusion 55.2, until a release fixes them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,18 +31,19 @@ pub(crate) use float_lists::FloatLists;
 
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// Settings without what answers wrongly.
+/// Turns off the settings that produce wrong answers.
 pub(crate) fn without_wrong(mut config: SessionConfig) -> SessionConfig {
-    // What has been found of one `min` or `max` leaves out rows that another one has not seen yet, when that
-    // has met nothing but nulls or is of an expression (<https://github.com/apache/datafusion/issues/25147>,
+    // A bound found by one `min` or `max` prunes rows that another one has not seen yet, if that
+    // other one has met only nulls so far or is of an expression
+    // (<https://github.com/apache/datafusion/issues/25147>,
     // <https://github.com/apache/datafusion/issues/24816>).
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     config
 }
 
-/// Puts right what the parser reads wrongly and what the planner refuses, before anything is
-/// planned.
+/// Corrects misreadings of the parser, and rewrites forms that the planner rejects, before
+/// planning.
 pub(crate) fn mend(statement: &mut Statement) {
     visit(statement, &mut distinct_from::DistinctFrom);
     visit(statement, &mut repeated_groups::RepeatedGroups);
@@ -50,18 +51,18 @@ pub(crate) fn mend(statement: &mut Statement) {
     visit(statement, &mut extract::Extract);
 }
 
-/// The same for a condition that stands alone.
+/// Corrects a condition that stands alone, as that of `tail --where`.
 pub(crate) fn mend_expr(expr: &mut ast::Expr) {
     let _: ControlFlow<()> = VisitMut::visit(expr, &mut distinct_from::DistinctFrom);
     let _: ControlFlow<()> = VisitMut::visit(expr, &mut extract::Extract);
 }
 
-/// The rules of a physical plan.
+/// Returns the rules for physical plans: DataFusion's, of which some are wrapped, and ours.
 pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
-    // It takes `count(DISTINCT path) … WHERE path = '/a'` for 1, also where no row is left
-    // (<https://github.com/apache/datafusion/pull/21077>). How many rows a stream has, a rule of
-    // ours says.
+    // This rule takes `count(DISTINCT path) … WHERE path = '/a'` for 1, even where no row is left
+    // (<https://github.com/apache/datafusion/pull/21077>). A rule of ours, `ManifestCount`,
+    // computes the number of rows of a stream instead.
     let rules = rules.filter(|rule| rule.name() != "aggregate_statistics");
     let mut rules: Vec<_> = rules
         .map(|rule| match rule.name() {
@@ -81,10 +82,11 @@ pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
     rules
 }
 
-/// Keeps two projections apart that compute the same of one another, as in
-/// `SELECT x + 1 AS x FROM (SELECT x + 1 AS x FROM t)`: the optimizer takes the second for a copy of the first
-/// and leaves it out (<https://github.com/apache/datafusion/pull/24686>). An alias that has no metadata and one
-/// whose metadata are empty mean the same, and are not equal.
+/// Keeps two stacked projections apart that compute the same expressions, as in
+/// `SELECT x + 1 AS x FROM (SELECT x + 1 AS x FROM t)`. The optimizer takes the second one for a
+/// copy of the first and removes it (<https://github.com/apache/datafusion/pull/24686>). The
+/// change adds empty metadata to aliases without metadata: the meaning is the same, but the two
+/// are not equal.
 pub(crate) fn keep_repeated(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut any = false;
     plan.apply_with_subqueries(|node| {
@@ -118,7 +120,7 @@ pub(crate) fn keep_repeated(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(kept?.data)
 }
 
-/// A projection that computes the same as the one below it.
+/// Returns the node if it is a projection that computes the same as the one below it.
 fn repeated(node: &LogicalPlan) -> Option<&Projection> {
     match node {
         LogicalPlan::Projection(upper) => match &*upper.input {

@@ -1,13 +1,15 @@
-//! Conditions on one text column, looked at once for each value instead of once for each row.
+//! Evaluates conditions on one text column once for each distinct value instead of once for each
+//! row.
 //!
-//! A part keeps the different values of a column once, and what it reads gives each row a view of its value:
-//! rows of the same value have the same view. So patterns are matched against a day's few hundred user
-//! agents, not against its million rows.
+//! A part stores each distinct value of a column once, and the scan returns a view of its value
+//! for each row: rows of the same value have the same view. So patterns are matched against a
+//! day's few hundred user agents, not against its million rows.
 //!
 //! # Invariants
-//! * The rows that pass are the same. Views that differ may be of the same text, never the other way round.
-//! * Only conditions that dear functions and patterns make dear are looked at this way; statistics leave out
-//!   nothing by them anyway.
+//! * The same rows pass. Two different views may hold the same text, but equal views never hold
+//!   different texts.
+//! * Only conditions with expensive functions or patterns are evaluated this way. Statistics
+//!   prune nothing by such conditions anyway.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -31,9 +33,9 @@ use hashbrown::HashMap;
 
 use crate::tables::stream::source::{Source, is_comparison};
 
-/// What the text is called in a condition.
+/// Name of the text column in a rewritten condition.
 const VALUE: &str = "value";
-/// Functions of a text that may stand in such a condition, and make it dear.
+/// Functions of a text that may occur in a rewritten condition. Each of them makes it expensive.
 const FUNCTIONS: [&str; 8] = [
     "lower",
     "upper",
@@ -44,18 +46,18 @@ const FUNCTIONS: [&str; 8] = [
     "regexp_like",
     "character_length",
 ];
-/// Rows after which it is seen whether values repeat.
+/// Rows after which the evaluation checks whether values repeat.
 const TRIED: usize = 1024;
 
-/// The rule.
+/// Optimizer rule that evaluates such conditions once for each value.
 #[derive(Debug)]
 pub(crate) struct DistinctPredicate {
-    /// Whether the rows of a plan come with one view for each value.
+    /// Checks whether the rows of a plan have one view for each value.
     shares_views: fn(&LogicalPlan) -> bool,
 }
 
 impl DistinctPredicate {
-    /// Where the rows of a stream are filtered.
+    /// Creates the rule for filters over the rows of a stream.
     pub(crate) fn of_streams() -> Self {
         Self {
             shares_views: |plan| Source::of(plan).is_some(),
@@ -100,7 +102,7 @@ impl OptimizerRule for DistinctPredicate {
     }
 }
 
-/// The same condition, looked at once for each value; `None` when it is not of that kind.
+/// Returns the same condition, evaluated once for each value; `None` when it is not of that kind.
 fn once(term: &Expr, schema: &DFSchema) -> Option<Expr> {
     let (mut is_dear, mut is_known) = (false, true);
     let walked = term.apply(|expr| {
@@ -154,7 +156,7 @@ fn once(term: &Expr, schema: &DFSchema) -> Option<Expr> {
     Some(ScalarUDF::new_from_impl(each).call(vec![text]))
 }
 
-/// Whether a pattern says how a text begins: pages are left out by that.
+/// Returns whether a pattern fixes the beginning of a text: statistics prune pages by that.
 fn begins(pattern: &Expr) -> bool {
     match pattern {
         Expr::Literal(value, _) => {
@@ -165,11 +167,11 @@ fn begins(pattern: &Expr) -> bool {
     }
 }
 
-/// A condition on a text, as a function of it.
+/// A condition on a text, as a function of that text.
 #[derive(Debug)]
 struct PerDistinctValue {
     signature: Signature,
-    /// Over [`VALUE`].
+    /// Condition over the column [`VALUE`].
     condition: Expr,
     compiled: OnceLock<(Arc<Schema>, Arc<dyn PhysicalExpr>)>,
 }
@@ -243,7 +245,8 @@ impl ScalarUDFImpl for PerDistinctValue {
     }
 }
 
-/// A row of each different view, and for each row which of these it has; `None` when most rows differ.
+/// Returns one row of each distinct view, and for each row the position of its view among these;
+/// `None` when most rows differ.
 fn different(values: &StringViewArray) -> Option<(UInt32Array, UInt32Array)> {
     let mut known: HashMap<Option<u128>, u32> = HashMap::new();
     let mut places = Vec::new();

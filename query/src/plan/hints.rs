@@ -1,12 +1,12 @@
-//! Hints: `SELECT /*+ no_rollup */ …`. Those of any SELECT hold for the whole statement.
+//! Hints: `SELECT /*+ no_rollup */ …`. The hints of any SELECT apply to the whole statement.
 //!
-//! | hint | what it does |
+//! | hint | effect |
 //! |---|---|
-//! | `no_rollup` | raw events answer, also where a rollup could |
+//! | `no_rollup` | raw events answer, even where a rollup could |
 //! | `no_index` | no index is used |
-//! | `plan/top_k`, `no_top_k` | the first rows by time are found before their columns are read, or never so |
-//! | `index(a, b)` | raw events answer, by the indexes of these columns where there are any |
-//! | `order(host, time)` | raw events answer, by the order of the parts, which begins so |
+//! | `top_k`, `no_top_k` | the first rows by time are always (never) found before their columns |
+//! | `index(a, b)` | raw events answer, by the indexes of these columns where they have any |
+//! | `order(host, time)` | raw events answer, by the order of the parts, which begins like this |
 
 use std::ops::ControlFlow;
 
@@ -19,24 +19,25 @@ use crate::tables::level::RollupUse;
 
 const KNOWN: &str = "no_rollup, no_index, index(COLUMN, …), order(COLUMN, …), top_k and no_top_k";
 
-/// What a statement's hints say.
+/// The hints of a statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Hints {
     /// When rollups answer, if the statement says so.
     pub(crate) rollup_use: Option<RollupUse>,
-    /// The columns whose indexes may be used; `None` when every one may.
+    /// Columns whose indexes may be used; `None` when all of them may.
     pub(crate) indexes: Option<Vec<String>>,
-    /// Whether the first rows by time are found first, if the statement says so.
+    /// True to always find the first rows by time first, false to never do so; `None` without a
+    /// hint.
     pub(crate) top_k: Option<bool>,
-    /// How the order of the parts is to begin.
+    /// Columns with which the order of the parts has to begin.
     order: Option<Vec<String>>,
 }
 
 impl Hints {
-    /// Takes the hints out of a statement.
+    /// Removes the hints from a statement and returns them.
     ///
     /// # Errors
-    /// [`Error::Invalid`] naming one that is not known: a hint that does nothing would go unnoticed.
+    /// [`Error::Invalid`] naming an unknown hint: a hint without effect would go unnoticed.
     pub(crate) fn take(statement: &mut Statement) -> Result<Self> {
         let mut found = Found(Vec::new());
         walk(statement, &mut found);
@@ -47,8 +48,10 @@ impl Hints {
         Ok(hints)
     }
 
+    /// Checks that a stream has the order that the hint requires.
+    ///
     /// # Errors
-    /// [`Error::Invalid`] when no stream has the order that is asked for.
+    /// [`Error::Invalid`] when no stream has it.
     pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<()> {
         let Some(order) = &self.order else {
             return Ok(());
@@ -122,7 +125,7 @@ impl VisitorMut for Found {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for hint in select.optimizer_hints.drain(..) {
-            // Others are comments to somebody else: `/*abc+ … */`.
+            // A comment with a prefix is meant for other software: `/*abc+ … */`.
             if hint.prefix.is_empty() {
                 self.0.extend(split(&hint.text));
             }
@@ -131,7 +134,7 @@ impl VisitorMut for Found {
     }
 }
 
-/// The hints in one comment: words, each perhaps with something in parentheses.
+/// Splits one comment into its hints: words, each with optional arguments in parentheses.
 fn split(text: &str) -> Vec<String> {
     let mut hints = Vec::new();
     let (mut hint, mut depth) = (String::new(), 0_u32);

@@ -1,5 +1,6 @@
-//! How many events a stream has, in all or in a range of time that cuts no part: the manifest says it. A rule
-//! by itself, before the others: what it answers is neither optimized nor looked for in files.
+//! Answers the number of events of a stream from the manifest: of all events, or of those in a
+//! range of time that cuts no part. The rule is separate and runs before the others, so that its
+//! answers are neither optimized nor searched for in files.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::tables::stream::StreamTable;
 use crate::tables::stream::prune::TimeRange;
 use crate::tables::stream::source::{Source, stream_table};
 
-/// The rule.
+/// Optimizer rule that replaces such a count with a constant.
 #[derive(Debug)]
 pub(crate) struct ManifestCount;
 
@@ -42,8 +43,8 @@ impl OptimizerRule for ManifestCount {
     }
 }
 
-/// The answer of `SELECT count(*) FROM stream`, of which there is nothing to analyze, to optimize or to scan;
-/// `None` of every other plan.
+/// Returns the answer of `SELECT count(*) FROM stream`, which needs no analysis, optimization or
+/// scan; `None` for every other plan.
 pub(crate) fn known(plan: &LogicalPlan) -> Result<Option<RecordBatch>> {
     let LogicalPlan::Projection(projection) = plan else {
         return Ok(None);
@@ -79,7 +80,7 @@ pub(crate) fn known(plan: &LogicalPlan) -> Result<Option<RecordBatch>> {
     Ok(Some(RecordBatch::try_new(Arc::clone(schema), columns)?))
 }
 
-/// One row that has `rows` in each column of a plan.
+/// Returns a plan of one row that has `rows` in each column of `plan`.
 fn constant(plan: &LogicalPlan, rows: i64) -> Result<LogicalPlan> {
     let fields = plan.schema().iter();
     let rows = fields.map(|(table, field)| {
@@ -88,7 +89,7 @@ fn constant(plan: &LogicalPlan, rows: i64) -> Result<LogicalPlan> {
     LogicalPlanBuilder::empty(true).project(rows)?.build()
 }
 
-/// Whether an aggregate counts all rows, and nothing else.
+/// Returns whether an aggregate counts all rows, and nothing else.
 fn only_counts(aggregate: &Aggregate) -> bool {
     let counts_rows = |expr: &Expr| match expr {
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
@@ -106,7 +107,7 @@ fn only_counts(aggregate: &Aggregate) -> bool {
     aggregate.group_expr.is_empty() && aggregate.aggr_expr.iter().all(bare)
 }
 
-/// The rows that an aggregate counts, when it does nothing else and needs no file for it.
+/// Returns the rows that an aggregate counts, if it does nothing else and needs no file.
 fn count(aggregate: &Aggregate) -> Option<i64> {
     if !only_counts(aggregate) {
         return None;
@@ -118,7 +119,8 @@ fn count(aggregate: &Aggregate) -> Option<i64> {
     rows(source.table(), source.range)
 }
 
-/// The events of a stream in a range that cuts no part and no chunk.
+/// Returns the number of events of a stream in a range; `None` when the range cuts a part or a
+/// chunk.
 fn rows(table: &StreamTable, range: TimeRange) -> Option<i64> {
     let (snapshot, name) = table.of();
     let parts = snapshot.manifest().parts_of(name).map(|p| (p.time, p.rows));

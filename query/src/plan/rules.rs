@@ -1,5 +1,6 @@
-//! Through which rules a plan goes: DataFusion's and ours, or those of them that find something in a plan of its
-//! shape. Each rule walks the plan, and a question that looks at ten rows would wait for that longer than for them.
+//! Chooses the rules for a plan: DataFusion's and ours, or only the rules that find something in
+//! a plan of its shape. Each rule walks the plan, and for a query that reads ten rows these walks
+//! would take longer than the reading.
 
 use std::sync::Arc;
 
@@ -23,12 +24,12 @@ mod tests;
 
 use planning_session::PlanningSession;
 
-/// Rules, as DataFusion keeps them.
+/// A rule, as DataFusion stores it.
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// Rules of joins, unions, subqueries and DISTINCT, each of which would walk the rows of one table or their
-/// groups in every pass and find nothing.
+/// Rules for joins, unions, subqueries and DISTINCT. In a plan over the rows of one table or
+/// their groups each of them would walk the plan in every pass and find nothing.
 const OF_MANY_TABLES: [&str; 12] = [
     "rewrite_set_comparison",
     "optimize_unions",
@@ -44,7 +45,7 @@ const OF_MANY_TABLES: [&str; 12] = [
     "eliminate_outer_join",
 ];
 
-/// Rules of groups, orders and limits, which rows as they lie have none of.
+/// Rules for groups, orders and limits, which a plan of [`Shape::Rows`] does not have.
 const OF_GROUPS_AND_ORDERS: [&str; 9] = [
     "eliminate_duplicated_expr",
     "eliminate_limit",
@@ -57,24 +58,25 @@ const OF_GROUPS_AND_ORDERS: [&str; 9] = [
     "each_value_once",
 ];
 
-/// The rules of a physical plan that change one of rows as they lie. Its scan says itself in how many portions
-/// it is read, so nobody has to share out its rows.
+/// Physical rules that change a plan of [`Shape::Rows`]. The scan itself determines the number of
+/// its output partitions, so no rule needs to redistribute the rows.
 const PHYSICAL_OF_ROWS: [&str; 3] = ["FilterPushdown", "ProjectionPushdown", "EnsureCooperative"];
 
-/// What a plan is made of, as far as rules are concerned.
+/// Kinds of nodes in a plan, as far as they matter to rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Rows of one table as they lie: some of them, some of their columns, what is computed of each.
+    /// Rows of one table in their stored order: filters, projections and computed columns.
     Rows,
-    /// Those and their groups, in an order or up to a number.
+    /// Rows of one table, with groups, an order or a limit.
     OneTable,
     Any,
 }
 
-/// DataFusion's rules, and ours among them.
+/// Returns all rules: DataFusion's, and ours among them.
 pub(crate) fn all() -> Vec<Rule> {
     let mut rules = Optimizer::new().rules;
-    // When constants are known, and before anything is made of a scan that is not needed.
+    // These rules run after constants are known, and before any work on a scan that turns out to
+    // be unnecessary.
     let simplified = rules
         .iter()
         .position(|rule| rule.name() == "simplify_expressions");
@@ -87,7 +89,7 @@ pub(crate) fn all() -> Vec<Rule> {
     rules
 }
 
-/// The rules of each shape of plan; a session has all, for [`Shape::Any`].
+/// The rules for each shape of plan. The session has all rules, for [`Shape::Any`].
 #[derive(Debug)]
 pub(crate) struct Rules {
     rows: Optimizer,
@@ -103,7 +105,8 @@ impl Rules {
         };
         let mut kept: Vec<PhysicalRule> = Vec::new();
         for rule in datafusion_fixes::physical_rules() {
-            // Those that stand there twice do so for what comes between.
+            // DataFusion lists some rules twice because of the rules between. These are absent
+            // here, so once is enough.
             let is_new = kept.iter().all(|k| k.name() != rule.name());
             if is_new && PHYSICAL_OF_ROWS.contains(&rule.name()) {
                 kept.push(rule);
@@ -116,7 +119,7 @@ impl Rules {
         }
     }
 
-    /// Analyses and optimizes a plan, and says of what shape it was.
+    /// Analyzes and optimizes a plan, and returns it with the shape that it had before.
     pub(crate) fn optimize(
         &self,
         plan: LogicalPlan,
@@ -136,7 +139,8 @@ impl Rules {
         Ok((rules.optimize(plan, state, |_, _| {})?, shape))
     }
 
-    /// Makes the physical plan of one that was optimized, with the rules of its shape; gives the session back.
+    /// Creates the physical plan of an optimized plan, with the rules for its shape. Returns the
+    /// session too.
     pub(crate) async fn physical(
         &self,
         plan: &LogicalPlan,

@@ -1,9 +1,9 @@
-//! What is changed in a statement before DataFusion plans it.
+//! Changes a statement before DataFusion plans it.
 //!
-//! * `_seq` can be named but `*` does not show it. Only statements that mention `_seq` see the column
-//!   at all; in those, `*` over streams becomes `* EXCEPT (_seq)`.
-//! * A nested field is a column with a dotted name: `a.b.c` becomes `"a.b.c"` where a stream of the
-//!   statement has that column and nothing in it is called `a`.
+//! * A query may name `_seq`, but `*` does not include it. Only statements that mention `_seq`
+//!   see the column at all; in those, `*` over streams becomes `* EXCEPT (_seq)`.
+//! * A nested field is a column with a dotted name: `a.b.c` becomes `"a.b.c"` where a stream of
+//!   the statement has that column and nothing in it is called `a`.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -21,12 +21,12 @@ pub(crate) fn mentions_exact(sql: &str) -> bool {
     sql.to_ascii_lowercase().contains("_exact")
 }
 
-/// Whether a query's text may mention `_seq`.
+/// Returns whether a query's text may mention `_seq`.
 pub(crate) fn mentions_seq(sql: &str) -> bool {
     sql.to_ascii_lowercase().contains(SEQ)
 }
 
-/// Rewrites a statement as this module's header says.
+/// Rewrites a statement as described in this module's header.
 pub(crate) fn rewrite(statement: &mut Statement, snapshot: &Snapshot, with_seq: bool) {
     let mut names = Names {
         snapshot,
@@ -61,7 +61,7 @@ pub(crate) fn rewrite(statement: &mut Statement, snapshot: &Snapshot, with_seq: 
     }
 }
 
-/// Visits a statement, and that which an EXPLAIN explains.
+/// Visits a statement, and the statement within an EXPLAIN.
 pub(crate) fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) {
     match statement {
         Statement::Statement(sql) => {
@@ -72,7 +72,7 @@ pub(crate) fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) {
     }
 }
 
-/// An identifier as DataFusion reads it: lower case unless quoted.
+/// Returns an identifier as DataFusion reads it: lower case unless quoted.
 fn normal(ident: &Ident) -> String {
     if ident.quote_style.is_some() {
         ident.value.clone()
@@ -81,7 +81,7 @@ fn normal(ident: &Ident) -> String {
     }
 }
 
-/// The stream that a table name means, when it means one.
+/// Returns the stream that a table name means, if it means one.
 fn stream_of(name: &ObjectName, snapshot: &Snapshot, ctes: &BTreeSet<String>) -> Option<String> {
     let parts: Vec<String> = name
         .0
@@ -108,7 +108,7 @@ fn stream_of(name: &ObjectName, snapshot: &Snapshot, ctes: &BTreeSet<String>) ->
         .then(|| stream.clone())
 }
 
-/// Collects what names a statement uses.
+/// Collects the names that a statement uses.
 struct Names<'a> {
     snapshot: &'a Snapshot,
     tables: BTreeSet<String>,
@@ -151,14 +151,14 @@ impl VisitorMut for Names<'_> {
     }
 }
 
-/// Takes `_seq` out of `*`.
+/// Excludes `_seq` from `*`.
 struct HideSeq<'a> {
     snapshot: &'a Snapshot,
     ctes: &'a BTreeSet<String>,
 }
 
 impl HideSeq<'_> {
-    /// (how to call it, whether it is a stream) of each table in a FROM clause.
+    /// Returns each table in a FROM clause: its name or alias, and whether it is a stream.
     fn sources(&self, select: &Select) -> Vec<(Option<ObjectName>, bool)> {
         let factors = select.from.iter().flat_map(|from| {
             std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
@@ -213,7 +213,8 @@ impl VisitorMut for HideSeq<'_> {
         for mut item in std::mem::take(&mut select.projection) {
             match &mut item {
                 SelectItem::Wildcard(options) if sources.len() == 1 => hide(options),
-                // Several tables may each have a `_seq`: each is then named.
+                // Several tables may each have a `_seq`, so `*` becomes one wildcard for each
+                // table.
                 SelectItem::Wildcard(options) if sources.iter().all(|(name, _)| name.is_some()) => {
                     for (name, stream) in &sources {
                         let mut options = options.clone();
@@ -292,8 +293,8 @@ impl VisitorMut for QuoteDotted<'_> {
     }
 }
 
-/// The names of `a.b.c`. Where one is a function that needs no parentheses (`user.id`), the parser takes what
-/// follows for a member of what that returns.
+/// Returns the names of `a.b.c`. Where one of them is also a function without parentheses
+/// (`user.id`), the parser takes the rest for a member of that function's result.
 fn path(expr: &Expr) -> Option<Vec<Ident>> {
     let name = |expr: &Expr| match expr {
         Expr::Identifier(ident) => Some(ident.clone()),
@@ -321,7 +322,8 @@ fn path(expr: &Expr) -> Option<Vec<Ident>> {
     }
 }
 
-/// Whether a statement only reads. Others are refused before they are planned, with a clear word.
+/// Returns whether a statement only reads. Other statements are rejected before planning, with a
+/// clear message.
 pub(crate) fn only_reads(statement: &Statement) -> bool {
     match statement {
         Statement::Statement(sql) => matches!(

@@ -1,16 +1,18 @@
-//! The first rows by time, newest or oldest: where the k-th of them stands is found before any other column
-//! is read.
+//! Finds the first rows by time, newest or oldest: first the time of the k-th of them, and only
+//! then any other column.
 //!
-//! Parts are in the order of their hosts, so a sort that keeps k rows meets new candidates in every page,
-//! and takes all columns of a page apart for each. And it begins everywhere at once, while a log's last
-//! lines lie in its last partition. So the times alone, and what the conditions ask for, are read first,
-//! from that end, partition by partition, until there are k; then the query runs in the range of time that
-//! is left, which most partitions and many pages lie outside of.
+//! Parts are in the order of their hosts, so a sort that keeps k rows meets new candidates in
+//! every page, and decodes all columns of a page for each. The sort also begins in all partitions
+//! at once, while the last lines of a log lie in its last partition. So a search first reads only
+//! the times and the columns of the conditions, partition by partition from that end, until it
+//! has k rows. Then the query runs in the remaining range of time, which excludes most partitions
+//! and many pages.
 //!
 //! # Invariants
-//! * The answer is what it would be without: the sort and its limit stay, and its first key is the time, so
-//!   whatever lies beyond the k-th time is not among its rows. Rows of that very time stay in the range.
-//! * Both read the same snapshot.
+//! * The answer is the same as without the search. The sort and its limit stay, and its first key
+//!   is the time, so no row beyond the k-th time is in the answer. Rows of exactly that time stay
+//!   in the range.
+//! * Search and query read the same snapshot.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,19 +35,19 @@ use crate::run::yielding;
 use crate::tables::stream::prune::TimeRange;
 use crate::tables::stream::source::{Source, plain, within};
 
-/// Limits beyond this are no first rows any more.
+/// Maximum limit of a query that is narrowed.
 const ROWS_MAX: usize = 10_000;
-/// Of fewer rows than this, reading them once is quicker.
+/// Minimum rows in the range. Reading fewer than this once is faster than a search.
 const ROWS_WORTH: u64 = 1 << 18;
 
-/// A plan that reads less, and what was run to find out how much less.
+/// A plan that reads less, and the plans that were run to narrow it.
 pub(crate) struct Narrowed {
     pub(crate) plan: LogicalPlan,
     pub(crate) before: Vec<Arc<dyn ExecutionPlan>>,
 }
 
 impl Narrowed {
-    /// A plan as it is.
+    /// Wraps a plan that was not narrowed.
     pub(crate) fn not(plan: LogicalPlan) -> Self {
         Self {
             plan,
@@ -54,14 +56,14 @@ impl Narrowed {
     }
 }
 
-/// Narrows the sorts of a plan that is optimized already. `always` also where it is not worth it.
+/// Narrows the sorts of an optimized plan; with `always` also sorts that are not worth it.
 pub(crate) async fn narrow(
     plan: LogicalPlan,
     always: bool,
     state: &SessionState,
     context: &Arc<TaskContext>,
 ) -> Result<Narrowed> {
-    // It is told, not run.
+    // An EXPLAIN shows the plan and does not run it.
     if matches!(plan, LogicalPlan::Explain(_)) {
         return Ok(Narrowed::not(plan));
     }
@@ -93,7 +95,7 @@ pub(crate) async fn narrow(
     })
 }
 
-/// The sorts that can be narrowed.
+/// Returns the sorts that can be narrowed, each with its search.
 fn sorts(plan: &LogicalPlan, always: bool) -> Result<Vec<(Sort, Search)>> {
     let mut found: Vec<(Sort, Search)> = Vec::new();
     plan.apply_with_subqueries(|node| {
@@ -108,13 +110,13 @@ fn sorts(plan: &LogicalPlan, always: bool) -> Result<Vec<(Sort, Search)>> {
     Ok(found)
 }
 
-/// Where the first rows of a sort are looked for.
+/// Search for the first rows of a sort.
 struct Search {
     rows: usize,
     newest: bool,
-    /// The times asked for.
+    /// Range of time of the query.
     range: TimeRange,
-    /// First and last time in each partition that is asked for, in the order of the search.
+    /// First and last time in each partition of the range, in the order of the search.
     partitions: Vec<(i64, i64)>,
 }
 
@@ -151,7 +153,7 @@ impl Search {
         })
     }
 
-    /// The range that holds the first rows.
+    /// Runs the search and returns the range that holds the first rows.
     async fn run(
         &self,
         sort: &Sort,
@@ -161,7 +163,7 @@ impl Search {
     ) -> Result<TimeRange> {
         let mut times = Vec::new();
         let mut left = self.range;
-        // Twice as many each time, for conditions that few rows satisfy.
+        // Each step reads twice as many partitions, for conditions that few rows satisfy.
         let (mut at, mut take) = (0, 1);
         while times.len() < self.rows && left.first <= left.last {
             at += take;
@@ -203,7 +205,8 @@ impl Search {
         })
     }
 
-    /// What is left down to, or up to, the last of so many partitions; all of it when there are no more.
+    /// Returns the part of `left` down to, or up to, the last of so many partitions; all of it
+    /// when there are no more partitions.
     fn step(&self, left: TimeRange, partitions: usize) -> TimeRange {
         if partitions >= self.partitions.len() {
             return left;
@@ -222,7 +225,7 @@ impl Search {
         left.intersect(reached)
     }
 
-    /// The first times in a range, at most so many.
+    /// Plans the query for the first times in a range, at most `rows` of them.
     fn times_of(&self, sort: &Sort, range: TimeRange, rows: usize) -> Result<LogicalPlan> {
         let time = sort.expr[0].expr.clone().alias(TIME);
         LogicalPlanBuilder::from(within(&sort.input, range)?)
@@ -232,7 +235,7 @@ impl Search {
     }
 }
 
-/// A plan beside those that were run to narrow it.
+/// A plan, and the plans that were run to narrow it.
 #[derive(Debug)]
 pub(crate) struct NarrowedExec {
     input: Arc<dyn ExecutionPlan>,
@@ -240,7 +243,7 @@ pub(crate) struct NarrowedExec {
 }
 
 impl NarrowedExec {
-    /// The same plan, which tells of those before it; that of an EXPLAIN ANALYZE below its root.
+    /// Adds the plans run before to a plan. In an EXPLAIN ANALYZE they go below the root.
     pub(crate) fn over(
         plan: Arc<dyn ExecutionPlan>,
         before: Vec<Arc<dyn ExecutionPlan>>,
@@ -260,7 +263,7 @@ impl NarrowedExec {
         }))
     }
 
-    /// What runs, and what was run before it.
+    /// Returns the plan that runs, and the plans that were run before it.
     pub(crate) fn parts(&self) -> (&Arc<dyn ExecutionPlan>, &[Arc<dyn ExecutionPlan>]) {
         (&self.input, &self.before)
     }

@@ -1,4 +1,5 @@
-//! How a query gets in: it is listed, waits for its turn, and gets threads and a share of the memory.
+//! Admission of queries: each is listed, waits for its turn, and gets threads and a share of the
+//! memory.
 //!
 //! # Invariants
 //! * A query is listed before it is parsed, and until nothing of it runs any more.

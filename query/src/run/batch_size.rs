@@ -1,7 +1,8 @@
-//! How many rows operators take at a time: fewer, where they make much of each.
+//! Chooses the number of rows in a batch: fewer, where operators produce much from each row.
 //!
-//! Nothing stops an operator between two batches, and nothing counts what it makes of one before it is made.
-//! So what it makes of one has to be little, for all of its columns together.
+//! An operator cannot be stopped while it processes a batch, and memory for its output is counted
+//! only once the output exists. So the output of one batch has to be small, for all of its
+//! columns together.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -9,28 +10,30 @@ use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
 
 use crate::functions;
 
-/// Functions that make long texts or lists, and grouping sets, that whole batches are right for.
+/// Maximum functions with long texts or lists, and maximum grouping sets, for which whole batches
+/// are small enough.
 const FEW: usize = 4;
-/// Rows that are worth a batch.
+/// Minimum rows that are worth a batch.
 const ROWS_MIN: usize = 16;
-/// What a constant may take in one batch, bytes, and its share of the memory for queries.
+/// Maximum memory for a constant in one batch: bytes, and the divisor of the memory for queries.
 const CONSTANT_BYTES: usize = 16 << 20;
 const CONSTANT_SHARE: usize = 128;
-/// The share of the memory for queries that one constant may take.
+/// Maximum memory for one constant: the divisor of the memory for queries.
 const CONSTANT_MAX_SHARE: usize = 32;
 
-/// What a plan makes of one row.
+/// Factors by which a plan expands one row.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowExpansion {
-    /// Bytes of its longest constant: wherever that meets rows, there is one for each.
+    /// Bytes of the longest constant: wherever a constant meets rows, there is one copy for each
+    /// row.
     constant: usize,
-    /// Calls of functions whose result may be far larger than their arguments.
+    /// Number of calls of functions whose result may be far larger than their arguments.
     growing: usize,
-    /// Most grouping sets of one aggregate: each row is taken for every one of them.
+    /// Maximum grouping sets of one aggregate, which processes each row once for every set.
     sets: usize,
 }
 
-/// The longest constant that is computed with, bytes.
+/// Returns the maximum length of a constant in a computation, bytes.
 pub(crate) fn longest_constant(memory_bytes: usize) -> usize {
     CONSTANT_BYTES.min(memory_bytes / CONSTANT_MAX_SHARE)
 }
@@ -59,17 +62,17 @@ impl RowExpansion {
         Ok(steps)
     }
 
-    /// Bytes of the longest constant.
+    /// Returns the bytes of the longest constant.
     pub(crate) fn constant(&self) -> usize {
         self.constant
     }
 
-    /// Rows of a batch, where whole ones have `whole`.
+    /// Returns the rows of a batch, where whole batches have `whole`.
     pub(crate) fn rows(&self, whole: usize, memory_bytes: usize) -> usize {
         let together = CONSTANT_BYTES.min(memory_bytes / CONSTANT_SHARE);
         let times = self.growing.max(self.sets).max(FEW);
         let rows = (whole * FEW / times).max(ROWS_MIN).min(whole);
-        // One constant for each row, of every function that makes something of it.
+        // Each row has one copy of the constant for every function that uses it.
         let constants = self.constant.max(1) * self.growing.max(FEW) / FEW;
         rows.min(together / constants).max(1)
     }

@@ -1,9 +1,9 @@
-//! What one query may take, and the queue before those that run.
+//! Limits of one query, and the queue before the running queries.
 //!
 //! # Invariants
-//! At most [`Limits::running`] queries run at once and at most [`Limits::queued`] wait, in the order in
-//! which they came. A query gives its place back when it ends, when its answer is dropped, and at the
-//! latest when its time is over, also when nobody reads its answer.
+//! At most [`Limits::running`] queries run at once and at most [`Limits::queued`] wait, in the order of
+//! arrival. A query releases its place when it ends, when its answer is dropped, and at the latest when
+//! its time is over, even if no client reads its answer.
 
 pub(crate) mod windows;
 
@@ -19,19 +19,19 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// The longest query text, bytes: beyond it the parser is not asked.
+/// The longest query text, bytes: the parser never sees a longer one.
 const SQL_BYTES_MAX: usize = 1 << 20;
 /// Operators of one query: each may be one more level of a tree.
 const OPERATORS_MAX: usize = 1000;
 /// Sets and joins of one query.
 const TABLES_MAX: usize = 100;
-/// What may be written beside memory, by all queries together: bytes.
+/// Spilled data of all queries together, bytes.
 const TEMP_BYTES_MAX: u64 = 8 << 30;
 
-/// What one query may take. `None`: as much as it likes.
+/// Limits of one query; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// From when it began to run to its last row.
+    /// Time from its turn to its last row.
     pub time: Option<Duration>,
     /// Rows of its answer.
     pub rows: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Limits {
     pub running: usize,
     /// Queries that wait for those that run.
     pub queued: usize,
-    /// Bytes on the disk of all queries together, where memory does not suffice.
+    /// Spilled data of all queries together, bytes.
     pub temp_bytes: u64,
 }
 
@@ -124,7 +124,7 @@ fn within(
 /// deep; parentheses and subqueries the parser counts itself. Sets and joins are planned one by one.
 fn check_shape(sql: &str) -> Result<()> {
     let (mut operators, mut tables) = (0, 0);
-    // What cannot be cut into words the parser refuses, in its own words.
+    // The parser refuses a text that has no tokens, with a better message.
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
     for token in tokens.unwrap_or_default() {
         match token {

@@ -1,22 +1,27 @@
-//! The memory that queries hold, and which of them gives it up.
+//! The memory that queries hold, and the choice of the query that has to release it.
 //!
-//! Operators tell the pool what they take, and some of them late, too little or nothing: a table that
-//! doubles, the copy that an aggregate gives out, texts that functions make. So what is told decides who
-//! spills, and what is held decides who is stopped. While queries run, a thread looks at the resident
-//! memory of the process, as the kernel's own killer would, against what it was before them; and at the
-//! pages that the kernel gave to the threads of each query, which tells queries from a seal or an import
-//! beside them, and one query from another. To count allocations instead, each block would have to be
-//! followed from the thread that takes it to the one that gives it back, in all of the program.
+//! Operators report to the pool the memory that they take, and some report late, too little or
+//! nothing: a table that doubles, the copy that an aggregate returns, texts that functions build.
+//! So reported memory decides which operator spills, and held memory decides which query is
+//! stopped. While queries run, a thread compares the resident memory of the process, by which the
+//! kernel's own killer decides too, with its value before the queries. It also reads how many
+//! pages the kernel gave to the threads of each query, which distinguishes queries from a seal or
+//! an import beside them, and one query from another. To count allocations instead, each block
+//! would have to be followed from the thread that takes it to the thread that frees it, in the
+//! whole program.
 //!
-//! What a query has freed stays resident where the C library keeps it, and would count as the program's own
-//! when the next one begins. So it is given back to the kernel then, and when a query was stopped.
+//! Memory that a query has freed stays resident in the C library, and would count as the
+//! program's own when the next query begins. So it is returned to the kernel then, and after a
+//! query was stopped.
 //!
 //! # Invariants
-//! * A quarter of the limit is for what is told: what an aggregate hands out or writes to the disk is there
-//!   twice or three times more meanwhile, as columns, in their order, and in the hands of the next.
-//! * While [`FULL_SHARE`] of the limit is held, whoever asks for more than a little is refused, and spills if
-//!   it can; at [`STOP_SHARE`] of it the query that took most is stopped, one at a time.
-//! * A query counts as there until nothing of its plan is left, also after its answer has ended.
+//! * A quarter of the limit is for reported memory: the rows that an aggregate returns or spills
+//!   exist two or three times more meanwhile, as columns, in sorted order, and in the next
+//!   operator.
+//! * While more than [`FULL_SHARE`] percent of the limit is held, an operator that requests more
+//!   than a little is rejected, and spills if it can. Above [`STOP_SHARE`] percent the query that
+//!   took most is stopped, one at a time.
+//! * A query counts until nothing of its plan is left, even after its answer has ended.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -33,23 +38,25 @@ use tokio::sync::watch;
 use crate::run::query_threads::ThreadFaults;
 use crate::run::registry::End;
 
-/// How often memory is looked at: at a gigabyte a second, 5 MiB apart.
+/// Interval of the checks of memory: at a gigabyte a second, 5 MiB apart.
 const EVERY: Duration = Duration::from_millis(5);
-/// Without a query for so long, nobody looks.
+/// The thread that checks memory ends after this time without a query.
 const LINGER: Duration = Duration::from_secs(1);
 /// A query younger than this holds next to nothing.
 const YOUNG: Duration = Duration::from_millis(20);
-/// The next query is stopped when the last one that was has had so long to give its memory back.
+/// Time that a stopped query has to release its memory before the next one is stopped.
 const TO_END: Duration = Duration::from_millis(150);
-/// Growth without queries, and a share of the limit, at which it is asked how much of it is in use.
+/// Growth of resident memory between queries, in bytes and as a divisor of the limit. Beyond the
+/// larger of the two, freed memory is returned to the kernel, to learn how much is in use.
 const GROWTH: u64 = 16 << 20;
 const GROWTH_SHARE: u64 = 32;
-/// The share of the limit that operators may tell.
+/// Divisor of the limit: the memory that operators may report.
 const TOLD_SHARE: usize = 4;
-/// The share of the limit that a query gets whatever others hold: it is not the one to give way.
+/// Divisor of the limit: the memory that a query receives whatever others hold, because it is not
+/// the query that has to release memory.
 const SMALL_SHARE: u64 = 64;
-/// Percent of the limit at which nobody gets more, and at which a query is stopped: it takes some more before
-/// it hears of that.
+/// Percent of the limit above which requests are rejected, and above which a query is stopped.
+/// Both are below 100, because a query takes some more memory before it stops.
 const FULL_SHARE: u64 = 80;
 const STOP_SHARE: u64 = 85;
 
@@ -57,7 +64,7 @@ const STOP_SHARE: u64 = 85;
 pub(crate) struct Memory {
     limit: u64,
     told: FairSpillPool,
-    /// Nearly all of the limit was held at the last look.
+    /// True when nearly all of the limit was held at the last check.
     is_over: AtomicBool,
     held: AtomicU64,
     looked: Mutex<MemorySample>,
@@ -67,12 +74,13 @@ pub(crate) struct Memory {
 struct MemorySample {
     shares: Vec<Weak<Share>>,
     is_watched: bool,
-    /// Resident without queries.
+    /// Resident bytes without queries.
     base: u64,
-    /// Resident when what was freed had been given back last, or less since.
+    /// Resident bytes when freed memory was last returned to the kernel, or the lowest value
+    /// since.
     clean: u64,
     stopped: Option<Instant>,
-    /// What the one that was stopped had is still kept for the next.
+    /// True while the memory of a stopped query has not been returned to the kernel.
     is_kept: bool,
 }
 
@@ -85,7 +93,7 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// The pool of one query: everything of its plan holds it.
+/// The memory pool of one query. Everything of its plan holds it.
 #[derive(Debug)]
 pub(crate) struct Share {
     memory: Arc<Memory>,
@@ -110,14 +118,14 @@ impl Memory {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Waits while more is held than may be: whoever took it is being stopped.
+    /// Waits while more memory is held than allowed: the query that took it is being stopped.
     pub(crate) async fn room(&self) {
         while self.is_over() {
             tokio::time::sleep(EVERY).await;
         }
     }
 
-    /// The pool of a query that begins on `threads`; `end` stops it.
+    /// Returns the pool of a query that begins on `threads`; `end` stops the query.
     pub(crate) fn share(
         self: &Arc<Self>,
         end: watch::Sender<Option<End>>,
@@ -146,10 +154,11 @@ impl Memory {
         share
     }
 
-    /// What is held without queries.
+    /// Measures the memory that is held without queries.
     fn settle(&self, looked: &mut MemorySample) {
         let mut resident = storage::resident_bytes();
-        // Not since the last query: each of many small ones leaves less than is worth a look.
+        // The growth counts since the last return of memory, not since the last query: each of
+        // many small queries leaves too little to be worth a return.
         if resident > looked.clean + GROWTH.max(self.limit / GROWTH_SHARE) {
             storage::give_back_memory();
             resident = storage::resident_bytes();
@@ -218,7 +227,7 @@ impl Memory {
 }
 
 impl Share {
-    /// Bytes that it took so far, as far as that is known.
+    /// Returns the bytes that the query took so far, as far as they are known.
     fn taken(&self) -> u64 {
         let told = self.told.load(Ordering::Relaxed) as u64;
         self.threads.touched().max(told)

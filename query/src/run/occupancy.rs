@@ -1,14 +1,14 @@
-//! The resources that a query occupies: its entry in the registry, its place among those that run,
-//! and its threads.
+//! The resources that a query occupies: its entry in the registry, its place among running
+//! queries, and its threads.
 //!
-//! An answer may end before its plan does: its time is over, somebody stops it, its client goes
-//! away. The plan is told at its next step, and a step may be long. Until then the query stays
-//! where it can be seen and is counted, and no other one runs in its place.
+//! An answer may end before its plan does: its time is over, the query is cancelled, or its
+//! client disconnects. The plan stops at its next step, and a step may be long. Until then the
+//! query stays visible and is counted, and no other query runs in its place.
 //!
 //! # Invariants
-//! * Nothing that a query occupies is given back while one of its tasks is left, but for a plan
-//!   that has come to its end: what is left of that only cleans up.
-//! * When its time is over a query is told to stop, also when nobody reads its answer.
+//! * No resource of a query is released while one of its tasks is left, except for a plan that
+//!   has reached its end: the remaining tasks then only clean up.
+//! * When its time is over, a query is stopped, even if no client reads its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::run::limits::Place;
 use crate::run::query_threads::{Driven, GRACE, QueryThreads, Starting};
 use crate::run::registry::Registered;
 
-/// Shortest and longest interval between two looks for tasks that are left.
+/// Shortest and longest interval between two checks for remaining tasks.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_LAST: Duration = Duration::from_millis(100);
 
@@ -50,7 +50,7 @@ struct Held {
     is_leaving: bool,
 }
 
-/// Given back in this order.
+/// Resources of a query. They are released in the order of the fields.
 #[derive(Debug)]
 struct Resources {
     threads: QueryThreads,
@@ -109,7 +109,7 @@ impl Occupied {
         Some((starting, rows))
     }
 
-    /// The plan has come to its end: all is given back now.
+    /// Releases all resources at once: the plan has reached its end.
     pub(crate) fn end(self) {
         self.0.give_back();
     }
@@ -127,7 +127,7 @@ impl Occupancy {
         drop(resources);
     }
 
-    /// Tells the plan to stop, and gives back what it occupies once it has.
+    /// Stops the plan, and releases its resources once it has stopped.
     fn leave(self: &Arc<Self>) {
         {
             let mut held = self.held.lock();
@@ -146,7 +146,7 @@ impl Occupancy {
         drop(self.runtime.spawn(watch));
     }
 
-    /// Returns whether nothing computes any more; gives all back then.
+    /// Returns whether no task computes any more, and releases all resources in that case.
     fn is_over(&self) -> bool {
         let is_computing = match &self.held.lock().resources {
             Some(held) => {

@@ -1,11 +1,13 @@
-//! Where queries are planned and run: on threads of their own, none of which serves a connection.
+//! Plans and runs queries on threads of their own, none of which serves a connection.
 //!
-//! A plan may compute for long without giving its thread back, and the kernel shares the processor
-//! between threads alone. So each query has a lane, a few threads that no other query needs meanwhile:
-//! whatever it does, others lose no more than their share. One that has run for long steps back.
+//! A plan may compute for long without yielding its thread, and the kernel shares the processor
+//! only between threads. So each query has a lane, a few threads that no other query uses
+//! meanwhile: whatever the query does, others lose no more than their share. A query that has run
+//! for long lowers the priority of its threads.
 //!
 //! # Invariants
-//! A lane serves one query at a time, and another one only when nothing of the last one is left in it.
+//! A lane serves one query at a time, and another one only when nothing of the last one is left
+//! in it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,37 +26,39 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The planner recurses deeply.
+/// Stack size of a thread: the planner recurses deeply.
 const STACK_BYTES: usize = 16 << 20;
-/// Steps after which timers and files are looked at.
+/// Steps after which a thread polls timers and files.
 const EVENT_STEPS: u32 = 8;
-/// Batches that wait for a reader.
+/// Maximum batches that wait for a reader.
 const BATCHES_AHEAD: usize = 2;
-/// Who has run for so long lets those go first who have not.
+/// A query that has run for this long lets younger queries run first.
 const LONG: Duration = Duration::from_secs(1);
-/// The step back of who has run for long, as `nice` counts.
+/// Lower priority of a query that has run for long, as a `nice` value.
 const NICE: i32 = 10;
-/// That of what nobody waits for any more and that does not end.
+/// Lower priority of a query whose client has gone but that has not stopped yet, as a `nice`
+/// value.
 const ABANDONED_NICE: i32 = 19;
-/// A query that has ended leaves its lane within this time, unless its plan gives no thread back.
+/// A query that has ended leaves its lane within this time, unless its plan does not yield a
+/// thread.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
 /// Lanes for queries. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct ThreadPools {
-    /// Each with when it was given back.
+    /// Idle lanes, each with the time of its return.
     idle: Arc<Mutex<Vec<(Owned, Instant)>>>,
-    /// Lanes that are kept for later queries.
+    /// Maximum idle lanes that are kept for later queries.
     kept: usize,
     threads: usize,
 }
 
-/// The lane of one query, given back when dropped.
+/// The lane of one query, returned to the pool when dropped.
 #[derive(Debug)]
 pub(crate) struct QueryThreads {
     owned: Option<Owned>,
     lanes: ThreadPools,
-    /// Steps back when it has run for long.
+    /// Lowers the priority of the threads when the query has run for long.
     timer: Option<AbortOnDropHandle<()>>,
 }
 
@@ -62,13 +66,14 @@ pub(crate) struct QueryThreads {
 struct Owned {
     runtime: Option<Runtime>,
     ids: Arc<Mutex<Vec<ThreadId>>>,
-    /// A thread cannot step forward again.
+    /// True once the priority of the threads is lower. A thread cannot raise it again.
     stepped_back: Arc<AtomicBool>,
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // Also from within another runtime; what still computes ends at its next step.
+        // The background shutdown also works from within another runtime. A task that still
+        // computes ends at its next step.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -83,7 +88,7 @@ impl Owned {
             .worker_threads(threads)
             .thread_name("logmill-query")
             .thread_stack_size(STACK_BYTES)
-            // Who stops a query is heard at its next step, not at each sixtieth.
+            // A query is stopped at its next step, not only at each sixtieth.
             .global_queue_interval(1)
             .event_interval(EVENT_STEPS)
             .on_thread_start(move || begun.lock().push(ThreadId::own()))
@@ -101,7 +106,7 @@ impl Owned {
         self.runtime.as_ref().expect("BUG: it ends with this")
     }
 
-    /// Whether another query may have it.
+    /// Returns whether another query may have the lane.
     fn is_as_new(&self) -> bool {
         self.is_empty() && !self.has_stepped_back()
     }
@@ -115,7 +120,7 @@ impl Owned {
     }
 }
 
-/// The threads of a lane while one query has it.
+/// Counts the page faults of a lane's threads while one query has the lane.
 #[derive(Debug)]
 pub(crate) struct ThreadFaults {
     ids: Arc<Mutex<Vec<ThreadId>>>,
@@ -123,13 +128,14 @@ pub(crate) struct ThreadFaults {
 }
 
 impl ThreadFaults {
-    /// From now on, the first time, is counted what they touch.
+    /// Starts the count of the memory that the threads touch; later calls change nothing. Returns
+    /// the bytes touched before the start.
     pub(crate) fn begin(&self) -> u64 {
         *self.faulted_before.get_or_init(|| self.faulted())
     }
 
-    /// Bytes of memory that they were the first to touch since then: each page is a fault, and so is one
-    /// that was given back and taken again.
+    /// Returns the bytes of memory that the threads touched first since the start. Each page
+    /// counts as a fault; a page that was returned to the kernel and taken again counts twice.
     pub(crate) fn touched(&self) -> u64 {
         let before = self.begin();
         self.faulted().saturating_sub(before)
@@ -145,7 +151,7 @@ fn step_back(ids: &Mutex<Vec<ThreadId>>, by: i32) {
 }
 
 impl ThreadPools {
-    /// Lanes of so many threads each.
+    /// Creates a pool of lanes with `threads` threads each, of which up to `kept` stay when idle.
     pub(crate) fn new(kept: usize, threads: usize) -> Self {
         Self {
             idle: Arc::default(),
@@ -159,7 +165,7 @@ impl ThreadPools {
         self.idle.lock().iter().all(|(lane, _)| lane.is_empty())
     }
 
-    /// A lane for a query that begins.
+    /// Returns a lane for a query that begins.
     pub(crate) fn lane(&self) -> std::io::Result<QueryThreads> {
         let known = {
             let mut idle = self.idle.lock();
@@ -218,12 +224,13 @@ impl QueryThreads {
         owned.expect("BUG: it ends with this").runtime()
     }
 
-    /// Returns whether nothing of a query is left in it.
+    /// Returns whether nothing of a query is left in the lane.
     pub(crate) fn is_empty(&self) -> bool {
         self.owned.as_ref().is_none_or(Owned::is_empty)
     }
 
-    /// Lets everybody else go first: nobody waits for what still runs in it.
+    /// Lowers the priority of the lane below all others: no client waits for the tasks that still
+    /// run in it.
     pub(crate) fn abandon(&self) {
         if let Some(owned) = &self.owned {
             owned.stepped_back.store(true, Ordering::SeqCst);
@@ -231,7 +238,7 @@ impl QueryThreads {
         }
     }
 
-    /// The threads that run it.
+    /// Returns the threads that run the query.
     pub(crate) fn threads(&self) -> ThreadFaults {
         let owned = self.owned.as_ref();
         ThreadFaults {
@@ -240,8 +247,9 @@ impl QueryThreads {
         }
     }
 
-    /// Runs `start` there and then drives the rows that it gives, until these are dropped. Both are one task:
-    /// where a question takes a millisecond, to wake a thread once more is a part of it.
+    /// Runs `start` on the lane and then drives the rows that it returns, until these are
+    /// dropped. Both are one task: where a query takes a millisecond, waking a thread once more
+    /// is a noticeable part of it.
     pub(crate) fn run<T, E>(
         &self,
         start: impl Future<Output = Result<(T, Option<SendableRecordBatchStream>), E>> + Send + 'static,
@@ -277,19 +285,19 @@ impl QueryThreads {
     }
 }
 
-/// What `start` says; nothing, when it panicked: [`Driven`] says that.
+/// The result of `start`. It is missing when `start` panicked, which [`Driven`] reports.
 pub(crate) type Starting<T, E> = oneshot::Receiver<Result<T, E>>;
 
-/// Rows that a lane computes. Dropping them stops it.
+/// Rows that a lane computes. Dropping them stops the computation.
 #[derive(Debug)]
 pub(crate) struct Driven {
     rows: mpsc::Receiver<datafusion::common::Result<RecordBatch>>,
-    /// Until it has ended.
+    /// The task that computes the rows; `None` after it has ended.
     task: Option<AbortOnDropHandle<()>>,
 }
 
 impl Driven {
-    /// Stops what drives the rows.
+    /// Returns the handle that stops the task that drives the rows.
     pub(crate) fn abort_handle(&self) -> AbortHandle {
         let task = self.task.as_ref();
         task.expect("BUG: it has not been read").abort_handle()

@@ -17,13 +17,13 @@ use tokio::sync::watch;
 use crate::error::{Error, LESS};
 use crate::stats::{QueryInfo, QueryState, ScanProgress, Stage, StageTime};
 
-/// Text kept of a query, bytes.
+/// Longest text listed for a query, bytes.
 const SQL_SHOWN: usize = 4096;
 
 /// Why a query ends before its answer does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Somebody asked for it.
+    /// A client cancelled it.
     Cancelled,
     /// Queries held so many bytes, and this one took most of them.
     Memory { held: u64 },
@@ -45,7 +45,7 @@ impl End {
     }
 }
 
-/// The queries that are running.
+/// The list of running queries.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     next: AtomicU64,
@@ -70,7 +70,7 @@ impl fmt::Debug for ReadProgress {
     }
 }
 
-/// How far a query is, for those who watch it and for its figures.
+/// Progress of a query, for the list of running queries and for its statistics.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
@@ -109,7 +109,7 @@ impl Progress {
         }
     }
 
-    /// What each stage took; none of those that have not begun.
+    /// Returns the duration of each stage that has begun.
     pub(crate) fn stages(&self) -> Vec<StageTime> {
         let now = || self.started.elapsed();
         let ended = self.ended.get().copied();

@@ -1,5 +1,5 @@
-//! StatePool that plan, each for one query at a time. One knows hundreds of functions by their names: to copy
-//! those takes longer than to plan a short query.
+//! A pool of planning states, each used by one query at a time. A state holds hundreds of functions by
+//! name: copying them takes longer than planning a short query.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::execution::SessionState;
 use parking_lot::Mutex;
 
-/// StatePool that are kept for later queries.
+/// States kept for later queries.
 const KEPT: usize = 16;
 
-/// Makes sessions like the first, and takes them back.
+/// Hands out copies of the first state, and takes them back.
 pub(crate) struct StatePool {
     first: SessionState,
     idle: Mutex<Vec<SessionState>>,

@@ -1,12 +1,14 @@
-//! Hands the input of an operator over in portions that it computes quickly, and lets go of its thread.
+//! Passes the input of an operator on in portions that it processes quickly, and yields its
+//! thread.
 //!
-//! A join compares each batch of its probing side with all of the other before it gives its thread back:
-//! 8,192 rows with millions, for seconds that nobody can cut short. How long a row takes is not known
-//! before, so portions begin with one row and grow and shrink with the time that the last one took.
+//! A join compares each batch of its probe side with the whole other side before it yields its
+//! thread: 8,192 rows with millions, for seconds in which the query cannot be stopped. The time
+//! per row is not known in advance, so portions begin with one row, and grow and shrink with the
+//! time that the last one took.
 //!
-//! An operator that keeps what it reads comes back for more without giving its thread back, as long as there
-//! is more: so wherever rows come from, they wait a moment when enough time has passed. Who stops a query is
-//! heard then.
+//! An operator that keeps what it reads polls for more without yielding its thread, as long as
+//! there is more. So every source of rows yields when enough time has passed, and a query can be
+//! stopped then.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,14 +31,14 @@ use crate::functions;
 
 /// A portion that takes longer than this was too large.
 const SLOW: Duration = Duration::from_millis(10);
-/// One that takes less may be larger.
+/// A portion that takes less than this may be larger.
 const FAST: Duration = Duration::from_millis(4);
 /// Rows of a whole batch.
 const ROWS_MAX: usize = 8192;
 
-/// Makes every operator give its thread back every few milliseconds. Those that make much of one batch
-/// get theirs in portions, and what they make of one counts as a step: DataFusion counts steps, not time,
-/// and only where batches come from.
+/// Makes every operator yield its thread every few milliseconds. Operators that produce much from
+/// one batch receive their input in portions, and their output for one portion counts as a step:
+/// DataFusion counts steps, not time, and only where batches come from.
 pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let interruptible = plan.transform_up(|node| {
         let probed = match node.name() {
@@ -51,7 +53,7 @@ pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
         };
         let mut children: Vec<_> = node.children().into_iter().cloned().collect();
         children[probed] = Arc::new(YieldingExec::cut(Arc::clone(&children[probed])));
-        // Those of a child and of its portions are the same.
+        // A child and its portions have the same properties.
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
         let node = node.replace_children(children, options)?;
         Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as _))
@@ -59,8 +61,8 @@ pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
     Ok(interruptible?.data)
 }
 
-/// Returns whether a node calls functions that hold all of one argument against all of another:
-/// nobody knows before how long that takes for a batch.
+/// Returns whether a node calls functions that compare all of one argument with all of another:
+/// the time that they take for a batch is not known in advance.
 fn compares(node: &dyn ExecutionPlan) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(&mut |root| {
@@ -72,7 +74,7 @@ fn compares(node: &dyn ExecutionPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Passes its input on in portions, or batch by batch, and gives its thread back now and then.
+/// Passes its input on in portions, or batch by batch, and yields its thread now and then.
 #[derive(Debug)]
 pub(crate) struct YieldingExec {
     input: Arc<dyn ExecutionPlan>,
@@ -81,12 +83,12 @@ pub(crate) struct YieldingExec {
 }
 
 impl YieldingExec {
-    /// Small at first.
+    /// Creates a node that cuts batches into portions, small at first.
     fn cut(input: Arc<dyn ExecutionPlan>) -> Self {
         Self { input, rows: 1 }
     }
 
-    /// Batches as they are.
+    /// Creates a node that leaves batches whole.
     fn whole(input: Arc<dyn ExecutionPlan>) -> Self {
         Self {
             input,
@@ -159,15 +161,15 @@ impl ExecutionPlan for YieldingExec {
 
 struct YieldingStream {
     input: SendableRecordBatchStream,
-    /// What is left of a batch.
+    /// Rest of the batch that is being passed on.
     rest: Option<RecordBatch>,
     /// Rows of the next portion.
     rows: usize,
-    /// When the last one was handed over.
+    /// Time when the last portion was passed on.
     handed: Option<Instant>,
-    /// When the first one was since the thread was given back.
+    /// Time when the first portion was passed on since the thread was last yielded.
     since: Option<Instant>,
-    /// The clock: of the machine, but in tests.
+    /// Clock: of the machine, except in tests.
     now: fn() -> Instant,
 }
 
@@ -183,7 +185,7 @@ impl YieldingStream {
         }
     }
 
-    /// Says how large the next portion is; whether the thread was held for long.
+    /// Sets the size of the next portion. Returns whether the thread was held for too long.
     fn measure(&mut self) -> bool {
         let Some(handed) = self.handed.take() else {
             return false;
@@ -218,7 +220,7 @@ impl Stream for YieldingStream {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         if this.measure() {
-            // Whoever stops the query is heard here.
+            // The query can be stopped here.
             this.since = None;
             context.waker().wake_by_ref();
             return Poll::Pending;

@@ -1,4 +1,4 @@
-//! The catalog of one query: streams under `public`, a schema for every rollup, and `tables/system`.
+//! The catalog of one query: streams under `public`, a schema for every rollup, and `system`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(crate) const CATALOG: &str = "logmill";
 pub(crate) const PUBLIC: &str = "public";
 const SYSTEM: &str = "system";
 
-/// Columns that only queries see that mention them.
+/// Columns that are visible only to queries that mention them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hidden {
     /// `_seq` of streams.
@@ -35,7 +35,7 @@ pub(crate) struct Hidden {
     pub(crate) exact: bool,
 }
 
-/// What one query can name.
+/// Tables that one query can name.
 pub(crate) struct Catalog {
     inner: Arc<Inner>,
 }
@@ -49,7 +49,8 @@ struct Inner {
     tiles: Arc<TileCache>,
     hidden: Hidden,
     answers: RollupUse,
-    /// StreamRollups that the planner has asked for, for the hint about measures that enter later.
+    /// Levels that the planner has resolved, for the hint about measures that only coarser levels
+    /// have.
     asked: Mutex<Vec<(Arc<Definition>, Level)>>,
 }
 
@@ -60,7 +61,7 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    /// The catalog of a snapshot and its rollups.
+    /// Creates the catalog of a snapshot and its rollups.
     pub(crate) fn new(
         (snapshot, rollups): (Arc<Snapshot>, Arc<BTreeMap<Name, Rollup>>),
         system: Arc<dyn SystemInfo>,
@@ -86,7 +87,7 @@ impl Catalog {
         }
     }
 
-    /// Everything that a query can name, as it would write it.
+    /// Returns the names of all tables, as a query writes them.
     pub(crate) fn names(&self) -> Vec<String> {
         let inner = &self.inner;
         let mut names: Vec<String> = inner
@@ -102,8 +103,8 @@ impl Catalog {
         names
     }
 
-    /// What to ask instead, when `column` is a measure that enters a level that was asked for only
-    /// further up.
+    /// Returns a hint that names the finest level with `column`, if `column` is a measure that
+    /// only levels coarser than a level of the query have.
     pub(crate) fn enters_at(&self, column: &str) -> Option<String> {
         self.inner
             .asked
@@ -242,7 +243,7 @@ impl TablesOf {
         })))
     }
 
-    /// Documents that the rollup lacks something for are an error that says what.
+    /// Returns a table of documents. If the rollup lacks a requirement, the error names it.
     fn documents(&self, rollup: &Rollup, form: Form) -> Result<Option<Arc<dyn TableProvider>>> {
         let (snapshot, tiles) = (&self.inner.snapshot, &self.inner.tiles);
         let table = DocumentTable::new(form, snapshot, rollup, tiles)?;
@@ -250,7 +251,7 @@ impl TablesOf {
     }
 }
 
-/// The tables of a rollup: its levels, and the documents that it has what it takes for.
+/// Returns the tables of a rollup: its levels, and the documents whose requirements it meets.
 fn tables_of(rollup: &Rollup) -> impl Iterator<Item = &'static str> {
     let definition = &rollup.definition;
     let levels = definition.levels().iter().map(|level| level.table());
@@ -259,7 +260,7 @@ fn tables_of(rollup: &Rollup) -> impl Iterator<Item = &'static str> {
     levels.chain(documents.map(Form::table))
 }
 
-/// The columns that matter of a quarantine that nothing has entered yet.
+/// Returns the main columns of the quarantine, for a store in which nothing was quarantined yet.
 fn no_quarantine() -> Arc<Schema> {
     let text = |name: &str| Field::new(name, DataType::Utf8View, true);
     let int = |name: &str| Field::new(name, DataType::Int64, true);

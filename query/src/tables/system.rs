@@ -1,8 +1,8 @@
-//! `system.*`: what the store says of itself, as tables.
+//! `system.*`: the state of the store as tables.
 //!
-//! Most of it is in the snapshot; what only a running store or server knows comes through
-//! [`SystemInfo`]; what maintenance did and what the disk holds is in
-//! `tables/system/upkeep.rs`, what there is of indexes in `tables/system/indexes.rs`.
+//! Most of it comes from the snapshot. State that only a running store or server knows comes
+//! through [`SystemInfo`]. The tables of background jobs and of disk space are in
+//! `tables/system/upkeep.rs`, the table of indexes is in `tables/system/indexes.rs`.
 
 mod indexes;
 mod upkeep;
@@ -26,45 +26,45 @@ use crate::stats::QueryInfo;
 use crate::tables::level::Rollup;
 use crate::tables::stream::indexed::Heads;
 
-/// How far the store has taken an ordered source.
+/// Position up to which the store has taken the events of an ordered source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceInfo {
-    /// The source's name for itself.
+    /// Name of the source, as the source sends it.
     pub producer: String,
-    /// The end of what the store has taken of the source's own counter.
+    /// End of the events that the store has taken, in the source's own counter.
     pub position: u64,
 }
 
-/// What a snapshot cannot say. Every method has an empty answer to start from.
+/// State that a snapshot does not have. Every method returns nothing by default.
 pub trait SystemInfo: Send + Sync + Debug {
-    /// Ordered sources and how far each was taken.
+    /// Returns the ordered sources with their positions.
     fn sources(&self) -> Vec<SourceInfo> {
         Vec::new()
     }
 
-    /// What maintenance did, oldest first, and does.
+    /// Returns the entries of the job log, oldest first, and the jobs under way.
     fn maintenance(&self) -> Vec<JobEntry> {
         Vec::new()
     }
 
-    /// The rollups that the configuration does not want any more.
+    /// Returns the rollups that are no longer in the configuration.
     fn unwanted_rollups(&self) -> Vec<Name> {
         Vec::new()
     }
 
-    /// Why the last seal failed, when it did.
+    /// Returns the error of the last seal, if it failed.
     fn last_error(&self) -> Option<String> {
         None
     }
 }
 
-/// A system that knows nothing beyond the snapshot.
+/// Implementation without any state beyond the snapshot.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct NoSystemInfo;
 
 impl SystemInfo for NoSystemInfo {}
 
-/// The tables of the schema `tables/system`.
+/// Tables of the schema `system`.
 pub(crate) const TABLES: [&str; 11] = [
     "disk",
     "indexes",
@@ -79,7 +79,7 @@ pub(crate) const TABLES: [&str; 11] = [
     "tiles",
 ];
 
-/// Everything that the tables are made of.
+/// Inputs of the tables.
 pub(crate) struct View<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) system: &'a dyn SystemInfo,
@@ -88,7 +88,8 @@ pub(crate) struct View<'a> {
     pub(crate) heads: &'a Heads,
 }
 
-/// The table `system.{name}`; `quarantine` is a stream and not made here.
+/// Returns the table `system.{name}`; `None` for an unknown name, and for `quarantine`, which is
+/// a stream.
 pub(crate) fn table(name: &str, view: &View<'_>) -> Result<Option<Arc<dyn TableProvider>>> {
     let columns = match name {
         "streams" => streams(view),
@@ -144,12 +145,12 @@ fn flag(name: &str, values: Vec<Option<bool>>) -> Column {
     column(name, Arc::new(BooleanArray::from(values)))
 }
 
-/// One column from rows.
+/// Computes the values of one column.
 fn of<R, T>(rows: &[R], value: impl Fn(&R) -> Option<T>) -> Vec<Option<T>> {
     rows.iter().map(value).collect()
 }
 
-/// A word of an enum as it is spelled in the manifest.
+/// Returns the variant of an enum as the manifest spells it.
 fn word(value: impl Serialize) -> Option<String> {
     serde_json::to_value(value)
         .ok()?
@@ -157,7 +158,7 @@ fn word(value: impl Serialize) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Rows, bytes and times of some parts or chunks together.
+/// Totals, and ranges of times and sequence numbers, over some parts or chunks.
 #[derive(Debug, Default, Clone)]
 struct Sums {
     rows: u64,
@@ -232,7 +233,7 @@ fn streams(view: &View<'_>) -> Vec<Column> {
     ]
 }
 
-/// One row for what is live of a partition, and one for what is detached.
+/// Builds one row for the live parts of a partition, and one for its detached parts.
 fn partitions(view: &View<'_>) -> Vec<Column> {
     let manifest = view.snapshot.manifest();
     let live = manifest.parts.iter().map(|p| (p, "live"));
@@ -309,15 +310,15 @@ fn tiles(view: &View<'_>) -> Vec<Column> {
     ]
 }
 
-/// A rollup and level with events waiting, cells, bytes and where it is complete from.
+/// Rollup, level, waiting events, cells, bytes, and the time from which buckets are complete.
 type LevelRow<'a> = (&'a Rollup, Level, u64, u64, u64, Option<i64>);
 
-/// Where the level ends, when its retention has cut it.
+/// Returns the retention floor of the level, if retention has dropped any of its buckets.
 fn floor(row: &LevelRow<'_>) -> Option<Floor> {
     row.0.meta.floors.get(row.1.as_str()).copied()
 }
 
-/// Notes for the operator: something to do about a rollup, or to wait for.
+/// Returns notes for the operator: actions that the rollup needs, or work to wait for.
 fn note(rollup: &Rollup, manifest: &Manifest, unwanted: &[Name]) -> Option<String> {
     let meta = &rollup.meta;
     let mut notes = Vec::new();
@@ -348,8 +349,8 @@ fn note(rollup: &Rollup, manifest: &Manifest, unwanted: &[Name]) -> Option<Strin
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-/// One row for each rollup and level. `complete_from` is null when the rollup counts every event of
-/// its stream; else no bucket before it is complete.
+/// Builds one row for each rollup and level. `complete_from` is null if the rollup counts every
+/// event of its stream; otherwise no bucket before it is complete.
 fn rollups(view: &View<'_>) -> Vec<Column> {
     let manifest = view.snapshot.manifest();
     let last_error = view.system.last_error();
@@ -443,7 +444,7 @@ fn sources(view: &View<'_>) -> Vec<Column> {
     ]
 }
 
-/// The stream behind `system.quarantine`.
+/// Returns the name of the stream behind `system.quarantine`.
 pub(crate) fn quarantine() -> Name {
     Name::new(QUARANTINE).expect("BUG: the quarantine has a name")
 }

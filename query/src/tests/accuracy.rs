@@ -1,5 +1,5 @@
-//! What a month of hours says of its values: quantiles and numbers of different hosts, through SQL,
-//! beside the raw values.
+//! Accuracy of a month of hours: quantiles and numbers of different hosts, through SQL, compared
+//! with the raw values.
 
 use aggregator::state::{Histogram, Layout};
 use storage::StreamKind;
@@ -10,7 +10,7 @@ const EVENTS: usize = 60_000;
 /// 2024-03-01.
 const MONTH_US: i64 = 19_783 * DAY_US;
 
-/// A month of responses from 100 bytes to 100 MB, most of them small, by so many hosts.
+/// Returns a month of responses from 100 bytes to 100 MB, most of them small, by so many hosts.
 fn month(hosts: usize) -> Vec<Event> {
     let mut random = Random(11);
     let hosts: Vec<&'static str> = (0..hosts)
@@ -32,7 +32,8 @@ fn month(hosts: usize) -> Vec<Event> {
         .collect()
 }
 
-/// A store that took the events in twelve pieces, eleven of them sealed, some tiles compacted.
+/// Makes a store that took the events in twelve pieces, eleven of them sealed, some tiles
+/// compacted.
 fn stored(events: &[Event]) -> Fixture {
     let fixture = Fixture::with_defaults();
     for (nth, piece) in events.chunks(EVENTS / 12).enumerate() {
@@ -70,7 +71,7 @@ async fn a_quantile_of_a_month_from_its_hours_is_that_of_its_raw_values() {
         let asked = format!("SELECT hist_quantile(hist_merge(size), {q}) FROM traffic.hourly");
         let found = fixture.value(&asked).await.as_f64().expect("a number");
         assert_eq!(Some(found), histogram.quantile(q));
-        // Two digits: no more than a hundredth above the exact one, and never below it.
+        // Two digits: no more than a hundredth above the exact value, and never below it.
         let rank = (q * raw.len() as f64).ceil() as usize;
         let exact = raw[rank - 1] as f64;
         assert!(
@@ -78,7 +79,7 @@ async fn a_quantile_of_a_month_from_its_hours_is_that_of_its_raw_values() {
             "{q}: {found}, exactly {exact}"
         );
     }
-    // The rollup's own column says the same as its merged hours.
+    // The rollup's own column equals its merged hours.
     let column = "SELECT size_p99 FROM traffic.monthly WHERE bucket = '2024-03-01'";
     let found = fixture.value(column).await.as_f64();
     assert_eq!(found, histogram.quantile(0.99));
@@ -96,7 +97,7 @@ async fn hosts_of_a_month_from_its_hours_are_those_of_the_raw_events() {
         let found = fixture.value(asked).await.as_f64().expect("a number");
         let error = (found / hosts as f64 - 1.0).abs();
         assert!(error <= error_max, "{hosts}: {found}");
-        // In whatever way the month was put together.
+        // The result does not depend on how the month was put together.
         let column = "SELECT visitors FROM traffic.yearly";
         assert_eq!(fixture.value(column).await.as_f64(), Some(found), "{hosts}");
     }

@@ -1,4 +1,5 @@
-//! Compaction of parts changes no answer, of the store or of a reader that holds what was before.
+//! Compaction of parts changes no answer, neither of the store nor of a reader with an older
+//! snapshot.
 
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ async fn answers(fixture: &Fixture, snapshot: &Arc<Snapshot>) -> Vec<Vec<Value>>
     answers
 }
 
-/// Three days in many seals, each with some events of all days, and some events in the memtable.
+/// Makes three days in many seals, each with some events of all days, and some events in the
+/// memtable.
 fn in_pieces() -> Fixture {
     let fixture = Fixture::with_defaults();
     let events = mixture(3_000, START, DAY_US / 1_000);
@@ -70,7 +72,7 @@ async fn answers_are_the_same_before_and_after_compaction_of_parts() {
     {
         assert_eq!(&after, before, "{sql}");
     }
-    // What goes on in the store is nothing to a reader of what was before.
+    // Later changes of the store do not affect a reader of an earlier snapshot.
     fixture.store.seal().expect("seals");
     fixture.store.compact_parts(None, true).expect("compacts");
     let held = reader.snapshot();

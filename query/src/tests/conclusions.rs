@@ -1,7 +1,7 @@
-//! Rows that bounds leave out are rows that no condition lets pass: the same rows give the
-//! same answers from memory, where each is looked at, and from parts, whose statistics are looked
-//! at first. The values are those at which bounds go wrong: shortened texts, the greatest
-//! character, zeros of both signs, the ends of integers, nulls, and integers that became floats.
+//! Rows that statistics exclude are rows that no condition lets pass: the same rows have the same
+//! answers from memory, where each is evaluated, and from parts, whose statistics are evaluated
+//! first. The values are those at which bounds fail: shortened texts, the greatest character,
+//! zeros of both signs, the ends of integers, nulls, and integers that became floats.
 
 use std::sync::Arc;
 
@@ -151,7 +151,7 @@ fn question(random: &mut Random, columns: &[&str], stream: &str) -> String {
     }
 }
 
-/// Asks the same of two stores.
+/// Runs the same queries on two stores.
 async fn compare(random: &mut Random, stores: [&Fixture; 2], columns: &[&str], stream: &str) {
     let mut found = 0;
     for _ in 0..QUERIES {

@@ -1,4 +1,4 @@
-//! StreamRollups as documents: what they hold. What is read for them, and what is refused, is in `reads.rs`.
+//! Levels as documents: their content. `reads.rs` has the data read for them, and the refusals.
 
 mod reads;
 
@@ -16,7 +16,7 @@ use crate::NoSystemInfo;
 
 const MINUTE_US: i64 = 60_000_000;
 
-/// A rollup `pages` of the stream `access`.
+/// Makes a rollup `pages` of the stream `access`.
 fn pages(rollup: Value) -> Fixture {
     let mut table =
         json!({ "stream": "access", "by": ["host", "path"], "measures": { "hits": "count" } });
@@ -39,7 +39,7 @@ fn write(fixture: &Fixture, events: &[Event]) {
     fixture.write("access", StreamKind::Access, batch(events));
 }
 
-/// One event of one page at each of these times.
+/// Returns one event of one page at each of these times.
 fn at(times: impl IntoIterator<Item = i64>) -> Vec<Event> {
     times
         .into_iter()
@@ -57,7 +57,7 @@ fn utc(text: &str) -> i64 {
     at.timestamp_micros()
 }
 
-/// The answer as `--output json` writes it.
+/// Returns the answer as `--output json` writes it.
 async fn text(fixture: &Fixture, sql: &str) -> String {
     let system = Arc::new(NoSystemInfo);
     let snapshot = fixture.store.snapshot();
@@ -74,7 +74,7 @@ async fn text(fixture: &Fixture, sql: &str) -> String {
     String::from_utf8(out).expect("text")
 }
 
-/// `{"0":0,"1":3,…}`
+/// Returns `{"0":0,"1":3,…}`.
 fn members(names: impl IntoIterator<Item = usize>, value: impl Fn(usize) -> String) -> String {
     let members: Vec<String> = names
         .into_iter()
@@ -223,7 +223,7 @@ async fn half_an_hour_that_clocks_show_twice_is_added_up() {
 
 type Counts = BTreeMap<(NaiveDate, &'static str, Option<String>), BTreeMap<(u32, u32), i64>>;
 
-/// What documents must hold, from the events alone.
+/// Returns the expected content of documents, from the events alone.
 fn naive(events: &[Event], zone: Tz) -> Counts {
     let mut counts = Counts::new();
     for event in events {
@@ -292,7 +292,7 @@ async fn documents_hold_what_the_events_say_before_and_after_a_seal() {
             for sealed in [false, true] {
                 let rows = fixture.rows("SELECT * FROM pages.daily_documents").await;
                 assert_eq!(rows.len(), expected.len(), "{name}");
-                // Both come by date, host and path, null first.
+                // Both are ordered by date, host and path, null first.
                 for (row, (key, hits)) in rows.iter().zip(&expected) {
                     let midnight = key.0.and_hms_opt(0, 0, 0).expect("midnight");
                     let date_us = midnight
@@ -310,7 +310,7 @@ async fn documents_hold_what_the_events_say_before_and_after_a_seal() {
     }
 }
 
-/// The months against the same counts, and all against the levels.
+/// Compares the months with the same counts, and all with the levels.
 async fn assert_months(fixture: &Fixture, expected: &Counts) {
     let rows = fixture.rows("SELECT * FROM pages.monthly_documents").await;
     let mut months: BTreeMap<(String, &str, Option<String>), BTreeMap<u32, i64>> = BTreeMap::new();

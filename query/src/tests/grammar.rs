@@ -1,12 +1,12 @@
-//! Whatever is asked is answered as a plain table of the same rows answers it.
+//! Every question is answered as a plain table of the same rows answers it.
 //!
-//! A grammar of whole queries ([`queries`]) asks random stores ([`stores`]) with all that makes
-//! answers quick switched on, and a session that has nothing of it ([`oracle`]) over rows that a
-//! model of the store knows. The answers are compared ([`compare`]); a query that differs is told
-//! beside a shorter one that does too ([`shrink`]).
+//! A grammar of whole queries ([`queries`]) runs on random stores ([`stores`]) with all
+//! optimizations switched on, and on a session without any ([`oracle`]) over rows from a model of
+//! the store. The answers are compared ([`compare`]). A query that differs is reported beside a
+//! shorter one that does too ([`shrink`]).
 //!
-//! `LOGMILL_QUESTIONS=200000 cargo test -p logmill-query --lib grammar -- --nocapture` asks as
-//! many; `LOGMILL_SEED=7 LOGMILL_QUESTIONS=1` asks those of one store.
+//! `LOGMILL_QUESTIONS=200000 cargo test -p logmill-query --lib grammar -- --nocapture` runs as
+//! many; `LOGMILL_SEED=7 LOGMILL_QUESTIONS=1` runs those of one store.
 
 mod compare;
 mod compound;
@@ -39,15 +39,15 @@ use crate::{Answer, Engine, NoSystemInfo, Parameters, QueryStats, Session, Sourc
 const EACH: usize = 100;
 /// Questions of a default run, of a fresh seed.
 const QUESTIONS: u64 = 2_000;
-/// Stores that are asked at a time.
+/// Stores that are queried at a time.
 const AT_A_TIME: usize = 2;
 
-/// A number that the environment gives.
+/// Returns a number that the environment sets.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Returns whether the differences that follow the first are told too.
+/// Returns whether the differences that follow the first are reported too.
 fn keeps_on() -> bool {
     std::env::var_os("LOGMILL_ALL_DIFFERENCES").is_some()
 }
@@ -127,7 +127,7 @@ impl Met {
         }
     }
 
-    /// A grammar that meets nothing finds nothing.
+    /// Checks the coverage: a grammar that meets nothing finds nothing.
     fn check(&self) {
         let share = |what: &str, met: usize, one_in: usize| {
             assert!(
@@ -180,7 +180,7 @@ fn columns(schema: &SchemaRef) -> Vec<(String, DataType)> {
         .collect()
 }
 
-/// Both answers of a query: how they differ, if they do, and what the engine's met.
+/// Runs a query on both sides; returns their difference, if there is one, and the engine's paths.
 async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, Met) {
     let Ok(asked) = Asked::of(sql) else {
         return (None, Met::default());
@@ -236,7 +236,7 @@ async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, 
         }
         (Ok((found, met)), Err(error)) => {
             let error = error.to_string();
-            // Of no rows the engine computes nothing, so nothing can fail.
+            // The engine computes nothing for no rows, so nothing can fail.
             let asks_none = found.rows.is_empty() && sql.contains(" LIMIT 0");
             let mut known = ONE_SIDED.iter().chain(&OF_THE_ORACLE);
             let allowed = asks_none || known.any(|(text, _)| error.contains(text));
@@ -273,7 +273,7 @@ const ONE_SIDED: [(&str, &str); 5] = [
     ),
 ];
 
-/// Asks the questions of one store; the first that differs is told.
+/// Runs the questions of one store; the first that differs is reported.
 async fn ask_all(seed: u64, questions: usize) -> (Met, Vec<String>) {
     let mut world = World::new(seed).await;
     let (mut all, mut differences) = (Met::default(), Vec::new());
@@ -340,7 +340,7 @@ async fn every_question_has_the_answer_of_a_plain_table() {
         told.len(),
         told.join("\n\n")
     );
-    // Few questions may meet anything.
+    // Few questions may miss anything, so coverage needs many.
     if questions >= 1_000 {
         all.check();
     }

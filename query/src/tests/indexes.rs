@@ -1,4 +1,4 @@
-//! An index changes what is looked at and no answer.
+//! An index changes the rows that are read, and no answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn access() -> Name {
     Name::new("access").expect("a name")
 }
 
-/// Events of three days: some paths are in every part, most in few; few events have a user.
+/// Returns events of three days: some paths are in every part, most in few; few events have a user.
 fn events(random: &mut Random, count: usize) -> Vec<Event> {
     const HOSTS: [&str; 3] = ["alpha", "beta", "gamma"];
     const STATUS: [i16; 6] = [200, 200, 304, 404, 500, 503];
@@ -46,7 +46,7 @@ fn events(random: &mut Random, count: usize) -> Vec<Event> {
     (0..count).map(event).collect()
 }
 
-/// Two seals and a memtable.
+/// Makes two seals and a memtable.
 fn store(random: &mut Random) -> Fixture {
     let fixture = Fixture::without_rollups();
     for round in 0..3 {
@@ -71,7 +71,7 @@ fn index_as(fixture: &Fixture, mut kind: impl FnMut() -> IndexKind) {
     fixture.store.build_indexes().expect("builds");
 }
 
-/// One of both.
+/// Returns one of both kinds.
 fn either(random: &mut Random) -> IndexKind {
     [IndexKind::Inverted, IndexKind::Covering][random.below(2)]
 }
@@ -158,7 +158,7 @@ async fn answers_are_the_same_with_indexes_and_without() {
         let (found, by_index) = answers(&fixture, &queries).await;
         assert!(by_index >= 20, "{by_index} of 60");
         assert_same(&queries, &scanned, &found);
-        // Some parts have them, others do not.
+        // Some parts have indexes, others do not.
         let late = batch(&events(&mut random, 300));
         fixture.write("access", StreamKind::Access, late);
         fixture.store.seal().expect("seals");
@@ -170,7 +170,7 @@ async fn answers_are_the_same_with_indexes_and_without() {
         let (scanned, by_index) = answers(&fixture, &queries).await;
         assert_eq!(by_index, 0);
         assert_same(&queries, &scanned, &found);
-        // All are merged, and indexed anew.
+        // All parts are merged, and indexed anew.
         fixture.store.compact_parts(None, true).expect("compacts");
         index_as(&fixture, || either(&mut random));
         let (found, by_index) = answers(&fixture, &queries).await;
@@ -197,13 +197,13 @@ async fn only_the_rows_of_a_value_are_looked_at() {
         after.answered_by,
         ["parts of access", "index path of access"]
     );
-    // A value that is nowhere: nothing is opened.
+    // A value that occurs nowhere opens no part.
     let none = fixture
         .figures("SELECT * FROM access WHERE path = '/nowhere'")
         .await;
     assert_eq!((none.parts.examined, none.bytes_read), (0, 0));
     assert_eq!(none.answered_by, ["index path of access"]);
-    // One that is everywhere is found by a scan.
+    // A value that occurs everywhere is found by a scan.
     let often = fixture
         .figures("SELECT * FROM access WHERE path = '/often'")
         .await;
@@ -242,7 +242,7 @@ async fn only_the_rows_of_a_value_are_looked_at() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_covering_index_finds_the_rows_of_a_value_side_by_side() {
     let fixture = Fixture::without_rollups();
-    // Pages of 8,192 rows, of which each path has some in all.
+    // Each path has rows in every page of 8,192 rows.
     let events = mixture(60_000, START, 1_000_000);
     fixture.write("access", StreamKind::Access, batch(&events));
     fixture.store.seal().expect("seals");
@@ -258,11 +258,11 @@ async fn a_covering_index_finds_the_rows_of_a_value_side_by_side() {
         after.answered_by,
         ["parts of access", "index path of access"]
     );
-    // In the order of the parts those are as good.
+    // In the order of the parts a scan is as good as the index.
     let sql = "SELECT * FROM access WHERE path = '/p7' AND host = 'alpha'";
     let by_order = fixture.figures(sql).await;
     assert_eq!(by_order.answered_by, ["parts of access"]);
-    // A query that holds it reads it to its end, whoever drops it.
+    // A query that holds the index reads it to its end, even after a drop.
     let snapshot = fixture.store.snapshot();
     let answer = fixture
         .engine
@@ -311,7 +311,7 @@ async fn a_covering_index_that_is_damaged_says_so_once_and_is_not_asked_again() 
     assert_eq!(found, expected);
     let uses = |figures: crate::QueryStats| figures.answered_by.len() > 2;
     assert!(!uses(fixture.figures(sql).await));
-    // One that is made in its place is asked.
+    // An index that is made in its place is used.
     fixture.store.drop_index(&access(), "path").expect("there");
     assert_eq!(fixture.rows(sql).await, expected);
     index_as(&fixture, || IndexKind::Covering);

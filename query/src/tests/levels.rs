@@ -1,4 +1,4 @@
-//! StreamRollups as tables.
+//! Levels as tables.
 
 use serde_json::{Value, json};
 use storage::StreamKind;
@@ -236,7 +236,8 @@ async fn an_hour_is_cut_where_the_offset_changes_by_sql_and_by_levels_alike() {
             .await;
             assert_eq!(truncated, expected, "{zone} {unit}");
             if level == "hourly" && zone == "Australia/Lord_Howe" {
-                // Beside the two that are cut those in which the events begin or end.
+                // Beside the two buckets that clock changes cut, those in which the events begin
+                // or end are short.
                 let halves = expected.iter().filter(|row| row["n"] == 30);
                 let halves: Vec<Value> = halves.map(|row| row["b"].clone()).collect();
                 let cut = ["04-04T15:00", "04-04T19:30", "10-03T09:30", "10-03T15:30"];

@@ -1,4 +1,4 @@
-//! What a query may take: each limit is an error that names it, and nothing runs on after it.
+//! Limits of a query: each is an error that names it, and nothing runs on after it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use futures::StreamExt;
 use super::support::Fixture;
 use crate::{Engine, EngineOptions, Error, Kind, Limits, NoSystemInfo};
 
-/// Rows without end that nobody needs a table for.
+/// A count of rows without end, which needs no table.
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 9000000000000)";
 /// A join whose every row meets a third of all others.
 const JOINS: &str = "SELECT count(*) FROM generate_series(1, 300000) a \
@@ -38,7 +38,7 @@ async fn ask(engine: &Engine, fixture: &Fixture, sql: &str) -> Result<u64, Error
     Ok(figures.rows_returned)
 }
 
-/// Processor seconds of this process.
+/// Returns the processor seconds of this process.
 fn spent() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("read");
     let (_, fields) = stat.rsplit_once(')').expect("a name");
@@ -46,7 +46,7 @@ fn spent() -> f64 {
     (fields[10] + fields[11]) / 100.0
 }
 
-/// Threads of queries in this process that have stepped back.
+/// Returns the number of query threads in this process that have lowered their priority.
 fn stepped_back() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("threads");
     let stats = tasks
@@ -65,7 +65,7 @@ fn stepped_back() -> usize {
     stats.filter(is_back).count()
 }
 
-/// Waits until it is so. The bound is for a test that fails.
+/// Waits until the condition holds. The bound is for a test that fails.
 pub(super) async fn until(is_so: impl Fn() -> bool) {
     for _ in 0..60_000 {
         if is_so() {
@@ -113,7 +113,7 @@ async fn an_answer_has_limits_in_time_rows_and_bytes() {
     let few = "SELECT arrow_cast(repeat('x', 90000) || value, 'Dictionary(Int32, Utf8)') FROM generate_series(1, 1)";
     assert_eq!(ask(&sized, &fixture, few).await.expect("fits"), 1);
     for sql in [ENDLESS, JOINS, COMPARES] {
-        // It ends, however late on a busy machine.
+        // The query ends, however late on a busy machine.
         refused(ask(&timed, &fixture, sql).await, "query.time_max");
     }
 }
@@ -135,7 +135,7 @@ async fn a_query_that_was_cancelled_computes_no_more() {
                 None => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         };
-        // It is under way.
+        // The query is under way.
         let before = spent();
         until(|| spent() > before + 0.2).await;
         assert!(engine.cancel(id));
@@ -168,13 +168,13 @@ async fn queries_wait_in_a_queue_of_bounded_length() {
         })
     };
     let ask = |sql| ask_of(&untimed, sql);
-    // Nobody reads the answers of these.
+    // The answers of these queries are not read.
     let held = [ask(ENDLESS).await, ask(ENDLESS).await];
     let waiting = ask("SELECT 1");
     until(|| untimed.waiting() == 1).await;
     let error = ask("SELECT 2").await.expect("no panic").expect_err("full");
     assert_eq!(error.kind(), Kind::Busy, "{error}");
-    // One that gives up frees its place in the queue.
+    // A waiting query that is dropped frees its place in the queue.
     waiting.abort();
     let _aborted = waiting.await;
     assert_eq!(untimed.waiting(), 0);
@@ -184,7 +184,7 @@ async fn queries_wait_in_a_queue_of_bounded_length() {
     drop(held);
     next.await.expect("no panic").expect("runs");
 
-    // A place is given back when the time of its query is over, read or not.
+    // A place is returned when the time of its query is over, whether its answer is read or not.
     let ask = |sql| ask_of(&timed, sql);
     let held = [ask(ENDLESS).await, ask(ENDLESS).await];
     let third = ask("SELECT 1").await.expect("no panic");
@@ -301,7 +301,7 @@ async fn what_makes_much_of_little_is_refused_before_it_does() {
         let error = error.expect_err(too_much).to_string();
         assert!(error.contains("at most 16777216"), "{error}");
     }
-    // A text or a list that is twice as long at each step.
+    // The text or list is twice as long at each step.
     for (from, twice, length) in [
         ("repeat('x', 1000) || value", "t || t", "length(t)"),
         (
@@ -325,7 +325,7 @@ async fn what_makes_much_of_little_is_refused_before_it_does() {
         let error = error.expect_err(twice).to_string();
         assert!(error.contains("at most 67108864"), "{error}");
     }
-    // Many rows of a little each.
+    // The query has many rows of a little each.
     let rows = "SELECT max(length(repeat('x', value))) FROM generate_series(1, 100000)";
     let error = ask(&engine, &fixture, rows)
         .await
@@ -376,7 +376,7 @@ async fn what_nothing_could_stop_is_refused_before_it_begins() {
             "SELECT repeat('a', 16000000) NOT ILIKE repeat('%a_', 9000)",
             "ILIKE",
         ),
-        // Of rows, which are no constants.
+        // These arguments come from rows, which are no constants.
         (
             "SELECT levenshtein(repeat('a', 100000 + value), repeat('b', 100000 + value)) FROM generate_series(1, 9)",
             "levenshtein",
@@ -446,7 +446,7 @@ async fn short_queries_are_answered_beside_endless_ones() {
         let answer = engine.sql(fixture.store.snapshot(), system, sql, None);
         endless.push(answer.await.expect("runs"));
     }
-    // From then on the endless ones let others go first.
+    // From then on the endless queries let others run first.
     until(|| stepped_back() >= endless.len()).await;
     let before = spent();
     for _ in 0..20 {
@@ -466,7 +466,7 @@ async fn a_long_constant_meets_few_rows_at_a_time() {
     let answer = engine.sql(fixture.store.snapshot(), system, sql, None);
     let mut answer = answer.await.expect("runs");
     let mut all = 0;
-    // Not kept: other tests measure the memory of this process.
+    // The batches are not kept: other tests measure the memory of this process.
     while let Some(batch) = answer.stream.next().await {
         let rows = batch.expect("rows").num_rows();
         assert!(rows <= 2, "{rows}");

@@ -1,16 +1,16 @@
-//! DataFusion's published SQL tests, the `.slt` files of its package `datafusion-sqllogictest`, with and
-//! without our functions and rules: a record that passes without them passes with them.
+//! DataFusion's published SQL tests, the `.slt` files of its package `datafusion-sqllogictest`,
+//! with and without our functions and rules: a record that passes without them passes with them.
 //!
 //! The package is neither a dependency, which would change the features of our DataFusion, nor
-//! committed. `cargo info datafusion-sqllogictest@VERSION` puts it among cargo's sources; without it the
-//! test says *skipped*. Records that need functions, features or data which are not there fail on both
-//! sides; they are counted.
+//! committed. `cargo info datafusion-sqllogictest@VERSION` puts it among cargo's sources; without
+//! it the test says *skipped*. Records that need functions, features or data which are not there
+//! fail on both sides; they are counted.
 //!
 //! # Invariants
 //! * Both sides have the same configuration and the same rules but ours.
 //! * All files that SQL can name lie below a temporary directory of the side's own.
-//! * A record that expects an error may get ours, when a bound of ours comes first: [`BOUNDS`]. They are
-//!   counted.
+//! * A record that expects an error may get ours, when a bound of ours comes first: [`BOUNDS`].
+//!   They are counted.
 //! * A record that expects a plan may get one with a node of ours that repairs DataFusion:
 //!   [`REPAIRS`]. They are counted too.
 //! * A file that hangs, or a record that panics, ends its side of that file and nothing else.
@@ -39,17 +39,17 @@ use crate::plan::rules::Rules;
 
 use cells::Letter;
 
-/// The partitions that the plans in the files were written for.
+/// Number of partitions that the plans in the files were written for.
 const PARTITIONS: usize = 4;
 /// Files at once.
 const THREADS: usize = 2;
 /// A record that takes longer hangs.
 const RECORD_TIME_MAX: Duration = Duration::from_secs(30);
-/// What a function says that would make too much, of rows or of constants.
+/// Errors of functions that would make too much, of rows or of constants.
 const BOUNDS: [&str; 3] = ["are made at once", "are computed with", "are taken at once"];
-/// What the runner says of a record that got another error than it expects.
+/// The runner's error for a record that got another error than it expects.
 const OTHER_ERROR: &str = "is expected to fail with error";
-/// Marks of a line of a plan that is another on purpose, and why.
+/// Marks of a line of a plan that differs on purpose, and why.
 const REPAIRS: [(&str, &str); 5] = [
     (
         "ForgetExec",
@@ -75,23 +75,23 @@ const REPAIRS: [(&str, &str); 5] = [
 /// Plans of this file split a sum in two, which may wrap: such a plan of ours stays whole. Rows are
 /// compared.
 const SPLIT_SUMS: &str = "aggregates_simplify.slt";
-/// Needs the functions and the dialect of the crate `datafusion-spark`.
+/// Files that need the functions and the dialect of the crate `datafusion-spark`.
 const OF_SPARK: &str = "spark";
-/// Every so many files are run, unless all are asked for.
+/// One in so many files is run, unless all are requested.
 const SHARE: usize = 2;
 
-/// A session, with ours registered or without.
+/// A session, with our functions and rules or without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Plain,
     Ours,
 }
 
-/// What a record of a file said: nothing where it passes.
+/// Outcome of a record of a file: an error where it does not pass.
 type Outcome = Result<(), String>;
 
-/// A record's place in its file, for people.
-struct Told {
+/// The outcome of a record, and its place in its file, for people.
+struct RecordOutcome {
     at: String,
     outcome: Outcome,
 }
@@ -160,7 +160,7 @@ fn what_passes_without_our_functions_and_rules_passes_with_them() {
     );
 }
 
-/// The package of the version of our DataFusion among the sources of cargo.
+/// Returns the package of the version of our DataFusion among the sources of cargo.
 fn package() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")))?;
@@ -171,7 +171,7 @@ fn package() -> Option<PathBuf> {
         .find(|package| package.join("test_files").is_dir())
 }
 
-/// All `.slt` files below a folder, in order.
+/// Returns all `.slt` files below a folder, in order.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder of the package");
     let mut entries: Vec<PathBuf> = entries
@@ -192,14 +192,15 @@ fn is_put_right(at: &str, why: &str) -> bool {
     let is_plan = query
         .get(..7)
         .is_some_and(|word| word.eq_ignore_ascii_case("explain"));
-    // A node of ours takes more than it must from tables that never end, which a store has none of.
+    // A node of ours takes more than it must from tables that never end, which a store does not
+    // have.
     let endless = "Error during planning: Cannot execute pipeline breaking queries";
     let changed = |line: &&str| line.starts_with(['+', '-']) || line.starts_with(endless);
     let has = |mark: &str| why.lines().filter(changed).any(|line| line.contains(mark));
     is_plan && (at.contains(SPLIT_SUMS) || REPAIRS.iter().any(|(mark, _)| has(mark)))
 }
 
-/// Runs a file on both sides.
+/// Runs a file on both sides and compares the outcomes.
 fn compare(package: &Path, file: &Path, counts: &Mutex<Counts>) {
     let plain = run(package, file, Side::Plain);
     let ours = run(package, file, Side::Ours);
@@ -208,22 +209,22 @@ fn compare(package: &Path, file: &Path, counts: &Mutex<Counts>) {
     for (i, told) in plain.iter().enumerate() {
         let why = match ours.get(i) {
             _ if told.outcome.is_err() => continue,
-            Some(Told {
+            Some(RecordOutcome {
                 outcome: Ok(()), ..
             }) => continue,
-            Some(Told {
+            Some(RecordOutcome {
                 outcome: Err(why), ..
             }) if why.contains(OTHER_ERROR) && BOUNDS.iter().any(|bound| why.contains(bound)) => {
                 bounded += 1;
                 continue;
             }
-            Some(Told {
+            Some(RecordOutcome {
                 outcome: Err(why), ..
             }) if is_put_right(&told.at, why) => {
                 repaired += 1;
                 continue;
             }
-            Some(Told {
+            Some(RecordOutcome {
                 outcome: Err(why), ..
             }) => why,
             None => "it is not reached",
@@ -241,11 +242,11 @@ fn compare(package: &Path, file: &Path, counts: &Mutex<Counts>) {
     counts.broken.extend(broken);
 }
 
-/// What each query and statement of a file says, as far as it comes.
-fn run(package: &Path, file: &Path, side: Side) -> Vec<Told> {
+/// Returns the outcome of each query and statement of a file, as far as it runs.
+fn run(package: &Path, file: &Path, side: Side) -> Vec<RecordOutcome> {
     let (send, receive) = channel();
     let (package, file) = (package.to_owned(), file.to_owned());
-    // Left to itself when it hangs: nothing can end a thread.
+    // The thread is left to itself when it hangs: nothing can end a thread.
     let thread = std::thread::Builder::new()
         .stack_size(16 << 20)
         .spawn(move || {
@@ -265,12 +266,12 @@ fn run(package: &Path, file: &Path, side: Side) -> Vec<Told> {
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    // A panic has said what it has to say.
+    // A panic has printed its message.
     let _ended = thread.join();
     told
 }
 
-async fn records(package: &Path, file: &Path, side: Side, told: &Sender<Told>) {
+async fn records(package: &Path, file: &Path, side: Side, told: &Sender<RecordOutcome>) {
     let sandbox = Sandbox::new(package);
     let context = sandbox.context(side);
     let mut runner = Runner::new(|| async { Ok(Session(context.clone(), side)) });
@@ -281,7 +282,7 @@ async fn records(package: &Path, file: &Path, side: Side, told: &Sender<Told>) {
         let at = match &record {
             Record::Statement { loc, .. } | Record::Query { loc, .. } => loc.to_string(),
             Record::Halt { .. } => break,
-            // Those would run a shell.
+            // System records would run a shell.
             Record::System { .. } => continue,
             _ => String::new(),
         };
@@ -290,14 +291,14 @@ async fn records(package: &Path, file: &Path, side: Side, told: &Sender<Told>) {
             continue;
         }
         let outcome = outcome.map(drop).map_err(|e| e.to_string());
-        if told.send(Told { at, outcome }).is_err() {
+        if told.send(RecordOutcome { at, outcome }).is_err() {
             return;
         }
     }
 }
 
-/// A file system of its own for a file: what SQL calls `/a` is `a` below a temporary directory, which
-/// holds the few data files of the package.
+/// A file system of its own for a file: what SQL calls `/a` is `a` below a temporary directory,
+/// which holds the few data files of the package.
 struct Sandbox {
     dir: TempDir,
 }
@@ -340,7 +341,7 @@ impl Session {
     const NAME: &str = "Datafusion";
 }
 
-/// Spelled as the files expect it.
+/// An error, spelled as the files expect it.
 #[derive(Debug, thiserror::Error)]
 #[error("DataFusion error: {}", .0.strip_backtrace())]
 struct Failed(#[from] DataFusionError);

@@ -19,7 +19,7 @@ use crate::{Engine, EngineOptions, NoSystemInfo, Result, SliceArgs, slice_sql};
 /// 2000-10-09T00:00:00Z.
 const START: i64 = 971_049_600_000_000;
 
-/// Three days in two seals, and events of each in the memtable.
+/// Makes three days in two seals, and events of each in the memtable.
 fn store() -> Fixture {
     let fixture = Fixture::with_defaults();
     for round in 0..3 {
@@ -86,7 +86,7 @@ fn engine() -> Engine {
     .expect("starts")
 }
 
-/// Another content of a file, `None` when it is gone; and what was done to it.
+/// Returns the kind of the damage, and another content of a file, `None` when it is gone.
 fn damage(
     whole: &[u8],
     others: &[PathBuf],
@@ -127,7 +127,7 @@ fn damage(
     (kind, Some(bytes))
 }
 
-/// What came of some damages.
+/// Outcomes of some damages.
 #[derive(Default)]
 struct Tally {
     damages: usize,

@@ -13,7 +13,7 @@ use crate::{Error, Kind, NoSystemInfo, TailFilter};
 /// 2000-10-09T00:00:00Z.
 const START: i64 = 971_049_600_000_000;
 
-/// Four days of events: the first three in parts of two seals, the last in the memtable.
+/// Makes four days of events: the first three in parts of two seals, the last in the memtable.
 async fn four_days() -> Fixture {
     let fixture = Fixture::without_rollups();
     for days in [0..2, 2..3] {
@@ -187,7 +187,7 @@ async fn filters_give_what_the_same_filters_over_all_rows_give() {
     }
 }
 
-/// A row without the columns that only one side selects.
+/// Returns a row without the columns that only one side selects.
 fn strip(mut row: Value) -> Value {
     let object = row.as_object_mut().expect("a row");
     for name in ["query", "protocol", "user"] {
@@ -331,7 +331,7 @@ async fn a_slice_asked_again_reads_no_footer() {
     let sql = "SELECT path, host FROM access WHERE host = 'alpha' AND time >= '2000-10-10' AND time < '2000-10-11'";
     let first = fixture.figures(sql).await;
     let again = fixture.figures(sql).await;
-    // The file is one block: once for its footer, once for the pages.
+    // The file is one block: it is read once for its footer, once for the pages.
     assert!(again.bytes_read > 0, "{again:?}");
     assert_eq!(first.bytes_read, 2 * again.bytes_read);
     assert_eq!(first.rows_examined, again.rows_examined);
@@ -463,7 +463,7 @@ async fn columns_that_came_later_are_null_in_older_parts() {
     };
     fixture.write("docs", StreamKind::Documents, event(1, "a", "x"));
     fixture.store.seal().expect("seals");
-    // What is kept of this question is not taken for the next.
+    // Data kept from this query is not used for the next.
     assert_eq!(
         fixture.rows("SELECT a FROM docs").await,
         [json!({"a": "x"})]
@@ -520,7 +520,7 @@ async fn a_running_query_is_listed_and_can_be_cancelled() {
     };
     assert!(matches!(error, Error::Cancelled { id: cancelled } if cancelled == id));
     assert!(stream.next().await.is_none());
-    // It is listed until nothing of it computes any more.
+    // The query is listed until nothing of it computes any more.
     super::limits::until(|| fixture.engine.queries().is_empty()).await;
 }
 

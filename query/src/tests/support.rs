@@ -25,11 +25,11 @@ pub(crate) struct Fixture {
 impl Fixture {
     pub(crate) fn new(rollup_hook: Arc<dyn RollupHook>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        // What is sealed and compacted, and when, is for each test to say.
+        // Each test decides what is sealed and compacted, and when.
         let config = storage::Config {
             tends: false,
             lag_us: i64::MAX,
-            // And the parts of tests are small.
+            // The parts of tests are small.
             index_rows_min: 1,
             ..storage::Config::default()
         };
@@ -125,7 +125,7 @@ impl Fixture {
             .1
     }
 
-    /// The one value of a query with one row of one column.
+    /// Returns the one value of a query with one row of one column.
     pub(crate) async fn value(&self, sql: &str) -> Value {
         let rows = self.rows(sql).await;
         assert_eq!(rows.len(), 1, "{sql}");
@@ -156,7 +156,7 @@ pub(crate) struct Event {
     pub(crate) agent: Option<&'static str>,
 }
 
-/// The worked example of the specification.
+/// Returns the worked example of the specification.
 pub(crate) fn example() -> Event {
     Event {
         // 2000-10-10T20:55:36Z
@@ -174,7 +174,7 @@ pub(crate) fn example() -> Event {
     }
 }
 
-/// A repeatable mixture: hosts, paths with and without query, statuses, sizes, some nulls.
+/// Returns a repeatable mixture: hosts, paths with and without query, statuses, sizes, some nulls.
 pub(crate) fn mixture(n: usize, from: i64, step: i64) -> Vec<Event> {
     const HOSTS: [&str; 7] = ["alpha", "beta", "gamma", "delta", "10.0.0.1", "::1", "host"];
     (0..n)
@@ -193,7 +193,7 @@ pub(crate) fn mixture(n: usize, from: i64, step: i64) -> Vec<Event> {
         .collect()
 }
 
-/// Events as a batch of an access log.
+/// Returns events as a batch of an access log.
 pub(crate) fn batch(events: &[Event]) -> RecordBatch {
     let text = |value: &dyn Fn(&Event) -> Option<String>| -> ArrayRef {
         Arc::new(events.iter().map(value).collect::<StringArray>())
@@ -229,7 +229,7 @@ pub(crate) fn batch(events: &[Event]) -> RecordBatch {
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self
             .0

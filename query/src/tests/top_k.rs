@@ -1,4 +1,5 @@
-//! The first rows by time are the same, whether they are found before their columns are read or not.
+//! The first rows by time are the same, whether they are found before their columns are read or
+//! not.
 
 use serde_json::Value;
 use storage::StreamKind;
@@ -9,7 +10,8 @@ use super::support::{Event, Fixture, Random, batch};
 const START: i64 = 971_049_600_000_000;
 const DAYS: usize = 9;
 
-/// Events on whole seconds, of which some have the same: on `days` days, the last of which has few.
+/// Returns events on whole seconds, of which some have the same: on `days` days, the last of
+/// which has few.
 fn events(random: &mut Random, count: usize, days: std::ops::Range<usize>) -> Vec<Event> {
     const HOSTS: [&str; 3] = ["alpha", "beta", "gamma"];
     let event = |_| {
@@ -27,7 +29,7 @@ fn events(random: &mut Random, count: usize, days: std::ops::Range<usize>) -> Ve
     (0..count).map(event).collect()
 }
 
-/// Two seals, of days in one another, and a memtable that goes beyond them.
+/// Makes two seals, of overlapping days, and a memtable that reaches beyond them.
 fn store(random: &mut Random) -> Fixture {
     let fixture = Fixture::without_rollups();
     for (round, days) in [1..DAYS - 2, 2..DAYS - 1, 0..DAYS].into_iter().enumerate() {
@@ -67,7 +69,7 @@ fn query(random: &mut Random, hint: &str) -> String {
         1 => format!(
             "SELECT {hint} path, time AS t FROM access {condition} ORDER BY t {order}, path LIMIT {limit}"
         ),
-        // Which of the rows of the last time come is open.
+        // The choice among the rows of the last time is open.
         2 => format!(
             "SELECT {hint} time FROM access {condition} ORDER BY time {order} LIMIT {limit} OFFSET {offset}"
         ),
@@ -119,10 +121,10 @@ async fn the_last_lines_are_looked_for_in_the_last_partition() {
     assert!(found.rows_examined < 300, "{found:?}");
     assert_eq!((found.partitions.examined, found.partitions.total), (1, 9));
     assert_eq!(found.rows_returned, 5);
-    // Nothing is run to explain it; what ran is told.
+    // A plain EXPLAIN runs nothing; EXPLAIN ANALYZE reports what ran.
     let told = rows(&fixture, &format!("EXPLAIN ANALYZE {newest}")).await;
     assert!(format!("{told:?}").contains("found in 1 steps"), "{told:?}");
-    // A condition that nothing satisfies is looked for everywhere, once, with few steps.
+    // A condition that nothing satisfies is evaluated everywhere, once, in few steps.
     let none =
         "SELECT /*+ top_k */ * FROM access WHERE request LIKE '%nowhere%' ORDER BY time LIMIT 5";
     let none = fixture.figures(none).await;

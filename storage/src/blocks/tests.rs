@@ -1,4 +1,4 @@
-//! Pieces against the bytes that were written; every block damaged once.
+//! Compares ranges with the bytes that were written, and damages every block once.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::manifest::Manifest;
 
 const PATH: &str = "file";
 
-/// A snapshot of a folder with one file, and the file.
+/// A folder with one file, and the file.
 struct Fixture {
     dir: tempfile::TempDir,
     bytes: Vec<u8>,
@@ -57,7 +57,7 @@ impl Fixture {
         from.min(end) as u64..end as u64
     }
 
-    /// Reads one range; the offset of the damage when there is some.
+    /// Reads one range. The error is the offset of the damage.
     fn read(&self, from: usize, len: usize) -> Result<(), u64> {
         match self.open().read_ranges(&[self.range(from, len)]) {
             Ok(found) => {

@@ -1,4 +1,4 @@
-//! Damage of any file that the manifest names is found and named.
+//! Damage to any file of the manifest is found, and the report names the file.
 
 use std::sync::Arc;
 

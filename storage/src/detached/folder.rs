@@ -1,10 +1,11 @@
 //! The folder of a detached partition, read by another store than the one it came from.
 //!
-//! Here its card decides: nothing is taken of a folder of which a file is missing or differs from what
-//! the card says of it. The card itself was written by whoever sent it, its checksum too: it names
-//! files of its own folder alone, each once, and what it says of their rows is compared with the rows.
-//! Its events come in the order of their old sequence numbers, part by part, and
-//! bring their `_id`s as values: they go on naming the same events.
+//! Here the card decides: the whole folder is refused if a file is missing or differs from the
+//! card. The card and its checksum come from the sender and are not trusted either. It may name
+//! only files of its own folder, each once, and its statements about rows are compared with the
+//! rows.
+//! Events are returned part by part, each part in the order of its old sequence numbers. They
+//! carry their `_id`s as values, so that an `_id` keeps naming the same event.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -25,13 +26,13 @@ use crate::memtable::column;
 use crate::model::{ColumnType, ID, Name, SEQ, StreamKind};
 use crate::part::{partition_folder, read_part};
 
-/// A detached partition wherever it lies.
+/// A folder with a detached partition, anywhere on the disk.
 #[derive(Debug)]
 pub struct DetachedFolder {
     fs: Arc<dyn Fs>,
     folder: PathBuf,
     card: Card,
-    /// xxh3-64 of its card.
+    /// xxh3-64 of the card's bytes.
     hash: u64,
 }
 
@@ -39,19 +40,19 @@ impl DetachedFolder {
     /// Reads the card of a folder and compares every file with it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when it is no such folder, or a file of it is missing or was changed;
+    /// [`Error::Invalid`] when the folder has no card, or a file is missing or was changed;
     /// [`Error::FormatTooNew`].
     pub fn open(fs: Arc<dyn Fs>, folder: &Path) -> Result<Self> {
         let path = folder.join(FILE);
         let bytes = fs.read(&path).at("read", &path).map_err(|e| {
-            named(
+            with_remedy(
                 &path,
                 e,
                 "name the folder of a detached partition, as in detached/access/date=2000-10-10",
             )
         })?;
         let again = "bring it here once more from where it was detached";
-        let card = Card::decode(&path, &bytes).map_err(|e| named(&path, e, again))?;
+        let card = Card::decode(&path, &bytes).map_err(|e| with_remedy(&path, e, again))?;
         let mut parts = card.parts.clone();
         parts.sort_by_key(|p| (p.seq, p.id));
         check_names(&path, &parts)?;
@@ -64,7 +65,7 @@ impl DetachedFolder {
                     what,
                 })
             });
-            whole.map_err(|e| named(&path, e, again))?;
+            whole.map_err(|e| with_remedy(&path, e, again))?;
         }
         Ok(Self {
             fs,
@@ -74,27 +75,27 @@ impl DetachedFolder {
         })
     }
 
-    /// The store it came from.
+    /// Returns the id of the store that the partition came from.
     pub fn store_id(&self) -> &str {
         &self.card.store_id
     }
 
-    /// The stream it was part of.
+    /// Returns the stream of the partition.
     pub fn stream(&self) -> &Name {
         &self.card.stream
     }
 
-    /// What that stream holds.
+    /// Returns the kind of that stream.
     pub fn kind(&self) -> StreamKind {
         self.card.kind
     }
 
-    /// The name of its partition, as in `date=2000-10-10`.
+    /// Returns the name of the partition, as in `date=2000-10-10`.
     pub fn partition(&self) -> String {
         partition_folder(self.card.width, self.card.partition_us)
     }
 
-    /// A name that is that of this partition with these parts alone.
+    /// Returns a name that no other partition has, nor this one with other parts.
     pub fn identity(&self) -> String {
         let Card {
             store_id, stream, ..
@@ -106,13 +107,13 @@ impl DetachedFolder {
         )
     }
 
-    /// The events and bytes of each part.
+    /// Returns the number of events and of bytes of each part.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
         self.card.parts.iter().map(|p| (p.rows, p.file.len))
     }
 
-    /// The events of a part in the order of their old sequence numbers, with their `_id`s and without
-    /// those numbers.
+    /// Returns the events of a part in the order of their old sequence numbers, with their `_id`s
+    /// and without those numbers.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when the file has changed since the folder was opened.
@@ -159,7 +160,7 @@ impl DetachedFolder {
     }
 }
 
-/// Refuses a card that names a file elsewhere, or one twice.
+/// Refuses a card that names a file outside its folder, or one file twice.
 fn check_names(card: &Path, parts: &[PartMeta]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for part in parts {
@@ -175,8 +176,8 @@ fn check_names(card: &Path, parts: &[PartMeta]) -> Result<()> {
     Ok(())
 }
 
-/// What is amiss with a file of a folder, and what to do.
-fn named(path: &Path, error: Error, remedy: &str) -> Error {
+/// Turns the error of a missing or damaged file into one with the file's path and a remedy.
+fn with_remedy(path: &Path, error: Error, remedy: &str) -> Error {
     let what = match error {
         Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
             "it is not there".into()

@@ -1,4 +1,4 @@
-//! The card: it comes back as it was, and no byte of it is believed that was changed.
+//! Cards round-trip, and a card with any changed byte is refused.
 
 use std::collections::BTreeMap;
 use std::path::Path;

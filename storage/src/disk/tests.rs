@@ -16,11 +16,11 @@ fn the_disk_is_full_when_free_bytes_have_come_to_stay() {
         full_in_days(&samples, sample(now.0, now.1), free)
     };
     for (samples, now, free, expected) in [
-        // Nothing is known before a whole day lies between.
+        // Samples that span less than a day allow no forecast.
         (&[][..], (100.0, GIB), GIB, None),
         (&[(99.5, 0)], (100.0, GIB), GIB, None),
         (&[(99.0, 0)], (100.0, GIB), 10 * GIB, Some(10.0)),
-        // The longest time within the week counts, not what lies before it.
+        // The oldest sample of the week counts, and older ones do not.
         (&[(80.0, 0)], (100.0, GIB), GIB, None),
         (
             &[(80.0, 0), (96.0, GIB), (99.0, 7 * GIB)],
@@ -35,12 +35,12 @@ fn the_disk_is_full_when_free_bytes_have_come_to_stay() {
             Some(14.0),
         ),
         (&[(92.6, 0)], (100.0, 74 * GIB), 10 * GIB, Some(1.0)),
-        // Nothing came to stay, or more went than came.
+        // The store has not grown, or it has shrunk.
         (&[(95.0, GIB)], (100.0, GIB), GIB, Some(f64::INFINITY)),
         (&[(95.0, 5 * GIB)], (100.0, GIB), GIB, Some(f64::INFINITY)),
         // The disk is full.
         (&[(95.0, 0)], (100.0, GIB), 0, Some(0.0)),
-        // The clock was ahead.
+        // The clock was ahead when the sample was taken.
         (&[(200.0, 0)], (100.0, GIB), GIB, None),
     ] {
         let found = forecast(samples, now, free);
@@ -64,7 +64,7 @@ fn each_day_is_sampled_once_and_a_week_is_kept() {
     let days: Vec<i64> = samples.iter().map(|s| s.at_us / DAY_US).collect();
     assert_eq!(days, [22, 23, 24, 25, 26, 27, 28, 29]);
     assert!(samples.iter().all(|s| s.bytes % 24 == 0), "{samples:?}");
-    // A clock that was ahead is forgotten once it is set right.
+    // A sample of a clock that was ahead is removed once the clock is right.
     let ahead = sampled(&samples, sample(400.0, 1)).expect("another day");
     assert_eq!(ahead.len(), 1);
     let back = sampled(&ahead, sample(30.0, 2)).expect("another day");

@@ -1,8 +1,8 @@
-//! Opening files when this process has no descriptor left.
+//! Opens files when this process has no descriptor left.
 //!
-//! To open a directory comes before to sync it: when that fails for want of a descriptor, no sync
-//! was tried and nothing is lost. It is tried again, with descriptors that were kept back for it,
-//! and with those that others close meanwhile.
+//! A directory is opened before it is synced. When the open fails for want of a descriptor, no
+//! sync was tried and nothing is lost. So the open is tried again, with descriptors that were
+//! kept back for this case and with those that other threads close meanwhile.
 
 use std::fs::File;
 use std::io;
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Descriptors kept back. One is given up at a time, so a few are enough.
+/// Number of descriptors kept back. They are used one at a time, so a few are enough.
 const KEPT: usize = 4;
-/// Between two tries.
-const AGAIN: Duration = Duration::from_millis(10);
+/// Pause between two attempts.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-static KEPT_BACK: LazyLock<Mutex<Vec<File>>> = LazyLock::new(|| Mutex::new(kept(Vec::new())));
+static KEPT_BACK: LazyLock<Mutex<Vec<File>>> = LazyLock::new(|| Mutex::new(refilled(Vec::new())));
 
-/// Returns whether this process, or the machine, has no descriptor left.
+/// Checks whether the process, or the machine, has no descriptor left.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     let number = error.raw_os_error();
     [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
@@ -26,12 +26,12 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
         .any(|known| number == Some(known.raw_os_error()))
 }
 
-/// Keeps some back from now on.
+/// Begins to keep descriptors back, for the life of the process.
 pub(super) fn keep_some_back() {
     LazyLock::force(&KEPT_BACK);
 }
 
-fn kept(mut kept: Vec<File>) -> Vec<File> {
+fn refilled(mut kept: Vec<File>) -> Vec<File> {
     while kept.len() < KEPT
         && let Ok(file) = File::open("/dev/null")
     {
@@ -40,8 +40,8 @@ fn kept(mut kept: Vec<File>) -> Vec<File> {
     kept
 }
 
-/// Opens something; without a descriptor tries again up to `tries` times. The other errors are
-/// returned at once.
+/// Opens a file or directory. Without a descriptor it tries again up to `tries` times; any other
+/// error is returned at once.
 pub(super) fn open<T>(tries: usize, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let first = open();
     if !first.as_ref().err().is_some_and(is_out_of_descriptors) {
@@ -56,9 +56,9 @@ pub(super) fn open<T>(tries: usize, open: impl Fn() -> io::Result<T>) -> io::Res
         if !outcome.as_ref().err().is_some_and(is_out_of_descriptors) {
             break;
         }
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(RETRY_PAUSE);
     }
-    *back = kept(std::mem::take(&mut *back));
+    *back = refilled(std::mem::take(&mut *back));
     outcome
 }
 

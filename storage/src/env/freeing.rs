@@ -1,12 +1,12 @@
-//! Giving the blocks of large files back little by little.
+//! Frees the blocks of large files piece by piece.
 //!
-//! A file system frees the blocks of a file within one of its transactions, and whoever syncs another
-//! file meanwhile waits for it: 35 to 50 ms for a segment of 64 MiB on ext4 with `discard`. So a name
-//! goes at once, and a thread cuts off what it named piece by piece.
+//! A file system frees the blocks of a file within one of its transactions, and a sync of another
+//! file waits for it: 35 to 50 ms for a segment of 64 MiB on ext4 with `discard`. So the name is
+//! removed at once, and a thread truncates the file piece by piece.
 //!
 //! # Invariants
-//! Only a file without a name is cut: a second name (of a backup, of a detached partition) keeps it
-//! whole, and after a crash the file system frees what has no name itself.
+//! Only a file without a name is truncated. A second name (of a backup, of a detached partition)
+//! keeps it whole. After a crash the file system itself frees files without a name.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,13 +19,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Bytes cut off at once: about a millisecond.
+/// Bytes truncated in one step, which takes about a millisecond.
 const PIECE: u64 = 1 << 20;
-/// Files up to this size are freed at once.
+/// Size up to which a file is freed in one step.
 const SMALL: u64 = 4 * PIECE;
-/// Between two pieces others get their syncs.
+/// Pause between two steps, in which other files are synced.
 const PAUSE: Duration = Duration::from_millis(2);
-/// With more bytes than this to be freed they are needed sooner than they can be given back gently.
+/// Bytes in the queue past which a file is freed at once: disk space is needed sooner than steps
+/// return it.
 const WAITING_MAX: u64 = 1 << 30;
 
 static WAITING: AtomicU64 = AtomicU64::new(0);
@@ -37,10 +38,10 @@ static FILES: LazyLock<Option<Mutex<Sender<File>>>> = LazyLock::new(|| {
     started.is_ok().then(|| Mutex::new(sender))
 });
 
-/// Removes a file.
+/// Removes a file. The blocks of a large one are freed in the background.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     let is_large = path.symlink_metadata()?.len() > SMALL;
-    // What cannot be opened can be removed all the same.
+    // A file that cannot be opened can still be removed.
     let file = is_large.then(|| OpenOptions::new().write(true).open(path).ok());
     std::fs::remove_file(path)?;
     if let Some(file) = file.flatten()
@@ -51,7 +52,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
         && let Some(files) = &*FILES
     {
         WAITING.fetch_add(metadata.len(), Ordering::Relaxed);
-        // When the thread has gone the file is closed here, which frees it too.
+        // If the thread has ended, the file is closed here, which frees it too.
         let _ignored = files.lock().send(file);
     }
     Ok(())
@@ -102,7 +103,7 @@ mod tests {
         drop(file(&path, 2 * SMALL));
         std::fs::hard_link(&path, &other).expect("linked");
         remove(&path).expect("removed");
-        // Files are freed in turn: when this one is, the first would have been.
+        // Files are freed in turn: once the last is free, the first would be.
         let last = dir.path().join("last");
         let seen = file(&last, 2 * SMALL);
         remove(&last).expect("removed");

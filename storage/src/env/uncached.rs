@@ -1,14 +1,14 @@
-//! Files whose large writes go past the kernel's page cache.
+//! Files whose large writes bypass the kernel's page cache.
 //!
-//! A journal is written once and read after a crash. Of an import of ten million lines 58 % of the
-//! kernel's time was the copy of the journal into pages that the kernel had just taken for it.
+//! A journal is written once and read only after a crash. In an import of ten million lines, 58 %
+//! of the kernel's time went into copying the journal to newly allocated pages of the cache.
 //!
 //! # Invariants
-//! * The file holds what a plain one would: whole blocks of a write go directly, its ends that lie
-//!   within a block through the cache, in the order of the file.
-//! * A write returns when it is in the file, and fails when that failed. As any other it is durable
-//!   after [`FsFile::sync_data`].
-//! * Where the file system takes no direct writes, all go through the cache.
+//! * The file has the same content as with plain writes. Whole blocks of a write go to the disk
+//!   directly, and its ends within a block go through the cache, in the order of the file.
+//! * A write returns when its data is in the file, and fails when any part of it failed. As any
+//!   write it is durable after [`FsFile::sync_data`].
+//! * Where the file system refuses direct writes, all writes go through the cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,24 +21,24 @@ use rustix::io::Errno;
 
 use super::{FsFile, RealFile};
 
-/// Alignment of direct writes, in the file and in memory: no disk has larger sectors.
+/// Alignment of direct writes, in the file and in memory. No disk has larger sectors.
 const BLOCK: usize = 4096;
-/// Writes from this size on are worth the wait for the disk.
+/// Size from which on a write is worth the wait for the disk.
 const LARGE: usize = 1 << 20;
-/// Bytes of one direct write.
+/// Maximum bytes of one direct write.
 const PIECE: usize = 4 << 20;
 
 #[derive(Debug)]
 pub(super) struct Uncached {
     file: RealFile,
-    /// Opened for direct writes; none where that is not possible.
+    /// The file opened for direct writes; `None` where that is not possible.
     direct: Option<File>,
-    /// Copy of a piece, at an address that a direct write takes.
+    /// Copy of a piece, at an address that is aligned for direct writes.
     buffer: Mutex<Vec<u8>>,
 }
 
 impl Uncached {
-    /// The file at `path`, which was opened as `file`.
+    /// Wraps the file at `path`, which is open as `file`.
     pub(super) fn of(file: RealFile, path: &Path) -> Self {
         let mut options = OpenOptions::new();
         options.write(true);
@@ -60,7 +60,7 @@ impl Uncached {
             copy.copy_from_slice(piece);
             let written = match direct.write_at(copy, offset) {
                 Ok(written) => written,
-                // The file system wants another alignment, or a signal came first.
+                // The file system requires another alignment, or a signal came first.
                 Err(e) if is_refused(&e) => 0,
                 Err(e) => return Err(e),
             };
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
     use crate::sim::Random;
 
-    /// Writes of all sizes, at all places, with gaps, over one another, cuts and syncs: the file is
-    /// that of a model after each, to a reader that opens it anew.
+    /// Makes writes of all sizes at all offsets, with gaps and overlaps, and truncates and syncs
+    /// between them. After each step a new reader finds the bytes of a model.
     #[test]
     fn a_file_holds_what_was_written_however_it_went_there() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -142,7 +142,7 @@ mod tests {
                     2 => model.len().next_multiple_of(BLOCK),
                     _ => below(model.len() + BLOCK),
                 };
-                // Neighbours differ, and so do two writes of the same place.
+                // Neighbouring bytes differ, and so do two writes to one offset.
                 let data: Vec<u8> = (at..at + len).map(|i| (i % 251 + nth) as u8).collect();
                 file.write_all_at(&data, at as u64).expect("writes");
                 model.resize(model.len().max(at + len), 0);

@@ -45,7 +45,7 @@ fn a_merged_checkpoint_keeps_each_producers_last_answers_and_todays_keys() {
     assert_eq!(answered(&range("idle", 3)), 1);
     assert_eq!(answered(&range("busy", last)), 1);
     assert_eq!(answered(&range("busy", last - ANSWERS_MAX as u64 + 1)), 1);
-    // Known to be stored; what was answered is forgotten.
+    // The batch is known to be stored; its counts are forgotten.
     assert_eq!(answered(&range("busy", 0)), 0);
 }
 

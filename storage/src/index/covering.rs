@@ -1,16 +1,18 @@
-//! A covering index: the rows of a part once more, all columns, in the order of another one. Who asks for a value
-//! of that finds its rows side by side, where they may lie in every page of the part.
+//! A covering index: a second copy of a part's rows, with all columns, sorted by the indexed
+//! column. The rows of a value are side by side here, while in the part they may be in every
+//! page.
 //!
-//! It is two files: `PART-CHECKSUM.rows` is a Parquet file as a part is one; `PART-CHECKSUM.covering` names it as
-//! the manifest names a part, with its length and the checksums of its blocks, and says that it is whole. The
-//! latter is a line of JSON and the crc32c of that line, eight hex digits.
+//! The index is two files. `PART-CHECKSUM.rows` is a Parquet file like a part.
+//! `PART-CHECKSUM.covering` names it as the manifest names a part, with its length and the
+//! checksums of its blocks, and its presence proves that the rows are complete. It is a line of
+//! JSON and the crc32c of that line, eight hex digits.
 //!
 //! # Invariants
-//! * It has the rows of its part, no other and each once: their number and the sum of the hashes of their
-//!   sequence numbers are compared before it is named.
-//! * Some ten thousand rows are in memory while it is made, and one row group of what is written; sorted pieces
-//!   lie beside the indexes (`indexes/.making`) meanwhile.
-//! * Who reads it holds it open: it may be removed meanwhile.
+//! * The index has the rows of its part, no others and each once: their number and the sum of the
+//!   hashes of their sequence numbers are compared before `.covering` is written.
+//! * A build holds some ten thousand rows in memory, and one row group of its output. Sorted
+//!   pieces are beside the indexes (`indexes/.making`) meanwhile.
+//! * A reader holds the file open, since it may be removed meanwhile.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,18 +28,18 @@ use crate::manifest::{PartMeta, StreamMeta};
 use crate::part::{self, Bounds, Stop};
 use crate::snapshot::Snapshot;
 
-/// Where pieces lie until they are merged.
+/// Folder of the pieces until they are merged.
 const MAKING: &str = ".making";
 const FORMAT: u32 = 1;
 
-/// What names the rows, as it stands in its file.
+/// Content of the `.covering` file.
 #[derive(Serialize, Deserialize)]
-struct Named {
+struct RowsPointer {
     format: u32,
     file: FileRef,
 }
 
-/// The rows of a part in the order of a column, held open.
+/// The rows of a part in the order of a column, in a file that is held open.
 #[derive(Debug, Clone)]
 pub struct CoveringIndex {
     file: FileRef,
@@ -45,10 +47,11 @@ pub struct CoveringIndex {
 }
 
 impl CoveringIndex {
-    /// That of a part, when there is one.
+    /// Opens the covering index of a part; `None` when there is none.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when what names it is damaged, or what the file system says.
+    /// [`Error::Corrupt`] when `.covering` or the length of the rows is damaged, or the error of
+    /// the file system.
     pub fn open(snapshot: &Snapshot, part: &PartMeta, field: &str) -> Result<Option<Self>> {
         let path = snapshot.data.join(at(part, field, "covering"));
         let text = match snapshot.fs.read(&path) {
@@ -56,7 +59,7 @@ impl CoveringIndex {
             other => other.at("read", &path)?,
         };
         let corrupt = |what: &str| super::corrupt(&path, 0, what);
-        let named = named(&text).map_err(corrupt)?;
+        let named = decode_pointer(&text).map_err(corrupt)?;
         if named.file.path != at(part, field, "rows") || !named.file.blocks_fit() {
             return Err(corrupt("it names another file"));
         }
@@ -73,36 +76,36 @@ impl CoveringIndex {
         }))
     }
 
-    /// The file, as if the manifest named it.
+    /// Returns the file of the rows as if the manifest named it.
     pub fn file(&self) -> &FileRef {
         &self.file
     }
 
-    /// Reads it, each block compared with its checksum.
+    /// Returns a reader of the rows, which compares each block with its checksum.
     pub fn read(&self, snapshot: &Snapshot) -> CheckedFile {
         snapshot.open(&self.file).held(Arc::clone(&self.opened))
     }
 }
 
-fn named(text: &[u8]) -> Result<Named, &'static str> {
+fn decode_pointer(text: &[u8]) -> Result<RowsPointer, &'static str> {
     let line = text.iter().position(|byte| *byte == b'\n');
     let (line, crc) = text.split_at(line.ok_or("it is cut short")?);
-    if crc != checked(line).as_bytes() {
+    if crc != checksum_line(line).as_bytes() {
         return Err("its checksum differs");
     }
-    let named: Named = serde_json::from_slice(line).map_err(|_| "it is no JSON of ours")?;
+    let named: RowsPointer = serde_json::from_slice(line).map_err(|_| "it is no JSON of ours")?;
     match named.format {
         FORMAT => Ok(named),
         _ => Err("it is of another format"),
     }
 }
 
-/// What follows a line.
-fn checked(line: &[u8]) -> String {
+/// Returns the checksum that follows a line.
+fn checksum_line(line: &[u8]) -> String {
     format!("\n{:08x}\n", crc32c::crc32c(line))
 }
 
-/// Removes what one that was not finished has left.
+/// Removes the pieces of a build that was not finished.
 pub(crate) fn clear(fs: &dyn Fs, data: &Path) -> Result<()> {
     let dir = data.join(DIR).join(MAKING);
     if !fs.is_dir(&dir) {
@@ -115,10 +118,12 @@ pub(crate) fn clear(fs: &dyn Fs, data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the one of a part, and returns its bytes. `pause` is called every some thousand rows.
+/// Builds the covering index of a part and returns its bytes. `pause` is called every few
+/// thousand rows.
 ///
 /// # Errors
-/// [`Error::Corrupt`] or [`Error::Parquet`] when the part cannot be read, what `pause` says, or the file system.
+/// [`Error::Corrupt`] or [`Error::Parquet`] when the part cannot be read, the error of `pause`,
+/// or that of the file system.
 pub(crate) fn build(
     fs: &dyn Fs,
     snapshot: &Snapshot,
@@ -157,12 +162,12 @@ pub(crate) fn build(
             what: format!("its rows in the order of {field} are not its rows"),
         });
     }
-    let bytes = name(fs, data, file, (part, field))?;
+    let bytes = publish(fs, data, file, (part, field))?;
     clear(fs, data)?;
     Ok(bytes)
 }
 
-/// A stream whose parts begin with another column.
+/// Returns the stream with parts sorted by `field` first.
 fn in_order_of(field: &str, meta: &StreamMeta) -> StreamMeta {
     let rest = meta.order_by.iter().filter(|other| *other != field);
     StreamMeta {
@@ -193,12 +198,17 @@ fn error(stop: Stop) -> Error {
     }
 }
 
-/// Puts the rows in their place, and then what names them.
+/// Moves the rows to their final path, and then writes `.covering`.
 #[expect(
     clippy::disallowed_methods,
     reason = "what is moved was written durably under the name of what is being made"
 )]
-fn name(fs: &dyn Fs, data: &Path, file: FileRef, (part, field): (&PartMeta, &str)) -> Result<u64> {
+fn publish(
+    fs: &dyn Fs,
+    data: &Path,
+    file: FileRef,
+    (part, field): (&PartMeta, &str),
+) -> Result<u64> {
     let (from, path) = (data.join(&file.path), at(part, field, "rows"));
     let to = data.join(&path);
     let dir = to.parent().expect("BUG: an index lies in a folder");
@@ -206,12 +216,12 @@ fn name(fs: &dyn Fs, data: &Path, file: FileRef, (part, field): (&PartMeta, &str
     fs.rename(&from, &to).at("rename", &from)?;
     let file = FileRef { path, ..file };
     let bytes = file.len;
-    let named = Named {
+    let named = RowsPointer {
         format: FORMAT,
         file,
     };
     let line = serde_json::to_string(&named).map_err(|e| Error::invalid(e.to_string()))?;
-    let text = format!("{line}{}", checked(line.as_bytes()));
+    let text = format!("{line}{}", checksum_line(line.as_bytes()));
     write_durably(fs, &data.join(at(part, field, "covering")), text.as_bytes())?;
     fs.sync_dir(dir).at("sync", dir)?;
     Ok(bytes + text.len() as u64)

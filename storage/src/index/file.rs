@@ -1,17 +1,17 @@
-//! The bytes of an index.
+//! The byte layout of an inverted index.
 //!
 //! ```text
 //! "LMINDEX1"  u32 bytes of the head  u32 crc32c of the head
 //! head        u64 part  u64 its length  u32 its crc32c  u64 its rows  u64 hash of the field's name
 //!             u8 kind: 0 the part lacks the column, 1 texts, 2 integers
 //!             for each block: u32 its first key  u32 bytes  u32 crc32c
-//! block       for each key, ascending: its difference from the one before it (from the block's first),
-//!             rows × 2 + (1 when they are listed), and then their differences, the first from 0
+//! block       for each key, ascending: difference from the key before (from the block's first),
+//!             rows × 2 + (1 when they are listed), then differences of the rows, the first from 0
 //! ```
-//! Numbers are little-endian, those in blocks LEB128. A key is 32 bits of a value's hash. Rows of a value
-//! that more than one row in [`LISTED_SHARE`] has are not listed.
+//! Numbers in the head are little-endian, those in blocks LEB128. A key is 32 bits of a value's
+//! hash. Rows are not listed for a value that more than one row in [`LISTED_SHARE`] has.
 
-use super::{IndexedRows, Values};
+use super::{IndexedRows, ValueKind};
 use crate::manifest::PartMeta;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -19,15 +19,15 @@ const MAGIC: [u8; 8] = *b"LMINDEX1";
 pub(super) const PREFIX_BYTES: usize = 16;
 const ABOUT_BYTES: usize = 37;
 const BLOCK_HEAD_BYTES: usize = 12;
-/// A block is closed at this size: it is decoded to its middle on average for one value, in some 10 µs.
+/// Size at which a block is closed. A lookup decodes half a block on average, in some 10 µs.
 const BLOCK_BYTES: usize = 16 * 1024;
-/// A value that more than one row in so many has is as quickly found by a scan, and its rows would take
-/// most of the file.
+/// A scan is as fast for a value that more than one row in this many has, and the rows of such
+/// values would be most of the file.
 const LISTED_SHARE: usize = 8;
 
-/// What an index is about. Another part, or the same one written anew, is another.
+/// The part and the column of an index. A part that was written anew is another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Of {
+pub(super) struct IndexTarget {
     part: u64,
     len: u64,
     crc: u32,
@@ -35,7 +35,7 @@ pub(super) struct Of {
     field: u64,
 }
 
-impl Of {
+impl IndexTarget {
     pub(super) fn new(part: &PartMeta, field: &str) -> Self {
         Self {
             part: part.id,
@@ -46,7 +46,7 @@ impl Of {
         }
     }
 
-    fn encode(&self, values: Values) -> Vec<u8> {
+    fn encode(&self, values: ValueKind) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(ABOUT_BYTES);
         bytes.extend(self.part.to_le_bytes());
         bytes.extend(self.len.to_le_bytes());
@@ -54,15 +54,15 @@ impl Of {
         bytes.extend(self.rows.to_le_bytes());
         bytes.extend(self.field.to_le_bytes());
         bytes.push(match values {
-            Values::None => 0,
-            Values::Texts => 1,
-            Values::Integers => 2,
+            ValueKind::None => 0,
+            ValueKind::Texts => 1,
+            ValueKind::Integers => 2,
         });
         bytes
     }
 }
 
-/// What comes before the head.
+/// The bytes before the head.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prefix {
     len: u32,
@@ -89,16 +89,16 @@ impl Prefix {
     }
 }
 
-/// Where the keys lie.
+/// The head of an index: its blocks and their first keys.
 #[derive(Debug)]
 pub(super) struct Head {
-    pub(super) values: Values,
+    pub(super) values: ValueKind,
     rows: u64,
     blocks: Vec<Block>,
     file_len: u64,
 }
 
-/// Keys from `first` to before the first of the next block.
+/// A block: keys from `first` up to the first key of the next block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     first: u32,
@@ -108,14 +108,18 @@ pub(super) struct Block {
 }
 
 impl Head {
-    pub(super) fn decode(prefix: Prefix, bytes: &[u8], of: &Of) -> Result<Self, &'static str> {
+    pub(super) fn decode(
+        prefix: Prefix,
+        bytes: &[u8],
+        of: &IndexTarget,
+    ) -> Result<Self, &'static str> {
         if crc32c::crc32c(bytes) != prefix.crc {
             return Err("the checksum of its head differs");
         }
         let Some((about, blocks)) = bytes.split_at_checked(ABOUT_BYTES) else {
             return Err("its head is cut short");
         };
-        let kinds = [Values::None, Values::Texts, Values::Integers];
+        let kinds = [ValueKind::None, ValueKind::Texts, ValueKind::Integers];
         let known = kinds.into_iter().find(|kind| of.encode(*kind) == about);
         let values = known.ok_or("it is the index of another file")?;
         let mut at = prefix.blocks_at();
@@ -149,13 +153,13 @@ impl Head {
         self.blocks.len() * size_of::<Block>()
     }
 
-    /// The block that has a key, when one has it.
+    /// Returns the block that has a key, if any has it.
     pub(super) fn block_of(&self, key: u32) -> Option<&Block> {
         let after = self.blocks.partition_point(|block| block.first <= key);
         after.checked_sub(1).map(|nth| &self.blocks[nth])
     }
 
-    /// The rows of a key in its block.
+    /// Returns the rows of a key in its block.
     pub(super) fn find(
         &self,
         block: &Block,
@@ -204,7 +208,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes.expect("BUG: four bytes are four bytes"))
 }
 
-/// LEB128 numbers, one after the other.
+/// Consecutive LEB128 numbers.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -238,13 +242,13 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// A key and a row that has it, in the order of the file.
+/// Joins a key and a row that has it into a number that sorts in the order of the file.
 pub(super) fn pair(key: u32, row: u32) -> u64 {
     u64::from(key) << 32 | u64::from(row)
 }
 
-/// The file of these pairs, which are sorted on the way.
-pub(super) fn encode(of: &Of, values: Values, pairs: &mut [u64]) -> Vec<u8> {
+/// Sorts the pairs and returns the bytes of their index.
+pub(super) fn encode(of: &IndexTarget, values: ValueKind, pairs: &mut [u64]) -> Vec<u8> {
     pairs.sort_unstable();
     let mut head = of.encode(values);
     let (mut blocks, mut block) = (Vec::new(), Vec::new());

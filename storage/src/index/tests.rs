@@ -1,4 +1,4 @@
-//! What an index names is what a scan finds, and a damaged one names nothing wrong.
+//! Lookups return the rows that a scan finds, and a damaged index returns no wrong row.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::testing::{FaultFs, batch, options};
 
 const DAY_US: i64 = 86_400_000_000;
 
-/// A row: its day, a text and a number.
+/// Day, text and number of a row.
 type Row = (i64, Option<String>, Option<i64>);
 
-/// A store with these rows in parts, each indexed by `text` and `number`.
+/// Makes a store with these rows in parts, each indexed by `text` and `number`.
 fn indexed(seals: &[Vec<Row>]) -> (tempfile::TempDir, Store) {
     indexed_as(seals, IndexKind::Inverted)
 }
@@ -69,7 +69,7 @@ fn events(rows: &[Row]) -> Batch {
     }
 }
 
-/// The values of a part's column, row by row, as a scan finds them.
+/// Returns the values of a part's column row by row, from a scan.
 fn scanned(snapshot: &Snapshot, part: &PartMeta, field: &str) -> Vec<Option<IndexValue>> {
     let bytes = snapshot.read(&part.file).expect("read");
     let batches = read_part(bytes, Some(&[field])).expect("a part");
@@ -97,7 +97,7 @@ fn rows_with(scanned: &[Option<IndexValue>], wanted: &[IndexValue]) -> Vec<u32> 
     with.map(|(row, _)| row).collect()
 }
 
-/// Every value of every part, and values that none has, one by one and together.
+/// Looks up every value of every part, and one that no row has, alone and in pairs.
 fn compare(store: &Store) {
     let snapshot = store.snapshot();
     for part in &snapshot.manifest.parts {
@@ -164,7 +164,8 @@ proptest! {
     }
 }
 
-/// Each part's covering indexes have its rows, each once and as it is, in the order of their column.
+/// Checks that the covering indexes of each part hold its rows, each once and unchanged, in the
+/// order of their column.
 fn compare_covering(store: &Store) {
     let snapshot = store.snapshot();
     for part in &snapshot.manifest.parts {
@@ -192,7 +193,7 @@ fn compare_covering(store: &Store) {
     }
 }
 
-/// (text, number, `_seq`) of a file.
+/// Returns (text, number, `_seq`) of each row of a file.
 fn rows_of(
     snapshot: &Snapshot,
     file: &crate::file::FileRef,
@@ -266,7 +267,7 @@ fn a_covering_index_that_is_cut_changed_or_gone_is_none() {
         std::fs::write(path("covering"), &names[..n]).expect("written");
         assert!(open().is_err(), "{n} bytes");
     }
-    // That of another column.
+    // The index of another column is refused.
     let other = snapshot.data.join(at(part, "number", "covering"));
     std::fs::copy(other, path("covering")).expect("copied");
     assert!(open().is_err());
@@ -277,7 +278,8 @@ fn a_covering_index_that_is_cut_changed_or_gone_is_none() {
     std::fs::remove_file(path("rows")).expect("removed");
     assert!(open().expect("none").is_none());
     drop(held);
-    // Who holds one reads it although it is gone, and is told when it changed under its hands.
+    // A reader that holds the index reads it after its removal, and gets an error when it
+    // changed.
     std::fs::write(path("rows"), &rows).expect("written");
     let held = open().expect("sound").expect("there");
     let mut changed = rows.clone();
@@ -292,7 +294,7 @@ fn a_covering_index_that_is_cut_changed_or_gone_is_none() {
     held.read(&snapshot).read_ranges(&[whole]).expect("held");
 }
 
-/// So many rows that an index has several blocks, one of whose lists fills a block alone.
+/// Returns so many rows that an index has several blocks, one of them filled by a single list.
 fn many() -> Vec<Row> {
     let row = |n: i64| {
         let text = match n % 9 {
@@ -320,12 +322,12 @@ fn an_index_of_many_blocks_knows_every_value() {
             Some(IndexedRows::These(rows_with(&scanned, &wanted)))
         );
     }
-    // What is kept in memory is little beside the file.
+    // The head in memory is small beside the file.
     let bytes = std::fs::metadata(snapshot.data.join(at(part, "text", "index"))).expect("there");
     assert!(index.memory_bytes() * 200 < usize::try_from(bytes.len()).expect("small"));
 }
 
-/// What an index says after its file was changed: the truth, or that there is none.
+/// Checks that a changed index returns the right rows, an error, or no list of rows.
 fn is_true(
     snapshot: &Snapshot,
     part: &PartMeta,
@@ -383,7 +385,7 @@ fn a_changed_index_is_no_index() {
                 "{at} bytes"
             );
         }
-        // Few bytes of a large one are its head.
+        // A large index has few bytes of head, so the changed ones may all be elsewhere.
         assert!(found > 0 || !all);
     }
 }
@@ -404,7 +406,7 @@ fn the_index_of_another_part_or_column_is_no_index() {
         let error = PartIndex::open(&snapshot, two, "text").expect_err("another");
         assert!(error.to_string().contains("another file"), "{error}");
     }
-    // A number is asked for where there are texts: it is for the scan to say what that means.
+    // A number is looked up in a text column: the scan decides what that means.
     let index = PartIndex::open(&snapshot, one, "text").expect("sound");
     let found = index
         .expect("there")

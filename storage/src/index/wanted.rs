@@ -1,4 +1,4 @@
-//! `indexes/wanted.json`: which indexes there are to be.
+//! `indexes/wanted.json`: the indexes that a store is configured to have.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,14 +16,15 @@ use crate::model::Name;
 const FILE: &str = "wanted.json";
 const FORMAT: u32 = 1;
 
-/// What an index has of each row.
+/// Content of an index for each row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexKind {
-    /// Where it lies in its part.
+    /// Position of the row in its part.
     #[default]
     Inverted,
-    /// The row itself: as much again as the part takes, and the rows of a value lie side by side.
+    /// The row itself: the index is as large as the part, and the rows of a value are side by
+    /// side.
     Covering,
 }
 
@@ -42,14 +43,14 @@ impl fmt::Display for IndexKind {
     }
 }
 
-/// An index: a column of a stream. A column has one at most.
+/// An index: a column of a stream. A column has at most one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct IndexName {
-    /// The stream.
+    /// Stream of the index.
     pub stream: Name,
-    /// The column.
+    /// Column of the index.
     pub field: String,
-    /// What it has; inverted where nothing is said.
+    /// Kind of the index; inverted where the file has none.
     #[serde(default, skip_serializing_if = "IndexKind::is_inverted")]
     pub kind: IndexKind,
 }
@@ -66,7 +67,7 @@ struct Wanted {
     indexes: BTreeSet<IndexName>,
 }
 
-/// What is wanted: nothing, when that was lost.
+/// Returns the configured indexes; none when the file is missing or damaged.
 pub(crate) fn read(fs: &dyn Fs, data: &Path) -> BTreeSet<IndexName> {
     let path = data.join(DIR).join(FILE);
     let read = || -> std::io::Result<Wanted> {

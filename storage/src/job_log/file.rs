@@ -1,7 +1,8 @@
-//! `job_log/`: the log, one JSON object a line, and small texts under names of their own.
+//! The folder `maintenance/`: the log, one JSON object per line, and small texts under names of
+//! their own.
 //!
-//! A line that a crash has torn, or that somebody else has written, is passed over; what follows a torn
-//! one begins on a line of its own.
+//! A line that a crash has torn, or that another program has written, is skipped. An entry that
+//! follows a torn line begins on a new one.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,31 +11,31 @@ use std::sync::Arc;
 use super::JobEntry;
 use crate::env::Fs;
 
-/// The folder below the data directory.
+/// The folder, below the data directory.
 const DIR: &str = "maintenance";
-/// The log, and what it was before it was full.
+/// The current log. When it is full it is renamed to [`OLDER`] and replaces the one before.
 const LOG: &str = "log";
 const OLDER: &str = "log.1";
-/// Bytes after which a log is full: some thousand lines.
+/// Bytes at which a log is full: some thousand lines.
 const BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Folder {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    /// Whether anything is written.
-    kept: bool,
+    /// False when nothing is written.
+    is_kept: bool,
 }
 
 impl Folder {
-    pub(super) fn of(fs: Arc<dyn Fs>, data: &Path, kept: bool) -> Self {
+    pub(super) fn of(fs: Arc<dyn Fs>, data: &Path, is_kept: bool) -> Self {
         let dir = data.join(DIR);
-        Self { fs, dir, kept }
+        Self { fs, dir, is_kept }
     }
 
-    /// Adds a line, or says that it could not.
+    /// Appends a line, or logs a warning.
     pub(super) fn append(&self, entry: &JobEntry) {
-        if !self.kept {
+        if !self.is_kept {
             return;
         }
         let line = serde_json::to_string(entry).map_err(io::Error::other);
@@ -67,7 +68,7 @@ impl Folder {
         file.write_all_at(format!("{torn}{line}\n").as_bytes(), len)
     }
 
-    /// The lines, oldest first.
+    /// Returns the entries, oldest first.
     pub(super) fn lines(&self) -> Vec<JobEntry> {
         let mut entries = Vec::new();
         for name in [OLDER, LOG] {
@@ -87,7 +88,7 @@ impl Folder {
     }
 
     pub(super) fn keep(&self, name: &str, text: &str) {
-        if !self.kept {
+        if !self.is_kept {
             return;
         }
         if let Err(error) = self.replace(name, text) {

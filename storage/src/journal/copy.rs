@@ -1,4 +1,4 @@
-//! A copy of what the journal holds, made beside its writer.
+//! Copies the journal while its writer appends.
 
 use std::path::Path;
 
@@ -8,12 +8,13 @@ use crate::env::Fs;
 use crate::error::{Error, Result};
 use crate::file::write_durably;
 
-/// Copies the journal from segment `floor` on into `to`, where its directory is: all groups that are
-/// whole when this begins, and nothing of a torn tail. Says what was copied, and the bytes of each
-/// segment; the names are durable once the directory is synced.
+/// Copies the journal from segment `floor` on into `to`, where its directory must exist: all
+/// groups that are whole when the copy begins, and nothing of a torn tail. Returns the extent of
+/// the copy and the bytes of each segment. The names are durable once the caller has synced the
+/// directory.
 ///
 /// # Errors
-/// As [`replay`], and when the copy does not read back.
+/// As [`replay`], and [`Error::Corrupt`] when the copy does not read back.
 pub(crate) fn copy(
     fs: &dyn Fs,
     data: &Path,

@@ -1,13 +1,14 @@
-//! `JOURNAL`: the newest segment that was begun, written beside the journal.
+//! `JOURNAL`: the number of the newest segment, written beside the journal.
 //!
-//! Each segment vouches for the one before it; nothing in the journal vouches for the last. With
-//! this mark a last segment that was removed is missed, at the cost of one small file for each
-//! segment. (A last segment that was cut between two groups is not: that would cost a sync for each
-//! group.)
+//! Each segment records the end of the one before it, but nothing in the journal records the
+//! last. With this mark a last segment that was removed is detected, at the cost of one small
+//! file for each segment. (A last segment that was cut between two groups is not detected: that
+//! would cost a sync for each group.)
 //!
 //! # Invariant
-//! The mark is written when the segment's name is durable and read before the segments are listed:
-//! it never names one that was not there. Where it is missing or damaged it says nothing.
+//! The mark is written after the segment's name is durable, and read before the segments are
+//! listed, so it never names a segment that is not there yet. A missing or damaged mark is
+//! ignored.
 //!
 //! ```text
 //! logmill journal <32 hex digits of the store> <segment, hex> <crc32c of both, hex>
@@ -29,8 +30,7 @@ fn line(store_id: &str, segment: u64) -> String {
     )
 }
 
-/// The newest segment of this store that was begun, as far as the mark says; 0 when it says
-/// nothing.
+/// Returns the newest segment of this store by the mark; 0 when there is no valid mark.
 pub(super) fn read(fs: &dyn Fs, data: &Path, store_id: &str) -> u64 {
     let text = fs.read(&data.join(FILE)).unwrap_or_default();
     let text = String::from_utf8(text).unwrap_or_default();
@@ -42,8 +42,8 @@ pub(super) fn read(fs: &dyn Fs, data: &Path, store_id: &str) -> u64 {
     segment.unwrap_or(0)
 }
 
-/// Marks a segment whose name is durable. Without the mark the journal is as good as it was without
-/// one: a failure is logged and no more.
+/// Marks a segment whose name is durable. A failure is only logged: the journal is valid without
+/// the mark.
 pub(super) fn write(fs: &dyn Fs, data: &Path, store_id: &str, segment: u64) {
     let written = || -> Result<()> {
         write_durably(fs, &data.join(FILE), line(store_id, segment).as_bytes())?;

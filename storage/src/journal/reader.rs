@@ -1,4 +1,4 @@
-//! Reading the journal back, the same way for a writer that recovers and for a reader beside one.
+//! Reads the journal back, for a writer in recovery and for a reader beside a writer alike.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::{
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
 
-/// How often a segment is read again that a writer cuts at the same time.
+/// Attempts to read a segment that a writer truncates at the same time.
 const READ_TRIES: usize = 100;
 
 /// One valid group.
@@ -24,14 +24,14 @@ pub(crate) struct Group {
     crc: u32,
     previous_crc: u32,
     pub(crate) end: u64,
-    /// The payloads of its records.
+    /// Payloads of the records.
     pub(crate) records: Vec<Bytes>,
 }
 
-/// What a journal's replay came to.
+/// Result of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Replay {
-    /// Where a writer goes on: the last segment and where its valid data ends.
+    /// The last segment and the end of its valid data, where a writer continues.
     pub(crate) last: Previous,
     /// Exclusive end of the sequence numbers found, 0 when there were none.
     pub(crate) next_seq: u64,
@@ -39,14 +39,15 @@ pub(crate) struct Replay {
     pub(crate) torn_bytes: u64,
 }
 
-/// Hands every group from segment `floor` on to `take`, oldest first.
+/// Passes every group from segment `floor` on to `take`, oldest first.
 ///
-/// A reader beside a writer ends with the segment that was the last when it began: everything
-/// acknowledged before is in it or in an earlier one, and a fast writer cannot be chased for ever.
+/// A reader beside a writer ends with the segment that was the last when it began. Every event
+/// acknowledged before is in that segment or an earlier one, and a reader might never catch up
+/// with a fast writer.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when anything but the tail of the last segment is damaged or missing, or when
-/// a group after the damage says that what is missing had been synced.
+/// [`Error::Corrupt`] when anything but the tail of the last segment is damaged or missing, or
+/// when a group after the damage records that the missing data had been synced.
 pub(crate) fn replay(
     fs: &dyn Fs,
     data: &Path,
@@ -59,7 +60,7 @@ pub(crate) fn replay(
         next_seq: 0,
         torn_bytes: 0,
     };
-    // Before the segments are listed: a writer may begin another one meanwhile.
+    // The mark is read before the segments are listed: a writer may begin another one meanwhile.
     let marked = mark::read(fs, data, store_id);
     let listed = segments(fs, data, floor)?;
     if marked >= floor && marked > listed.map_or(0, |(_, last)| last) {
@@ -107,12 +108,12 @@ pub(crate) fn replay(
     Ok(found)
 }
 
-/// The first and the last segment from `floor` on. A store that has never sealed has its floor at 0
-/// and its first segment at 1.
+/// Returns the first and the last segment from `floor` on. A store that has never sealed has
+/// floor 0, and its first segment is 1.
 fn segments(fs: &dyn Fs, data: &Path, floor: u64) -> Result<Option<(u64, u64)>> {
     let dir = data.join(DIR);
     let names = match fs.list(&dir) {
-        // The folder is made before the first manifest is: it was removed, with all that was in it.
+        // The folder is made before the first manifest: it was removed with all that was in it.
         Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
         names => names.at("list", &dir)?,
     };
@@ -140,8 +141,8 @@ pub(super) fn read_segment(fs: &dyn Fs, path: &Path) -> Result<Bytes> {
         match fs.read(path) {
             Ok(bytes) => return Ok(bytes.into()),
             Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing(path.into())),
-            // A writer has cut off what it could not write whole, between our look at the length
-            // and our read.
+            // Between the call for the length and the read, the writer has cut off a group that
+            // it could not write whole.
             Err(e) if e.kind() == ErrorKind::UnexpectedEof && tries < READ_TRIES => tries += 1,
             other => return other.map(Bytes::from).at("read", path),
         }
@@ -169,7 +170,7 @@ fn check_header(
     Ok(())
 }
 
-/// What segment `number` says of the end of the one before.
+/// Returns the end of the previous segment and the checksum there, from the header of `number`.
 pub(super) fn sealed_end(fs: &dyn Fs, data: &Path, number: u64) -> Result<(u64, u32)> {
     let path = segment_path(data, number);
     let file = match fs.open_read(&path) {
@@ -182,14 +183,15 @@ pub(super) fn sealed_end(fs: &dyn Fs, data: &Path, number: u64) -> Result<(u64, 
         Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
             Err(format!("its header cannot be read: {e}").into())
         }
-        // A call that fails says nothing of what is on the disk.
+        // A failed call proves nothing about the data on the disk.
         Err(e) => return Err(e).at("read", &path),
     };
     let (header, _) = decoded.map_err(|bad| bad.at(&path))?;
     Ok((header.previous.end, header.previous.crc))
 }
 
-/// The group after `end`, at the next multiple of 8 or of 4096, when it continues the chain.
+/// Returns the group after `end`, at the next multiple of 8 or of 4096, if it continues the
+/// chain.
 fn next_group(bytes: &Bytes, end: u64, crc: u32) -> Option<Group> {
     let near = end.next_multiple_of(8);
     let far = end.next_multiple_of(BLOCK);
@@ -199,7 +201,7 @@ fn next_group(bytes: &Bytes, end: u64, crc: u32) -> Option<Group> {
         .find(|group| group.previous_crc == crc)
 }
 
-/// The group at `at`, when one with a right checksum is there.
+/// Returns the group at `at`, if there is one with a valid checksum.
 pub(super) fn group_at(bytes: &Bytes, at: usize) -> Option<Group> {
     let head = bytes.get(at..at + GROUP_HEAD)?;
     if u32_at(head, 0) != GROUP_MAGIC {
@@ -234,10 +236,10 @@ pub(super) fn group_at(bytes: &Bytes, at: usize) -> Option<Group> {
     })
 }
 
-/// How many bytes of the tail after `at` are torn.
+/// Returns the number of torn bytes after `at`.
 ///
 /// # Errors
-/// When a whole group further on says that something from `next_seq` on had been synced.
+/// When a whole group further on records that data from `next_seq` on had been synced.
 fn torn_tail(bytes: &Bytes, at: u64, next_seq: u64, writer_epoch: u64) -> Result<u64, String> {
     let start = usize::try_from(at)
         .map_err(|e| e.to_string())?
@@ -247,14 +249,14 @@ fn torn_tail(bytes: &Bytes, at: u64, next_seq: u64, writer_epoch: u64) -> Result
     };
     let mut probe = start.next_multiple_of(8);
     while let Some(head) = bytes.get(probe..probe + GROUP_HEAD) {
-        // What the group would say is looked at before its checksum is computed: the tail may hold
-        // any bytes that a sender chose.
+        // The fields are compared before the checksum is computed, which is expensive: the tail
+        // may hold any bytes that a client chose.
         let (first_seq, durable_seq) = (u64_at(head, 16), u64_at(head, 32));
-        let tells = u32_at(head, 0) == GROUP_MAGIC
+        let is_proof = u32_at(head, 0) == GROUP_MAGIC
             && u64_at(head, 40) == writer_epoch
             && durable_seq > next_seq
             && durable_seq <= first_seq;
-        if tells && group_at(bytes, probe).is_some() {
+        if is_proof && group_at(bytes, probe).is_some() {
             return Err(format!(
                 "a group is damaged here, and the one at byte {probe} says that everything below sequence {durable_seq} had been synced"
             ));

@@ -1,4 +1,4 @@
-//! What can be had of a damaged journal: every group that validates by itself.
+//! Salvages a damaged journal: reads every group that validates by itself.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::{BadHeader, DIR, HEADER_LEN, SegmentHeader, segment_of, segment_path}
 use crate::env::{Fs, IoContext};
 use crate::error::Result;
 
-/// A stretch of a segment in which no group validates, though bytes are there.
+/// A range of a segment that has bytes, but no valid group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hole {
     pub(crate) segment: u64,
@@ -15,20 +15,20 @@ pub(crate) struct Hole {
     pub(crate) bytes: (u64, u64),
 }
 
-/// What a damaged journal still holds.
+/// The valid rest of a damaged journal.
 #[derive(Debug, Default)]
 pub(crate) struct Salvage {
-    /// In the order of their sequence numbers.
+    /// Valid groups, in the order of their sequence numbers.
     pub(crate) groups: Vec<Group>,
     pub(crate) holes: Vec<Hole>,
-    /// Every segment that is there.
+    /// All segments that exist, from the floor on.
     pub(crate) segments: Vec<u64>,
     /// Exclusive end of the sequence numbers found.
     pub(crate) end_seq: u64,
 }
 
-/// Reads every segment from `floor` on and takes what validates, whatever lies between. Groups below
-/// `sealed_seq` are not needed any more.
+/// Reads every segment from `floor` on and takes its valid groups, whatever is between them.
+/// Groups below `sealed_seq` are left out: their events are in parts.
 pub(crate) fn salvage(
     fs: &dyn Fs,
     data: &Path,
@@ -44,7 +44,7 @@ pub(crate) fn salvage(
     found.segments.retain(|s| *s >= floor);
     for segment in found.segments.clone() {
         let path = segment_path(data, segment);
-        // A sector that cannot be read takes its segment with it.
+        // A segment with a sector that cannot be read is lost as a whole.
         let bytes = fs.read(&path).unwrap_or_default().into();
         found.take(segment, &bytes, store_id);
     }
@@ -54,7 +54,7 @@ pub(crate) fn salvage(
     Ok(found)
 }
 
-/// The segments that lie there, in their order; none where there is no folder for them.
+/// Returns the numbers of the existing segments, in order; none when there is no folder.
 fn numbers(fs: &dyn Fs, data: &Path) -> Result<Vec<u64>> {
     let dir = data.join(DIR);
     if !fs.is_dir(&dir) {
@@ -66,7 +66,7 @@ fn numbers(fs: &dyn Fs, data: &Path) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// The headers of the segments that can be read, in their order.
+/// Returns the headers of the readable segments, in order.
 pub(crate) fn headers(fs: &dyn Fs, data: &Path) -> Result<Vec<SegmentHeader>> {
     let mut found = Vec::new();
     for segment in numbers(fs, data)? {
@@ -85,7 +85,7 @@ impl Salvage {
         let header = SegmentHeader::decode(bytes).ok().map(|h| h.0);
         let (mut at, mut end) = (HEADER_LEN as usize, HEADER_LEN as usize);
         match &header {
-            // Another store's groups are none of ours.
+            // Groups of another store are ignored.
             Some(header) if header.store_id != store_id => at = bytes.len(),
             Some(_) => {}
             None => end = 0,
@@ -105,10 +105,11 @@ impl Salvage {
         self.hole(segment, bytes, (end, bytes.len()));
     }
 
-    /// Notes a stretch that is not just the zeros between groups.
+    /// Records a range as a hole, unless it is just the zeros between groups.
     fn hole(&mut self, segment: u64, bytes: &bytes::Bytes, (from, to): (usize, usize)) {
         let lost = bytes.get(from..to).unwrap_or_default();
-        // A segment without a header may have held anything, whatever its bytes are now.
+        // A segment without a valid header may have held groups, even when its bytes are zeros
+        // now.
         let headless = from == 0 && to > 0;
         if headless || bytes.is_empty() || lost.iter().any(|b| *b != 0) {
             self.holes.push(Hole {
@@ -118,7 +119,7 @@ impl Salvage {
         }
     }
 
-    /// A sequence number beyond any that the holes may have held: no item takes less than a byte.
+    /// Returns a number beyond all that the holes may have held: no item takes less than a byte.
     pub(crate) fn next_seq(&self) -> u64 {
         self.end_seq
             + self
@@ -128,7 +129,7 @@ impl Salvage {
                 .sum::<u64>()
     }
 
-    /// The last segment that is there.
+    /// Returns the last segment that exists.
     pub(crate) fn last_segment(&self) -> Option<u64> {
         self.segments.last().copied()
     }

@@ -1,4 +1,4 @@
-//! The journal's files, byte by byte.
+//! Tests of the journal's files, byte by byte.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,15 @@ use crate::testing::{FaultFs, Op};
 
 const STORE: &str = "0123456789abcdef0123456789abcdef";
 
-/// What a group was written with, and what it is read back as: first sequence number, items,
-/// payloads.
-type StagedFiles = (u64, u32, Vec<Vec<u8>>);
+/// A group, as written and as read back: first sequence number, items, payloads.
+type GroupContent = (u64, u32, Vec<Vec<u8>>);
 
-/// A journal under way, with everything that went into it.
+/// A journal, with everything that was appended to it.
 struct Log {
     dir: tempfile::TempDir,
     journal: Journal,
     next_seq: u64,
-    groups: Vec<StagedFiles>,
+    groups: Vec<GroupContent>,
 }
 
 impl Log {
@@ -81,7 +80,7 @@ fn begin(fs: Arc<dyn Fs>, data: &Path, previous: Previous, next_seq: u64) -> Jou
     Journal::begin(fs, data, STORE, 1, previous, next_seq).expect("begins")
 }
 
-fn read_from(data: &Path, floor: u64) -> Result<(Vec<StagedFiles>, Replay)> {
+fn read_from(data: &Path, floor: u64) -> Result<(Vec<GroupContent>, Replay)> {
     let mut groups = Vec::new();
     let replay = replay(&RealFs, data, STORE, floor, |group| {
         let records = group.records.iter().map(|r| r.to_vec()).collect();
@@ -91,7 +90,7 @@ fn read_from(data: &Path, floor: u64) -> Result<(Vec<StagedFiles>, Replay)> {
     Ok((groups, replay))
 }
 
-fn read(data: &Path) -> Result<(Vec<StagedFiles>, Replay)> {
+fn read(data: &Path) -> Result<(Vec<GroupContent>, Replay)> {
     read_from(data, 0)
 }
 
@@ -102,7 +101,7 @@ fn refused(data: &Path, floor: u64) -> (PathBuf, u64, String) {
     }
 }
 
-/// Where the group after `end` begins.
+/// Returns the offset at which the group after `end` begins.
 fn start_after(bytes: &[u8], end: u64) -> u64 {
     let found = bytes[end as usize..].iter().position(|b| *b != 0);
     end + found.expect("a group") as u64
@@ -119,7 +118,7 @@ fn groups_come_back_as_they_were_written() {
         if round % 16 == 15 {
             log.journal.rotate(log.next_seq).expect("rotates");
         }
-        // What a reader sees at any moment is everything that was appended.
+        // A reader sees everything that was appended so far.
         let (groups, replay) = read(log.data()).expect("whole");
         assert_eq!(groups, log.groups);
         assert_eq!((replay.next_seq, replay.torn_bytes), (log.next_seq, 0));
@@ -266,7 +265,7 @@ fn a_writer_goes_on_after_a_torn_tail() {
     log.groups.pop();
     let (_, torn) = read(log.data()).expect("a torn tail");
     assert!(torn.torn_bytes > 0);
-    // Even where the tail was not cut off: the next segment names the end of what counts.
+    // The torn tail may stay: the next segment names the end of the valid data.
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
     log.next_seq = 100;
     log.journal = begin(fs, log.dir.path(), torn.last, 100);
@@ -302,7 +301,7 @@ fn damage_to_what_a_later_group_calls_synced_is_refused() {
             }
         );
     }
-    // Damage to the last group, of which nobody says that it was synced, is a torn tail.
+    // No group records that the last one was synced, so damage to it is a torn tail.
     let mut bytes = whole.clone();
     *bytes.last_mut().expect("bytes") ^= 1;
     std::fs::write(log.path(1), &bytes).expect("written");
@@ -326,7 +325,8 @@ fn any_flipped_byte_is_refused_or_costs_nothing_durable() {
     for segment in [1, 2] {
         let path = log.path(segment);
         let whole = std::fs::read(&path).expect("read");
-        // In place: a file that is cut and written anew is flushed by some file systems.
+        // Bytes are changed in place: some file systems flush a file that is truncated and
+        // written anew.
         let file = RealFs.open(&path).expect("opens");
         for at in 0..whole.len() {
             for flip in [0x01, 0xff] {
@@ -350,8 +350,8 @@ fn any_flipped_byte_is_refused_or_costs_nothing_durable() {
                 .expect("restored");
         }
     }
-    // Every header byte is refused, every byte of the two groups at the end is torn, and zeros
-    // between groups are nobody's.
+    // A changed byte of a header is refused, one of the last two groups makes a torn tail, and
+    // one of the zeros between groups has no effect.
     assert!(refusals >= 2 * 2 * HEADER_LEN, "{refusals} refused");
     assert!(prefixes >= 2 * 2 * GROUP_HEAD, "{prefixes} prefixes");
     assert!(unharmed > 0);
@@ -359,7 +359,7 @@ fn any_flipped_byte_is_refused_or_costs_nothing_durable() {
 
 #[test]
 fn a_missing_segment_is_refused() {
-    // The fourth is the last, for which nothing in the journal vouches.
+    // Segment 4 is the last one: nothing in the journal records it, only the mark does.
     for (gone, floor) in [
         (1, 0),
         (1, 1),
@@ -424,11 +424,11 @@ fn a_segment_that_does_not_follow_its_predecessor_is_refused() {
     log.journal.rotate(log.next_seq).expect("rotates");
     log.append(&[30]);
     let whole = std::fs::read(log.path(1)).expect("read");
-    // Cut at a group's end the predecessor looks whole.
+    // A predecessor that was cut at the end of a group looks whole.
     std::fs::write(log.path(1), &whole[..first_end as usize]).expect("cut");
     assert_eq!(refused(log.data(), 0).0, log.path(1));
     std::fs::write(log.path(1), &whole).expect("restored");
-    // A copy under another number, too.
+    // A copy under another number is refused too.
     std::fs::copy(log.path(2), log.path(3)).expect("copied");
     assert_eq!(refused(log.data(), 0).0, log.path(2));
     std::fs::remove_file(log.path(3)).expect("removed");
@@ -457,7 +457,7 @@ fn other_files_in_the_directory_are_nobodys() {
 fn a_forged_group_in_a_torn_record_is_not_believed() {
     let mut log = Log::new();
     log.append(&[10]);
-    // A sender puts a group into a line of its own, as synced, of another writer's time.
+    // A client puts a group into its line: as synced, and of another writer.
     let mut forged = vec![0; GROUP_HEAD];
     forged[..4].copy_from_slice(&GROUP_MAGIC.to_le_bytes());
     forged[16..24].copy_from_slice(&1000_u64.to_le_bytes());

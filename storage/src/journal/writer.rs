@@ -1,4 +1,4 @@
-//! Appending: one writer places and writes groups; a syncer makes them durable meanwhile.
+//! Appends groups: one writer places and writes them, while a syncer makes them durable.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result, is_full};
 use crate::file::write_durably;
 use crate::seeded::{self, Bug};
 
-/// Appends groups. Only the log thread has it.
+/// Appends groups. Only the log thread owns it.
 #[derive(Debug)]
 pub(crate) struct Journal {
     fs: Arc<dyn Fs>,
@@ -32,16 +32,17 @@ pub(crate) struct Journal {
     syncer: Arc<Syncer>,
 }
 
-/// What the log thread has written and what is known to be on disk.
+/// The ends of the data that the log thread has written and of the data known to be on disk.
 ///
 /// # Invariants
-/// `durable_seq <= written_seq`; `barrier` is the end of the data for which a sync has begun, in
+/// `durable_seq <= written_seq`. `barrier` is the end of the data for which a sync has begun, in
 /// the segment being written. Placing a group and beginning a sync exclude one another.
 #[derive(Debug)]
 pub(crate) struct Syncer {
     state: Mutex<SyncState>,
     changed: Condvar,
-    /// Copies of what many ask for, so that nobody who asks waits for the write of a group.
+    /// The next two fields are outside of `state`, so that their many readers never wait for the
+    /// write of a group.
     poisoned: OnceLock<String>,
     durable_seq: AtomicU64,
 }
@@ -54,15 +55,15 @@ struct SyncState {
     barrier: u64,
     written_seq: u64,
     durable_seq: u64,
-    /// Groups written and synced: a group without items moves no sequence number and has to be
-    /// synced like any other.
+    /// Number of groups written and synced. Sequence numbers do not suffice, since a group
+    /// without items has to be synced like any other.
     written_groups: u64,
     durable_groups: u64,
     syncing: bool,
 }
 
 impl Journal {
-    /// Begins a new segment after `previous`; earlier ones are never appended to again.
+    /// Begins a new segment after `previous`; earlier segments are never appended to again.
     pub(crate) fn begin(
         fs: Arc<dyn Fs>,
         data: &Path,
@@ -98,27 +99,27 @@ impl Journal {
         &self.syncer
     }
 
-    /// The segment being written.
+    /// Returns the segment being written.
     pub(crate) fn segment(&self) -> u64 {
         self.segment
     }
 
-    /// Whether a new segment should be begun before the next group.
+    /// Checks whether a new segment should be begun before the next group.
     pub(crate) fn is_full(&self) -> bool {
         self.end >= SEGMENT_BYTES_MAX
     }
 
-    /// Whether the segment holds no group yet.
+    /// Checks whether the segment has no group yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.end == HEADER_LEN
     }
 
-    /// Writes one group: in the file and safe from `kill -9` on return, durable only
+    /// Writes one group. On return it is in the file and survives `kill -9`; it is durable only
     /// after a sync.
     ///
     /// # Errors
-    /// After an error the journal is poisoned and takes nothing any more, except when the disk was
-    /// full and what had been written of the group could be cut off again.
+    /// After an error the journal is poisoned and refuses all groups, except when the disk was
+    /// full and the written piece of the group could be cut off.
     pub(crate) fn append(
         &mut self,
         first_seq: u64,
@@ -138,8 +139,9 @@ impl Journal {
         let crc = crc32c::crc32c(&self.buffer[8..]);
         self.buffer[4..8].copy_from_slice(&crc.to_le_bytes());
         if let Err(source) = state.file.write_all_at(&self.buffer, at) {
-            // Cut where the group was to begin: cutting writes the sector of the new end, and that of
-            // the old one may hold what is synced.
+            // The file is cut where the group was to begin, not at the end before it. A cut
+            // writes the sector of the new end, and the sector of the old end may hold synced
+            // data.
             if is_full(&source) && state.file.set_len(at).is_ok() {
                 return Err(Error::DiskFull {
                     path: state.path.clone(),
@@ -190,9 +192,9 @@ impl Journal {
     /// Syncs the segment and begins the next, whose first group will be at `next_seq` or later.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] when there was no room for it: the segment before is still the last.
-    /// After any other error which segment is the last is not known, and the journal must be
-    /// poisoned.
+    /// [`Error::DiskFull`] or [`Error::Overloaded`] when there was no disk space or no descriptor
+    /// for the next segment: this one is still the last. After any other error it is not known
+    /// which segment is the last, and the caller must poison the journal.
     pub(crate) fn rotate(&mut self, next_seq: u64) -> Result<()> {
         self.syncer.sync_written()?;
         let header = SegmentHeader {
@@ -234,8 +236,8 @@ fn create_segment(
 ) -> Result<(Arc<dyn FsFile>, PathBuf, u32)> {
     let path = segment_path(data, header.segment);
     let (bytes, crc) = header.encode();
-    // Under a temporary name until the header is synced, so that nobody ever meets a segment that
-    // does not say what it is.
+    // The name is temporary until the header is synced, so that no reader finds a segment without
+    // a valid header.
     let temporary = path.with_extension(format!("{:x}.log.tmp", header.writer_epoch));
     if fs.exists(&temporary) {
         fs.remove(&temporary).at("remove", &temporary)?;
@@ -249,7 +251,7 @@ fn create_segment(
         Ok(file)
     };
     let file = match create() {
-        // Nothing has changed yet: the segment before can be written on.
+        // Nothing has changed yet: the current segment can still be appended to.
         Err(e) if is_full(&e) => return Err(Error::DiskFull { path: temporary }),
         Err(e) if is_out_of_descriptors(&e) => {
             return Err(Error::Overloaded {
@@ -263,12 +265,13 @@ fn create_segment(
     Ok((file.into(), path, crc))
 }
 
-/// Makes what was read of the last segment durable, and cuts off what was not if there is room.
+/// Makes the valid data of the last segment durable, and cuts off the rest if there is disk space
+/// for that.
 ///
-/// What a killed process wrote may be in memory only, and after a failed sync the kernel takes pages
-/// for written that are not: syncing the old file would prove nothing. So its valid data is written
-/// once more, into a file that replaces it. The next segment will name its end, so it must not get
-/// shorter any more.
+/// Data that a killed process wrote may be in memory only, and after a failed sync the kernel
+/// takes pages for written that are not: a sync of the old file would prove nothing. So the valid
+/// data is written again, to a file that replaces the old one. The next segment will name its
+/// end, so the segment must not become shorter any more.
 #[expect(
     clippy::disallowed_methods,
     reason = "without room for a copy the old file is synced in place"
@@ -279,8 +282,8 @@ pub(crate) fn settle_tail(fs: &dyn Fs, data: &Path, last: &Previous) -> Result<(
     bytes.truncate(usize::try_from(last.end).expect("BUG: a segment fits into memory"));
     match write_durably(fs, &path, &bytes) {
         Ok(_) => {}
-        // There is no room for a copy: the old file is synced as it is. Its torn end stays, for to
-        // cut it off would write the sector before, which may hold what is synced already.
+        // Without disk space for a copy the old file is synced as it is. Its torn tail stays: a
+        // cut would write the sector before it, which may hold synced data.
         Err(error) if error.kind() == Kind::DiskFull => {
             let file = fs.open(&path).at("open", &path)?;
             file.sync_data().at("sync", &path)?;
@@ -291,7 +294,7 @@ pub(crate) fn settle_tail(fs: &dyn Fs, data: &Path, last: &Previous) -> Result<(
     fs.sync_dir(&dir).at("sync", &dir)
 }
 
-/// The journal of a store that is only read: nothing is ever written to it.
+/// The file of a read-only store's journal. It refuses every write.
 #[derive(Debug)]
 struct NoFile;
 
@@ -314,7 +317,7 @@ impl FsFile for NoFile {
 }
 
 impl Syncer {
-    /// The syncer of a store that is only read.
+    /// Returns the syncer of a read-only store.
     pub(crate) fn idle(data: &Path, next_seq: u64) -> Arc<Self> {
         Self::of(Arc::new(NoFile), data.join(DIR), next_seq)
     }
@@ -338,25 +341,25 @@ impl Syncer {
         })
     }
 
-    /// Exclusive end of what is known to be on disk.
+    /// Returns the exclusive end of the sequence numbers known to be on disk.
     pub(crate) fn durable_seq(&self) -> u64 {
         self.durable_seq.load(Ordering::Acquire)
     }
 
-    /// Whether a sync is under way.
+    /// Checks whether a sync is running.
     pub(crate) fn is_syncing(&self) -> bool {
         self.state.lock().syncing
     }
 
-    /// Why nothing is taken any more, once a disk error has come.
+    /// Returns why groups are refused; `None` until a disk error occurs.
     pub(crate) fn poisoned(&self) -> Option<&str> {
         self.poisoned.get().map(String::as_str)
     }
 
-    /// Whether something can still be taken.
+    /// Checks that groups can still be appended.
     ///
     /// # Errors
-    /// [`Error::Unknown`] once a disk error has come.
+    /// [`Error::Unknown`] after a disk error.
     pub(crate) fn check(&self) -> Result<()> {
         match self.poisoned() {
             None => Ok(()),
@@ -364,17 +367,18 @@ impl Syncer {
         }
     }
 
-    /// Takes nothing any more: something was lost of which the journal cannot know.
+    /// Poisons the journal for a loss outside of it: all further groups are refused.
     pub(crate) fn poison(&self, why: &str) {
         self.set_poison(why);
-        // Whoever has looked before and waits now is told too.
+        // Taking the lock waits for threads that have passed the check, so that these are notified
+        // too.
         drop(self.state.lock());
         self.changed.notify_all();
     }
 
-    /// The same, for one who holds the state.
+    /// As [`Syncer::poison`], for a caller that holds the lock of `state`.
     fn set_poison(&self, why: &str) {
-        // The first reason stands.
+        // The first reason is kept.
         let _ignored = self.poisoned.set(why.to_owned());
         self.changed.notify_all();
     }
@@ -383,7 +387,7 @@ impl Syncer {
     ///
     /// # Errors
     /// A failed sync is never tried again: the kernel may have dropped the pages and would report
-    /// success. The journal is poisoned and every waiter learns that its outcome is unknown.
+    /// success. The journal is poisoned, and every waiting caller gets [`Error::Unknown`].
     pub(crate) fn sync_written(&self) -> Result<u64> {
         let mut state = self.state.lock();
         let wanted = state.written_groups;

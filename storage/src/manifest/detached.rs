@@ -1,4 +1,4 @@
-//! Partitions that were taken out of every answer and lie in folders of their own.
+//! Detached partitions: no query reads them, and they lie in folders of their own.
 
 use std::collections::BTreeSet;
 
@@ -8,36 +8,37 @@ use super::{Manifest, PartMeta};
 use crate::file::FileRef;
 use crate::model::Name;
 
-/// The raw events of one partition, up to the moment at which it was detached. What came since is
-/// live; the rollups count both.
+/// The raw events of one partition, up to the moment at which it was detached. Events that
+/// arrived later are live; the rollups count both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DetachedPartition {
-    /// Its stream.
+    /// Stream of the partition.
     pub stream: Name,
     /// Start of the partition, microseconds since 1970.
     pub partition_us: i64,
-    /// Without the folder the partition's raw events are complete from this sequence number on.
+    /// First sequence number from which the partition's raw events are complete without the
+    /// folder.
     pub complete_from: u64,
-    /// Its folder, relative to the data directory.
+    /// Folder of the partition, relative to the data directory.
     pub folder: String,
-    /// Its parts, with their files in that folder.
+    /// Parts of the partition; their files lie in that folder.
     pub parts: Vec<PartMeta>,
 }
 
 impl DetachedPartition {
-    /// Its events.
+    /// Returns the number of events.
     pub fn rows(&self) -> u64 {
         self.parts.iter().map(|p| p.rows).sum()
     }
 
-    /// Bytes of its parts.
+    /// Returns the bytes of the parts.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|p| p.file.len).sum()
     }
 }
 
 impl Manifest {
-    /// The detached partitions of a stream.
+    /// Returns the detached partitions of a stream.
     pub fn detached_of<'a>(
         &'a self,
         stream: &'a Name,
@@ -45,15 +46,15 @@ impl Manifest {
         self.detached.iter().filter(move |d| &d.stream == stream)
     }
 
-    /// The files of detached partitions. They are not among [`Manifest::files`]: nothing needs them
-    /// until they are attached, and an operator may have taken them away.
+    /// Returns the files of detached partitions. They are not among [`Manifest::files`]: nothing
+    /// needs them until they are attached, and an operator may have removed them.
     pub fn detached_files(&self) -> impl Iterator<Item = &FileRef> {
         let parts = self.detached.iter().flat_map(|d| &d.parts);
         parts.map(|p| &p.file)
     }
 
-    /// From which sequence number on the raw events of a partition are complete, when some were
-    /// dropped or are detached.
+    /// Returns the first sequence number from which the raw events of a partition are complete,
+    /// when some were dropped or are detached.
     pub fn complete_from(&self, stream: &Name, partition_us: i64) -> Option<u64> {
         let dropped = self.streams.get(stream).into_iter();
         let dropped = dropped.flat_map(|s| &s.dropped);
@@ -64,14 +65,15 @@ impl Manifest {
         dropped.chain(detached.map(|d| d.complete_from)).max()
     }
 
-    /// The starts of those partitions of a stream of which raw events were dropped or are detached.
+    /// Returns the starts of the partitions of a stream whose raw events were dropped or are
+    /// detached.
     pub fn incomplete<'a>(&'a self, stream: &'a Name) -> impl Iterator<Item = i64> + 'a {
         let dropped = self.streams.get(stream).into_iter();
         let dropped = dropped.flat_map(|s| &s.dropped).map(|d| d.partition_us);
         dropped.chain(self.detached_of(stream).map(|d| d.partition_us))
     }
 
-    /// Each partition is detached once, and its parts are its own.
+    /// Checks that each partition is detached at most once and has only parts of its own.
     pub(super) fn check_detached(&self) -> Result<(), String> {
         let mut known = BTreeSet::new();
         for detached in &self.detached {

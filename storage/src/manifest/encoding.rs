@@ -1,13 +1,14 @@
-//! A manifest's bytes: a head line, and the body that it vouches for.
+//! The encoding of a manifest: a head line with a checksum, and the body.
 //!
 //! ```text
 //! logmill store <format> <bytes of the body> <crc32c of the body, hex>
 //! the manifest as JSON, compressed with zstd
 //! ```
-//! The number is the format of the whole store, of every file in it, and stands here alone. It is
-//! frozen: what a program of this format would misread or lose, a field of the manifest included,
-//! asks for the next number. Development versions said `logmill manifest 1` or `2` and had plain
-//! JSON below; they are read, and the next edit writes what is written today.
+//! The number is the format of the whole store, of every file in it, and is recorded only here.
+//! The format is frozen: any change that a program of this format would misread or lose,
+//! including a new field of the manifest, needs the next number. Development versions wrote
+//! `logmill manifest 1` or `2` before plain JSON; they are read, and the next edit writes the
+//! current format.
 
 use std::io::Read;
 use std::path::Path;
@@ -16,26 +17,26 @@ use super::Manifest;
 use crate::error::{Error, Result};
 use crate::model::{ColumnType, StreamKind};
 
-/// The store's format: the newest that this program reads, and the one it writes.
+/// Format of the store: the newest that this program reads, and the one that it writes.
 pub(crate) const FORMAT: u32 = 1;
-/// The last development version.
+/// Last development version.
 const DEVELOPMENT_MAX: u32 = 2;
-/// The 504 kB of a manifest of 400 days become 74 kB; at level 3 they took half as long again and
-/// became 81 kB.
+/// Compression level: the 504 kB of a manifest of 400 days become 74 kB; level 3 took half as
+/// long again and produced 81 kB.
 const LEVEL: i32 = 1;
-/// A longer manifest is neither written nor believed: it is written whole with each edit, and
-/// 400 days of two rollups are half a megabyte.
+/// Limit of a manifest's length: a longer one is neither written nor accepted. A manifest is
+/// written in full with each edit, and 400 days of two rollups are half a megabyte.
 const JSON_BYTES_MAX: u64 = 256 << 20;
 
-/// A head line is shorter than this.
+/// Upper limit of a head line's length.
 pub(super) const HEAD_BYTES_MAX: usize = 128;
 
-/// What a head line says that the body is.
+/// Layout of the body, as the head line names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// Plain JSON, of a development version.
+    /// Plain JSON of a development version.
     Development(u32),
-    /// Compressed JSON, of a format of the store.
+    /// Compressed JSON of a store format.
     Store(u32),
 }
 
@@ -50,10 +51,10 @@ impl Layout {
     }
 }
 
-/// The bytes of a manifest, and the checksum of its body.
+/// Returns the bytes of a manifest and the checksum of its body.
 ///
 /// # Errors
-/// In words, when it is longer than any reader would believe.
+/// A message, when the manifest is longer than any reader would accept.
 pub(super) fn encode(manifest: &Manifest) -> Result<(Vec<u8>, u32), String> {
     let json = serde_json::to_vec(manifest).expect("BUG: a manifest is plain data");
     if json.len() as u64 > JSON_BYTES_MAX {
@@ -69,7 +70,7 @@ pub(super) fn encode(manifest: &Manifest) -> Result<(Vec<u8>, u32), String> {
     Ok((bytes, crc32c::crc32c(&body)))
 }
 
-/// The checksum of the body that a head line of today names; `None` for what is none.
+/// Returns the checksum of the body from a head line of the current format, `None` for any other.
 pub(super) fn crc_of(bytes: &[u8]) -> Option<u32> {
     let (layout, head) = read_head(Path::new(""), bytes).ok()?;
     let crc = head.rsplit(' ').next()?;
@@ -79,7 +80,7 @@ pub(super) fn crc_of(bytes: &[u8]) -> Option<u32> {
         .flatten()
 }
 
-/// Refuses a manifest of which nothing can be said but that a newer program wrote it.
+/// Refuses a manifest that a newer program wrote; other faults are left to [`decode`].
 pub(super) fn refuse_newer(path: &Path, bytes: &[u8]) -> Result<()> {
     match read_head(path, bytes) {
         Err(error @ Error::FormatTooNew { .. }) => Err(error),
@@ -87,7 +88,7 @@ pub(super) fn refuse_newer(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Reads a manifest of any format that there was; the checksum of its body comes with it.
+/// Reads a manifest of any format that ever existed; returns it with the checksum of its body.
 pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<(Manifest, u32)> {
     let (layout, head) = read_head(path, bytes)?;
     let at = head.len() + 1;
@@ -100,7 +101,7 @@ pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<(Manifest, u32)> {
     if !head.ends_with(&format!(" {crc:08x}")) {
         return Err(corrupt("the checksum differs from the head line's"));
     }
-    // Letter for letter: the head line has no checksum of its own.
+    // Compare letter for letter: the head line has no checksum of its own.
     if head != layout.head_line(body) {
         let what = "the head line is not as it is written";
         return Err(self::corrupt(path, 0, what));
@@ -114,8 +115,8 @@ pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<(Manifest, u32)> {
     Ok((manifest, crc))
 }
 
-/// Development versions did not look at integers of which a float would lose digits: there may be some
-/// in every column.
+/// Marks every integer column of documents as `wide`: development versions did not record whether
+/// a column holds integers of which a float would lose digits.
 fn keep_integers(mut manifest: Manifest) -> Manifest {
     let streams = manifest.streams.values_mut();
     let documents = streams.filter(|s| s.kind == StreamKind::Documents);
@@ -137,7 +138,7 @@ fn decompress(body: &[u8]) -> Result<Vec<u8>, String> {
     Ok(json)
 }
 
-/// The layout that the head line names, and the line itself.
+/// Returns the layout that the head line names, and the line itself.
 fn read_head<'a>(path: &Path, bytes: &'a [u8]) -> Result<(Layout, &'a str)> {
     let corrupt = |what: &str| corrupt(path, 0, what);
     let end = bytes.iter().position(|b| *b == b'\n');

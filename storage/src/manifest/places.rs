@@ -1,13 +1,14 @@
-//! The two places of the newest version: `manifest/`, where it is committed, and `manifest-copy/`.
+//! The two folders of the newest version: `manifest/`, where it is committed, and
+//! `manifest-copy/`.
 //!
 //! # Invariants
-//! 1. A version counts once it has its name in `manifest/`. The same bytes follow in
-//!    `manifest-copy/` before the version before is removed: no moment leaves the manifest in one
-//!    place alone, and the newest version is the one of the highest number in either place.
-//! 2. The newest version is read, from the place in which it is whole; each says by its checksum
-//!    whether it is. An older version is never fallen back to: the journal below its floor is gone.
-//! 3. A copy that is missing or of an older version is no damage. Programs that know of one place
-//!    alone leave it so, and so does a crash before the copy was made. The next edit makes it.
+//! 1. A version counts once it has its name in `manifest/`. The same bytes are written to
+//!    `manifest-copy/` before the previous version is removed, so at no moment does the manifest
+//!    exist only once. The newest version is the one with the highest number in either folder.
+//! 2. The newest version is read from the folder in which its checksum is right. There is no
+//!    fallback to an older version: the journal below its floor has been removed.
+//! 3. A copy that is missing or of an older version is no damage. Programs that know only one
+//!    folder leave it so, and so does a crash before the copy was made. The next edit writes it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,26 +24,26 @@ const PLACES: [&str; 2] = [DIR, COPY_DIR];
 /// Number of attempts to read the newest version while a writer replaces it.
 const TRIES: usize = 1000;
 
-/// A file of the newest version that is not as it was written, while the other place has it whole.
+/// A file of the newest version that is damaged or missing while the other folder has it whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damaged {
     pub(crate) path: PathBuf,
     pub(crate) what: String,
 }
 
-/// The newest version and what is damaged of it.
+/// The newest version and its damaged file, if any.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) committed: Committed,
     pub(crate) damaged: Option<Damaged>,
 }
 
-/// Where the copy of a version lies.
+/// Returns the path of the copy of a version.
 pub(crate) fn copy_path(data: &Path, version: u64) -> PathBuf {
     data.join(COPY_DIR).join(file_name(version))
 }
 
-/// The version numbers in a place, none where there is no such folder.
+/// Returns the version numbers in a folder, none when the folder does not exist.
 fn versions_in(fs: &dyn Fs, data: &Path, place: &str) -> Result<Vec<u64>> {
     let dir = data.join(place);
     match versions(fs, &dir) {
@@ -51,7 +52,7 @@ fn versions_in(fs: &dyn Fs, data: &Path, place: &str) -> Result<Vec<u64>> {
     }
 }
 
-/// The version number of the newest manifest.
+/// Returns the version number of the newest manifest.
 pub(crate) fn newest_version(fs: &dyn Fs, data: &Path) -> Result<Option<u64>> {
     let mut newest = None;
     for place in PLACES {
@@ -67,22 +68,23 @@ pub(crate) fn refuse_newer(fs: &dyn Fs, data: &Path) -> Result<()> {
     };
     let path = super::path(data, version);
     let is_newer = match fs.read(&path) {
-        // A writer has committed the next version meanwhile: one of our time. Or it was removed,
-        // and the copy tells.
+        // Either a writer has committed the next version meanwhile, or the file was removed:
+        // `find_newest` decides in both cases.
         Err(e) if e.kind() == ErrorKind::NotFound => true,
         bytes => encoding::refuse_newer(&path, &bytes.at("read", &path)?).is_err(),
     };
     if !is_newer {
         return Ok(());
     }
-    // One byte makes another format's head line of ours: the copy, where it is whole, says so.
+    // One damaged byte can turn a head line of this format into that of another one; the copy,
+    // when it is whole, shows that.
     match find_newest(fs, data) {
         Err(error @ Error::FormatTooNew { .. }) => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Reads the newest manifest, which must be whole in one of its places.
+/// Reads the newest manifest, which must be whole in one of its two folders.
 pub(crate) fn find_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Found>> {
     let mut tries = 0;
     loop {
@@ -98,8 +100,8 @@ pub(crate) fn find_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Found>> {
             }
             Err(error) => read_copy(fs, data, version, error),
         };
-        // A writer commits the next version and removes this one meanwhile: then that is the
-        // newest.
+        // A writer may have committed the next version and removed this one meanwhile: then read
+        // that one.
         tries += 1;
         if newest_version(fs, data)? == Some(version) || tries == TRIES {
             return found.map(Some);
@@ -107,7 +109,7 @@ pub(crate) fn find_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Found>> {
     }
 }
 
-/// As [`find_newest`], and logs what is damaged.
+/// Does the same as [`find_newest`] and logs a damaged file.
 pub(crate) fn read_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Committed>> {
     let found = find_newest(fs, data)?;
     Ok(found.map(|found| {
@@ -119,24 +121,24 @@ pub(crate) fn read_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Committed>>
     }))
 }
 
-/// Reads the copy of a version of which `manifest/` has none that is whole.
+/// Reads the copy of a version that is not whole in `manifest/`.
 fn read_copy(fs: &dyn Fs, data: &Path, version: u64, error: Error) -> Result<Found> {
     match read_place(fs, data, COPY_DIR, version) {
         Ok(committed) => Ok(Found {
             committed,
             damaged: Some(Damaged {
                 path: super::path(data, version),
-                what: told(error),
+                what: fault_of(error),
             }),
         }),
-        // Without a copy the file itself is to blame, and else the copy that is there.
+        // When there is no copy, report the fault of the file itself, else that of the copy.
         Err(of_copy) if is_absent(&error) && !is_absent(&of_copy) => Err(of_copy),
         Err(of_copy) if is_absent(&of_copy) => Err(error),
         Err(of_copy) => Err(match error {
             Error::Corrupt { path, offset, what } => Error::Corrupt {
                 path,
                 offset,
-                what: format!("{what}; its copy is damaged too: {}", told(of_copy)),
+                what: format!("{what}; its copy is damaged too: {}", fault_of(of_copy)),
             },
             other => other,
         }),
@@ -147,8 +149,8 @@ fn is_absent(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound)
 }
 
-/// The fault of a file, without its name and without advice.
-fn told(error: Error) -> String {
+/// Describes the fault of a file, without its name and without advice.
+fn fault_of(error: Error) -> String {
     match error {
         error if is_absent(&error) => "it is not there".into(),
         Error::Corrupt { offset, what, .. } => format!("at byte {offset}: {what}"),
@@ -156,7 +158,7 @@ fn told(error: Error) -> String {
     }
 }
 
-/// Reads a version in one of its places.
+/// Reads a version from one of the two folders.
 fn read_place(fs: &dyn Fs, data: &Path, place: &str, version: u64) -> Result<Committed> {
     let path = data.join(place).join(file_name(version));
     let bytes = fs.read(&path).at("read", &path)?;
@@ -174,7 +176,7 @@ fn read_place(fs: &dyn Fs, data: &Path, place: &str, version: u64) -> Result<Com
     })
 }
 
-/// The damaged places of the newest version: for a check, which reads both.
+/// Returns the damaged files of the newest version. It is for a check, so it reads both folders.
 pub(crate) fn damaged(fs: &dyn Fs, data: &Path) -> Result<Vec<Damaged>> {
     for _ in 0..TRIES {
         let Some(version) = newest_version(fs, data)? else {
@@ -188,12 +190,12 @@ pub(crate) fn damaged(fs: &dyn Fs, data: &Path) -> Result<Vec<Damaged>> {
             (Ok(first), Ok(copy)) if first.crc != copy.crc => {
                 Some("it differs from the manifest of the same version".to_owned())
             }
-            (_, Err(error)) if !is_absent(&error) => Some(told(error)),
+            (_, Err(error)) if !is_absent(&error) => Some(fault_of(error)),
             _ => None,
         };
         let first = first.err().map(|error| Damaged {
             path: super::path(data, version),
-            what: told(error),
+            what: fault_of(error),
         });
         let copy = copy.map(|what| Damaged {
             path: copy_path(data, version),
@@ -201,7 +203,7 @@ pub(crate) fn damaged(fs: &dyn Fs, data: &Path) -> Result<Vec<Damaged>> {
         });
         return Ok(first.into_iter().chain(copy).collect());
     }
-    // Nobody is that fast but a writer at work, whose next edit mends both.
+    // Only a writer at work replaces versions that fast, and its next edit repairs both folders.
     Ok(Vec::new())
 }
 
@@ -223,8 +225,8 @@ pub(super) fn write_copy(
     fs.sync_dir(&dir).at("sync", &dir)
 }
 
-/// Removes the versions before this one in both places. One that stays is in nobody's way, and the
-/// next commit tries again.
+/// Removes the versions before this one in both folders. A version that cannot be removed does no
+/// harm, and the next commit tries again.
 pub(super) fn remove_older(fs: &dyn Fs, data: &Path, version: u64) {
     for place in PLACES {
         let known = versions_in(fs, data, place).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The proof that a manifest carries of itself: invariants 2 to 6, checked whenever one is read or
-//! written.
+//! The self-check of a manifest: invariants 2 to 6, verified whenever one is read or written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,8 +111,8 @@ impl Manifest {
         next.check()
     }
 
-    /// A floor falls only where the level gets back all that it is to show again: it counts as many
-    /// events below the old floor as fewer are said to lie below the new one.
+    /// Checks that a level whose floor falls gets back all the events that it returns again: its
+    /// sections below the old floor hold as many events as its count of dropped events loses.
     fn check_floors(
         &self,
         rollup: &RollupMeta,
@@ -140,8 +139,8 @@ impl Manifest {
     }
 }
 
-/// At every level the sections that are kept and the events that lay below its floor add up to the
-/// tile's; no section lies below.
+/// Checks that at every level the events of the sections and the events dropped below the floor
+/// add up to those of the tile, and that no section lies below the floor.
 fn check_levels(rollup: &RollupMeta, tile: &TileMeta) -> Result<(), String> {
     let expected: &[String] = if tile.events > 0 { &rollup.levels } else { &[] };
     let mut by_level: BTreeMap<&str, u128> =

@@ -1,4 +1,4 @@
-//! The manifest: every invariant broken once, every byte flipped once.
+//! Tests of the manifest: each invariant is broken once, each byte is flipped once.
 
 use std::io::ErrorKind;
 
@@ -70,8 +70,8 @@ fn tile(rollup: u32, range: (u64, u64), events: u64) -> TileMeta {
     }
 }
 
-/// A manifest of one stream with two parts of 10 and 5 events, and two rollups, one of which came
-/// when 4 sequence numbers had been given.
+/// Returns a manifest of one stream with two parts of 10 and 5 events, and two rollups, the
+/// second of which was added after 4 sequence numbers had been assigned.
 pub(super) fn good() -> Manifest {
     let mut manifest = Manifest::new("0123456789abcdef0123456789abcdef".into(), 1_000_000);
     let stream = StreamMeta {
@@ -125,7 +125,7 @@ pub(super) fn good() -> Manifest {
     manifest
 }
 
-/// Says that a part is detached.
+/// Marks a part as detached.
 fn detach(manifest: &mut Manifest, mut part: PartMeta) {
     part.file.path = part.file.path.replacen("streams/", "detached/", 1);
     manifest.detached.push(DetachedPartition {
@@ -304,7 +304,7 @@ fn only_the_newest_version_counts_and_it_must_be_whole() {
         (8, first.crc)
     );
     assert_eq!(RealFs.list(&folder).expect("listed"), [file_name(8)]);
-    // An older one beside it is not fallen back to.
+    // An older version beside the newest one is no fallback.
     std::fs::write(folder.join(file_name(7)), old).expect("written");
     std::fs::write(folder.join("000000000000000a.manifest.tmp"), b"half").expect("written");
     let newest = read_newest(&RealFs, dir.path())
@@ -320,7 +320,7 @@ fn only_the_newest_version_counts_and_it_must_be_whole() {
         read_newest(&RealFs, dir.path()),
         Err(Error::Corrupt { .. })
     ));
-    // Nor is one believed under another's name.
+    // A version under the file name of another one is refused too.
     std::fs::rename(folder.join(file_name(7)), &path).expect("renamed");
     assert!(matches!(
         read_newest(&RealFs, dir.path()),

@@ -1,5 +1,6 @@
-//! Edits of tiles. Each keeps what `proof.rs` checks: at every level of a rollup each event is in one
-//! section that is kept, or in the count of those that lay below the level's floor.
+//! Edits of tiles. Each preserves the invariant that `proof.rs` checks: at every level of a
+//! rollup each event is in one section, or in the count of events dropped below the level's
+//! floor.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use crate::model::Name;
 use crate::rollup_hook::{Floor, History, RollupMeta, Section};
 use crate::seeded::{self, Bug};
 
-/// A section by its file, level and time partition.
+/// Identifies a section by its file, level and time partition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SectionKey {
     pub(crate) path: String,
@@ -27,21 +28,21 @@ impl SectionKey {
 }
 
 impl TileMeta {
-    /// The tile without the sections for which `gone` holds, the paths of files that have none left,
-    /// and the events of the sections by level.
-    fn give_up(
+    /// Removes the sections for which `is_removed` holds. Returns the paths of files that have no
+    /// section left, and the events of the removed sections by level.
+    fn remove_sections(
         &mut self,
-        gone: impl Fn(&str, &Section) -> bool,
+        is_removed: impl Fn(&str, &Section) -> bool,
     ) -> (Vec<String>, BTreeMap<String, u64>) {
         let (mut paths, mut events) = (Vec::new(), BTreeMap::new());
         self.files.retain_mut(|file| {
             let path = &file.file.path;
             file.sections.retain(|section| {
-                let gone = gone(path, section);
-                if gone {
+                let removed = is_removed(path, section);
+                if removed {
                     *events.entry(section.level.clone()).or_default() += section.events;
                 }
-                !gone
+                !removed
             });
             let keeps = !file.sections.is_empty();
             if !keeps {
@@ -52,10 +53,10 @@ impl TileMeta {
         (paths, events)
     }
 
-    /// Leaves out what lies below the floors of its rollup and counts it.
+    /// Drops the sections below the floors of the rollup and counts their events as dropped.
     fn cut(&mut self, rollup: &RollupMeta) -> (Vec<String>, BTreeMap<String, u64>) {
         let below = |_: &str, s: &Section| s.partition_us < rollup.floor_us(&s.level);
-        let (paths, events) = self.give_up(below);
+        let (paths, events) = self.remove_sections(below);
         for (level, events) in &events {
             *self.dropped.entry(level.clone()).or_default() += events;
         }
@@ -64,10 +65,11 @@ impl TileMeta {
 }
 
 impl Manifest {
-    /// Adds one tile to every rollup: of the new events, or of none where its stream had none. A tile
-    /// without events widens the one before when that has none either, so idle streams stay small.
-    /// What lies below a level's floor is left out there, and counted as late.
-    /// Of the rows of its stream, what a rollup's history holds back is missing.
+    /// Adds one tile to every rollup: of the new events, or an empty one where the stream had
+    /// none. An empty tile extends the previous one when that is empty too, so idle streams stay
+    /// small.
+    /// Sections below a level's floor are left out, and their events are counted as late. Rows of
+    /// the stream that the rollup's history holds back are counted as missing.
     pub(crate) fn add_tiles(
         &mut self,
         new: &BTreeMap<u32, (u64, Vec<TileFile>)>,
@@ -111,13 +113,13 @@ impl Manifest {
         }
     }
 
-    /// Adds what a step has counted of a rollup's history, of which `left` is left. What lies below
-    /// a floor is left out, as it was never shown.
+    /// Adds the events that a step has counted of a rollup's history. `remaining` is the rest of
+    /// that history. Sections below a floor are left out, since no query ever returned them.
     pub(crate) fn add_history(
         &mut self,
         rollup: u32,
         (files, events): (Vec<TileFile>, u64),
-        left: Option<History>,
+        remaining: Option<History>,
     ) {
         let Some(nth) = self.rollups.iter().position(|r| r.id == rollup) else {
             return;
@@ -125,7 +127,7 @@ impl Manifest {
         let Some(at) = self.tiles.iter().position(|t| t.rollup == rollup) else {
             return;
         };
-        self.rollups[nth].history = left;
+        self.rollups[nth].history = remaining;
         let mut tile = TileMeta {
             files,
             events,
@@ -133,7 +135,7 @@ impl Manifest {
             ..self.tiles[at].clone()
         };
         let (paths, _) = tile.cut(&self.rollups[nth]);
-        self.forget(paths);
+        self.add_pending(paths);
         let first = &mut self.tiles[at];
         first.events += events;
         first.files.extend(tile.files);
@@ -142,7 +144,7 @@ impl Manifest {
         }
     }
 
-    /// Gives up a rollup and its files.
+    /// Removes a rollup and its files.
     pub(crate) fn drop_rollup(&mut self, rollup: u32) {
         self.rollups.retain(|r| r.id != rollup);
         let (gone, kept) = std::mem::take(&mut self.tiles)
@@ -151,7 +153,7 @@ impl Manifest {
         self.tiles = kept;
         let gone: Vec<TileMeta> = gone;
         let files = gone.into_iter().flat_map(|t| t.files);
-        self.forget(files.map(|f| f.file.path).collect());
+        self.add_pending(files.map(|f| f.file.path).collect());
     }
 
     fn count_late(&mut self, nth: usize, (paths, events): (Vec<String>, BTreeMap<String, u64>)) {
@@ -160,10 +162,10 @@ impl Manifest {
                 floor.late += events;
             }
         }
-        self.forget(paths);
+        self.add_pending(paths);
     }
 
-    /// A tile behind those of its rollup.
+    /// Inserts a tile after those of its rollup.
     fn insert(&mut self, tile: TileMeta) {
         let order: BTreeMap<u32, usize> = self
             .rollups
@@ -176,21 +178,21 @@ impl Manifest {
         self.tiles.insert(at, tile);
     }
 
-    fn forget(&mut self, paths: Vec<String>) {
+    fn add_pending(&mut self, paths: Vec<String>) {
         let since = self.version + 1;
         let pending = paths.into_iter().map(|path| Pending { path, since });
         self.pending.extend(pending);
     }
 
-    /// Puts `files` in the place of some sections of a rollup. The tiles from the first to the last
-    /// that hold one of them become one: what they cover together is what they covered.
+    /// Replaces some sections of a rollup by `files`. The tiles from the first to the last that
+    /// hold one of these sections become one, which covers the same range of sequence numbers.
     pub(crate) fn replace_sections(
         &mut self,
         rollup: u32,
         gone: &[SectionKey],
         files: Vec<TileFile>,
     ) {
-        let is_gone = |path: &str, s: &Section| {
+        let is_removed = |path: &str, s: &Section| {
             gone.iter()
                 .any(|g| g.path == path && g.level == s.level && g.partition_us == s.partition_us)
         };
@@ -198,7 +200,7 @@ impl Manifest {
             t.rollup == rollup
                 && t.files.iter().any(|f| {
                     let path = &f.file.path;
-                    f.sections.iter().any(|s| is_gone(path, s))
+                    f.sections.iter().any(|s| is_removed(path, s))
                 })
         };
         let Some(first) = self.tiles.iter().position(holds) else {
@@ -207,15 +209,15 @@ impl Manifest {
         let last = self.tiles.iter().rposition(holds).unwrap_or(first);
         let mut joined = self.join(first, last);
         if !seeded::is(Bug::CompactedTwice) {
-            let (paths, _) = joined.give_up(is_gone);
-            self.forget(paths);
+            let (paths, _) = joined.remove_sections(is_removed);
+            self.add_pending(paths);
         }
         joined.files.extend(files);
         self.tiles.insert(first, joined);
     }
 
-    /// Raises the floor of a rollup's level and gives up what lies below. Returns the events that the
-    /// level no longer counts.
+    /// Raises the floor of a rollup's level and drops the sections below it. Returns the number
+    /// of events that the level no longer counts.
     pub(crate) fn cut_level(&mut self, rollup: u32, level: &str, from_us: i64) -> u64 {
         let Some(meta) = self.rollups.iter_mut().find(|r| r.id == rollup) else {
             return 0;
@@ -228,23 +230,23 @@ impl Manifest {
         let meta = meta.clone();
         let (mut paths, mut events) = (Vec::new(), 0);
         for tile in self.tiles.iter_mut().filter(|t| t.rollup == rollup) {
-            let (left, cut) = tile.cut(&meta);
-            paths.extend(left);
+            let (removed, cut) = tile.cut(&meta);
+            paths.extend(removed);
             events += cut.get(level).copied().unwrap_or(0);
         }
-        self.forget(paths);
+        self.add_pending(paths);
         events
     }
 
-    /// Events that lay below a level's floor.
+    /// Returns the number of events dropped below a level's floor.
     pub(crate) fn given_up(&self, rollup: u32, level: &str) -> u64 {
         let tiles = self.tiles_of(rollup);
         tiles.filter_map(|t| t.dropped.get(level)).sum()
     }
 
-    /// Lowers the floor of a rollup's level to `from_us`, now that `files` count all `events` that
-    /// the level did not from there on. Its tiles become one: which of them had the events is not
-    /// known. Where nothing lies below any more there is no floor.
+    /// Lowers the floor of a rollup's level to `from_us`, now that `files` count all `events`
+    /// that the level lacked from there on. The rollup's tiles become one, since it is not known
+    /// which of them held the events. The floor is removed when no event lies below it any more.
     pub(crate) fn lower_floor(
         &mut self,
         rollup: u32,
@@ -273,7 +275,7 @@ impl Manifest {
         self.tiles.insert(first, joined);
     }
 
-    /// Takes some tiles of one rollup, which follow one another, as one.
+    /// Removes consecutive tiles of one rollup and returns them joined into one.
     fn join(&mut self, first: usize, last: usize) -> TileMeta {
         let mut joined: Option<TileMeta> = None;
         for tile in self.tiles.drain(first..=last) {

@@ -1,5 +1,5 @@
-//! What the manifest says of the rows of a part, so that it need not be opened: how many, and between
-//! which sequence numbers, times and texts they lie.
+//! Statistics of the rows of a part, kept in the manifest so that the part need not be opened:
+//! the number of rows, and the ranges of sequence numbers, times and texts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::manifest::PartMeta;
 use crate::memtable::column;
 use crate::model::{Name, SEQ, TIME};
 
-/// Text bounds in the manifest are cut to this many bytes.
+/// Limit of the length of text bounds in the manifest.
 pub(super) const BOUND_BYTES: usize = 64;
 
 /// Bounds of some rows.
@@ -23,7 +23,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Those of no row.
+    /// Returns the bounds of no row.
     pub(super) fn new() -> Self {
         Self {
             rows: 0,
@@ -33,7 +33,7 @@ impl Bounds {
         }
     }
 
-    /// Those of all the rows of a part.
+    /// Returns the bounds of all the rows of a part.
     pub(crate) fn of(rows: &[RecordBatch], order_by: &[String]) -> Self {
         let mut bounds = Self::new();
         rows.iter().for_each(|batch| bounds.widen(batch, order_by));
@@ -52,7 +52,7 @@ impl Bounds {
         widen_text_range(&mut self.text_range, order_by, batch);
     }
 
-    /// The part that these rows are, once they are in a file.
+    /// Returns the manifest entry of these rows as a part, once they are in a file.
     pub(crate) fn part(self, id: u64, stream: &Name, partition_us: i64, file: FileRef) -> PartMeta {
         PartMeta {
             id,
@@ -103,8 +103,8 @@ fn widen_text_range(
     }
 }
 
-/// A text cut to about [`BOUND_BYTES`]; an upper bound that was cut is above every text that begins
-/// as it does.
+/// Cuts a text to about [`BOUND_BYTES`]. An upper bound that was cut is above every text with the
+/// same beginning.
 fn cut(text: &str, upper: bool) -> String {
     if text.len() <= BOUND_BYTES {
         return text.to_owned();
@@ -119,6 +119,6 @@ fn cut(text: &str, upper: bool) -> String {
             return cut;
         }
     }
-    // Nothing but the greatest character: no shorter text is above it.
+    // The text consists of the greatest character only: no shorter text is above it.
     text.to_owned()
 }

@@ -1,4 +1,4 @@
-//! Time partitions: where one begins and ends, and the folder that holds it.
+//! Time partitions: their start, their end and their folder.
 
 use chrono::{DateTime, Datelike, NaiveDate};
 
@@ -7,7 +7,7 @@ use crate::manifest::PartitionWidth;
 pub(super) const HOUR_US: i64 = 3_600_000_000;
 pub(super) const DAY_US: i64 = 24 * HOUR_US;
 
-/// The start of the partition that holds `time_us`.
+/// Returns the start of the partition that holds `time_us`.
 pub fn partition_start(width: PartitionWidth, time_us: i64) -> i64 {
     match width {
         PartitionWidth::Hour => floor(time_us, HOUR_US),
@@ -22,22 +22,24 @@ pub fn partition_start(width: PartitionWidth, time_us: i64) -> i64 {
     }
 }
 
-/// The first instant after a partition that begins at `start_us`, microseconds since 1970.
+/// Returns the exclusive end of a partition that begins at `start_us`, microseconds since 1970.
 pub fn partition_end(width: PartitionWidth, start_us: i64) -> i64 {
     match width {
         PartitionWidth::Hour => start_us.saturating_add(HOUR_US),
         PartitionWidth::Day => start_us.saturating_add(DAY_US),
-        // No month has more than 31 days, and none two first days within 32.
+        // A month has at most 31 days, and 32 days hold at most one first of a month after a
+        // first.
         PartitionWidth::Month => partition_start(width, start_us.saturating_add(32 * DAY_US)),
     }
 }
 
-/// The greatest multiple of `width` not above `time_us`; the least time there is when that is none.
+/// Returns the greatest multiple of `width` not above `time_us`, or the least `i64` when there is
+/// none.
 fn floor(time_us: i64, width: i64) -> i64 {
     time_us.div_euclid(width).saturating_mul(width)
 }
 
-/// The folder of a partition, as Hive spells it: `date=2000-10-10`.
+/// Returns the folder of a partition in Hive's spelling: `date=2000-10-10`.
 pub fn partition_folder(width: PartitionWidth, start_us: i64) -> String {
     let format = match width {
         PartitionWidth::Hour => "hour=%Y-%m-%dT%H",

@@ -1,14 +1,14 @@
-//! Merging parts: the rows of several sorted files, in their order, as one.
+//! Merge of parts: the rows of several sorted files are written, in order, as one.
 //!
 //! # Invariants
-//! * Some thousand rows of each input are in memory at a time, and one row group of what is written.
-//! * Every row that an input's manifest entry counts is written once, or nothing is: rows, sequence
-//!   numbers and times of each input are compared with its entry, and who commits compares the
-//!   [`Census`] of what was read with that of the file that came of it.
-//! * The result is in the order of [`RowOrder`]. An input that is not is said so, and nothing is written
-//!   of it ([`rewrite`] sorts it piece by piece).
-//! * No value changes but by the cast to the type that its stream's column has now; one that the cast
-//!   cannot keep stops the merge.
+//! * At a time, some thousand rows of each input and one row group of the output are in memory.
+//! * Every row that an input's manifest entry counts is written once, or nothing is written.
+//!   Rows, sequence numbers and times of each input are compared with its entry, and the caller
+//!   that commits compares the [`Census`] of the input with that of the resulting file.
+//! * The result is in the order of [`RowOrder`]. An input that is not is reported, and nothing of
+//!   it is written ([`rewrite`] sorts it in pieces).
+//! * No value changes except by the cast to the current type of its stream's column; a value that
+//!   the cast cannot preserve stops the merge.
 
 mod input;
 
@@ -31,23 +31,23 @@ use crate::error::{Error, Result};
 use crate::manifest::{PartMeta, StreamMeta};
 use crate::seeded::{self, Bug};
 
-/// Rows of all inputs that are in memory at a time, and of one of them at most.
+/// Rows of all inputs, and of one input, that are in memory at a time.
 const MEMORY_ROWS: usize = 64 * 1024;
 const BATCH_ROWS: usize = 8 * 1024;
-/// And bytes of one input, as its pages have them decompressed: rows may be a megabyte each.
+/// Decompressed bytes of one input that are in memory at a time: rows may be a megabyte each.
 const BATCH_BYTES: u64 = 1 << 20;
-/// Rows that are sorted in memory at a time, and their bytes.
+/// Rows, and their bytes, that are sorted in memory at a time.
 const SORT_ROWS: usize = 128 * 1024;
 const SORT_BYTES: u64 = 32 << 20;
 
-/// Why a merge has ended early.
+/// Reason for which a merge has ended early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// A part whose rows are not in the order that they should have.
+    /// A part has rows that are not in the required order.
     Unsorted(u64),
-    /// A part that cannot be read as the manifest says that it is.
+    /// A part cannot be read, or differs from its manifest entry.
     Unread(u64, Error),
-    /// Anything else.
+    /// Another error.
     Failed(Error),
 }
 
@@ -57,8 +57,8 @@ impl<E: Into<Error>> From<E> for Stop {
     }
 }
 
-/// Writes the rows of the inputs in their order. `pause` is called every few thousand rows; what it
-/// fails with ends the merge.
+/// Merges the rows of the inputs in their order. `pause` is called every few thousand rows; an
+/// error that it returns ends the merge.
 pub(crate) fn merge(
     meta: &StreamMeta,
     inputs: Vec<(&PartMeta, CheckedFile)>,
@@ -94,7 +94,7 @@ pub(crate) fn merge(
                 heads.remove_least();
             }
         }
-        heads.settle(&cursors);
+        heads.sift_down(&cursors);
         if block.is_full() {
             pause()?;
             writer.write(&block.rows()?).map_err(written)?;
@@ -112,7 +112,7 @@ pub(crate) fn merge(
     Ok((bounds, read))
 }
 
-/// Hands on the rows of a part that are not sorted: sorted pieces of as many as fit into memory.
+/// Passes the rows of an unsorted part to `piece`, in sorted pieces that fit into memory.
 pub(crate) fn rewrite(
     meta: &StreamMeta,
     part: &PartMeta,
@@ -132,7 +132,7 @@ pub(crate) fn rewrite(
     Ok(cursor.census)
 }
 
-/// Writes rows that are sorted.
+/// Writes sorted rows as a part.
 pub(crate) fn write_sorted(
     meta: &StreamMeta,
     rows: &RecordBatch,
@@ -152,7 +152,7 @@ pub(crate) fn write_sorted(
     writer.close().map_err(written)
 }
 
-/// The columns that some row of the inputs has.
+/// Returns the columns for which some row of the inputs has a value.
 fn schema_of(meta: &StreamMeta, inputs: &[Input<'_>]) -> Result<SchemaRef, Stop> {
     for input in inputs {
         input.knows_only(&stored_schema(meta))?;
@@ -178,7 +178,7 @@ fn written(source: ParquetError) -> Error {
     }
 }
 
-/// The cursors that have rows left, the one with the least row first: a binary heap.
+/// A binary heap of the cursors that have rows left, the one with the least row first.
 struct Heads(Vec<usize>);
 
 impl Heads {
@@ -196,8 +196,8 @@ impl Heads {
         self.0.swap_remove(0);
     }
 
-    /// Moves the first down to its place.
-    fn settle(&mut self, cursors: &[Cursor<'_>]) {
+    /// Moves the first cursor down to its place in the heap.
+    fn sift_down(&mut self, cursors: &[Cursor<'_>]) {
         let heads = &mut self.0;
         let mut at = 0;
         loop {
@@ -216,11 +216,11 @@ impl Heads {
     }
 }
 
-/// Rows that are to be written next: where they are.
+/// Rows to be written next, by their position in the batches of the inputs.
 struct Block {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// Which of the batches each cursor is at.
+    /// Index of the current batch of each cursor.
     at: Vec<usize>,
     places: Vec<(usize, usize)>,
     batches_max: usize,

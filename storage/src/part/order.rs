@@ -1,7 +1,7 @@
 //! The order of the rows of a part: by the columns of `order_by`, null first, then by `_seq`.
 //!
-//! A seal has its rows in memory and numbers them ([`SortKeys`]); a merge compares rows of several
-//! files by keys that sort as bytes ([`RowOrder`]).
+//! A seal has its rows in memory and ranks them as numbers ([`SortKeys`]); a merge compares rows
+//! of several files by keys that sort as bytes ([`RowOrder`]).
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -19,10 +19,11 @@ use crate::manifest::StreamMeta;
 use crate::memtable::Chunk;
 use crate::model::{ColumnType, SEQ};
 
-/// (chunk, row): where an event lies.
+/// Position of an event: (chunk, row).
 pub(super) type Place = (u32, u32);
 
-/// For each column of `order_by` and each chunk, numbers that compare as the values do (null first).
+/// Numbers for each column of `order_by` and each chunk that compare as the values do (null
+/// first).
 pub(super) struct SortKeys {
     columns: Vec<Vec<Vec<u64>>>,
 }
@@ -65,11 +66,12 @@ impl SortKeys {
     }
 }
 
-/// A chunk's values of a column, and how many rows it has.
+/// A chunk's values of a column, and its number of rows.
 type Values = (Option<ArrayRef>, usize);
 
 fn ranks(name: &str, meta: &StreamMeta, chunks: &[Arc<Chunk>]) -> Result<Vec<Vec<u64>>> {
-    // In the stream's type: an older chunk may have another, whose numbers compare differently.
+    // Compare in the stream's type: an older chunk may have another, whose numbers compare
+    // differently.
     let stored = meta.column_type(name).map(ColumnType::arrow);
     let values = |chunk: &Arc<Chunk>| -> Result<Values> {
         let array = chunk.events.column_by_name(name);
@@ -95,7 +97,7 @@ fn ranks(name: &str, meta: &StreamMeta, chunks: &[Arc<Chunk>]) -> Result<Vec<Vec
 }
 
 fn number_ranks((array, rows): &Values) -> Vec<u64> {
-    /// Moves the sign so that unsigned order is signed order; 0 is left for null.
+    /// Flips the sign bit so that unsigned order is signed order; 0 is reserved for null.
     fn signed(n: i64) -> u64 {
         (n.cast_unsigned() ^ (1 << 63)).saturating_add(1)
     }
@@ -173,14 +175,15 @@ fn text_ranks(values: &[Values]) -> Vec<Vec<u64>> {
     by_chunk
 }
 
-/// The same order as bytes, for rows that are not all in memory.
+/// The same order as byte keys, for rows that are not all in memory.
 pub(super) struct RowOrder {
     converter: RowConverter,
     columns: Vec<usize>,
 }
 
 impl RowOrder {
-    /// The order of rows with these columns. (Bytes have none, as in [`SortKeys`].)
+    /// Returns the order of rows with these columns. (Binary columns are not compared, as in
+    /// [`SortKeys`].)
     pub(super) fn of(order_by: &[String], schema: &Schema) -> Result<Self> {
         let names = order_by.iter().map(String::as_str).chain([SEQ]);
         let columns = names.filter_map(|name| schema.index_of(name).ok());
@@ -196,7 +199,7 @@ impl RowOrder {
         })
     }
 
-    /// Keys that compare as the rows do.
+    /// Returns keys that compare as the rows do.
     pub(super) fn keys(&self, batch: &RecordBatch) -> Result<Rows> {
         let columns: Vec<ArrayRef> = self
             .columns

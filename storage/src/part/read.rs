@@ -1,4 +1,4 @@
-//! Reading parts back: whole ones from memory, or piece by piece from the disk.
+//! Reading of parts: in full from memory, or in pieces from the disk.
 
 use std::io::{self, BufReader, Read};
 use std::slice::from_ref;
@@ -19,15 +19,15 @@ use crate::manifest::PartMeta;
 use crate::snapshot::Snapshot;
 
 const READ_ROWS: usize = 64 * 1024;
-/// A page's head is read with what follows it, as a rule.
+/// Buffer size for the header of a page and, as a rule, the data after it.
 const HEAD_BYTES: usize = 1024;
 
-/// Reads rows of a part back, a batch at a time; `columns` that the part lacks are left out.
+/// Reads rows of a part in batches; `columns` that the part lacks are left out.
 ///
 /// # Errors
 /// When the bytes are not a part.
 pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBatch>, ParquetError> {
-    // The text types are asked for, since the file's own schema names them so.
+    // The reader returns the text types that the file's own schema names.
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
     let reader = select(builder, columns)
         .with_batch_size(READ_ROWS)
@@ -37,7 +37,7 @@ pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBat
         .collect()
 }
 
-/// The columns of a part.
+/// Returns the columns of a part.
 ///
 /// # Errors
 /// When the bytes are not a part.
@@ -46,8 +46,8 @@ pub(crate) fn read_schema(bytes: Bytes) -> Result<SchemaRef, ParquetError> {
     Ok(Arc::clone(builder.schema()))
 }
 
-/// Reads one column of a part, some thousand rows at a time, and nothing else of it. `take` gets how many
-/// rows there are and their values, none where the part lacks the column.
+/// Reads one column of a part, some thousand rows at a time, and no other data. `take` gets the
+/// number of rows and their values, `None` when the part lacks the column.
 pub(crate) fn read_column(
     snapshot: &Snapshot,
     part: &PartMeta,
@@ -70,14 +70,14 @@ pub(crate) fn read_column(
     Ok(())
 }
 
-/// Leaves out all but these columns.
+/// Restricts the reader to these columns.
 pub(super) fn select<T: ChunkReader + 'static>(
     builder: ParquetRecordBatchReaderBuilder<T>,
     columns: Option<&[&str]>,
 ) -> ParquetRecordBatchReaderBuilder<T> {
     let mask = match columns {
         None => ProjectionMask::all(),
-        // By position: a name with a dot in it is not a path here.
+        // Select by position: a name with a dot in it is not a path here.
         Some(names) => {
             let roots = builder.parquet_schema().root_schema().get_fields();
             let wanted = |i: &usize| names.contains(&roots[*i].name());
@@ -87,11 +87,11 @@ pub(super) fn select<T: ChunkReader + 'static>(
     builder.with_projection(mask)
 }
 
-/// A part on the disk, whose pieces are compared with the manifest as they are read.
+/// A part on the disk whose pieces are verified against the manifest as they are read.
 #[derive(Clone)]
 pub(super) struct Pieces {
     file: Arc<Mutex<CheckedFile>>,
-    /// Why a piece could not be read: the Parquet reader would put it into its own words.
+    /// Error of the last failed read; the Parquet reader would replace it by one of its own.
     failed: Arc<Mutex<Option<Error>>>,
     len: u64,
 }
@@ -105,7 +105,7 @@ impl Pieces {
         }
     }
 
-    /// Why a piece could not be read, when that has happened.
+    /// Returns the error of a failed read, if there was one.
     pub(super) fn failure(&self) -> Option<Error> {
         self.failed.lock().take()
     }
@@ -115,9 +115,9 @@ impl Pieces {
         match self.file.lock().read_ranges(from_ref(&range)) {
             Ok(mut pieces) => Ok(pieces.pop().expect("BUG: one range, one piece")),
             Err(error) => {
-                let told = io::Error::other(error.to_string());
+                let reported = io::Error::other(error.to_string());
                 *self.failed.lock() = Some(error);
-                Err(told)
+                Err(reported)
             }
         }
     }
@@ -130,14 +130,14 @@ impl Length for Pieces {
 }
 
 impl ChunkReader for Pieces {
-    type T = BufReader<Rest>;
+    type T = BufReader<PieceReader>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let rest = Rest {
+        let reader = PieceReader {
             pieces: self.clone(),
             at: start,
         };
-        Ok(BufReader::with_capacity(HEAD_BYTES, rest))
+        Ok(BufReader::with_capacity(HEAD_BYTES, reader))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
@@ -145,13 +145,13 @@ impl ChunkReader for Pieces {
     }
 }
 
-/// What follows some place of a part.
-pub(super) struct Rest {
+/// Reader of a part from some offset to its end.
+pub(super) struct PieceReader {
     pieces: Pieces,
     at: u64,
 }
 
-impl Read for Rest {
+impl Read for PieceReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let left = self.pieces.len.saturating_sub(self.at);
         let len = usize::try_from(left).map_or(into.len(), |left| left.min(into.len()));

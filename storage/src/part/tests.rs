@@ -1,4 +1,4 @@
-//! Parts: sorted, in the right partition, nothing lost and nothing made up.
+//! Tests of parts: rows are sorted and in the right partition, none is lost and none is invented.
 
 use std::cmp::Ordering;
 
@@ -35,7 +35,7 @@ pub(super) fn meta(width: PartitionWidth, order_by: &[&str]) -> StreamMeta {
     }
 }
 
-/// One event as the test knows it. Floats are compared by their order, so not NaN.
+/// One event of a test. Floats are compared by their order, so not NaN.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
 pub(super) struct Row {
     pub(super) time: i64,
@@ -46,7 +46,7 @@ pub(super) struct Row {
     pub(super) seq: u64,
 }
 
-/// Which of the columns host, n, f and b a chunk has at all.
+/// Flags of the columns host, n, f and b that a chunk has.
 pub(super) type Has = [bool; 4];
 
 pub(super) fn chunk(rows: &[Row], has: Has) -> Arc<Chunk> {
@@ -103,7 +103,7 @@ pub(super) fn rows_of(image: &PartImage) -> Vec<Row> {
     rows
 }
 
-/// The order that a part should have, said as plainly as possible.
+/// Compares two rows as a part should, written as plainly as possible.
 pub(super) fn compare(order_by: &[String], a: &Row, b: &Row) -> Ordering {
     for name in order_by {
         let order = match name.as_str() {
@@ -136,7 +136,7 @@ fn host() -> impl Strategy<Value = Option<String>> {
 
 fn time() -> impl Strategy<Value = i64> {
     prop_oneof![
-        // A few days around 1970, a few months anywhere, and all there is.
+        // Times of a few days around 1970, of a few months anywhere, and of the whole range.
         -3 * DAY_US..3 * DAY_US,
         Just(0),
         Just(-1),
@@ -226,7 +226,7 @@ proptest! {
     }
 }
 
-/// The start of a partition by the calendar alone.
+/// Returns the start of a partition by the calendar alone.
 fn slow_partition(width: PartitionWidth, time_us: i64) -> i64 {
     use chrono::Timelike;
     let t = Utc
@@ -366,7 +366,7 @@ fn a_column_that_was_widened_is_sorted_as_what_it_is_now() {
         chunk(&whole, [false, true, false, false]),
         chunk(&parted, [false, false, true, false]),
     ];
-    // The first chunk came while the column was one of whole numbers.
+    // The first chunk arrived while the column was one of integers.
     let old = &chunks[0].events;
     let fields = old.schema();
     let renamed = fields

@@ -1,11 +1,11 @@
-//! Writing a part: the properties of its Parquet file, and its bounds on the way.
+//! Writer of parts: the properties of the Parquet file, and the bounds of its rows.
 //!
-//! zstd, a page index, dictionaries for what repeats; `time` and `_seq` are stored as differences,
-//! which take a byte or two where a dictionary would take none of its advantage, and the column that the
-//! part is in the order of stands as it is. Row groups are as
-//! large as a part usually is: the dictionary of a whole day is the one lever on size that
-//! measurements found. Who reads ten rows reads all of that dictionary, so columns of many values are LZ4:
-//! as zstd they took more than half of the scan. Parts of an access log are 7 % larger for it.
+//! Files use zstd, a page index and dictionaries for repeated values. `time` and `_seq` are
+//! stored as differences, which take a byte or two and gain nothing from a dictionary. The first
+//! column of the part's sort order is stored without a dictionary. A row group usually holds a
+//! whole part: in measurements only the dictionary of a whole day reduced the size. A query for
+//! ten rows reads all of that dictionary, so columns of many values are compressed with LZ4: as
+//! zstd they took more than half of the scan time. Parts of an access log are 7 % larger for it.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,22 +23,23 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::bounds::Bounds;
 use crate::model::{SEQ, TIME};
 
-/// Most rows of a row group, those of a page, and of what is handed to the writer at a time.
+/// Maximum of rows of a row group, of a page, and of one call of the writer.
 const ROW_GROUP_ROWS: u64 = 1 << 20;
 const PAGE_ROWS: usize = 8 * 1024;
 pub(super) const WRITE_ROWS: usize = 8 * 1024;
-/// Encoded bytes of a row group: the writer holds one in memory. That of a million access-log events
-/// stays below.
+/// Encoded bytes of a row group: the writer holds one in memory. A row group of a million
+/// access-log events stays below.
 const ROW_GROUP_BYTES: usize = 32 << 20;
-/// Whole-day dictionaries: large enough that a day's paths and hosts stay in theirs.
+/// Size limit of a dictionary: large enough for a day's paths and hosts.
 const DICTIONARY_BYTES: usize = 16 << 20;
 
-/// A column has many values when these many rows of the first ones have another one, but far from all have.
+/// Minimum of distinct values among the first rows for a column of many values; at most three
+/// quarters of the rows may be distinct.
 const MANY_VALUES: usize = 512;
 
 /// A part that is being written.
 pub(super) struct PartWriter<'a, W: Write + Send> {
-    /// Until the first rows say how it is written.
+    /// Destination, until the first rows determine the properties of the file.
     to: Option<W>,
     writer: Option<ArrowWriter<W>>,
     schema: SchemaRef,
@@ -49,9 +50,9 @@ pub(super) struct PartWriter<'a, W: Write + Send> {
 }
 
 impl<'a, W: Write + Send> PartWriter<'a, W> {
-    /// A writer of about so many rows.
+    /// Returns a writer for about so many rows.
     pub(super) fn new(to: W, schema: SchemaRef, order_by: &'a [String], rows: u64) -> Self {
-        // Row groups of one size: a scan gives one to each of its threads.
+        // Row groups have one size: a scan assigns one to each of its threads.
         let groups = rows.div_ceil(ROW_GROUP_ROWS).max(1);
         let group_rows = rows.div_ceil(groups).next_multiple_of(PAGE_ROWS as u64);
         Self {
@@ -64,7 +65,7 @@ impl<'a, W: Write + Send> PartWriter<'a, W> {
         }
     }
 
-    /// The next rows, in their order.
+    /// Writes the next rows, in their order.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
         self.bounds.widen(batch, self.order_by);
         self.begin(batch)?.write(batch)
@@ -86,7 +87,7 @@ impl<'a, W: Write + Send> PartWriter<'a, W> {
     }
 }
 
-/// Whether the dictionary of a column will be large: as far as the first rows say.
+/// Estimates from the first rows whether the dictionary of a column will be large.
 fn has_many_values(column: &ArrayRef) -> bool {
     let rows = column.len().min(WRITE_ROWS);
     let mut values = HashSet::new();
@@ -136,8 +137,8 @@ fn properties(order_by: &[String], first: &RecordBatch, group_rows: usize) -> Wr
             .set_column_compression(path.clone(), zstd)
             .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
     }
-    // Equal values lie side by side, so a page of them takes less than its share of a dictionary; and who
-    // looks for one reads that page, not the dictionary of a whole day.
+    // Equal values are adjacent, so a page of them takes less than its share of a dictionary, and
+    // a lookup reads that page instead of the dictionary of a whole day.
     if let Some(leading) = order_by.first().filter(|name| *name != TIME) {
         let path = ColumnPath::from(leading.as_str());
         builder = builder

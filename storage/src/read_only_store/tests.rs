@@ -1,4 +1,4 @@
-//! Readers where nothing can be written.
+//! Tests of readers where nothing can be written.
 
 use std::io::ErrorKind;
 

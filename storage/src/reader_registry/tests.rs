@@ -1,4 +1,4 @@
-//! Readers in other processes, those that have died, and those that hang.
+//! Tests of readers in other processes: live, dead and hanging ones.
 
 use super::*;
 use crate::env::RealFs;
@@ -62,7 +62,7 @@ fn a_reader_holds_what_its_version_refers_to_and_nothing_that_came_later() {
     let second = next(dir.path(), &first);
     let segment = pending("journal/0000000000000001.log", 1);
     let part = pending("streams/e/date=2000-10-10/0000000000000005.parquet", 1);
-    // While it opens it may need anything.
+    // A reader that is opening may need any file.
     assert!(hold().needs(&segment) && hold().needs(&part));
     reader.loaded(&second.manifest).expect("written");
     assert_eq!(hold().next_file, Some(second.manifest.next_file));
@@ -115,7 +115,7 @@ fn a_dead_reader_counts_for_nothing() {
     std::fs::create_dir(&folder).expect("a directory");
     let text = line(5) + &line(0);
     std::fs::write(folder.join("1-00000000-0"), text).expect("written");
-    // One that lives and has not said anything yet will look at the manifest after this.
+    // A live reader that has not written its version yet will check the manifest after this.
     let silent = RealFs
         .try_lock(&folder.join("2-00000000-0"))
         .expect("locks");
@@ -129,7 +129,8 @@ fn a_commit_while_a_reader_registers_makes_it_begin_again() {
     let (dir, first) = store();
     let fs = FaultFs::default();
     let data = dir.path().to_path_buf();
-    // The writer commits and looks for readers: this one has not said its version yet.
+    // The writer commits and then reads the registrations: this reader has not written its
+    // version yet.
     fs.before(Op::Write, "readers", move || {
         next(&data, &first);
         assert!(versions(&data).is_empty());

@@ -1,4 +1,4 @@
-//! Records: what was encoded comes back, and no bytes make the decoder fall over.
+//! Tests of records: a record decodes to what was encoded, and no bytes make the decoder panic.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const TYPES: [ColumnType; 8] = [
     ColumnType::Uint64,
 ];
 
-/// One column of a type, with nulls where `valid` says so; values come from `noise`.
+/// Returns one column of a type, with nulls where `valid` is false; values come from `noise`.
 fn array(column_type: ColumnType, noise: &[(u64, String)], valid: &[bool]) -> ArrayRef {
     let values = || noise.iter().zip(valid.iter().cycle());
     macro_rules! of {
@@ -35,7 +35,7 @@ fn array(column_type: ColumnType, noise: &[(u64, String)], valid: &[bool]) -> Ar
         ColumnType::Bool => of!(BooleanArray, |n: &Noise| n.0.is_multiple_of(2)),
         ColumnType::Int16 => of!(PrimitiveArray<Int16Type>, |n: &Noise| n.0 as i16),
         ColumnType::Int64 => of!(Int64Array, |n: &Noise| n.0 as i64),
-        // Any bits but those of a NaN, which equals nothing.
+        // Use any bits but those of a NaN, which equals nothing.
         ColumnType::Float64 => of!(Float64Array, |n: &Noise| {
             let float = f64::from_bits(n.0);
             if float.is_nan() { 0.5 } else { float }
@@ -100,7 +100,7 @@ fn identity() -> impl Strategy<Value = Option<Identity>> {
     prop_oneof![Just(None), range, key]
 }
 
-/// The identity of a batch of `events` that were replayed, or of one that gives items up.
+/// Returns the identity of a batch of `events` that were replayed, or of one that discards items.
 fn settles(events: u64, seed: u64) -> Identity {
     let (count, how) = match events {
         0 => (3, Settlement::Dropped),
@@ -122,10 +122,10 @@ prop_compose! {
         received_us in any::<i64>(),
         kind in prop_oneof![Just(StreamKind::Access), Just(StreamKind::Documents)],
     ) -> Batch {
-        // A batch that settles items brings as many events, and nothing bad.
+        // A batch that resolves items has as many events, and no quarantined item.
         let identity = settling.then(|| settles(events.num_rows() as u64, numbers.0)).or(identity);
         let marks = if settling { Vec::new() } else { marks };
-        // Up to as many quarantined items as marks, at any places among the events.
+        // At most as many quarantined items as marks, at any ranks among the events.
         let mut ranks: Vec<u32> = Vec::new();
         let mut left = events.num_rows();
         for (rank, quarantined) in (0..).zip(marks) {
@@ -217,7 +217,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = value;
         }
-        // What decodes all the same can be taken into the memtable.
+        // A damaged record that still decodes can be added to the memtable.
         if let Ok(record) = Record::decode(&bytes) {
             let (events, quarantined) = record.sequence(0);
             if !events.is_empty() {
@@ -235,7 +235,7 @@ proptest! {
         kind in 0..4_u8,
     ) {
         let _outcome = Record::decode(&bytes);
-        // Again with a beginning that gets past the first looks.
+        // Try again with a beginning that passes the first checks.
         let mut head = vec![LAYOUT, kind];
         head.extend_from_slice(&[3, 0, 0, 0, 1, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 1, 0, b's', 0, 0, 0, 0]);
         head.append(&mut bytes);
@@ -248,7 +248,7 @@ fn a_huge_row_count_is_refused_before_anything_is_reserved() {
     let mut bytes = Record::of(batch(&[1, 2], &[], None)).encode();
     bytes[2..6].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(Record::decode(&bytes).is_err());
-    // Nor without a column to give the count away.
+    // A record is refused also when no column shows the count.
     let empty = Schema::empty();
     let none = RecordBatchOptions::new().with_row_count(Some(0));
     let events = RecordBatch::try_new_with_options(Arc::new(empty), vec![], &none).expect("empty");

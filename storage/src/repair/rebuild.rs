@@ -1,14 +1,14 @@
-//! A manifest made again from the files that lie there, where neither of its places is whole.
+//! Rebuilds the manifest from the files of the store when neither copy of it is whole.
 //!
 //! # Invariants
-//! 1. Every event that can be read is there once: of files that hold the same sequence numbers the
-//!    one with the highest number counts (a merge outlives what it merged), and of the journal what
-//!    no part holds goes into new parts.
-//! 2. Nothing is guessed that an answer depends on. The checksums of the files were in the
-//!    manifest: a part is believed when it can be read whole and its rows lie in its partition.
-//!    Rollups are not made again here; they begin anew from the raw events at the next start, and
-//!    their old files are kept as evidence.
-//! 3. Sequence numbers go on past every number that any file knows of, and [`GAP`] further.
+//! 1. Every readable event is taken once. Of files that hold the same sequence numbers the one
+//!    with the highest file number counts (the result of a merge has a higher one than its
+//!    inputs). Journal events that are in no part are written to new parts.
+//! 2. No value that affects the result of a query is guessed. The checksums of the files were in
+//!    the manifest: a part is accepted when it can be read in full and its rows lie in its
+//!    partition. Rollups are not rebuilt here; they are recomputed from the raw events at the
+//!    next start, and their old files are kept as evidence.
+//! 3. Sequence numbers continue [`GAP`] past the highest number found in any file.
 
 use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +43,7 @@ use crate::record::Record;
 use crate::schema_evolution;
 use crate::store::Options;
 
-/// Numbers of files that were given and of which nothing is left are fewer than this.
+/// Upper bound of the file numbers that were assigned and of which no file is left.
 const FILE_GAP: u64 = 1 << 20;
 const WIDTHS: [PartitionWidth; 3] = [
     PartitionWidth::Hour,
@@ -51,24 +51,24 @@ const WIDTHS: [PartitionWidth; 3] = [
     PartitionWidth::Month,
 ];
 
-/// A store as far as it could be had without a manifest. Nothing is written yet.
+/// A store as far as it could be recovered without a manifest. Nothing is written yet.
 pub(super) struct Rebuilt {
     pub(super) manifest: Manifest,
     pub(super) findings: Vec<String>,
-    /// Files that are copied to the evidence.
+    /// Files to copy to the evidence.
     pub(super) evidence: Vec<String>,
-    /// Files that are moved there once the new manifest is committed.
+    /// Files to move to the evidence once the new manifest is committed.
     pub(super) leftovers: Vec<String>,
-    /// Rows that no part holds, by stream: each list goes into parts of its own.
+    /// Rows that no part holds, by stream: each list is written to parts of its own.
     rest: BTreeMap<Name, Vec<Vec<Arc<Chunk>>>>,
-    /// The batches that the journal knew.
+    /// Identities of the batches in the journal.
     identities: Identities,
-    /// The last segment of the journal, and the highest epoch that any of them names.
+    /// Last segment of the journal, and the highest epoch in any segment's header.
     last_segment: u64,
     writer_epoch: u64,
 }
 
-/// Looks through the files of a store for what a manifest says of them.
+/// Derives the content of a manifest from the files of a store.
 pub(super) fn rebuild(data: &Path, options: &Options) -> Result<Rebuilt> {
     let fs = &*options.fs;
     let cards = cards(fs, data)?;
@@ -87,7 +87,7 @@ pub(super) fn rebuild(data: &Path, options: &Options) -> Result<Rebuilt> {
         store_id: in_journal.unwrap_or_else(|| format!("{:032x}", rand::random::<u128>())),
         created_s: now_s,
     });
-    let mut work = Work {
+    let mut rebuilder = Rebuilder {
         fs,
         data,
         options,
@@ -106,24 +106,24 @@ pub(super) fn rebuild(data: &Path, options: &Options) -> Result<Rebuilt> {
         recent: HashSet::new(),
     };
     if !is_known {
-        work.say("neither STORE nor a detached partition says when the store was created: `_id`s of the events change");
+        rebuilder.add_finding("neither STORE nor a detached partition says when the store was created: `_id`s of the events change");
     }
-    let salvage = salvage(fs, data, &work.found.manifest.store_id, 0, 0)?;
-    work.note_manifests()?;
-    work.note_kinds(&salvage);
-    work.take_parts(
+    let salvage = salvage(fs, data, &rebuilder.found.manifest.store_id, 0, 0)?;
+    rebuilder.note_manifests()?;
+    rebuilder.note_kinds(&salvage);
+    rebuilder.take_parts(
         salvage.groups.first().map_or(u64::MAX, |g| g.first_seq),
         &cards,
     )?;
-    work.take_detached(cards);
-    work.take_identities()?;
-    work.take_journal(&salvage)?;
-    work.leave_rollups()?;
-    work.number(&salvage);
-    Ok(work.found)
+    rebuilder.take_detached(cards);
+    rebuilder.take_identities()?;
+    rebuilder.take_journal(&salvage)?;
+    rebuilder.leave_rollups()?;
+    rebuilder.number(&salvage);
+    Ok(rebuilder.found)
 }
 
-/// The cards of detached partitions that can be read, by their folders.
+/// Returns the readable cards of detached partitions by their folders.
 fn cards(fs: &dyn Fs, data: &Path) -> Result<BTreeMap<String, Card>> {
     let mut cards = BTreeMap::new();
     for path in files(fs, &data.join(detached::DIR))? {
@@ -143,7 +143,7 @@ fn cards(fs: &dyn Fs, data: &Path) -> Result<BTreeMap<String, Card>> {
     Ok(cards)
 }
 
-/// Every file below a folder, in the order of their names; none where there is no such folder.
+/// Returns every file below a folder, sorted by path; none when the folder does not exist.
 fn files(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![dir.to_path_buf()];
@@ -164,7 +164,7 @@ fn files(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A file that may be a part: where it lies says what it is of.
+/// A readable part file; its stream and partition follow from its path.
 struct PartFile {
     id: u64,
     path: String,
@@ -172,24 +172,24 @@ struct PartFile {
     rows: Vec<RecordBatch>,
 }
 
-/// Parts by stream, partition and folder.
+/// Parts by stream and partition folder.
 type Places = BTreeMap<(Name, String), Vec<(u64, String)>>;
 
-struct Work<'a> {
+struct Rebuilder<'a> {
     fs: &'a dyn Fs,
     data: &'a Path,
     options: &'a Options,
     found: Rebuilt,
-    /// Exclusive end of the sequence numbers that some file knows of.
+    /// Exclusive end of the sequence numbers found in any file.
     end_seq: u64,
-    /// The kinds that the records of the journal name.
+    /// Kinds of the streams, as journal records name them.
     kinds: BTreeMap<Name, StreamKind>,
-    /// The numbers that parts hold from the first one of the journal on.
+    /// Sequence numbers in parts, from the first one of the journal on.
     recent: HashSet<u64>,
 }
 
-impl Work<'_> {
-    fn say(&mut self, what: impl Into<String>) {
+impl Rebuilder<'_> {
+    fn add_finding(&mut self, what: impl Into<String>) {
         self.found.findings.push(what.into());
     }
 
@@ -198,7 +198,7 @@ impl Work<'_> {
         path.to_string_lossy().into_owned()
     }
 
-    /// Keeps the rest of the manifest as evidence; the new one gets a higher version.
+    /// Keeps the damaged manifests as evidence; the new one gets a higher version.
     fn note_manifests(&mut self) -> Result<()> {
         for place in [manifest::DIR, manifest::COPY_DIR] {
             for path in files(self.fs, &self.data.join(place))? {
@@ -208,7 +208,7 @@ impl Work<'_> {
         }
         let newest = manifest::newest_version(self.fs, self.data)?;
         self.found.manifest.version = newest.unwrap_or(FILE_GAP) + 1;
-        self.say(format!(
+        self.add_finding(format!(
             "{}: no version is whole in either of its places; it is made again from the files, whose checksums went with it",
             manifest::DIR
         ));
@@ -224,7 +224,7 @@ impl Work<'_> {
         }
     }
 
-    /// Takes every part that can be read. `from` is the first number of the journal.
+    /// Takes every part that can be read. `from` is the first sequence number of the journal.
     fn take_parts(&mut self, from: u64, cards: &BTreeMap<String, Card>) -> Result<()> {
         let mut places = Places::new();
         for path in files(self.fs, &self.data.join("streams"))? {
@@ -256,14 +256,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The streams of parts, with every column that one of them has.
+    /// Adds the streams of parts, with every column that one of their parts has.
     fn take_streams(&mut self, places: &Places, cards: &BTreeMap<String, Card>) {
         let mut streams: BTreeMap<Name, (Option<PartitionWidth>, Vec<Column>)> = BTreeMap::new();
         for ((stream, folder), parts) in places {
             let (width, columns) = streams.entry(stream.clone()).or_default();
             *width = width.or_else(|| width_of(folder));
             for (_, path) in parts {
-                // A part that cannot be read is reported where its rows are read.
+                // A part that cannot be read is reported when its rows are read.
                 let read = self.fs.read(&self.data.join(path)).map(Bytes::from);
                 if let Some(schema) = read.ok().and_then(schema_of) {
                     add_columns(columns, &schema);
@@ -289,7 +289,7 @@ impl Work<'_> {
                     meta.columns.push(column);
                 }
             }
-            self.say(format!(
+            self.add_finding(format!(
                 "stream {stream}: taken for one of {}; the times of its columns and what was dropped of it went with the manifest",
                 match kind {
                     StreamKind::Access => "an access log",
@@ -306,7 +306,8 @@ impl Work<'_> {
         self.options.config.stream_meta(stream, kind, now_us)
     }
 
-    /// The kind of a stream: by the journal or a card where they say so, else by its columns.
+    /// Returns the kind of a stream: from the journal or a card if they name it, else by its
+    /// columns.
     fn kind_of(&self, stream: &Name, columns: &[Column]) -> StreamKind {
         if stream.as_str() == QUARANTINE {
             return StreamKind::Quarantine;
@@ -339,7 +340,7 @@ impl Work<'_> {
                 rows,
             }),
             Err(what) => {
-                self.say(format!("{path}: {what}; its events are gone"));
+                self.add_finding(format!("{path}: {what}; its events are gone"));
                 self.found.evidence.push(path.clone());
                 self.found.leftovers.push(path);
                 None
@@ -347,7 +348,7 @@ impl Work<'_> {
         }
     }
 
-    /// Takes a part, or the rows of it that no other holds.
+    /// Takes a part, or those of its rows that no other part holds.
     fn take_part(
         &mut self,
         stream: &Name,
@@ -363,7 +364,7 @@ impl Work<'_> {
         let fresh: Vec<bool> = seqs.iter().map(|seq| held.insert(*seq)).collect();
         let count = fresh.iter().filter(|new| **new).count();
         if count == 0 {
-            self.say(format!("{}: another part holds all its events", part.path));
+            self.add_finding(format!("{}: another part holds all its events", part.path));
             self.found.leftovers.push(part.path);
             return Ok(());
         }
@@ -383,7 +384,7 @@ impl Work<'_> {
             self.found.manifest.parts.push(part);
             return Ok(());
         }
-        self.say(format!(
+        self.add_finding(format!(
             "{}: {count} of its {} events are written into a new part, since another holds the others or its order is not the stream's",
             part.path,
             order.len()
@@ -400,7 +401,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Detached partitions stay detached, when none of their files is among the live ones.
+    /// Keeps detached partitions detached when none of their files is among the live ones.
     fn take_detached(&mut self, cards: BTreeMap<String, Card>) {
         for (folder, card) in cards {
             let twin = |p: &PartMeta| detached::place(&p.file.path);
@@ -410,7 +411,7 @@ impl Work<'_> {
                 part.file.path = format!("{folder}/{}", part.file.path);
             }
             let whole = |p: &PartMeta| p.file.verify(self.fs, self.data).is_ok();
-            // One that was attached again bears another number, and is the same otherwise.
+            // A part that was attached again has another file number and is the same otherwise.
             let same = |a: &PartMeta, b: &PartMeta| {
                 (&a.stream, a.partition_us, a.seq, a.rows, a.time)
                     == (&b.stream, b.partition_us, b.seq, b.rows, b.time)
@@ -421,7 +422,7 @@ impl Work<'_> {
             };
             let ours = card.store_id == self.found.manifest.store_id && !parts.is_empty();
             if !(ours && parts.iter().all(whole) && parts.iter().all(apart)) {
-                self.say(format!(
+                self.add_finding(format!(
                     "{folder}: it is left as it lies, and belongs to no stream any more"
                 ));
                 continue;
@@ -451,7 +452,7 @@ impl Work<'_> {
                 Ok(file) => self.found.manifest.identities.push(file),
                 Err(error @ Error::FormatTooNew { .. }) => return Err(error),
                 Err(error) => {
-                    self.say(format!("{path}: {}; batches that it knew and that are sent again will be taken again", error.without_advice()));
+                    self.add_finding(format!("{path}: {}; batches that it knew and that are sent again will be taken again", error.without_advice()));
                     self.found.evidence.push(path.clone());
                     self.found.leftovers.push(path);
                 }
@@ -460,7 +461,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Takes what the journal has and no part holds.
+    /// Takes the journal's events that no part holds.
     fn take_journal(&mut self, salvage: &Salvage) -> Result<()> {
         let mut chunks: BTreeMap<Name, Vec<Arc<Chunk>>> = BTreeMap::new();
         let mut items = 0;
@@ -468,7 +469,7 @@ impl Work<'_> {
             let mut seq = group.first_seq;
             for payload in &group.records {
                 let Ok(record) = Record::decode(payload) else {
-                    self.say(format!(
+                    self.add_finding(format!(
                         "{}: a record at sequence {seq} cannot be read",
                         journal::DIR
                     ));
@@ -483,7 +484,7 @@ impl Work<'_> {
             self.found.rest.entry(stream).or_default().push(chunks);
         }
         for hole in &salvage.holes {
-            self.say(format!(
+            self.add_finding(format!(
                 "{}: no record could be had from bytes {}..{}",
                 journal::relative_path(hole.segment),
                 hole.bytes.0,
@@ -498,7 +499,7 @@ impl Work<'_> {
             .fold(self.found.last_segment, |a, b| a.max(*b));
         self.found.evidence.extend(segments.iter().cloned());
         self.found.leftovers.extend(segments);
-        self.say(format!(
+        self.add_finding(format!(
             "{}: {items} items that no part holds were had of {} groups and go into new parts",
             journal::DIR,
             salvage.groups.len()
@@ -567,11 +568,11 @@ impl Work<'_> {
         known.expect("BUG: it was made above")
     }
 
-    /// Leaves the tiles: nothing proves what they count without the manifest.
+    /// Discards the tiles: without the manifest nothing proves which events they count.
     fn leave_rollups(&mut self) -> Result<()> {
         let tiles = files(self.fs, &self.data.join("rollups"))?;
         if !tiles.is_empty() {
-            self.say(format!(
+            self.add_finding(format!(
                 "rollups: {} files; they begin anew from the raw events at the next start, and what they had counted of events that were dropped is gone",
                 tiles.len()
             ));
@@ -583,7 +584,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Goes on with numbers that were never given.
+    /// Sets sequence and file numbers that were never assigned.
     fn number(&mut self, salvage: &Salvage) {
         let end_seq = self.end_seq.max(salvage.next_seq());
         let known = &self.found;
@@ -600,13 +601,14 @@ impl Work<'_> {
         manifest.clean = false;
         manifest.writer_epoch = self.found.writer_epoch;
         manifest.sealed_at_us = self.options.clock.now_us();
-        self.say(format!("sequence numbers go on from {}", end_seq + GAP));
+        self.add_finding(format!("sequence numbers go on from {}", end_seq + GAP));
     }
 }
 
 impl Rebuilt {
-    /// Writes the rows that no part holds, and what the journal knew of batches; returns where the
-    /// journal goes on. Then every number below `sealed_seq` is in a part or gone.
+    /// Writes the rows that no part holds and the identities of the journal's batches. Afterwards
+    /// every number below `sealed_seq` is in a part or lost. Returns the segment after which the
+    /// journal continues.
     pub(super) fn write(&mut self, fs: &dyn Fs, data: &Path) -> Result<u64> {
         for (stream, lists) in std::mem::take(&mut self.rest) {
             let meta = self.manifest.streams[&stream].clone();
@@ -644,8 +646,8 @@ impl Rebuilt {
         Ok(self.last_segment + SEGMENTS)
     }
 
-    /// A number and a path at which nothing lies: an attempt that was cut short may have left
-    /// something.
+    /// Returns a new file number and a path that does not exist yet: an interrupted attempt may
+    /// have left files.
     fn new_file(&mut self, fs: &dyn Fs, data: &Path, folder: &str, ending: &str) -> (u64, String) {
         loop {
             let id = self.manifest.next_file;
@@ -663,9 +665,9 @@ fn schema_of(bytes: Bytes) -> Option<SchemaRef> {
     read.ok()?.ok()
 }
 
-/// The rows of a part that can be read whole.
+/// Reads the rows of a part that can be read in full.
 fn readable(bytes: &Bytes) -> Result<Vec<RecordBatch>, String> {
-    // Without its checksum anything may come to the reader of Parquet.
+    // The bytes have no checksum, so the Parquet reader may get anything and may panic.
     let read = catch_unwind(AssertUnwindSafe(|| part::read_part(bytes.clone(), None)));
     let rows = read.map_err(|_| "it cannot be read".to_owned())?;
     let rows = rows.map_err(|e| e.to_string())?;
@@ -680,7 +682,7 @@ fn readable(bytes: &Bytes) -> Result<Vec<RecordBatch>, String> {
     }
 }
 
-/// The rows of a part in the order of their sequence numbers; none of an empty one.
+/// Returns the rows of a part in the order of their sequence numbers; `None` for an empty part.
 fn in_sequence(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
     let Some(first) = batches.first() else {
         return Ok(None);
@@ -710,8 +712,8 @@ fn width_of(folder: &str) -> Option<PartitionWidth> {
     WIDTHS.into_iter().find(|w| of(w).as_deref() == Some(word))
 }
 
-/// Adds the columns of a part. Integers that met floats became floats; of others it is not known
-/// whether a float would lose digits of them.
+/// Adds the columns of a part. An integer column that also occurs as float becomes float. Other
+/// integer columns are marked `wide`, since it is not known whether a float would lose digits.
 fn add_columns(columns: &mut Vec<Column>, schema: &Schema) {
     for field in schema.fields() {
         let Some(found) = ColumnType::of(field.data_type()) else {

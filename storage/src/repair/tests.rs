@@ -1,4 +1,4 @@
-//! What is damaged is given up and named; everything else is there as before.
+//! Tests of repair: damaged data is discarded and reported; all other data is unchanged.
 
 use super::*;
 use crate::env::{ManualClock, RealFs};
@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::testing::batch;
 
 const NOW_US: i64 = 7_000_000;
-/// What [`store`] holds.
+/// Times of the events in [`store`].
 const ALL: [i64; 11] = [1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32];
 
 fn options() -> Options {
@@ -26,7 +26,7 @@ fn key(key: &str) -> Option<Identity> {
     })
 }
 
-/// A store with a sealed batch and three in the journal, as a killed writer leaves it.
+/// Returns a store with a sealed batch and three in the journal, as a killed writer leaves it.
 fn store() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path(), options()).expect("opens");
@@ -132,7 +132,8 @@ fn of_a_damaged_journal_everything_else_is_had() {
     let kept = std::fs::read(evidence.join(relative.replace('/', "+"))).expect("kept");
     assert_eq!(kept.len(), whole.len());
     assert_eq!(kept[second], whole[second] ^ 0x10);
-    // It goes on: what was lost is taken when it is sent again, what was had is not.
+    // The store continues: lost batches are accepted when they are sent again, salvaged ones are
+    // not.
     let store = Store::open(dir.path(), options()).expect("opens");
     let again = |k: &str, n: i64| {
         let ack = store.write(
@@ -185,7 +186,7 @@ fn a_damaged_part_and_a_damaged_checkpoint_are_given_up() {
     assert_eq!(crate::check(&reader.snapshot()).damage.len(), 0);
 }
 
-/// The newest manifest in both of its places.
+/// Returns the paths of the newest manifest and its copy.
 fn places(data: &Path) -> [PathBuf; 2] {
     let version = manifest::newest_version(&RealFs, data).expect("listed");
     let version = version.expect("there is one");
@@ -210,7 +211,7 @@ fn remove_all(path: PathBuf) {
 
 type Damage = (&'static str, fn(&Path));
 
-/// Damages to one place of the manifest: nothing is lost by them.
+/// Damages to one copy of the manifest: nothing is lost by them.
 const OF_ONE_PLACE: [Damage; 6] = [
     ("flipped", |data| flip(&places(data)[0], 200)),
     ("cut", |data| cut(&places(data)[0])),
@@ -256,7 +257,7 @@ fn lose_journal(data: &Path) {
     remove_all(data.join(journal::DIR));
 }
 
-/// The segment with the three groups.
+/// Returns the segment with the three groups.
 fn full_segment(data: &Path) -> PathBuf {
     let all = segments(data).into_iter();
     let paths = all.map(|name| data.join(journal::DIR).join(name));
@@ -264,10 +265,10 @@ fn full_segment(data: &Path) -> PathBuf {
     full.next().expect("a segment with the three groups")
 }
 
-/// Its name, how it is done, and the events that a repair gets back.
+/// Name of the damage, function that causes it, and events that a repair recovers.
 type Loss = (&'static str, fn(&Path), &'static [i64]);
 
-/// Damages after which a store does not open, and what is had of it.
+/// Damages after which a store does not open, with the events that are recovered.
 const DAMAGES: &[Loss] = &[
     (
         "both places flipped",
@@ -345,7 +346,7 @@ const DAMAGES: &[Loss] = &[
     ),
 ];
 
-/// Nothing given before is given again, whatever was lost.
+/// No sequence number is assigned again, whatever was lost.
 #[test]
 fn whatever_is_damaged_or_gone_every_sound_event_is_had_back_and_no_number_is_given_twice() {
     for (name, damage, had) in DAMAGES {
@@ -383,7 +384,8 @@ fn whatever_is_damaged_or_gone_every_sound_event_is_had_back_and_no_number_is_gi
     }
 }
 
-/// The files tell what was merged, detached, quarantined and known of batches.
+/// The files show which partitions were merged, detached and quarantined, and which batches are
+/// known.
 #[test]
 fn a_store_that_has_lived_is_had_back_without_its_manifest() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -430,7 +432,7 @@ fn a_store_that_has_lived_is_had_back_without_its_manifest() {
     assert_eq!(back.expect("attaches").events, 1);
     store.close().expect("closes");
     assert_eq!(values(dir.path()), [1, 2, day_us, 3, 2 * day_us, 4]);
-    // The rollup begins anew, from the raw events.
+    // The rollup is recomputed from the raw events.
     let store = Store::open(dir.path(), with_rollups).expect("opens");
     let manifest = Arc::clone(&store.snapshot().manifest);
     let counted: u64 = manifest.tiles.iter().map(|t| t.events).sum();

@@ -22,7 +22,7 @@ proptest! {
         }
         ranges.add(&other);
         prop_assert_eq!(&ranges, &Ranges::of(a.union(&b).copied()));
-        // Joined as far as can be, and so they are read back.
+        // Ranges are joined as far as possible, and so they are read back.
         let plain = Vec::from(ranges.clone());
         prop_assert_eq!(Ranges::try_from(plain), Ok(ranges));
     }
@@ -55,7 +55,7 @@ fn what_is_settled_in_part_is_neither_first_nor_a_duplicate() {
             settled: 1
         })
     ));
-    // The rest was taken by a batch of the same group.
+    // A batch of the same group resolved the others.
     assert!(ask(&[1, 3], 1).expect("asked").is_some());
     assert_eq!(settled.how(2), Some(Settlement::Replayed));
     assert_eq!(settled.how(5), Some(Settlement::Dropped));

@@ -1,4 +1,4 @@
-//! The choice, held against what it guarantees.
+//! Tests of the selection against its guarantees.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn name() -> Name {
     Name::new("events").expect("a name")
 }
 
-/// A part of a day with so many events, the last of them at noon.
+/// Returns a part of a day with this many events, the last of them at noon.
 fn part(id: u64, day: i64, rows: u64, bytes: u64) -> PartMeta {
     PartMeta {
         id,
@@ -34,7 +34,7 @@ fn part(id: u64, day: i64, rows: u64, bytes: u64) -> PartMeta {
     }
 }
 
-/// Parts of these days, events and bytes.
+/// Returns a manifest with parts of these days, events and bytes.
 fn manifest(parts: &[(i64, u64, u64)]) -> Manifest {
     let mut manifest = Manifest::new("0123456789abcdef0123456789abcdef".into(), 0);
     let meta: StreamMeta = Config::default().stream_meta(&name(), StreamKind::Documents, 0);
@@ -54,7 +54,7 @@ fn limits(age_days: Option<i64>, bytes: Option<u64>) -> BTreeMap<Name, Retention
     BTreeMap::from([(name(), retention)])
 }
 
-/// The days that go, and why.
+/// Returns the days to be dropped, with the reason.
 fn days(
     manifest: &Manifest,
     limits: &BTreeMap<Name, Retention>,
@@ -71,7 +71,7 @@ fn days(
 fn a_partition_goes_when_its_end_is_old_enough_and_not_before() {
     let manifest = manifest(&[(1, 10, 5), (2, 10, 5), (5, 10, 5), (10, 10, 5)]);
     let aged = limits(Some(5), None);
-    // The newest event is at noon of day 10: day 5 begins to end at midnight of day 6.
+    // The newest event is at noon of day 10, so the limit is noon of day 5, before that day ends.
     assert_eq!(
         days(&manifest, &aged, Some(100)),
         [(1, Why::Age), (2, Why::Age)]
@@ -152,7 +152,7 @@ proptest! {
                 (Why::Age, ..) => prop_assert!(false, "no age, or no time"),
                 (Why::Bytes, ..) => {
                     prop_assert!(*day != newest, "the newest");
-                    // Without it, and those after it, there was too much still.
+                    // Dropping only the days before it would have left too many bytes.
                     let kept = parts.iter().filter(|p| !gone(p.0) || p.0 >= *day);
                     let younger_gone = kept.map(|p| p.2).sum::<u64>();
                     prop_assert!(most.is_some_and(|most| younger_gone > most));

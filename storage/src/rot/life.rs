@@ -1,4 +1,4 @@
-//! Lives of a store on a simulated disk, and its files when nobody has it open.
+//! Processes that use a store on a simulated disk one after another, and its files between them.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -14,10 +14,10 @@ use crate::store::{Config, Options, Store};
 use crate::testing::{RECEIVED_US, batch};
 
 pub(crate) const DATA: &str = "/data";
-/// Stores made here are the same each time.
+/// Fixed id: stores created here are the same each time.
 pub(crate) const STORE: &str = "0123456789abcdef0123456789abcdef";
 
-/// A store in which nothing happens by itself.
+/// Returns options of a store that does no work on its own.
 pub(crate) fn options(fs: &SimFs) -> Options {
     Options {
         fs: Arc::new(fs.clone()),
@@ -34,12 +34,12 @@ pub(crate) fn options(fs: &SimFs) -> Options {
     }
 }
 
-/// The files of a store that nobody has open, by their paths below [`DATA`].
+/// The files of a store that no process has open, by their paths below [`DATA`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files(pub(crate) BTreeMap<PathBuf, Vec<u8>>);
 
 impl Files {
-    /// What the next process finds when the one that has `fs` open is killed.
+    /// Returns the files that the next process finds when the one that uses `fs` is killed.
     pub(crate) fn left_by(fs: &SimFs) -> Self {
         let mut files = Self::default();
         files.add(&fs.kill(), Path::new(DATA));
@@ -60,7 +60,7 @@ impl Files {
         }
     }
 
-    /// A disk with a copy of them.
+    /// Returns a disk with a copy of the files.
     pub(crate) fn disk(&self) -> SimFs {
         let fs = SimFs::new();
         for (path, bytes) in &self.0 {
@@ -73,20 +73,20 @@ impl Files {
         fs
     }
 
-    /// The paths in a folder, in their order.
+    /// Returns the paths in a folder, sorted.
     pub(crate) fn below(&self, folder: &str) -> Vec<PathBuf> {
         let inside = self.0.keys().filter(|path| path.starts_with(folder));
         inside.cloned().collect()
     }
 }
 
-/// A batch as it was sent, with what it was answered.
+/// A batch that was sent, with its acknowledgement.
 pub(crate) struct Sent {
     pub(crate) batch: Batch,
     pub(crate) ack: Ack,
 }
 
-/// A store under way, and everything that went into it.
+/// A store in use, with all batches sent to it.
 pub(crate) struct Life {
     pub(crate) fs: SimFs,
     pub(crate) store: Option<Store>,
@@ -96,7 +96,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// A new store of this identity.
+    /// Creates a store with this id.
     pub(crate) fn of(store_id: &str) -> Self {
         let fs = SimFs::new();
         let data = Path::new(DATA);
@@ -124,7 +124,7 @@ impl Life {
         self.store.as_ref().expect("it is open")
     }
 
-    /// The next batch of a stream: each event has a time of its own.
+    /// Returns the next batch of a stream: each event has a time of its own.
     pub(crate) fn next(
         &mut self,
         stream: &str,
@@ -151,8 +151,8 @@ impl Life {
         })
     }
 
-    /// One batch, or several of which all but the first go into one group: the first creates its
-    /// stream, and the others gather while the manifest's write waits.
+    /// Writes one batch, or several of which all but the first go into one group: the first
+    /// creates its stream, and the others queue while the manifest's write is held.
     pub(crate) fn write(&mut self, batches: Vec<Batch>, concern: WriteConcern) {
         let (send, receive) = crossbeam_channel::unbounded();
         if batches.len() > 1 {
@@ -180,7 +180,7 @@ impl Life {
         }
     }
 
-    /// A stretch of life with everything in it; ends with `tail` groups after the last sync.
+    /// Writes batches of all kinds; ends with `tail` groups after the last sync.
     pub(crate) fn live(&mut self, name: &str, tail: usize) {
         let (w, j) = (WriteConcern::ACKNOWLEDGED, WriteConcern::JOURNALED);
         let key = |n| {
@@ -215,7 +215,7 @@ impl Life {
         }
     }
 
-    /// The process is killed, and another begins.
+    /// Kills the process and prepares the disk for the next one.
     pub(crate) fn killed(&mut self) -> Files {
         let files = Files::left_by(&self.fs);
         self.store = None;

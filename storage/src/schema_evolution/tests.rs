@@ -1,4 +1,4 @@
-//! Columns as they grow, in journal order, live and in recovery.
+//! Tests of columns that are added and changed, in journal order, when writing and in recovery.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::model::{Batch, Name, WriteConcern};
 use crate::sim::SimFs;
 use crate::store::{Config, Options, Store};
 
-/// The first integer that no float holds.
+/// First integer that no float represents.
 const WIDE: i64 = (1 << 53) + 1;
 
 fn integers(values: &[i64]) -> ArrayRef {
@@ -51,7 +51,7 @@ fn batch(events: RecordBatch, kind: StreamKind, received_us: i64) -> Batch {
     }
 }
 
-/// A stream beside what its records said.
+/// A stream with the records that shaped it.
 struct Stream {
     meta: StreamMeta,
     records: Vec<Record>,
@@ -66,7 +66,7 @@ impl Stream {
         }
     }
 
-    /// What becomes of some columns when they come now.
+    /// Returns the events after some columns were written to the stream.
     fn take(&mut self, columns: &[(&str, ArrayRef)], columns_max: usize) -> RecordBatch {
         let at = self.records.len() as i64;
         let mut record = Record::of(batch(events(columns), self.meta.kind, at));
@@ -87,8 +87,8 @@ impl Stream {
 }
 
 impl Drop for Stream {
-    /// Whatever the stream has become, its records need nothing more, and from the beginning they
-    /// make the same of it.
+    /// Checks that the stream's records need no further change, and that replaying them from the
+    /// beginning results in the same stream.
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
@@ -120,7 +120,8 @@ fn integers_become_floats_when_a_float_comes() {
     let taken = stream.take(&[("n", floats(&[1.5]))], 9);
     assert_eq!(stream.column("n"), Some((ColumnType::Float64, false)));
     assert_eq!(taken.column_by_name(REST), None);
-    // From a parser with an older schema: read as floats, where these hold them.
+    // A parser with an older schema sends integers: they are read as floats if floats can hold
+    // them.
     let taken = stream.take(&[("n", integers(&[7, WIDE, -WIDE]))], 9);
     let kept = taken.column_by_name("n").expect("a column");
     assert_eq!(**kept, Int64Array::from(vec![Some(7), None, None]));
@@ -180,7 +181,7 @@ fn a_text_among_numbers_keeps_its_type_and_its_own_rest() {
 fn the_limit_of_columns_holds_whoever_parsed_the_batches() {
     let mut stream = Stream::new(StreamKind::Documents);
     stream.take(&[("a", integers(&[1])), (ID, texts(&["x"]))], 2);
-    // Both parsers knew of one column and of room for one more.
+    // Both parsers knew one column and space for one more.
     stream.take(
         &[("b", integers(&[2])), (TIME_SOURCE, texts(&["received"]))],
         2,
@@ -222,7 +223,7 @@ fn open(fs: &SimFs) -> Store {
     Store::open(Path::new("/data"), options).expect("opens")
 }
 
-/// Connections that all began before the others' columns were known: each brings its own.
+/// Connections that all began before they knew the others' columns: each adds its own.
 #[test]
 fn many_connections_at_once_bring_no_more_columns_than_there_may_be() {
     let fs = SimFs::new();
@@ -252,7 +253,7 @@ fn many_connections_at_once_bring_no_more_columns_than_there_may_be() {
     let columns = |store: &Store| store.snapshot().streams()["events"].columns.clone();
     let live = columns(&store);
     assert_eq!(counted(&live), 40);
-    // The process ends without a word.
+    // The process ends abruptly.
     let fs = fs.kill();
     drop(store);
     let store = open(&fs);
@@ -286,7 +287,7 @@ fn many_connections_at_once_bring_no_more_columns_than_there_may_be() {
     assert_eq!(values, 100, "every event has its value in one place");
 }
 
-/// The records are all of one shape: only what is in them tells.
+/// The records all have one shape: only their values differ.
 #[test]
 fn recovery_remembers_an_integer_that_no_float_holds() {
     let fs = SimFs::new();

@@ -1,4 +1,4 @@
-//! The calls of a file system, each counted and made to fail as it was asked for.
+//! File system calls on the simulated disk; each is counted and may be made to fail.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,8 @@ impl FsFile for SimFile {
         let part = match &outcome {
             Ok(()) => data,
             Err(_) if state.halted => &[],
-            // What fails for want of room, or is cut short, has written some of it.
+            // A write that fails with a full disk, or is cut short, has written some of its
+            // bytes.
             Err(error) => match error.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::WriteZero => {
                     &data[..data.len() / 2]
@@ -177,7 +178,7 @@ impl Fs for SimFs {
             return Err(ErrorKind::NotFound.into());
         };
         let Entry::File(_) = entry else {
-            // What lies in a directory would have to move with it.
+            // The files in a directory would have to move with it.
             return Err(ErrorKind::Unsupported.into());
         };
         if state.disk.names.get(to) == Some(&Entry::Directory) {

@@ -1,4 +1,4 @@
-//! What is on the disk, and what a power cut makes of it.
+//! The content of the simulated disk, and the effect of a power cut on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::Image;
 use super::random::decide;
 
-/// The unit in which a disk writes, bytes.
+/// Unit in which a disk writes, bytes.
 const SECTOR: usize = 512;
-/// The unit in which a disk gives out room, bytes.
+/// Unit in which a disk allocates space, bytes.
 const BLOCK: u64 = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +28,12 @@ impl Entry {
     }
 }
 
-/// One unsynced change of names, whole or not at all: what each of them is from then on.
+/// One unsynced change of names, applied whole or not at all: the new entry of each name.
 #[derive(Debug, Clone)]
 struct NameChange(Vec<(PathBuf, Option<Entry>)>);
 
 impl NameChange {
-    /// Whether one of the names lies in this directory.
+    /// Checks whether one of the names lies in this directory.
     fn is_in(&self, directory: &Path) -> bool {
         self.0.iter().any(|(p, _)| p.parent() == Some(directory))
     }
@@ -44,8 +44,8 @@ impl NameChange {
 pub(super) struct Node {
     pub(super) now: Arc<Vec<u8>>,
     durable: Arc<Vec<u8>>,
-    /// Sectors written since the last sync. One that a failed sync has dropped is not among them: it
-    /// is read as written and does not get durable.
+    /// Sectors written since the last sync. Sectors that a failed sync has dropped are not among
+    /// them: they are read as written and never become durable.
     dirty: BTreeSet<usize>,
 }
 
@@ -57,14 +57,14 @@ pub(super) struct Disk {
     pub(super) names: BTreeMap<PathBuf, Entry>,
     durable_names: BTreeMap<PathBuf, Entry>,
     changes: Vec<NameChange>,
-    /// Its size, bytes; `None` for no limit.
+    /// Size of the disk, bytes; `None` for no limit.
     pub(super) capacity: Option<u64>,
 }
 
 impl Disk {
-    /// Bytes of the blocks that contents are in.
+    /// Returns the bytes of the blocks in use.
     pub(super) fn used(&self) -> u64 {
-        // A file with two names is there once.
+        // Count a file with two names once.
         let files: BTreeSet<u64> = self.names.values().filter_map(|e| e.file()).collect();
         let nodes = files.iter().filter_map(|node| self.nodes.get(node));
         nodes
@@ -72,7 +72,7 @@ impl Disk {
             .sum()
     }
 
-    /// Writes what there is room for, and says whether that was all.
+    /// Writes as much as fits; fails when that is not everything.
     pub(super) fn write(&mut self, node: u64, data: &[u8], at: usize) -> io::Result<()> {
         let free = self.capacity.map(|all| all.saturating_sub(self.used()));
         let Some(node) = self.nodes.get_mut(&node) else {
@@ -90,7 +90,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes a file of this name.
+    /// Creates a file of this name.
     pub(super) fn create(&mut self, path: &Path) -> io::Result<u64> {
         if self.names.contains_key(path) {
             return Err(ErrorKind::AlreadyExists.into());
@@ -133,8 +133,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes the changes of a directory durable, and with them what has happened to their names
-    /// before in others: a file that came from there does not come back.
+    /// Makes the changes of a directory durable, together with earlier changes of the same names
+    /// in other directories: a file that was moved away from there does not come back.
     pub(super) fn sync_names(&mut self, directory: &Path) {
         let mut touched = BTreeSet::new();
         let (mut synced, mut kept) = (Vec::new(), Vec::new());
@@ -166,7 +166,7 @@ impl Disk {
                 apply(&mut names, change);
             }
         }
-        // What lies in a directory that is not there is not there either.
+        // Files in a directory that does not exist do not exist either.
         let all = names.clone();
         names.retain(|path, _| {
             let mut above = path.ancestors().skip(1);
@@ -205,7 +205,7 @@ fn apply(names: &mut BTreeMap<PathBuf, Entry>, change: &NameChange) {
     }
 }
 
-/// Copies a sector of `from` into `into`, zeros where `from` ends before.
+/// Copies a sector of `from` into `into`, with zeros after the end of `from`.
 fn copy_sector(into: &mut [u8], from: &[u8], sector: usize) {
     let start = sector * SECTOR;
     let end = (start + SECTOR).min(into.len());
@@ -232,8 +232,8 @@ impl Node {
         self.dirty.extend(at / SECTOR..=(end - 1) / SECTOR);
     }
 
-    /// Cutting writes the sector of the new end, and those beyond are not what they were any more;
-    /// growing writes nothing.
+    /// Sets the length. A cut writes the sector of the new end and changes those beyond; growth
+    /// writes nothing.
     pub(super) fn set_len(&mut self, len: usize) {
         self.dirty
             .extend(len / SECTOR..self.now.len().div_ceil(SECTOR));
@@ -248,7 +248,7 @@ impl Node {
         }
     }
 
-    /// A sync has failed: the kernel takes the pages for clean.
+    /// Drops the dirty sectors after a failed sync: the kernel treats the pages as clean.
     pub(super) fn drop_dirty(&mut self) {
         self.dirty.clear();
     }

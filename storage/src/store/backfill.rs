@@ -1,13 +1,15 @@
-//! Rollups that a stream with events gains: an edit adds them without a count, and their history is
-//! counted step by step in the background, from the newest day to the oldest.
+//! Backfill: rollups added to a stream that has events. An edit adds them without counts, and
+//! their history is counted step by step in the background, from the newest day to the oldest.
 //!
 //! # Invariants
-//! * What [`History`] says. Each step is one edit; what a crash breaks off is begun anew.
-//! * A step holds the cells of one part at a time, and writes what it makes of each before the
-//!   next. It takes whole days of the rollup: one at least, and no more than hold so many rows.
-//! * No seal comes between the last look and the edit of a step. Events that were sealed into its
-//!   days meanwhile are counted with them.
-//! * A generation that replaces another takes its name in the edit that gives the other up.
+//! * After each edit a [`History`] records exactly what is not counted. Each step is one edit; a
+//!   step that a crash interrupts starts again.
+//! * A step holds the cells of one part at a time, and writes its tile before the next part. It
+//!   takes whole days of the rollup: at least one, and no more than hold the configured number of
+//!   rows.
+//! * No seal runs between the last check and the edit of a step. Events sealed into its days
+//!   meanwhile are counted with them.
+//! * A new generation of a rollup takes the name in the same edit that drops the old one.
 
 use std::sync::Arc;
 
@@ -21,11 +23,11 @@ use crate::part::partition_end;
 use crate::rollup_hook::{BoxError, History, NewRollup, Partition, Replaces, RollupMeta};
 use crate::snapshot::Snapshot;
 
-/// Days that one step looks for at most.
+/// Maximum number of days that one step covers.
 const DAYS_MAX: usize = 400;
 
-/// Adds the rollups that streams of the store are to have and do not have yet. A short history is
-/// counted at once.
+/// Adds the rollups that the configuration wants and the store does not have yet. A short history
+/// is counted at once.
 pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let mut next_id = manifest.next_rollup;
@@ -76,7 +78,7 @@ pub(super) fn new_rollups(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// A rollup of which nothing is counted yet.
+/// Returns a rollup that has counted nothing yet.
 fn begin(
     shared: &Shared,
     manifest: &Manifest,
@@ -113,7 +115,7 @@ fn begin(
     let sealed = manifest.streams.get(stream).map_or(0, |s| s.sealed_events);
     if sealed > 0 {
         let newest = manifest.parts_of(stream).map(|p| p.time.1).max();
-        // Without raw events there is nothing to count, and the first step says so.
+        // Without raw events there is nothing to count; the first step finds that out.
         let until_us = match newest {
             Some(at_us) => day(shared, &rollup, at_us)?.end_us,
             None => i64::MIN,
@@ -123,14 +125,14 @@ fn begin(
             missing: sealed,
             ..History::default()
         };
-        // Events that are gone may be newer than all that is there.
-        pass(manifest, &rollup, &mut history, (until_us, i64::MAX));
+        // The missing raw events may be newer than all that remain.
+        note_missing(manifest, &rollup, &mut history, (until_us, i64::MAX));
         rollup.history = Some(history);
     }
     Ok(rollup)
 }
 
-/// Counts the histories that are short; what fails is tried again in the background.
+/// Counts the short histories; failed steps are retried in the background.
 fn count_short(shared: &Shared, ids: &[u32]) {
     for id in ids {
         let manifest = Arc::clone(&shared.state.lock().committed.manifest);
@@ -143,15 +145,16 @@ fn count_short(shared: &Shared, ids: &[u32]) {
     }
 }
 
-/// Counts some of the history of a rollup that has one. Whether there is more to do.
+/// Counts one step of a rollup's history. Returns whether more remains to count.
 pub(super) fn step(shared: &Shared) -> bool {
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let mut waiting = manifest.rollups.iter();
-    // One that cannot go on does not hold up the others.
+    // A rollup whose step fails does not hold up the others.
     waiting.any(|r| r.counts_from_us().is_some() && step_of(shared, r.id).is_some())
 }
 
-/// A step of one rollup: whether it has a next one, or `None` when it failed or had nothing to do.
+/// Does one step of one rollup. Returns whether another step follows, or `None` when the step
+/// failed or there was nothing to do.
 fn step_of(shared: &Shared, id: u32) -> Option<bool> {
     let _one_at_a_time = shared.tiles.lock();
     let sealed = shared.sealed(&shared.state.lock());
@@ -180,7 +183,7 @@ fn step_of(shared: &Shared, id: u32) -> Option<bool> {
 }
 
 /// Result of a step.
-struct Done {
+struct StepReport {
     events: u64,
     files: usize,
     bytes: u64,
@@ -188,7 +191,7 @@ struct Done {
     is_last: bool,
 }
 
-impl Done {
+impl StepReport {
     fn said(&self, waiting: u64) -> Said {
         let from = self
             .from_us
@@ -210,49 +213,50 @@ impl Done {
     }
 }
 
-fn count(shared: &Shared, sealed: &Snapshot, rollup: &RollupMeta) -> Result<Done> {
+fn count(shared: &Shared, sealed: &Snapshot, rollup: &RollupMeta) -> Result<StepReport> {
     let window = window(shared, &sealed.manifest, rollup)?;
-    let mut made = Made::default();
+    let mut staged = StepFiles::default();
     if let Some(window) = window {
-        made.count(shared, sealed, rollup, window)?;
+        staged.count(shared, sealed, rollup, window)?;
     }
     let _no_seal = shared.sealer.lock();
     let now = shared.sealed(&shared.state.lock());
     let now_rollup = now.manifest.rollups.iter().find(|r| r.id == rollup.id);
     let Some(now_rollup) = now_rollup else {
-        made.written.remove(shared);
+        staged.written.remove(shared);
         return Err(Error::Closed);
     };
     if now_rollup.missing() != rollup.missing() {
-        // Events of uncounted days were sealed meanwhile, maybe of these; now none can be.
-        made.written.remove(shared);
-        made = Made::default();
+        // Events of uncounted days were sealed meanwhile, maybe in this window. The lock keeps
+        // seals out from here on, so the second count is complete.
+        staged.written.remove(shared);
+        staged = StepFiles::default();
         match window {
-            Some(window) => made.count(shared, &now, rollup, window)?,
-            // The next step finds them.
-            None => return Ok(made.done(rollup.counts_from_us(), false)),
+            Some(window) => staged.count(shared, &now, rollup, window)?,
+            // The next step counts them.
+            None => return Ok(staged.report(rollup.counts_from_us(), false)),
         }
     }
-    let left = left(&now.manifest, now_rollup, window, made.events);
+    let left = remaining_history(&now.manifest, now_rollup, window, staged.events);
     let from_us = left.as_ref().and_then(|l| l.until_us);
-    let tile = (std::mem::take(&mut made.files), made.events);
-    let done = made.done(from_us, from_us.is_none());
+    let tile = (std::mem::take(&mut staged.files), staged.events);
+    let done = staged.report(from_us, from_us.is_none());
     let edit = shared.edit(|manifest| manifest.add_history(rollup.id, tile, left));
     if let Err(error) = &edit {
-        made.written.take_away(shared, error);
+        staged.written.discard(shared, error);
     }
     edit.map(|()| done)
 }
 
-/// Files of a step.
+/// Files written by a step.
 #[derive(Default)]
-struct Made {
+struct StepFiles {
     written: StagedFiles,
     files: Vec<TileFile>,
     events: u64,
 }
 
-impl Made {
+impl StepFiles {
     fn count(
         &mut self,
         shared: &Shared,
@@ -293,13 +297,13 @@ impl Made {
             (None, Ok(())) => self.written.sync_directories(shared),
         };
         if let Err(error) = &outcome {
-            self.written.take_away(shared, error);
+            self.written.discard(shared, error);
         }
         outcome
     }
 
-    fn done(&self, from_us: Option<i64>, is_last: bool) -> Done {
-        Done {
+    fn report(&self, from_us: Option<i64>, is_last: bool) -> StepReport {
+        StepReport {
             events: self.events,
             files: self.written.paths.len(),
             bytes: self.files.iter().map(|f| f.file.len).sum(),
@@ -309,7 +313,8 @@ impl Made {
     }
 }
 
-/// The next days to count: one at least that has raw events, and as many more as have few together.
+/// Returns the next days to count: at least one day with raw events, and further days while all
+/// of them together have few rows.
 fn window(shared: &Shared, manifest: &Manifest, rollup: &RollupMeta) -> Result<Option<Partition>> {
     let until_us = rollup.counts_from_us().unwrap_or(i64::MIN);
     let parts = manifest.parts_of(&rollup.stream);
@@ -317,7 +322,7 @@ fn window(shared: &Shared, manifest: &Manifest, rollup: &RollupMeta) -> Result<O
         .filter(|p| p.time.0 < until_us)
         .map(|p| (p.time.1.min(until_us - 1), p.time.0, p.rows))
         .collect();
-    // The newest last.
+    // Sorted with the newest last.
     older.sort_unstable();
     let (mut rows, mut oldest_us, mut start_us) = (0, i64::MAX, until_us);
     for _ in 0..DAYS_MAX {
@@ -347,34 +352,35 @@ fn window(shared: &Shared, manifest: &Manifest, rollup: &RollupMeta) -> Result<O
     }))
 }
 
-/// The rest of a history once a window was counted; with no window it is over, and `None` when
-/// nothing is missing either.
-fn left(
+/// Returns the rest of a history after a window was counted. Without a window the history is
+/// over; the result is `None` when no events are missing either.
+fn remaining_history(
     manifest: &Manifest,
     rollup: &RollupMeta,
     window: Option<Partition>,
     events: u64,
 ) -> Option<History> {
     let mut left = rollup.history.clone()?;
-    // Without raw events from the beginning nothing was passed before.
+    // A history that began without raw events has no counted range yet, so this range has no end.
     let end_us = left.until_us.filter(|us| *us > i64::MIN);
     let end_us = end_us.unwrap_or(i64::MAX);
     let start_us = window.map_or(i64::MIN, |w| w.start_us);
     left.missing = left.missing.saturating_sub(events);
     left.until_us = window.map(|w| w.start_us);
-    pass(manifest, rollup, &mut left, (start_us, end_us));
+    note_missing(manifest, rollup, &mut left, (start_us, end_us));
     (left.until_us.is_some() || left.missing > 0).then_some(left)
 }
 
-/// Notes what raw events cannot give of a range of time that is not to be counted again.
-fn pass(
+/// Records in `history` which raw events are missing from a range of time that is never counted
+/// again.
+fn note_missing(
     manifest: &Manifest,
     rollup: &RollupMeta,
     history: &mut History,
     (start_us, end_us): (i64, i64),
 ) {
     let meets = |from_us: i64, to_us: i64| to_us > start_us && from_us < end_us;
-    for (from_us, to_us) in rebuild::gone(manifest, rollup) {
+    for (from_us, to_us) in rebuild::incomplete_ranges(manifest, rollup) {
         if meets(from_us, to_us) {
             history.lost_to_us = history.lost_to_us.max(Some(to_us));
         }
@@ -397,7 +403,7 @@ fn day(shared: &Shared, rollup: &RollupMeta, at_us: i64) -> Result<Partition> {
     })
 }
 
-/// Gives up every generation of a rollup that the configuration does not want any more.
+/// Drops every generation of a rollup that the configuration does not want any more.
 pub(super) fn drop_rollup(shared: &Shared, name: &Name) -> Result<u64> {
     let _one_at_a_time = shared.tiles.lock();
     let _no_seal = shared.sealer.lock();

@@ -8,4 +8,4 @@ pub use debt::{Debt, compaction_debt};
 pub use parts::PartsReport;
 pub(super) use parts::{Pace, Partition, by_partition, compact as compact_parts, wait_for_others};
 pub use tiles::CompactReport;
-pub(super) use tiles::{Place, by_place, compact as compact_tiles};
+pub(super) use tiles::{LevelPartition, by_level_partition, compact as compact_tiles};

@@ -1,4 +1,4 @@
-//! What a store is told when it is opened.
+//! Options with which a store is opened.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,36 +13,38 @@ use crate::record::quarantine_columns;
 use crate::retention::Retention;
 use crate::rollup_hook::{NoRollups, RollupHook};
 
-/// The most columns of a stream by default.
+/// Default maximum number of columns of a stream.
 pub const COLUMNS_MAX: usize = 1000;
 
-/// Figures of a store.
+/// Limits and switches of a store.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The memtable is sealed at this age at the latest, microseconds.
+    /// Maximum age of the memtable before it is sealed, microseconds.
     pub lag_us: i64,
-    /// And at this size, bytes of memory.
+    /// Size of the memtable at which it is sealed, bytes of memory.
     pub memtable_bytes_max: usize,
-    /// The journal is synced at least this often, milliseconds: what `w=1` may lose in a power cut.
+    /// Maximum interval between syncs of the journal, milliseconds: a power cut may lose this
+    /// much of the writes with `w=1`.
     pub sync_interval_ms: u64,
-    /// Whether tiles and parts are compacted, and the retention of levels applied, without being asked.
+    /// Runs the maintenance thread, which compacts tiles and parts, applies retention and builds
+    /// indexes.
     pub tends: bool,
-    /// The history of a rollup that is added is counted when the store opens if it has at most so
-    /// many events, and in the background otherwise.
+    /// Maximum number of events of an added rollup's history for which it is counted when the
+    /// store opens; a longer one is counted in the background.
     pub backfill_at_once: u64,
-    /// Rows of the days that one step of it counts, but for a single day of more.
+    /// Maximum rows of the days that one backfill step counts; a single day may have more.
     pub backfill_step_rows: u64,
-    /// Whether the log of maintenance is written.
+    /// Writes the log of maintenance.
     pub keeps_log: bool,
-    /// The most columns of a stream, besides those that the store gives it by itself; the values of
-    /// further fields stay in `_rest`.
+    /// Maximum number of columns of a stream, besides the store's own; the values of further
+    /// fields stay in `_rest`.
     pub columns_max: usize,
-    /// Room that is kept back on the disk for dropping, detaching and a stop when it is full,
-    /// bytes; at most a sixteenth of the disk.
+    /// Disk space reserved for dropping, detaching and stopping when the disk is full, bytes; at
+    /// most a sixteenth of the disk.
     pub reserve_bytes: u64,
-    /// Parts of fewer rows get no index.
+    /// Minimum number of rows of a part that gets an index.
     pub index_rows_min: u64,
-    /// Streams that are not to have the defaults.
+    /// Streams with settings other than the defaults.
     pub streams: BTreeMap<Name, StreamConfig>,
 }
 
@@ -50,8 +52,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             lag_us: 60_000_000,
-            // About half a million access-log events. An import of ten million took 0.7 GiB at its
-            // peak with this and 1.7 GiB with four times as much, for 4 % fewer bytes on disk.
+            // The limit is about half a million access-log events. An import of ten million took
+            // 0.7 GiB at its peak with this and 1.7 GiB with four times as much, for 4 % fewer
+            // bytes on disk.
             memtable_bytes_max: 128 << 20,
             sync_interval_ms: 100,
             tends: true,
@@ -66,23 +69,24 @@ impl Default for Config {
     }
 }
 
-/// How a stream is laid out when it is created, and what it gives up.
+/// Layout of a stream when it is created, its retention and its indexes.
 #[derive(Debug, Clone, Default)]
 pub struct StreamConfig {
-    /// The width of its partitions; a day when not said.
+    /// Width of the partitions; a day by default.
     pub partition: Option<PartitionWidth>,
-    /// The columns by which parts are sorted; `host, time` for access logs, else `time`.
+    /// Columns by which parts are sorted; the default is `host, time` for access logs, else
+    /// `time`.
     pub order_by: Option<Vec<String>>,
-    /// What its raw events may be kept for.
+    /// Limits of the raw events.
     pub retention: Retention,
-    /// Columns that are to have an index.
+    /// Columns with an inverted index.
     pub indexes: Vec<String>,
-    /// Columns that are to have a covering one.
+    /// Columns with a covering index.
     pub covering: Vec<String>,
 }
 
 impl Config {
-    /// The indexes that are asked for here.
+    /// Returns the configured indexes.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = IndexName> {
         self.streams.iter().flat_map(|(stream, config)| {
             let of_kind = move |(fields, kind): (&'_ Vec<String>, IndexKind)| {
@@ -122,21 +126,22 @@ impl Config {
     }
 }
 
-/// Told of a disk error after which nothing is taken any more.
+/// A callback for an error after which the store accepts no more writes.
 pub(crate) type OnPoison = Arc<dyn Fn(&Error) + Send + Sync>;
 
-/// The world that a store lives in.
+/// Environment and settings of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// The disk.
+    /// File system.
     pub fs: Arc<dyn Fs>,
-    /// The time.
+    /// Clock.
     pub clock: Arc<dyn Clock>,
-    /// The aggregator.
+    /// Aggregator.
     pub rollup_hook: Arc<dyn RollupHook>,
-    /// Figures.
+    /// Limits and switches.
     pub config: Config,
-    /// Called once after a disk error that poisons the store; the process should end with 74.
+    /// Callback for an error that poisons the store, run once; the process should exit with
+    /// status 74.
     pub on_poison: Option<OnPoison>,
 }
 

@@ -1,16 +1,16 @@
 //! Detaching whole time partitions into folders of their own, and attaching them again.
 //!
 //! # Invariants
-//! * The one edit decides. A folder is whole and durable before the edit that takes its parts out of
-//!   the live ones; the parts are back and durable before the edit that removes the record. A crash
-//!   before either leaves second names of files that are where they were, and the next attempt, or
-//!   the next start, takes them away.
-//! * Attaching believes the manifest's record and no word of the folder: each file is compared with
-//!   the length and checksum it was detached with, and synced, since somebody may have carried it
-//!   to and fro.
-//! * No rollup is touched. Events that come while a partition is detached are live and stay so:
-//!   that is why a partition cannot be detached a second time before it is attached.
-//! * Live, dropped and detached events are together those that were sealed (`manifest/proof.rs`), so
+//! * The one edit decides. A folder is complete and durable before the edit that moves its parts
+//!   from live to detached; attached parts are durable before the edit that removes the record. A
+//!   crash before either edit leaves second names of files that are where they were. The next
+//!   attempt or the next start removes those names.
+//! * Attaching trusts the manifest's record and nothing in the folder. Each file is compared with
+//!   the length and checksum that it was detached with, and synced, since an operator may have
+//!   moved it away and back.
+//! * Rollups are not changed. Events that arrive while a partition is detached are live and stay
+//!   so; this is why a partition cannot be detached a second time before it is attached.
+//! * Live, dropped and detached events together are the sealed events (`manifest/proof.rs`), so
 //!   that none can be counted twice.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,8 +30,8 @@ use crate::manifest::{DetachedPartition, Manifest, PartMeta, Pending};
 use crate::model::Name;
 use crate::seeded::{self, Bug};
 
-/// Detaches what was acknowledged so far in every partition of `stream` that begins in
-/// `[from_us, to_us)`, in one edit; `dry` only says what that would be.
+/// Detaches all events acknowledged so far in every partition of `stream` that begins in
+/// `[from_us, to_us)`, in one edit; `dry` only reports what would be detached.
 pub(super) fn detach(
     shared: &Shared,
     stream: &Name,
@@ -52,7 +52,7 @@ pub(super) fn detach(
         let outcome = write_folders(shared, &manifest, &leaving, &mut written)
             .and_then(|()| shared.edit(|manifest| take_out(manifest, leaving.clone())));
         if let Err(error) = &outcome {
-            written.take_away(shared, error);
+            written.discard(shared, error);
         }
         outcome
     })?;
@@ -60,16 +60,16 @@ pub(super) fn detach(
     Ok(report)
 }
 
-/// The partitions to detach, as the manifest is to know them.
+/// Returns the partitions to detach, as the manifest will record them.
 fn choose(
     manifest: &Manifest,
     stream: &Name,
     (from_us, to_us): (i64, i64),
 ) -> Result<Vec<DetachedPartition>> {
-    let is_asked = |partition_us: i64| (from_us..to_us).contains(&partition_us);
+    let is_in_range = |partition_us: i64| (from_us..to_us).contains(&partition_us);
     let mut live: BTreeMap<i64, Vec<PartMeta>> = BTreeMap::new();
     for part in manifest.parts_of(stream) {
-        if is_asked(part.partition_us) {
+        if is_in_range(part.partition_us) {
             live.entry(part.partition_us)
                 .or_default()
                 .push(part.clone());
@@ -77,7 +77,7 @@ fn choose(
     }
     let mut known = manifest.detached_of(stream);
     let again = known.find(|d| {
-        is_asked(d.partition_us) && (live.is_empty() || live.contains_key(&d.partition_us))
+        is_in_range(d.partition_us) && (live.is_empty() || live.contains_key(&d.partition_us))
     });
     if let Some(known) = again {
         let late = live.get(&known.partition_us).into_iter().flatten();
@@ -176,7 +176,7 @@ pub(super) fn attach(
     let outcome = write_parts(shared, &back, &mut written)
         .and_then(|parts| shared.edit(|manifest| bring_back(manifest, &back, parts)));
     if let Err(error) = &outcome {
-        written.take_away(shared, error);
+        written.discard(shared, error);
     }
     outcome?;
     shared.remove_unreferenced();
@@ -184,7 +184,7 @@ pub(super) fn attach(
     Ok(PartitionReport::of(back))
 }
 
-/// A file of the folder is as it was when it was detached, and outlives a power cut.
+/// Checks that a file of the folder is as it was when it was detached, and syncs it.
 fn verify(shared: &Shared, stream: &Name, file: &FileRef) -> Result<()> {
     let path = shared.data.join(&file.path);
     let synced = |()| {
@@ -206,7 +206,7 @@ fn verify(shared: &Shared, stream: &Name, file: &FileRef) -> Result<()> {
     }
 }
 
-/// Gives each file a name among the live parts, under a new number.
+/// Links each file under a new number among the live parts.
 fn write_parts(
     shared: &Shared,
     back: &[&DetachedPartition],
@@ -260,8 +260,9 @@ impl Shared {
         Err(Error::invalid(format!("there is no stream {stream}")))
     }
 
-    /// Tidies up folders that no record names any more. Their parts go when nobody reads them; a card
-    /// or an empty folder that stays is in nobody's way.
+    /// Removes the cards and folders of partitions that no record names any more. Their parts are
+    /// removed once no snapshot refers to them; a card or an empty folder that remains does no
+    /// harm.
     pub(super) fn remove_folders<'a>(&self, gone: impl IntoIterator<Item = &'a DetachedPartition>) {
         for partition in gone {
             let card = self.data.join(detached::card_path(&partition.folder));

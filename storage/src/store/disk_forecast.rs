@@ -1,25 +1,26 @@
-//! The room on the disk, and for how long it lasts.
+//! Disk space, and the time until it is used up.
 //!
-//! Once a day, when the store is tended, the bytes that it keeps are written down beside it; of these
-//! samples the growth of the last week is known. Without them nothing is foretold.
+//! Once a day, maintenance samples the bytes that the store keeps and writes the sample beside
+//! the store. The growth of the last week is computed from these samples. Without them there is
+//! no forecast.
 
 use super::Shared;
 use crate::disk::{Sample, full_in_days, kept_bytes, sampled};
 
-/// Where the samples are kept.
+/// File of the samples.
 const SIZES: &str = "sizes";
 
-/// The room on the disk that holds a store.
+/// Disk space of a store, and its forecast.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DiskForecast {
-    /// Bytes that may still be written, and all there are; none when the disk does not say.
+    /// Free and total bytes; none when the file system does not report them.
     pub space: Option<crate::env::Space>,
-    /// In how many days it is full at the pace of the last week; infinite when nothing came to stay,
-    /// none until the store has been watched for a day.
+    /// Days until the disk is full at the growth of the last week. Infinite when nothing was
+    /// added, none until the samples span a day.
     pub full_days: Option<f64>,
 }
 
-/// Writes down how much is kept, when that was not done today.
+/// Samples the bytes kept, unless today has a sample already.
 pub(super) fn sample(shared: &Shared) {
     if let Some(samples) = sampled(&samples(shared), now(shared))
         && let Ok(text) = serde_json::to_string(&samples)
@@ -28,7 +29,7 @@ pub(super) fn sample(shared: &Shared) {
     }
 }
 
-pub(super) fn look(shared: &Shared) -> DiskForecast {
+pub(super) fn forecast(shared: &Shared) -> DiskForecast {
     let space = shared.fs().space(&shared.data).ok();
     DiskForecast {
         space,

@@ -10,21 +10,21 @@ use crate::error::Result;
 use crate::manifest::{DetachedPartition, Manifest, PartMeta, Pending};
 use crate::model::Name;
 
-/// Partitions of a stream and what is in them.
+/// Partitions of a stream and their contents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionReport {
     /// Partitions with events in them.
     pub partitions: usize,
-    /// Their parts.
+    /// Parts of these partitions.
     pub parts: usize,
-    /// Events of those parts. The rollups count them, whatever becomes of them.
+    /// Events of those parts. The rollups keep counting them.
     pub events: u64,
     /// Bytes of those parts.
     pub bytes: u64,
 }
 
 impl PartitionReport {
-    /// What is in detached partitions.
+    /// Sums up detached partitions.
     pub(super) fn of<'a>(all: impl IntoIterator<Item = &'a DetachedPartition>) -> Self {
         let mut report = Self::default();
         for detached in all {
@@ -41,11 +41,11 @@ impl PartitionReport {
     }
 }
 
-/// Drops what was acknowledged so far in every partition of `stream` that begins in
-/// `[from_us, to_us)`; `dry` only says what that would be.
+/// Drops all events acknowledged so far in every partition of `stream` that begins in
+/// `[from_us, to_us)`; `dry` only reports what would be dropped.
 ///
-/// What is in the memtable is sealed first: an event that was acknowledged before goes with its
-/// partition, and what comes later stays, since `complete_from` is where that seal ended.
+/// The memtable is sealed first. So every event acknowledged before is dropped with its
+/// partition, and later events stay, since `complete_from` is the end of that seal.
 pub(super) fn drop_partitions(
     shared: &Shared,
     stream: &Name,
@@ -74,9 +74,9 @@ pub(super) fn drop_partitions(
     Ok(report)
 }
 
-/// One edit that gives up parts: what it says was dropped holds for the live streams too.
+/// Commits an edit that drops parts, and copies what was dropped to the live streams too.
 pub(super) fn commit(shared: &Shared, change: impl FnOnce(&mut Manifest)) -> Result<()> {
-    shared.edit_for_room(
+    shared.edit_freeing_space(
         |manifest, _| change(manifest),
         |state| {
             let committed = Arc::clone(&state.committed.manifest);
@@ -91,7 +91,7 @@ pub(super) fn commit(shared: &Shared, change: impl FnOnce(&mut Manifest)) -> Res
     Ok(())
 }
 
-/// Takes everything of some partitions out of a manifest, detached or not.
+/// Takes all parts of some partitions out of a manifest, detached or not.
 pub(super) fn take_out(
     manifest: &mut Manifest,
     stream: &Name,
@@ -104,7 +104,7 @@ pub(super) fn take_out(
         .into_iter()
         .partition(|p| &p.stream == stream && gone(p.partition_us));
     manifest.parts = kept;
-    // What is detached goes with it: the folder is all there is of it.
+    // A detached partition is dropped too: its folder holds the only copy.
     for detached in std::mem::take(&mut manifest.detached) {
         if &detached.stream == stream && gone(detached.partition_us) {
             taken.extend(detached.parts);

@@ -1,4 +1,4 @@
-//! Manifest edits: one at a time, and the deletion of what they have given up.
+//! Manifest edits, one at a time, and the deletion of the files that they no longer name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::recover::Streams;
 use crate::rollup_hook::RollupMeta;
 use crate::seeded::{self, Bug};
 
-/// What an edit may know of the state.
+/// The view that an edit has of the state.
 ///
-/// Others go on while it is made, and may add columns, segments and batches: a seal adds none but the
-/// columns of its own events, and gives up no segment from the last in the view on.
+/// Other threads go on during the edit and may add columns, segments and batches. A seal adds
+/// only the columns of its own events, and drops no segment from the last one in the view on.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) streams: Streams,
@@ -41,14 +41,15 @@ impl View {
 }
 
 impl Shared {
-    /// Commits one manifest edit. `change` gets the manifest to change, and is the only thing that
-    /// happens between reading the current version and writing the next.
+    /// Commits one manifest edit. `change` gets the manifest to change, and is the only thing
+    /// that happens between reading the current version and writing the next.
     pub(super) fn edit(&self, change: impl FnOnce(&mut Manifest)) -> Result<()> {
         self.edit_and(|manifest, _| change(manifest), |_| ())
     }
 
-    /// As [`Shared::edit`]; `change` also gets what the state was before, and `also` changes the state
-    /// in the same moment in which the new version becomes visible.
+    /// Commits an edit as [`Shared::edit`] does. `change` also gets a view of the state before
+    /// the edit, and `also` changes the state at the moment in which the new version becomes
+    /// visible.
     pub(super) fn edit_and(
         &self,
         change: impl FnOnce(&mut Manifest, &View),
@@ -57,8 +58,9 @@ impl Shared {
         self.edit_with(change, also, |next, commit| commit(next))
     }
 
-    /// As [`Shared::edit_and`], of an edit that gives room: on a full disk it uses the reserve.
-    pub(super) fn edit_for_room(
+    /// Commits an edit that frees disk space, as [`Shared::edit_and`] does: on a full disk it
+    /// uses the reserve.
+    pub(super) fn edit_freeing_space(
         &self,
         change: impl FnOnce(&mut Manifest, &View),
         also: impl FnOnce(&mut State),
@@ -68,7 +70,7 @@ impl Shared {
         })
     }
 
-    /// `make` commits the next version by what it is given for that.
+    /// Commits an edit. `make` gets the next version and the function that commits it.
     fn edit_with(
         &self,
         change: impl FnOnce(&mut Manifest, &View),
@@ -79,7 +81,8 @@ impl Shared {
         self.syncer.check()?;
         self.check_lock()?;
         let current = self.state.lock().committed.clone();
-        // Half a megabyte of names, copied and changed while nobody waits for the state.
+        // The copy is half a megabyte of names, so it is made and changed without the state's
+        // lock.
         let mut next = (*current.manifest).clone();
         let view = View::of(&self.state.lock());
         next.next_seq = next.next_seq.max(view.next_seq);
@@ -98,8 +101,8 @@ impl Shared {
             self.poison(error);
         }
         let committed = outcome?;
-        // A second writer may have come while the version was written; it may or may not know of
-        // it.
+        // A second writer may have started while the version was written, and may or may not have
+        // read it.
         self.check_lock()?;
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.pin, Arc::new(Pin));
@@ -114,13 +117,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes what no reader's version refers to and returns the paths.
+    /// Removes the pending files that no reader's version refers to. Returns their paths.
     fn unlink_pending(&self, current: &Manifest) -> Vec<String> {
         let mut removed = Vec::new();
         if current.pending.is_empty() {
             return removed;
         }
-        // When the readers cannot be asked nothing is removed; the next edit asks again.
+        // When the registry of readers cannot be read nothing is removed; the next edit tries
+        // again.
         let Ok(mut holds) = reader_registry::holds(self.fs(), &self.data, self.now_us()) else {
             return removed;
         };
@@ -145,7 +149,8 @@ impl Shared {
         removed
     }
 
-    /// Gives space back as soon as nobody reads it; the manifest forgets it with its next edit.
+    /// Removes pending files as soon as no reader needs them; the next edit takes them out of the
+    /// manifest.
     pub(super) fn remove_unreferenced(&self) {
         let _one_at_a_time = self.edits.lock();
         if self.check_lock().is_ok() {

@@ -1,4 +1,5 @@
-//! The store on a disk that fails: what is refused, what is unknown, what comes back by itself.
+//! Tests of the store on a disk that fails: refused writes, unknown results, recovery without a
+//! restart.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -59,7 +60,7 @@ fn an_acknowledgement_with_j_waits_for_a_sync_after_its_write() {
         write(1, None, WriteConcern::JOURNALED).1,
         [Op::Write, Op::Sync]
     );
-    // A copy waits for its first one, which was not asked to wait.
+    // A copy with `j` waits for a sync although its first one did not request it.
     assert_eq!(
         write(1, range(0, 5), WriteConcern::ACKNOWLEDGED).1,
         [Op::Write]
@@ -67,7 +68,7 @@ fn an_acknowledgement_with_j_waits_for_a_sync_after_its_write() {
     let (copy, calls) = write(1, range(0, 5), WriteConcern::JOURNALED);
     assert!(copy.duplicate);
     assert_eq!(calls, [Op::Sync]);
-    // A batch that holds nothing to store still says how far its source has been taken.
+    // A batch without items still records the position of its source.
     assert_eq!(
         write(0, range(5, 6), WriteConcern::JOURNALED).1,
         [Op::Write, Op::Sync]
@@ -138,7 +139,7 @@ fn a_disk_that_is_full_for_the_journal_refuses_and_resumes() {
     }
     let ack = store.write(batch(&[2, 3], &[], range(1, 2)), WriteConcern::JOURNALED);
     assert!(!ack.expect("resumed").duplicate);
-    // No room for the next segment either: the flag that asks for it is not lost.
+    // The next segment does not fit either: the request for it is not lost.
     store.seal().expect("seals");
     fs.fail(Op::Create, "journal", ErrorKind::QuotaExceeded, 1);
     let full = store.write(batch(&[4], &[], None), WriteConcern::ACKNOWLEDGED);
@@ -169,7 +170,7 @@ fn want_of_a_file_descriptor_refuses_and_ends_nothing() {
         .write(batch(&[1], &[], None), WriteConcern::JOURNALED)
         .expect("taken");
     store.seal().expect("seals");
-    // The next segment cannot be created, and no file of the next seal.
+    // The next segment cannot be created, nor a file of the next seal.
     fs.fail(Op::Create, "journal", rustix::io::Errno::MFILE, 1);
     let refused = store.write(batch(&[2], &[], None), WriteConcern::JOURNALED);
     let refused = refused.expect_err("no segment");
@@ -246,7 +247,7 @@ fn writers_are_told_when_the_memtable_is_full_and_cannot_be_sealed() {
     };
     assert_eq!(error.kind(), Kind::DiskFull, "{error}");
     fs.mend();
-    // Whoever tries again gets through once the seal thread has had its turn.
+    // A repeated write succeeds once the seal thread has run.
     while store
         .write(batch(&[1], &[], None), WriteConcern::ACKNOWLEDGED)
         .is_err()
@@ -322,7 +323,7 @@ fn the_tail_of_a_killed_writer_is_made_durable_before_anything_follows_it() {
     let segment = dir.path().join("journal/0000000000000001.log");
     let kept = std::fs::read(&segment).expect("read");
     fs.calls();
-    // A copy of what a killed process would leave: in the file, and synced by nobody.
+    // Copy the files that a killed process would leave: written but not synced.
     let copy = tempfile::tempdir().expect("a directory");
     for folder in ["journal", "manifest"] {
         std::fs::create_dir(copy.path().join(folder)).expect("a directory");
@@ -344,7 +345,7 @@ fn the_tail_of_a_killed_writer_is_made_durable_before_anything_follows_it() {
     assert_eq!(again, kept);
     assert_eq!(rows(&second.snapshot()), 2);
     drop(second);
-    // Without room for a copy it is synced where it is.
+    // On a disk that is too full for a copy, the segment is synced in place.
     fs.calls();
     fs.fail(
         Op::Create,
@@ -381,7 +382,8 @@ fn ranges_of_one_producer_that_do_not_wait_are_all_taken() {
             )
             .expect("taken");
     };
-    // While the log thread is kept busy by a seal's new segment, the rest gather into one group.
+    // The log thread is blocked in the sync of a seal's new segment, so the other batches form
+    // one group.
     store.seal().expect("seals");
     fs.hold_syncs("journal/");
     submit(None);
@@ -420,7 +422,7 @@ fn ranges_of_one_producer_that_do_not_wait_are_all_taken() {
     assert_eq!(rows(&store.snapshot()), 8);
 }
 
-/// Panics when asked for a new stream's rollups, which the log thread does.
+/// Hook that panics when the log thread requests the rollups of a new stream.
 #[derive(Debug)]
 struct Panicking;
 

@@ -1,10 +1,13 @@
-//! Indexes: which are wanted, and making them in the background.
+//! Indexes: the set of wanted ones, and their construction in the background.
 //!
 //! # Invariants
-//! * Nothing waits for it. A part is indexed in one turn, which it passes on every some thousand rows.
-//! * It comes after compaction: it is left as soon as more was sealed, and gone on with after that.
-//! * What belongs to no wanted index of a live part is removed. (A reader of what was before scans.)
-//! * The newest partitions come first: they are asked for most.
+//! * No request waits for an index. A part is indexed under one background permit, which is
+//!   passed on every few thousand rows.
+//! * Indexing comes after compaction: it stops as soon as the manifest changes, and continues
+//!   after the next compaction.
+//! * Files that belong to no wanted index of a live part are removed. (A reader of an older
+//!   snapshot scans instead.)
+//! * The newest partitions come first: they are queried most.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -22,44 +25,45 @@ use crate::manifest::PartMeta;
 use crate::model::Name;
 use crate::snapshot::Snapshot;
 
-/// Bytes that an index takes for each row at most, nearly: what is left free on the disk is to be more.
+/// Approximate maximum of an index's bytes for each row; twice as much must be free on the disk.
 const ROW_BYTES_MAX: u64 = 16;
 
-/// A covering index takes so many times its part while it is made: as sorted pieces, and merged.
+/// Disk space that building a covering index takes, as a multiple of its part: for the sorted
+/// pieces, and for the merged file.
 const COVERING_TIMES: u64 = 3;
 
-/// What making indexes did.
+/// Result of building indexes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexReport {
-    /// Parts that were indexed, each column for itself.
+    /// Indexes built: one for each part and column.
     pub parts: usize,
-    /// Their rows.
+    /// Rows of these parts.
     pub rows: u64,
-    /// Bytes that were read of them.
+    /// Bytes of the parts read.
     pub bytes_read: u64,
     /// Bytes of the indexes.
     pub bytes_written: u64,
-    /// Files of indexes that belonged to nothing any more.
+    /// Index files removed because they belonged to no wanted index.
     pub removed: usize,
 }
 
-/// Which indexes are wanted, and what was found out about them.
+/// The wanted indexes, and the state of building them.
 #[derive(Debug, Default)]
 pub(super) struct Indexes {
     pub(super) wanted: BTreeSet<IndexName>,
-    /// Those of parts that cannot be read, or whose values have none.
-    left: BTreeSet<(u64, String)>,
-    /// Whether those that were there at the start were looked at.
-    looked: bool,
+    /// Parts and columns to skip: the part cannot be read, or its values cannot be indexed.
+    skipped: BTreeSet<(u64, String)>,
+    /// True once the index files that existed at the start have been verified.
+    verified: bool,
 }
 
 impl Indexes {
-    /// What was wanted before, and what the configuration asks for.
+    /// Reads the indexes wanted before and adds those of the configuration.
     pub(super) fn open(shared: &Shared) -> Result<()> {
         let mut wanted = index::read_wanted(shared.fs(), &shared.data);
         let known = wanted.clone();
         for name in shared.options.config.indexes() {
-            // What the configuration says comes before what somebody has said.
+            // The configuration overrides the kind of an index that was created by hand.
             wanted.retain(|other| (&other.stream, &other.field) != (&name.stream, &name.field));
             wanted.insert(name);
         }
@@ -91,7 +95,7 @@ pub(super) fn create(shared: &Shared, stream: &Name, field: &str, kind: IndexKin
         ))),
         _ => Ok(wanted.insert(name)),
     })?;
-    shared.ask_to_tend();
+    shared.request_maintenance();
     Ok(changed)
 }
 
@@ -114,10 +118,10 @@ pub(super) fn drop(shared: &Shared, stream: &Name, field: &str) -> Result<()> {
         Ok(wanted.remove(&name))
     })?;
     let mut indexes = shared.indexes.lock();
-    remove_strangers(shared, &mut indexes).map(|_| ())
+    remove_unwanted(shared, &mut indexes).map(|_| ())
 }
 
-/// The index of a column, of which there is one at most.
+/// Returns the index of a column, of which there is one at most.
 fn of_column(wanted: &BTreeSet<IndexName>, stream: &Name, field: &str) -> Option<IndexName> {
     let of_it = |name: &&IndexName| name.stream == *stream && name.field == field;
     wanted.iter().find(of_it).cloned()
@@ -137,42 +141,42 @@ fn change(
     Ok(changed)
 }
 
-/// Removes files that belong to no wanted index of a live part, and at first those that are damaged.
-/// Returns the others, and how many went.
-fn remove_strangers(shared: &Shared, indexes: &mut Indexes) -> Result<(BTreeSet<String>, usize)> {
+/// Removes files that belong to no wanted index of a live part, and at the first call damaged
+/// ones too. Returns the remaining files, and the number of those removed.
+fn remove_unwanted(shared: &Shared, indexes: &mut Indexes) -> Result<(BTreeSet<String>, usize)> {
     let (fs, data) = (shared.fs(), &shared.data);
     let mut files = index::files(fs, data)?;
     if files.is_empty() {
         return Ok((files, 0));
     }
     let sealed = shared.sealed(&shared.state.lock());
-    let mut known = BTreeSet::new();
+    let mut kept = BTreeSet::new();
     for name in &indexes.wanted {
         for part in sealed.manifest.parts_of(&name.stream) {
             let is_there = files.contains(&index::place(part, name));
-            if is_there && (indexes.looked || index::is_sound(&sealed, part, name)) {
-                known.extend(index::places(part, name));
+            if is_there && (indexes.verified || index::is_sound(&sealed, part, name)) {
+                kept.extend(index::places(part, name));
             }
         }
     }
-    indexes.looked = true;
-    let strangers: Vec<String> = files.difference(&known).cloned().collect();
-    for place in &strangers {
+    indexes.verified = true;
+    let unwanted: Vec<String> = files.difference(&kept).cloned().collect();
+    for place in &unwanted {
         let path = data.join(place);
         fs.remove(&path).at("remove", &path)?;
         files.remove(place);
     }
-    Ok((files, strangers.len()))
+    Ok((files, unwanted.len()))
 }
 
-/// What tending and `logmill index create` do: makes the indexes that are wanted and not there. Returns
-/// what it did, and whether there is more to do.
+/// Builds the wanted indexes that are missing, for maintenance and for `logmill index create`.
+/// Returns a report, and whether more remains to do.
 pub(super) fn build(shared: &Shared, pace: Pace) -> Result<(IndexReport, bool)> {
     let _one_at_a_time = shared.indexing.lock();
     let mut report = IndexReport::default();
     let files = {
         let mut indexes = shared.indexes.lock();
-        let (files, removed) = remove_strangers(shared, &mut indexes)?;
+        let (files, removed) = remove_unwanted(shared, &mut indexes)?;
         report.removed = removed;
         files
     };
@@ -184,14 +188,14 @@ pub(super) fn build(shared: &Shared, pace: Pace) -> Result<(IndexReport, bool)> 
     }
     let why = "an index is wanted, and parts of its stream do not have it";
     let run = shared.log.begin(Job::BuildIndex, None, why);
-    let mut work = Work {
+    let mut work = IndexBuild {
         shared,
         pace,
         run: &run,
         parts: waiting.len(),
         report,
     };
-    let outcome = work.all(&begun, &waiting);
+    let outcome = work.build_all(&begun, &waiting);
     let report = work.report;
     match &outcome {
         Ok(_) if report.parts > 0 => run.done(report.said()),
@@ -201,7 +205,7 @@ pub(super) fn build(shared: &Shared, pace: Pace) -> Result<(IndexReport, bool)> 
     Ok((report, outcome?))
 }
 
-/// The parts that have no index that is wanted, the newest partitions first.
+/// Returns the parts that lack a wanted index, the newest partitions first.
 fn waiting<'a>(
     shared: &Shared,
     sealed: &'a Snapshot,
@@ -222,8 +226,8 @@ fn waiting<'a>(
         let fits = |p: &&PartMeta| p.rows >= rows_min && u32::try_from(p.rows).is_ok();
         let parts = sealed.manifest.parts.iter();
         for part in parts.filter(|p| p.stream == *stream).filter(fits) {
-            let is_left = indexes.left.contains(&(part.id, field.clone()));
-            if !is_left && !files.contains(&index::place(part, name)) {
+            let is_skipped = indexes.skipped.contains(&(part.id, field.clone()));
+            if !is_skipped && !files.contains(&index::place(part, name)) {
                 waiting.push((part, name.clone()));
             }
         }
@@ -232,7 +236,7 @@ fn waiting<'a>(
     waiting
 }
 
-struct Work<'a> {
+struct IndexBuild<'a> {
     shared: &'a Shared,
     pace: Pace,
     run: &'a Running,
@@ -240,11 +244,11 @@ struct Work<'a> {
     report: IndexReport,
 }
 
-impl Work<'_> {
-    /// Whether there is more to do.
-    fn all(&mut self, begun: &Snapshot, waiting: &[(&PartMeta, IndexName)]) -> Result<bool> {
+impl IndexBuild<'_> {
+    /// Builds the indexes one by one. Returns whether more remains to do.
+    fn build_all(&mut self, begun: &Snapshot, waiting: &[(&PartMeta, IndexName)]) -> Result<bool> {
         let shared = self.shared;
-        let mut told = None;
+        let mut first_error = None;
         for (part, name) in waiting {
             let sealed = {
                 let state = shared.state.lock();
@@ -256,27 +260,27 @@ impl Work<'_> {
             if self.pace == Pace::Background && sealed.manifest.version != begun.manifest.version {
                 return Ok(true);
             }
-            match self.one(begun, part, name) {
+            match self.build_one(begun, part, name) {
                 Ok(()) => {}
                 Err(Error::Closed) => return Ok(false),
-                // It is damaged; the others are not.
+                // This part is damaged; the others are not.
                 Err(error @ (Error::Corrupt { .. } | Error::Parquet { .. })) => {
                     shared
                         .indexes
                         .lock()
-                        .left
+                        .skipped
                         .insert((part.id, name.field.clone()));
-                    told.get_or_insert(error);
+                    first_error.get_or_insert(error);
                 }
                 Err(error) => return Err(error),
             }
             self.run
                 .progress(self.report.parts as u64, Some(self.parts as u64));
         }
-        told.map_or(Ok(false), Err)
+        first_error.map_or(Ok(false), Err)
     }
 
-    fn one(&mut self, sealed: &Snapshot, part: &PartMeta, name: &IndexName) -> Result<()> {
+    fn build_one(&mut self, sealed: &Snapshot, part: &PartMeta, name: &IndexName) -> Result<()> {
         let (shared, data) = (self.shared, &self.shared.data);
         let free = shared.fs().space(data).at("measure", data)?.free;
         let needed = match name.kind {
@@ -296,8 +300,8 @@ impl Work<'_> {
             }
         };
         let Some(bytes) = written else {
-            let left = (part.id, name.field.clone());
-            shared.indexes.lock().left.insert(left);
+            let column = (part.id, name.field.clone());
+            shared.indexes.lock().skipped.insert(column);
             return Ok(());
         };
         self.report.parts += 1;
@@ -307,7 +311,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The bytes of the one that was made; `None` when values of that kind have none.
+    /// Builds an inverted index and returns its length in bytes; `None` when the values have
+    /// none.
     fn inverted(
         &self,
         sealed: &Snapshot,
@@ -321,7 +326,7 @@ impl Work<'_> {
         };
         let path = data.join(index::at(part, field, "index"));
         let dir = path.parent().expect("BUG: an index lies in a folder");
-        // Somebody may have removed it.
+        // The folder may have been removed by hand.
         create_dir_durably(fs, data, dir)?;
         write_durably(fs, &path, &bytes)?;
         Ok(Some(bytes.len() as u64))

@@ -1,4 +1,4 @@
-//! What maintenance tells the log of maintenance: each piece of work in a sentence, and why it was done.
+//! Entries of the maintenance log: each job in a sentence, and its reason.
 
 use chrono::{DateTime, SecondsFormat};
 
@@ -13,20 +13,21 @@ const DAY_US: i64 = 86_400_000_000;
 const HOUR_US: i64 = 3_600_000_000;
 
 impl Shared {
-    /// Does work and tells of it: what `tell` makes of its report, nothing when that is nothing.
-    fn tell<T>(
+    /// Runs a job and logs it. `describe` makes the entry from the job's report, or none when
+    /// there was nothing to do.
+    fn run_job<T>(
         &self,
         job: Job,
         about: Option<&Name>,
         why: &str,
         work: impl FnOnce() -> Result<T>,
-        tell: impl FnOnce(&T) -> Option<Said>,
+        describe: impl FnOnce(&T) -> Option<Said>,
     ) -> Result<T> {
         let run = self.log.begin(job, about.map(Name::as_str), why);
         let outcome = work();
         match &outcome {
             Ok(report) => {
-                if let Some(said) = tell(report) {
+                if let Some(said) = describe(report) {
                     run.done(said);
                 }
             }
@@ -36,8 +37,9 @@ impl Shared {
         outcome
     }
 
-    /// What is done by hand to the partitions that begin in a range; a dry run is not told.
-    pub(super) fn by_hand(
+    /// Runs and logs an operator's job on the partitions that begin in a range; a dry run is not
+    /// logged.
+    pub(super) fn run_by_hand(
         &self,
         job: Job,
         stream: &Name,
@@ -50,7 +52,7 @@ impl Shared {
         }
         let (from, to) = (moment(from_us), moment(to_us));
         let why = format!("asked for by hand: what begins from {from} to {to}");
-        self.tell(job, Some(stream), &why, work, |report| {
+        self.run_job(job, Some(stream), &why, work, |report| {
             let verb = match job {
                 Job::Detach => "detached",
                 Job::Attach => "attached",
@@ -60,8 +62,8 @@ impl Shared {
         })
     }
 
-    /// What retention does: one line for each partition that went.
-    pub(super) fn tell_retain(
+    /// Runs and logs retention: one entry for each dropped partition.
+    pub(super) fn run_retain(
         &self,
         work: impl FnOnce() -> Result<Vec<Leaving>>,
     ) -> Result<Vec<Leaving>> {
@@ -70,13 +72,13 @@ impl Shared {
             .begin(Job::Retain, None, "the retention of the streams");
         let outcome = work();
         match &outcome {
-            Ok(leaving) => leaving.iter().for_each(|gone| self.tell_gone(gone)),
+            Ok(leaving) => leaving.iter().for_each(|gone| self.log_dropped(gone)),
             Err(error) => run.failed(error),
         }
         outcome
     }
 
-    fn tell_gone(&self, gone: &Leaving) {
+    fn log_dropped(&self, gone: &Leaving) {
         let config = self.options.config.streams.get(&gone.stream);
         let limits = config.map(|c| c.retention).unwrap_or_default();
         let why = match gone.why {
@@ -105,9 +107,9 @@ impl Shared {
         });
     }
 
-    pub(super) fn tell_retain_levels(&self, now_us: i64) -> Result<u64> {
+    pub(super) fn run_retain_levels(&self, now_us: i64) -> Result<u64> {
         let why = "the retention of the levels";
-        self.tell(
+        self.run_job(
             Job::RetainLevels,
             None,
             why,
@@ -123,16 +125,16 @@ impl Shared {
         )
     }
 
-    pub(super) fn tell_drop_settled(&self) -> Result<PartitionReport> {
+    pub(super) fn run_drop_settled(&self) -> Result<PartitionReport> {
         let stream = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
         let why = "it is over, and every item in it is settled";
         let work = || quarantine::drop_settled(self, self.now_us());
-        self.tell(Job::DropSettled, Some(&stream), why, work, |report| {
+        self.run_job(Job::DropSettled, Some(&stream), why, work, |report| {
             (report.partitions > 0).then(|| partitions("dropped", report))
         })
     }
 
-    pub(super) fn tell_rebuild(
+    pub(super) fn run_rebuild(
         &self,
         rollup: &Name,
         (from_us, to_us): (i64, i64),
@@ -140,7 +142,7 @@ impl Shared {
     ) -> Result<Vec<Rebuilt>> {
         let (from, to) = (moment(from_us), moment(to_us));
         let why = format!("asked for by hand: what reaches into {from} to {to}");
-        self.tell(Job::Rebuild, Some(rollup), &why, work, |report| {
+        self.run_job(Job::Rebuild, Some(rollup), &why, work, |report| {
             let left = report.iter().filter(|r| r.left.is_some()).count();
             let made = report.len() - left;
             Some(Said {
@@ -152,8 +154,8 @@ impl Shared {
         })
     }
 
-    /// A seal is told when it fails, and when one succeeds after that.
-    pub(super) fn tell_seal(&self, outcome: &Result<SealReport>) {
+    /// Logs a seal that failed, and the first one that succeeds after a failure.
+    pub(super) fn log_seal(&self, outcome: &Result<SealReport>) {
         let why = "what is in memory goes into parts and tiles";
         match outcome {
             Ok(report) if self.log.is_failing(Job::Seal) => {
@@ -188,7 +190,7 @@ fn partitions(verb: &str, report: &PartitionReport) -> Said {
     }
 }
 
-/// A moment as people write it: midnight is a date.
+/// Formats a moment for people: midnight is a date.
 fn moment(us: i64) -> String {
     match DateTime::from_timestamp_micros(us) {
         Some(at) if us.rem_euclid(DAY_US) == 0 => at.format("%Y-%m-%d").to_string(),
@@ -197,7 +199,7 @@ fn moment(us: i64) -> String {
     }
 }
 
-/// A span as the configuration spells it: whole days, or hours.
+/// Formats a span as the configuration spells it: whole days, or hours.
 fn span(us: i64) -> String {
     if us % DAY_US == 0 {
         format!("{}d", us / DAY_US)

@@ -1,19 +1,19 @@
-//! One writer: the lock of the data directory, and who holds it.
+//! One writer: the lock of the data directory, and the name of its holder.
 //!
-//! A writer locks the file `LOCK`, and the data directory itself where the file system can: the
-//! directory stays locked when somebody removes `LOCK`. Where only the file can be locked, a second
-//! writer that comes after such a removal takes over, and the first stops.
+//! A writer locks the file `LOCK`, and the data directory itself where the file system allows it:
+//! the directory stays locked when `LOCK` is removed by hand. Where only the file can be locked,
+//! a second writer that starts after such a removal takes over, and the first stops.
 //!
 //! # Invariants
-//! 1. A group is acknowledged, and a version of the manifest relied upon, only when the lock was in
-//!    place after it was written (with `j` and for the manifest: after it was durable). A second
-//!    writer has a `LOCK` of its own before it reads the journal. So while the first still finds
-//!    its own there, the second has yet to read what the first acknowledges.
-//!    A writer that starts looks once more when it has read manifest and journal.
-//! 2. A version of the manifest and a file that it names get their names only where nothing lies at
-//!    them: the slower of two writers learns of the other, and replaces nothing.
-//! 3. A writer that finds its lock gone, or another's version of the manifest, acknowledges nothing
-//!    any more: outcomes are unknown, and the process ends.
+//! 1. A group is acknowledged, and a version of the manifest relied upon, only when the lock was
+//!    in place after it was written (with `j` and for the manifest: after it was durable). A
+//!    second writer has a `LOCK` of its own before it reads the journal. So while the first still
+//!    finds its own there, the second has yet to read the groups that the first acknowledges. A
+//!    starting writer checks its lock once more when it has read manifest and journal.
+//! 2. A version of the manifest and a file that it names get their names only where no file has
+//!    that name: the slower of two writers gets an error and replaces nothing.
+//! 3. A writer that finds its lock gone, or another's version of the manifest, acknowledges
+//!    nothing any more: outcomes are unknown, and the process ends.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ use crate::seeded::{self, Bug};
 
 const LOCK: &str = "LOCK";
 const WRITER: &str = "WRITER";
-/// So often a lock is taken again whose file was removed between opening and locking it.
+/// Attempts to lock a file that was removed between opening and locking it.
 const TRIES: usize = 8;
 
 /// The lock of a data directory, held by its one writer.
@@ -41,7 +41,7 @@ impl WriterLock {
     /// Checks that this process is still the one writer.
     ///
     /// # Errors
-    /// [`Error::Unknown`] when it cannot be sure of that: nothing may be acknowledged any more.
+    /// [`Error::Unknown`] when that is not certain: nothing may be acknowledged any more.
     pub(crate) fn check(&self) -> Result<()> {
         let why = match self.file.is_in_place() {
             _ if seeded::is(Bug::LockUnchecked) => return Ok(()),
@@ -58,11 +58,11 @@ impl WriterLock {
     }
 }
 
-/// Takes the lock, making the data directory when it is not there.
+/// Takes the lock. Creates the data directory when it does not exist.
 ///
 /// # Errors
-/// [`Error::Locked`] names the process that holds it; [`Error::FormatTooNew`], and but for the lock's
-/// file the directory is as it was.
+/// [`Error::Locked`] names the process that holds the lock. [`Error::FormatTooNew`] leaves the
+/// directory as it was, but for the lock's file.
 #[expect(
     clippy::disallowed_methods,
     reason = "above the data directory there is nothing of ours to sync but its name"
@@ -75,7 +75,7 @@ pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<WriterLock> {
     let directory = match fs.try_lock_dir(data) {
         Ok(None) => return Err(locked(fs, data)),
         Ok(some) => some,
-        // The file's lock alone, then.
+        // The lock of the file alone must do.
         Err(error) => {
             tracing::debug!(data = %data.display(), %error, "the directory cannot be locked");
             None
@@ -88,7 +88,7 @@ pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<WriterLock> {
     };
     manifest::refuse_newer(fs, data)?;
     match write_writer(fs, data, None) {
-        // On a full disk nobody is named rather than the writer before.
+        // On a full disk no name is better than that of the previous writer.
         Err(error) if error.kind() == Kind::DiskFull => {
             tracing::warn!(%error, "could not write which process has the store");
             let _ignored = fs.remove(&data.join(WRITER));
@@ -123,7 +123,7 @@ fn locked(fs: &dyn Fs, data: &Path) -> Error {
     }
 }
 
-/// Says which process writes, and where it answers.
+/// Records which process writes, and the address at which it answers.
 pub(crate) fn write_writer(fs: &dyn Fs, data: &Path, address: Option<&str>) -> Result<()> {
     let text = format!("{} {}\n", std::process::id(), address.unwrap_or(""));
     write_durably(fs, &data.join(WRITER), text.as_bytes()).map(|_| ())

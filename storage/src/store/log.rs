@@ -20,17 +20,19 @@ use crate::resolutions::Ranges;
 use crate::schema_evolution;
 use crate::seeded::{self, Bug};
 
-/// A group is closed at this many bytes or batches: one write of a few megabytes.
+/// Bytes and batches at which a group is closed: one write of a few megabytes.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 const GROUP_BATCHES_MAX: usize = 1024;
-/// With less room than this a disk on which a batch was refused is taken for full still.
+/// Free bytes below which a disk still counts as full after it has refused a batch.
 pub(super) const GROUP_ROOM: u64 = 1 << 20;
-/// How often a group that waits for a sync to end looks whether it has: a small part of the fastest.
+/// Interval at which a gathering group checks for the end of a sync: short beside the fastest
+/// sync.
 const GATHER: Duration = Duration::from_micros(50);
-/// The memtable may grow to this many times its limit while a seal is running.
+/// Multiple of its limit up to which the memtable may grow while a seal is running.
 const MEMTABLE_SLACK: usize = 2;
 
-/// Answers a request exactly once; a request dropped unanswered is answered as of unknown outcome.
+/// The reply to a request, sent exactly once. A request dropped without one is answered with an
+/// unknown outcome.
 pub(super) struct Reply(Option<Box<dyn FnOnce(Result<Ack>) + Send>>);
 
 impl Reply {
@@ -75,7 +77,7 @@ pub(super) enum Command {
     Write(Vec<Request>),
 }
 
-/// Somebody who waits until `seq` is synced.
+/// A `j` write that waits until all sequence numbers below `until` are synced.
 #[derive(Debug)]
 pub(super) struct Waiter {
     ack: Ack,
@@ -83,21 +85,21 @@ pub(super) struct Waiter {
     reply: Reply,
 }
 
-/// A batch on its way through a group.
-struct Placed {
+/// A batch in a group, and its outcome.
+struct GroupEntry {
     request: Request,
     outcome: Outcome,
 }
 
 enum Outcome {
-    /// Has a place in the group.
+    /// A first copy, with its first sequence number in the group.
     First(u64),
-    /// Stored before; to be answered once that is visible, or synced.
+    /// A duplicate; acknowledged like the first copy, once that is visible or synced.
     Duplicate(Ack),
     Refused(Error),
 }
 
-/// The log thread.
+/// Runs the log thread.
 pub(super) fn run_log(
     shared: &Arc<Shared>,
     journal: Journal,
@@ -107,8 +109,8 @@ pub(super) fn run_log(
     let run = AssertUnwindSafe(|| log_loop(shared, journal, inbox, waiters));
     if catch_unwind(run).is_err() {
         shared.thread_died("log");
-        // A bounded queue keeps what is in it when its receiver goes, and who sent it would wait for
-        // ever. To be dropped is an answer.
+        // A bounded queue keeps its contents when its receiver is gone, and their clients would
+        // wait for ever. Dropping a request answers it.
         inbox.iter().for_each(drop);
     }
 }
@@ -125,24 +127,25 @@ fn log_loop(
 ) {
     while let Ok(Command::Write(mut group)) = inbox.recv() {
         gather(shared, &mut group, inbox, waiters);
-        match keep_reserve(shared).and_then(|()| wait_for_room(shared)) {
+        match check_reserve(shared).and_then(|()| wait_for_memtable(shared)) {
             Ok(()) => write_group(shared, &mut journal, group, waiters),
             Err(error) => refuse_all(shared, group, &error),
         }
     }
-    // The store is closing: after its last seal nothing before this segment is needed.
+    // The store is closing: after its last seal no segment before the new one is needed.
     let next_seq = shared.state.lock().next_seq;
     match cut_segment(shared, &mut journal, true, next_seq) {
-        // Without room for another segment this one stays: the next start reads it.
+        // Without disk space for another segment this one stays, and the next start reads it.
         Ok(()) | Err(Error::DiskFull { .. } | Error::Overloaded { .. }) => {}
         Err(error) => shared.poison(&error),
     }
 }
 
-/// Adds to a group what has come meanwhile.
+/// Adds the requests that have arrived meanwhile to a group.
 ///
-/// Who asks for `j` is answered by the sync after the one under way, whether written now or when that
-/// has ended: until then more may join, and one write serves them all. Nobody else waits for it.
+/// A `j` write is acknowledged by the next sync to start. So while a sync runs, a group of `j`
+/// writes stays open at no cost to any client: more writes join, and one write to the journal
+/// serves them all.
 fn gather(
     shared: &Shared,
     group: &mut Vec<Request>,
@@ -169,8 +172,8 @@ fn gather(
     }
 }
 
-/// Nothing is taken while the reserve is given up (`reserve.rs`).
-fn keep_reserve(shared: &Shared) -> Result<()> {
+/// Refuses all writes while the reserve is released (`reserve.rs`).
+fn check_reserve(shared: &Shared) -> Result<()> {
     if seeded::is(Bug::ReserveTaken)
         || !shared.reserve.is_given_up()
         || shared.reserve.restore(shared.fs())
@@ -182,12 +185,14 @@ fn keep_reserve(shared: &Shared) -> Result<()> {
     })
 }
 
-/// Back-pressure: while a seal is running and the memtable has grown to its slack, senders wait.
+/// Applies back-pressure: while a seal is running and the memtable has grown to its slack,
+/// clients wait.
 ///
 /// # Errors
-/// When the memtable is that full because it cannot be sealed: senders are told, and not kept
-/// waiting for somebody to make room on the disk. Writes resume by themselves once a seal succeeds.
-fn wait_for_room(shared: &Shared) -> Result<()> {
+/// When the memtable is that full because it cannot be sealed. Clients get the error at once
+/// instead of waiting until disk space is freed. Writes resume by themselves once a seal
+/// succeeds.
+fn wait_for_memtable(shared: &Shared) -> Result<()> {
     let limit = shared.options.config.memtable_bytes_max;
     let mut state = shared.state.lock();
     if state.memtable.is_full(limit) {
@@ -216,7 +221,7 @@ fn wait_for_room(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// The same refusal for every batch of a group.
+/// Refuses every batch of a group with the same error.
 fn refuse_all(shared: &Shared, group: impl IntoIterator<Item = Request>, error: &Error) {
     for request in group {
         let copy = match error {
@@ -236,22 +241,22 @@ fn write_group(
     group: Vec<Request>,
     waiters: &Sender<Vec<Waiter>>,
 ) {
-    let mut placed = Vec::with_capacity(group.len());
+    let mut entries = Vec::with_capacity(group.len());
     let (first_seq, rotate) = {
         let mut state = shared.state.lock();
         (state.next_seq, std::mem::take(&mut state.rotate))
     };
     let mut next_seq = first_seq;
-    // Identities within the group: a copy may come in the same group as its first.
+    // Batches of this group that have an identity: a copy may be in the same group as its first.
     let mut in_group: Vec<usize> = Vec::new();
     for mut request in group {
-        let outcome = place(shared, &mut request, &placed, &in_group, &mut next_seq);
+        let outcome = decide(shared, &mut request, &entries, &in_group, &mut next_seq);
         if matches!(outcome, Outcome::First(_)) && request.record.identity.is_some() {
-            in_group.push(placed.len());
+            in_group.push(entries.len());
         }
-        placed.push(Placed { request, outcome });
+        entries.push(GroupEntry { request, outcome });
     }
-    let payloads: Vec<Vec<u8>> = placed
+    let payloads: Vec<Vec<u8>> = entries
         .iter_mut()
         .filter(|p| matches!(p.outcome, Outcome::First(_)))
         .map(|p| std::mem::take(&mut p.request.payload))
@@ -259,39 +264,39 @@ fn write_group(
     if !payloads.is_empty() {
         let written = cut_segment(shared, journal, rotate, first_seq)
             .and_then(|()| journal.append(first_seq, next_seq - first_seq, &payloads));
-        shared.refuses_for_room.store(false, Ordering::SeqCst);
+        shared.refused_disk_full.store(false, Ordering::SeqCst);
         if let Err(error) = written {
-            // In both cases nothing has changed.
+            // After either error nothing of the group is in the journal.
             if matches!(error, Error::DiskFull { .. } | Error::Overloaded { .. }) {
                 let is_full = matches!(error, Error::DiskFull { .. });
-                shared.refuses_for_room.store(is_full, Ordering::SeqCst);
+                shared.refused_disk_full.store(is_full, Ordering::SeqCst);
                 shared.state.lock().rotate |= rotate;
             } else {
                 shared.poison(&error);
             }
-            refuse_all(shared, placed.into_iter().map(|p| p.request), &error);
+            refuse_all(shared, entries.into_iter().map(|p| p.request), &error);
             return;
         }
     } else if rotate {
         shared.state.lock().rotate = true;
     }
-    // Only the one writer answers what it has written (the first invariant of `lock.rs`).
+    // Only the one writer may acknowledge its writes (the first invariant of `lock.rs`).
     if let Err(error) = shared.check_lock() {
-        refuse_all(shared, placed.into_iter().map(|p| p.request), &error);
+        refuse_all(shared, entries.into_iter().map(|p| p.request), &error);
         return;
     }
-    publish(shared, placed, next_seq, waiters);
+    publish(shared, entries, next_seq, waiters);
 }
 
-/// Decides what becomes of a batch: in journal order, once.
-fn place(
+/// Decides the outcome of a batch: in journal order, once.
+fn decide(
     shared: &Shared,
     request: &mut Request,
-    placed: &[Placed],
+    entries: &[GroupEntry],
     in_group: &[usize],
     next_seq: &mut u64,
 ) -> Outcome {
-    match known(shared, &request.record, placed, in_group) {
+    match earlier_answer(shared, &request.record, entries, in_group) {
         Err(error) => return Outcome::Refused(error),
         Ok(Some(ack)) => return Outcome::Duplicate(ack),
         Ok(None) => {}
@@ -304,22 +309,23 @@ fn place(
     Outcome::First(first_seq)
 }
 
-/// What an earlier copy of a batch was answered. The batches before it in its group count as well as
-/// those that the state remembers: a source that does not wait sends its ranges one after the other.
-fn known(
+/// Returns the answer to an earlier copy of a batch. Batches before it in its group count as well
+/// as those that the state remembers: a source may send its ranges one after the other without
+/// waiting.
+fn earlier_answer(
     shared: &Shared,
     record: &Record,
-    placed: &[Placed],
+    entries: &[GroupEntry],
     in_group: &[usize],
 ) -> Result<Option<Ack>> {
     let Some(identity) = &record.identity else {
         return Ok(None);
     };
     if let Identity::Settles { items, .. } = identity {
-        return settled_before(shared, items, placed, in_group);
+        return settled_before(shared, items, entries, in_group);
     }
     let mut pending_to = None;
-    for earlier in in_group.iter().rev().map(|i| &placed[*i]) {
+    for earlier in in_group.iter().rev().map(|i| &entries[*i]) {
         let Outcome::First(seq) = earlier.outcome else {
             unreachable!("BUG: only first copies are listed")
         };
@@ -345,14 +351,17 @@ fn known(
         .known(identity, record.received_us, pending_to)
 }
 
-/// As [`known`], of a batch that settles items of the quarantine.
+/// Returns the earlier answer, as [`earlier_answer`] does, for a batch that settles items of the
+/// quarantine.
 fn settled_before(
     shared: &Shared,
     items: &Ranges,
-    placed: &[Placed],
+    entries: &[GroupEntry],
     in_group: &[usize],
 ) -> Result<Option<Ack>> {
-    let earlier = in_group.iter().map(|i| &placed[*i].request.record.identity);
+    let earlier = in_group
+        .iter()
+        .map(|i| &entries[*i].request.record.identity);
     let taken = earlier.map(|identity| match identity {
         Some(Identity::Settles { items: other, .. }) => other.in_common(items),
         _ => 0,
@@ -376,7 +385,7 @@ fn settled_before(
 fn prepare(shared: &Shared, request: &mut Request, next_seq: u64) -> Result<()> {
     let stream = request.record.stream.clone();
     let missing = |name: &Name| !shared.state.lock().streams.contains_key(name);
-    // A batch without an event does not say what its stream is to be.
+    // A batch without events does not determine the kind of its stream.
     let has_events = request.record.events.num_rows() > 0;
     if has_events && missing(&stream) {
         shared.create_stream(&stream, request.record.kind, next_seq)?;
@@ -427,13 +436,18 @@ fn ack_of(record: &Record, first_seq: u64, duplicate: bool) -> Ack {
     }
 }
 
-/// Makes a written group visible in one change of the state, then answers.
-fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender<Vec<Waiter>>) {
-    let mut answers = Vec::with_capacity(placed.len());
+/// Makes a written group visible in one change of the state, then replies.
+fn publish(
+    shared: &Shared,
+    entries: Vec<GroupEntry>,
+    next_seq: u64,
+    waiters: &Sender<Vec<Waiter>>,
+) {
+    let mut answers = Vec::with_capacity(entries.len());
     {
         let mut state = shared.state.lock();
         let mut gathered = InterleavedColumn::default();
-        for p in placed {
+        for p in entries {
             let record = &p.request.record;
             let outcome = match p.outcome {
                 Outcome::First(seq) => state.apply(&mut gathered, record, seq),
@@ -452,7 +466,8 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
         }
         state.next_seq = next_seq;
         if let Err(error) = gathered.append_to(&mut state.memtable) {
-            // It is in the journal and cannot be shown: only a new start can tell what there is.
+            // The group is in the journal but cannot be shown: only a restart can tell what is
+            // there.
             shared.poison(&error);
         }
     }
@@ -472,8 +487,8 @@ fn publish(shared: &Shared, placed: Vec<Placed>, next_seq: u64, waiters: &Sender
         }
     }
     if !waiting.is_empty() {
-        // Together, so that one sync answers them all. The sync thread outlives the log thread; were
-        // it gone, the drop answers.
+        // The waiters are sent together, so that one sync acknowledges them all. The sync thread
+        // outlives the log thread; without it, dropping the waiters would answer them.
         let _ignored = waiters.send(waiting);
     }
 }
@@ -488,13 +503,13 @@ fn refuse(shared: &Shared, request: Request, error: Error) {
     request.reply.send(Err(error));
 }
 
-/// Counts what was sent to streams that there are not: senders choose names, and each would be a
-/// series of figures for ever.
+/// Name under which batches to unknown streams are counted. Clients choose stream names, and each
+/// would otherwise add a metric series for ever.
 static UNKNOWN_STREAM: LazyLock<Name> =
     LazyLock::new(|| Name::new("_unknown").expect("BUG: a name"));
 
 impl State {
-    /// The counters of a stream that there is, or of all others together.
+    /// Returns the counters of a known stream, or those of all unknown streams together.
     pub(super) fn counters_of(&mut self, stream: &Name) -> &mut Counters {
         let name = match self.streams.contains_key(stream) {
             true => stream,
@@ -541,8 +556,8 @@ impl State {
     }
 }
 
-/// Syncs at once for those who wait, and every interval for the others. While a sync is under way
-/// the next who wait gather in the queue: one sync answers them all.
+/// Syncs at once for `j` writes, and every interval for the others. While a sync is under way the
+/// next `j` writes gather in the queue, and one sync acknowledges them all.
 pub(super) fn sync_loop(shared: &Arc<Shared>, waiting: &Receiver<Vec<Waiter>>) {
     let interval = Duration::from_millis(shared.options.config.sync_interval_ms.max(1));
     loop {
@@ -553,7 +568,7 @@ pub(super) fn sync_loop(shared: &Arc<Shared>, waiting: &Receiver<Vec<Waiter>>) {
             Err(RecvTimeoutError::Disconnected) => break,
         }
         gathered.extend(waiting.try_iter().flatten());
-        // Looked at after the sync, and after each interval in which nobody writes.
+        // The lock is checked after each sync, also after an interval without writes.
         let synced = shared.syncer.sync_written();
         match synced.and_then(|durable| shared.check_lock().map(|()| durable)) {
             Ok(durable) => {
@@ -572,7 +587,8 @@ pub(super) fn sync_loop(shared: &Arc<Shared>, waiting: &Receiver<Vec<Waiter>>) {
                         what: error.to_string(),
                     }));
                 }
-                // Nothing more can be promised; those who still wait are answered as they are dropped.
+                // The journal promises nothing any more; dropping the remaining waiters answers
+                // them.
                 break;
             }
         }

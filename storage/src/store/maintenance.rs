@@ -1,6 +1,8 @@
-//! What the store does by itself between seals: streams and levels give up what their retention says,
-//! tiles and parts are compacted, the quarantine gives up what is settled, and parts get the indexes that
-//! are wanted. Those come last, after the merges of parts: the thread steps back, and both pause for others.
+//! Maintenance, the background work between seals: streams and levels drop data beyond their
+//! retention, rollups count their history, settled partitions of the quarantine are dropped,
+//! tiles and parts are compacted, and parts get the wanted indexes. Indexes come last, after the
+//! merges of parts. The thread has low priority, and merges and index builds pause for foreground
+//! requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::compact::{
-    Pace, Partition, Place, by_partition, by_place, compact_parts, compact_tiles,
+    LevelPartition, Pace, Partition, by_level_partition, by_partition, compact_parts, compact_tiles,
 };
 use super::retain::Trust;
 use super::{Shared, disk_forecast, index, wait_for};
@@ -19,11 +21,11 @@ use crate::model::Name;
 use crate::retention;
 use crate::rollup_hook::RollupMeta;
 
-/// Nobody waits for what is tended.
+/// Background work gives way to every foreground request.
 const MAINTENANCE_NICE: i32 = 19;
-/// A partition is quiet when nothing was added to it for ten minutes.
+/// Time without new events after which a partition is quiet: ten minutes.
 const QUIET_US: i64 = 600_000_000;
-/// How often to look when no seal asks for it.
+/// Interval of maintenance when no seal triggers it.
 const INTERVAL_US: i64 = 60_000_000;
 
 pub(super) fn maintenance_loop(shared: &Arc<Shared>) {
@@ -40,8 +42,8 @@ pub(super) fn maintenance_loop(shared: &Arc<Shared>) {
                     return;
                 }
                 let sealed = Some(state.committed.manifest.sealed_seq);
-                let is_asked = std::mem::take(&mut state.maintenance_asked);
-                if is_asked || sealed != tended || shared.now_us() - started >= INTERVAL_US {
+                let is_requested = std::mem::take(&mut state.maintenance_requested);
+                if is_requested || sealed != tended || shared.now_us() - started >= INTERVAL_US {
                     tended = sealed;
                     break;
                 }
@@ -62,27 +64,27 @@ pub(super) fn maintenance_loop(shared: &Arc<Shared>) {
 fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
     shared.reserve.restore(shared.fs());
     disk_forecast::sample(shared);
-    // Nobody may have read it any more for a while, with no edit since.
+    // The last reader of a file may have gone long ago, with no edit since.
     shared.remove_unreferenced();
-    shared.tell_retain(|| super::retain::tend(shared, trust))?;
+    shared.run_retain(|| super::retain::tend(shared, trust))?;
     if let Some(now_us) = trusted_for_levels(shared, trust) {
-        shared.tell_retain_levels(now_us)?;
+        shared.run_retain_levels(now_us)?;
     }
     let has_history = super::backfill::step(shared);
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
-    quiet.look(&manifest, shared.now_us());
+    quiet.observe(&manifest, shared.now_us());
     let now_us = shared.now_us();
-    shared.tell_drop_settled()?;
-    compact_tiles(shared, &|place| quiet.since(place, now_us))?;
-    let is_quiet = |partition: Partition<'_>| quiet.parts_since(partition, now_us);
+    shared.run_drop_settled()?;
+    compact_tiles(shared, &|place| quiet.is_quiet(place, now_us))?;
+    let is_quiet = |partition: Partition<'_>| quiet.is_partition_quiet(partition, now_us);
     compact_parts(shared, None, &is_quiet, Pace::Background)?;
     let (_, has_more) = index::build(shared, Pace::Background)?;
-    shared.state.lock().maintenance_asked |= has_more || has_history;
+    shared.state.lock().maintenance_requested |= has_more || has_history;
     Ok(())
 }
 
-/// Since when each (level, time partition) has had the sections that it has, and each partition of a
-/// stream as many rows.
+/// Time since which each (level, time partition) has had the same sections, and each partition of
+/// a stream the same number of rows.
 #[derive(Debug, Default)]
 struct Quiet {
     sections: BTreeMap<(u32, String, i64), (u64, i64)>,
@@ -90,10 +92,10 @@ struct Quiet {
 }
 
 impl Quiet {
-    fn look(&mut self, manifest: &Manifest, now_us: i64) {
+    fn observe(&mut self, manifest: &Manifest, now_us: i64) {
         let mut seen = BTreeMap::new();
         for rollup in &manifest.rollups {
-            for ((level, partition_us), sections) in by_place(manifest, rollup) {
+            for ((level, partition_us), sections) in by_level_partition(manifest, rollup) {
                 let paths: Vec<&str> = sections.iter().map(|(f, _)| f.path.as_str()).collect();
                 let hash = xxh3_64(paths.join("\n").as_bytes());
                 let place = (rollup.id, level.to_owned(), partition_us);
@@ -103,10 +105,10 @@ impl Quiet {
             }
         }
         self.sections = seen;
-        self.look_at_parts(manifest, now_us);
+        self.observe_parts(manifest, now_us);
     }
 
-    fn look_at_parts(&mut self, manifest: &Manifest, now_us: i64) {
+    fn observe_parts(&mut self, manifest: &Manifest, now_us: i64) {
         let seen = by_partition(manifest)
             .into_iter()
             .map(|((stream, partition_us), parts)| {
@@ -119,19 +121,19 @@ impl Quiet {
         self.rows = seen.collect();
     }
 
-    fn since(&self, (rollup, level, partition_us): Place<'_>, now_us: i64) -> bool {
+    fn is_quiet(&self, (rollup, level, partition_us): LevelPartition<'_>, now_us: i64) -> bool {
         let known = self.sections.get(&(rollup, level.to_owned(), partition_us));
         known.is_some_and(|(_, since)| now_us - since >= QUIET_US)
     }
 
-    fn parts_since(&self, (stream, partition_us): Partition<'_>, now_us: i64) -> bool {
+    fn is_partition_quiet(&self, (stream, partition_us): Partition<'_>, now_us: i64) -> bool {
         let known = self.rows.get(&(stream.clone(), partition_us));
         known.is_some_and(|(_, since)| now_us - since >= QUIET_US)
     }
 }
 
-/// The time from which floors may count back, once the wall clock can be trusted and some level has
-/// an age.
+/// Returns the time from which floors may count back, once the wall clock can be trusted; `None`
+/// also when no level has a retention.
 fn trusted_for_levels(shared: &Shared, trust: &mut Trust) -> Option<i64> {
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let ages = |rollup| shared.options.rollup_hook.retention(rollup);
@@ -143,13 +145,13 @@ fn trusted_for_levels(shared: &Shared, trust: &mut Trust) -> Option<i64> {
         return None;
     }
     let now_us = shared.now_us();
-    let is_trusted = trust.look(now_us, shared.options.clock.elapsed_us());
+    let is_trusted = trust.observe(now_us, shared.options.clock.elapsed_us());
     is_trusted.then_some(now_us)
 }
 
-/// Raises the floors of levels whose retention says so and gives up what lies below. It counts back
-/// from the newest events of the stream or from `now_us`, whichever is earlier; a few events with
-/// wrong stamps are not the newest.
+/// Raises the floors of levels to their retention and drops the buckets below. The retention
+/// counts back from the newest events of the stream or from `now_us`, whichever is earlier; a few
+/// events with wrong timestamps do not count as the newest.
 pub(super) fn retain(shared: &Shared, now_us: i64) -> Result<u64> {
     let _one_at_a_time = shared.tiles.lock();
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
@@ -187,7 +189,8 @@ pub(super) fn retain(shared: &Shared, now_us: i64) -> Result<u64> {
     Ok(events)
 }
 
-/// Whether a level holds something that begins before this. (A floor that cuts nothing waits.)
+/// Checks whether a level holds a section that begins before `floor_us`. (A floor that cuts
+/// nothing waits.)
 fn has_below(manifest: &Manifest, rollup: &RollupMeta, level: &str, floor_us: i64) -> bool {
     let files = manifest.tiles_of(rollup.id).flat_map(|t| &t.files);
     files
@@ -195,9 +198,9 @@ fn has_below(manifest: &Manifest, rollup: &RollupMeta, level: &str, floor_us: i6
         .any(|s| s.level == level && s.partition_us < floor_us)
 }
 
-/// The time of the newest sealed events of a rollup's stream, or the start of the newest bucket of
-/// its finest level when the raw events are gone: of as many events as a usual partition of either
-/// holds.
+/// Returns the time of the newest sealed events of a rollup's stream, or the start of the newest
+/// bucket of its finest level when the raw events are gone. Either must have as many events as a
+/// usual partition, so that a few stray ones do not count.
 fn newest(manifest: &Manifest, rollup: &RollupMeta) -> Option<i64> {
     let raw = retention::newest_of(manifest, &rollup.stream);
     let mut partitions: BTreeMap<i64, (u64, i64)> = BTreeMap::new();

@@ -1,12 +1,11 @@
-//! The store on the simulated disk, beside an oracle that does not believe it.
+//! The store on the simulated disk, compared with an oracle that does not trust it.
 //!
-//! Everything follows from a seed: the history, the operation of the disk before which it ends, and
-//! what a power cut leaves. Nothing happens by itself: the clock stands, and only what asks for a
-//! sync or a seal gets one. Without a fault no answer may be an error. A failure names its seed;
-//! `LOGMILL_SIM_SEED` runs that one alone and tells its steps. `LOGMILL_SIM_SECONDS` and `LOGMILL_SIM_HISTORIES`
-//! say for how long and how many at least,
-//! `LOGMILL_FULL=1` runs every crash point. `LOGMILL_BUG` puts a fault into the store, which must
-//! then be found.
+//! Everything follows from a seed: the history, the disk operation before which it ends, and the
+//! data that survives a power cut. Nothing happens on its own: the clock stands, and only
+//! requested syncs and seals run. Without a fault no call may return an error. A failure prints
+//! its seed; `LOGMILL_SIM_SEED` runs that seed alone and prints its steps. `LOGMILL_SIM_SECONDS`
+//! and `LOGMILL_SIM_HISTORIES` set the minimum duration and number of histories, `LOGMILL_FULL=1`
+//! runs every crash point. `LOGMILL_BUG` inserts a bug into the store, which the model must find.
 
 mod crowd;
 pub(crate) mod listing;
@@ -30,7 +29,8 @@ use crate::sim::{Call, Fault, Image};
 use steps::{Step, script, short_script, step};
 use world::{Done, World};
 
-/// Some lives of one store, each of some steps and ended by a crash at any operation of the disk.
+/// Runs one store through several processes, each of some steps and ended by a crash at any disk
+/// operation.
 fn history(seed: u64) -> World {
     live(World::new(seed))
 }
@@ -64,7 +64,7 @@ fn full() -> bool {
     setting("LOGMILL_FULL") == Some(1)
 }
 
-/// Runs `what` and names it when it fails.
+/// Runs `what` and prints its name when it fails.
 fn named<T>(name: &str, what: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(what)) {
         Ok(done) => done,
@@ -75,14 +75,14 @@ fn named<T>(name: &str, what: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Calls `what` with 0, 1, 2, … on every core, until one of them says that it was enough.
+/// Calls `what` with 0, 1, 2, … on every core, until one call returns true.
 fn on_all_cores(what: impl Fn(u64) -> bool + Sync) {
     let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || {
         while !enough.load(Ordering::SeqCst) {
             let number = next.fetch_add(1, Ordering::SeqCst);
-            // A panic here is enough too.
+            // A panic ends the loop too.
             match catch_unwind(AssertUnwindSafe(|| what(number))) {
                 Ok(false) => {}
                 Ok(true) => enough.store(true, Ordering::SeqCst),
@@ -112,7 +112,7 @@ impl Done {
 fn a_history_keeps_its_promises_over_kills_and_power_cuts() {
     if let Some(seed) = setting("LOGMILL_SIM_SEED") {
         let mut world = World::new(seed);
-        world.tells = true;
+        world.verbose = true;
         named(&format!("seed {seed}"), || live(world));
         return;
     }
@@ -137,7 +137,7 @@ fn a_history_keeps_its_promises_over_kills_and_power_cuts() {
     assert!(all.crashes >= histories && all.steps >= 30 * histories);
 }
 
-/// A batch without identity.
+/// Returns a write of a batch without identity.
 fn write(j: bool) -> Step {
     Step::Write {
         events: 3,
@@ -187,7 +187,7 @@ fn a_store_on_a_full_disk_is_closed_without_a_word_of_unknown() {
 
 #[test]
 fn a_seed_decides_every_call() {
-    // A reader's file has a random name.
+    // Replace the name of a reader's file, which is random.
     let calls = |seed| {
         let mut world = World::new(seed);
         world.log = Some(Vec::new());
@@ -261,7 +261,7 @@ fn any_call_that_fails_ends_in_a_clean_error_or_poison() {
         forever: true,
         error,
     };
-    // What fails at the n-th call, and what fails from the beginning.
+    // Faults: one from the n-th call on, and perhaps another one from the beginning.
     let faults = [
         (fault(Call::Any, ErrorKind::Other), None),
         (fault(Call::Any, ErrorKind::StorageFull), None),
@@ -330,9 +330,9 @@ fn what_failed_leaves_no_file_behind() {
             failed = world.fs.failed();
             world.fs.mend();
             world.run(&seal);
-            world.nothing_else_is_there();
+            world.check_no_stray_files();
             world.run(&there_and_back);
-            world.nothing_else_is_there();
+            world.check_no_stray_files();
         });
         !failed
     });

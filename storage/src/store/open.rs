@@ -25,12 +25,12 @@ use crate::recover::{Recovered, recover};
 use crate::seeded::{self, Bug};
 use crate::trash;
 
-/// After an unclean stop the sequence skips ahead past any number that may have been shown: more
-/// than can be journaled between two syncs.
+/// Sequence numbers skipped after an unclean stop, to get past any number that may have been
+/// visible: more than can be journaled between two syncs.
 pub(super) const SKIP: u64 = 1 << 24;
 
-/// The beginnings of a writer. Each step may be made again by the next start, or by this one when
-/// it finds room.
+/// A writer that has started but has no threads yet. The next start may repeat each step, and so
+/// may this one once the disk has space.
 struct Begun {
     committed: Committed,
     memtable: Memtable,
@@ -39,7 +39,7 @@ struct Begun {
     replay: Replay,
     items: u64,
     journal: Journal,
-    /// A number that no file has had.
+    /// First file number that no file has had.
     next_file: u64,
 }
 
@@ -59,7 +59,8 @@ impl Begun {
             replay,
             items,
         } = recover(&*fs, data, &committed.manifest)?;
-        // Nobody else has written until here, and who does from here on commits a version first.
+        // Up to here no other process has written. A writer that starts later commits a version
+        // first.
         lock.check()?;
         if replay.last.segment > 0 && (!committed.manifest.clean || replay.torn_bytes > 0) {
             journal::settle_tail(&*fs, data, &replay.last)?;
@@ -75,7 +76,7 @@ impl Begun {
         if let Err(error) = Birth::of(&committed.manifest).keep(&*fs, data) {
             tracing::warn!(%error, "could not write which store this is; a later start tries again");
         }
-        // Files that another writer has put there since are not to be moved away.
+        // Files that another writer has created since must not be moved away.
         lock.check()?;
         let foreign = trash::collect(&*fs, data, &committed.manifest, now_us)?;
         let journal = Journal::begin(
@@ -99,7 +100,7 @@ impl Begun {
     }
 }
 
-/// The newest manifest, or the first one of a new store.
+/// Returns the newest manifest, or commits the first one of a new store.
 fn newest(fs: &dyn Fs, data: &Path, now_s: i64) -> Result<Committed> {
     let Some(found) = manifest::find_newest(fs, data)? else {
         manifest::refuse_headless(fs, data)?;
@@ -109,7 +110,8 @@ fn newest(fs: &dyn Fs, data: &Path, now_s: i64) -> Result<Committed> {
     };
     if let Some(damaged) = &found.damaged {
         tracing::warn!(path = %damaged.path.display(), what = damaged.what, "the manifest was damaged; its copy is read and written anew");
-        // Kept for whoever looks for the cause; the next edit writes both places.
+        // The damaged file is kept for an analysis of the cause; the next edit writes both
+        // copies.
         if fs.exists(&damaged.path) {
             trash::move_away(fs, data, &damaged.path, now_s);
         }
@@ -208,8 +210,8 @@ impl Store {
     }
 }
 
-/// Poisons the store when its thread panics: a dead thread must not go unnoticed, nor may the others
-/// go on from what it has left half done.
+/// Poisons the store when its thread panics. A dead thread must be noticed, and the others must
+/// not continue from the half-done state that it left.
 struct Watch {
     shared: Arc<Shared>,
     name: &'static str,

@@ -1,11 +1,11 @@
-//! The quarantine gives space back: partitions of which every row is settled go.
+//! Freeing space of the quarantine: a partition is dropped once every row in it is settled.
 //!
 //! # Invariants
-//! 1. What goes is what was looked at: when a seal has added a part to a partition meanwhile, the
-//!    partition stays for the next time.
-//! 2. What settled them is synced in the journal before they go: else a power cut could take the
-//!    events that they have become, and leave neither.
-//! 3. Only rows go. That they are settled stays known, so nothing can be replayed that is gone.
+//! 1. Only the parts that were checked are dropped: when a seal has added a part to a partition
+//!    meanwhile, the partition stays for the next time.
+//! 2. The batches that settled the items are synced in the journal before the rows are dropped.
+//!    Otherwise a power cut could lose the replayed events of dropped items, and leave neither.
+//! 3. Only rows are dropped. Their resolutions are kept, so that no dropped item can be replayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::model::{Name, QUARANTINE, SEQ};
 use crate::part::{partition_end, read_part};
 use crate::snapshot::Snapshot;
 
-/// Drops every partition of the quarantine that ends by `before_us` and whose rows are all settled.
-/// Until its partition is over, what became of an item can be seen.
+/// Drops every partition of the quarantine that ends by `before_us` and whose rows are all
+/// settled. The resolution of an item can be queried until its partition is over.
 pub(super) fn drop_settled(shared: &Shared, before_us: i64) -> Result<PartitionReport> {
     let stream = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
     let _one_at_a_time = shared.parts.lock();
@@ -42,7 +42,7 @@ pub(super) fn drop_settled(shared: &Shared, before_us: i64) -> Result<PartitionR
     take(shared, &stream, settled)
 }
 
-/// Takes these partitions out, each if it has these parts still and no others.
+/// Drops these partitions, each if its parts are still exactly these.
 fn take(
     shared: &Shared,
     stream: &Name,
@@ -50,14 +50,14 @@ fn take(
 ) -> Result<PartitionReport> {
     let mut report = PartitionReport::default();
     shared.syncer.sync_written()?;
-    shared.edit_for_room(
+    shared.edit_freeing_space(
         |manifest, _| {
             settled.retain(|partition_us, known| {
                 let parts = manifest.parts_of(stream);
                 let now = parts.filter(|p| p.partition_us == *partition_us);
                 let mut detached = manifest.detached_of(stream);
                 now.map(|p| p.id).collect::<BTreeSet<u64>>() == *known
-                    // What is detached was not looked at.
+                    // Detached parts were not checked.
                     && !detached.any(|d| d.partition_us == *partition_us)
             });
             report = take_out(manifest, stream, |at| settled.contains_key(&at));
@@ -74,7 +74,7 @@ fn take(
     Ok(report)
 }
 
-/// The parts of each partition that ends by then.
+/// Returns the parts of each partition that ends by `before_us`.
 fn partitions<'a>(
     manifest: &'a Manifest,
     stream: &'a Name,
@@ -92,8 +92,8 @@ fn partitions<'a>(
     partitions
 }
 
-/// Whether every row of these parts is settled. As many settled numbers as rows must lie in a part's
-/// range before it is worth to be read.
+/// Checks whether every row of these parts is settled. A part is read only when at least as many
+/// settled sequence numbers as it has rows lie in its range.
 fn all_settled(sealed: &Snapshot, parts: &[&PartMeta]) -> Result<bool> {
     let enough = |part: &&PartMeta| {
         let (first, last) = part.seq;

@@ -1,9 +1,9 @@
 //! A store that a server only reads: on read-only media, on a full disk, or another user's.
 //!
 //! # Invariant
-//! Nothing is written, neither lock nor registration is taken where they cannot be written, and
-//! nothing is recovered on the disk: what is seen is what a [`crate::ReadOnlyStore`] sees. Whatever would
-//! change the store is refused with [`Error::ReadOnly`] before it begins.
+//! Nothing is written but a reader's registration, where that is possible. No lock is taken, and
+//! nothing is recovered on the disk: queries see what a [`crate::ReadOnlyStore`] sees. Every
+//! change of the store is refused with [`Error::ReadOnly`] before it begins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::journal::Syncer;
 use crate::read_only_store::{self, Read};
 
 impl Store {
-    /// Opens the store in `data` as it is now, to be read and nothing else. Later writes of another
-    /// process are not seen.
+    /// Opens the store in `data` as it is now, for reading only. Later writes of another process
+    /// are not visible.
     ///
     /// # Errors
-    /// As [`crate::ReadOnlyStore::open`].
+    /// The errors of [`crate::ReadOnlyStore::open`].
     pub fn open_read_only(data: &Path, mut options: Options) -> Result<Self> {
         options.config.keeps_log = false;
         options.config.tends = false;
@@ -60,7 +60,7 @@ impl Store {
 }
 
 impl Shared {
-    /// Refuses what would change a store that is only read.
+    /// Refuses changes of a store opened for reading only.
     pub(super) fn check_writable(&self) -> Result<()> {
         match &self.lock {
             Some(_) => Ok(()),

@@ -1,18 +1,19 @@
-//! A rollup's (level, time partition) made again from the raw events: where all of them are there.
+//! Rebuild: recomputes a (level, time partition) of a rollup from raw events, where all of them
+//! are there.
 //!
 //! # Invariants
-//! * What is made again replaces sections that count as many events, or lies below a floor.
-//! * A floor comes down one time partition after the other, the newest first, each with an edit
-//!   that puts its events back; not past raw events that were dropped or are detached. So a level
-//!   is never without events that it seems to have. No seal comes between the last look and the
-//!   edit.
+//! * A rebuilt partition replaces sections with the same number of events, or lies below a floor.
+//! * A floor is lowered by one time partition after the other, the newest first, each with an
+//!   edit that adds the partition's events again. It is not lowered past raw events that were
+//!   dropped or are detached. So a level never lacks events that it seems to have. No seal runs
+//!   between the last check and the edit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::compact::by_place;
+use super::compact::by_level_partition;
 use super::{Shared, seal};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, SectionKey};
@@ -21,21 +22,21 @@ use crate::part::partition_end;
 use crate::rollup_hook::{Partition, RollupHook, RollupMeta, TileImage};
 use crate::snapshot::Snapshot;
 
-/// What became of one (level, time partition).
+/// Result of the rebuild of one (level, time partition).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rebuilt {
-    /// The level.
+    /// Name of the level.
     pub level: String,
     /// Start of the time partition, microseconds since 1970.
     pub partition_us: i64,
-    /// Events that it counts.
+    /// Events that the partition counts.
     pub events: u64,
-    /// Why it was left as it was, when it was: some of its raw events are gone.
+    /// Reason for which the partition was not rebuilt, if so: some of its raw events are gone.
     pub left: Option<String>,
 }
 
-/// Replaces every (level, time partition) of the rollup that reaches into `[from_us, to_us)`, one
-/// edit each.
+/// Replaces every (level, time partition) of the rollup that reaches into `[from_us, to_us)`, in
+/// one edit each.
 pub(super) fn rebuild(
     shared: &Shared,
     name: &Name,
@@ -52,11 +53,12 @@ pub(super) fn rebuild(
     };
     let mut report = Vec::new();
     for level in rollup.floors.keys() {
-        report.extend(lower(shared, rollup, level, from_us)?);
+        report.extend(lower_floor(shared, rollup, level, from_us)?);
     }
-    for ((level, partition_us), sections) in by_place(&manifest, rollup) {
+    for ((level, partition_us), sections) in by_level_partition(&manifest, rollup) {
         let rollup_hook = &*shared.options.rollup_hook;
-        // Not at the partition's start: the week around the start of a year may be one of the last.
+        // The lookup uses the first bucket, not the partition's start: the week that spans the
+        // new year may belong to the year before.
         let (_, section) = sections[0];
         let partition = rollup_hook
             .partition(rollup, level, section.bucket_min_us)
@@ -64,7 +66,8 @@ pub(super) fn rebuild(
         if partition.start_us >= to_us || partition.end_us <= from_us {
             continue;
         }
-        // Each time anew: an event that was sealed meanwhile is among both.
+        // Each partition needs a new snapshot: an event sealed meanwhile is then in both the raw
+        // events and the sections.
         let sealed = shared.sealed(&shared.state.lock());
         let made = Remade::of(rollup_hook, &sealed, rollup, level, partition_us)?;
         let left = made.lacks();
@@ -84,23 +87,31 @@ pub(super) fn rebuild(
     Ok(report)
 }
 
-/// Lowers the floor of a level as far as `from_us`, or as raw events are complete.
-fn lower(shared: &Shared, rollup: &RollupMeta, level: &str, from_us: i64) -> Result<Vec<Rebuilt>> {
+/// Lowers the floor of a level down to `from_us`, or as far as raw events are complete.
+fn lower_floor(
+    shared: &Shared,
+    rollup: &RollupMeta,
+    level: &str,
+    from_us: i64,
+) -> Result<Vec<Rebuilt>> {
     let mut report = Vec::new();
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
-    let mut gone = gone(&manifest, rollup);
-    gone.extend(uncounted(&manifest, rollup));
-    for partition in below(shared, &manifest, rollup, level)?.into_iter().rev() {
+    let mut incomplete = incomplete_ranges(&manifest, rollup);
+    incomplete.extend(uncounted(&manifest, rollup));
+    for partition in partitions_below(shared, &manifest, rollup, level)?
+        .into_iter()
+        .rev()
+    {
         if partition.end_us <= from_us {
             break;
         }
-        // The first week of a year may have begun in the one before.
+        // The first week of a year may begin in the year before.
         let earlier_us = if level == "week" { WEEK_US } else { 0 };
         let start_us = partition.start_us.saturating_sub(earlier_us);
-        let lacks = gone
+        let lacks = incomplete
             .iter()
             .find(|(s, e)| *s < partition.end_us && *e > start_us);
-        let newer = gone
+        let newer = incomplete
             .iter()
             .any(|(s, _)| *s >= partition.end_us && *s < rollup.floor_us(level));
         let mut rebuilt = Rebuilt {
@@ -115,7 +126,7 @@ fn lower(shared: &Shared, rollup: &RollupMeta, level: &str, from_us: i64) -> Res
             report.push(rebuilt);
             break;
         }
-        rebuilt.events = put_back(shared, rollup, level, partition)?;
+        rebuilt.events = count_below_floor(shared, rollup, level, partition)?;
         report.push(rebuilt);
     }
     Ok(report)
@@ -123,8 +134,8 @@ fn lower(shared: &Shared, rollup: &RollupMeta, level: &str, from_us: i64) -> Res
 
 const WEEK_US: i64 = 7 * 86_400_000_000;
 
-/// Where raw events of the rollup's stream are not complete.
-pub(super) fn gone(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
+/// Returns the ranges in which raw events of the rollup's stream are incomplete.
+pub(super) fn incomplete_ranges(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
     let width = manifest.streams.get(&rollup.stream).map(|s| s.partition);
     let end_us = |start_us| partition_end(width.unwrap_or_default(), start_us);
     let starts = manifest.incomplete(&rollup.stream);
@@ -133,7 +144,7 @@ pub(super) fn gone(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> 
         .collect()
 }
 
-/// Where a rollup does not count raw events that are there.
+/// Returns the ranges in which a rollup does not count existing raw events.
 fn uncounted(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
     let width = manifest.streams.get(&rollup.stream).map(|s| s.partition);
     let end_us = |start_us| partition_end(width.unwrap_or_default(), start_us);
@@ -143,8 +154,8 @@ fn uncounted(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
     waiting.into_iter().chain(passed).collect()
 }
 
-/// The time partitions below a level's floor that have raw events, in order.
-fn below(
+/// Returns the time partitions below a level's floor that have raw events, in order.
+fn partitions_below(
     shared: &Shared,
     manifest: &Manifest,
     rollup: &RollupMeta,
@@ -170,8 +181,8 @@ fn below(
 }
 
 /// Counts the raw events of a time partition below a level's floor and lowers the floor to its
-/// start. Returns how many they are.
-fn put_back(
+/// start. Returns the number of these events.
+fn count_below_floor(
     shared: &Shared,
     rollup: &RollupMeta,
     level: &str,
@@ -197,7 +208,7 @@ fn put_back(
     let _no_seal = shared.sealer.lock();
     let now = shared.sealed(&shared.state.lock());
     if late(&now.manifest) != late(&sealed.manifest) {
-        // Late events came meanwhile; now none can.
+        // Late events arrived meanwhile; the lock keeps further ones out.
         remade = made(&now)?;
     }
     let events = remade.images.iter().map(|i| i.events).sum();
@@ -218,11 +229,11 @@ fn put_back(
     Ok(events)
 }
 
-/// A (level, time partition) made again, and what it is to replace.
+/// A rebuilt (level, time partition), and the sections that it replaces.
 pub(crate) struct Remade {
     pub(crate) images: Vec<TileImage>,
     pub(crate) gone: Vec<SectionKey>,
-    /// Events that the sections count.
+    /// Events that the old sections count.
     events: u64,
 }
 
@@ -240,7 +251,7 @@ impl Remade {
             source,
         })?;
         let manifest: &Manifest = &sealed.manifest;
-        let sections = by_place(manifest, rollup).remove(&(level, partition_us));
+        let sections = by_level_partition(manifest, rollup).remove(&(level, partition_us));
         let sections = sections.unwrap_or_default();
         let gone = sections.iter().map(|(f, s)| SectionKey::of(&f.path, s));
         Ok(Self {
@@ -250,7 +261,7 @@ impl Remade {
         })
     }
 
-    /// What is missing of the raw events, if something is.
+    /// Returns how many raw events are missing, in a sentence, if any are.
     pub(crate) fn lacks(&self) -> Option<String> {
         let made: u64 = self.images.iter().map(|i| i.events).sum();
         let all = self.events;

@@ -1,12 +1,13 @@
-//! Room that is kept back on the disk: a file of zeros, given up when the disk is full.
+//! The reserve: a file of zeros that keeps disk space back, released when the disk is full.
 //!
 //! # Invariants
-//! 1. Nothing that takes events uses it. While it is given up, batches are refused as on a full
-//!    disk, until it lies there again.
-//! 2. It is given up only for what gives room or ends well: dropping, detaching, retention, the
-//!    seal before them, a stop, and the start of a writer.
-//! 3. The store depends on nothing in it. Where it is missing it is made as soon as there is room
-//!    for it and a little more; on a disk that never had that room nobody is refused for it.
+//! 1. Writes of events never use it. While it is released, batches are refused as on a full disk,
+//!    until it is restored.
+//! 2. It is released only for work that frees space or ends well: dropping, detaching, retention,
+//!    the seal before them, a stop, and the start of a writer.
+//! 3. The store does not depend on its contents. A missing reserve is created as soon as the disk
+//!    has space for it and a little more. On a disk that never had that space no batch is refused
+//!    for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 
 pub(crate) const FILE: &str = "RESERVE";
-/// At most this part of a disk is kept back.
+/// The reserve takes at most one part in this many of the disk.
 const PART_OF_DISK: u64 = 16;
 
 /// The reserve of a store.
@@ -26,12 +27,12 @@ pub(super) struct Reserve {
     data: PathBuf,
     bytes: u64,
     is_there: AtomicBool,
-    /// This process has given it up, and it is not back yet.
+    /// True while this process has released the reserve and not yet restored it.
     is_given_up: AtomicBool,
 }
 
 impl Reserve {
-    /// The reserve of `bytes` at most; none when that is 0. Nothing is written yet.
+    /// Returns the reserve, of `bytes` at most; 0 means none. Writes nothing yet.
     pub(super) fn of(fs: &dyn Fs, data: &Path, bytes: u64) -> Self {
         let path = data.join(FILE);
         let total = fs.space(data).map_or(u64::MAX, |space| space.total);
@@ -46,12 +47,12 @@ impl Reserve {
         }
     }
 
-    /// Returns true while nothing may be taken.
+    /// Returns true while writes must be refused.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::SeqCst)
     }
 
-    /// Gives the room up; whether there was any.
+    /// Releases the reserve. Returns whether there was one.
     #[expect(
         clippy::disallowed_methods,
         reason = "no file of the store: it is cut at once, since large files are freed little by little"
@@ -72,7 +73,7 @@ impl Reserve {
         }
     }
 
-    /// Keeps room back again, when there is enough; whether it is there now.
+    /// Restores the reserve when there is enough disk space. Returns whether it is there now.
     #[expect(
         clippy::disallowed_methods,
         reason = "no file of the store: nothing in it is ever read"
@@ -98,7 +99,7 @@ impl Reserve {
             }
             Err(error) => {
                 tracing::debug!(path = %self.path.display(), %error, "no room to keep back");
-                // Half of it would be in the way, and keeps nothing back.
+                // Half a reserve would take space and protect nothing.
                 let _ignored = fs.remove(&self.path);
             }
         }
@@ -107,7 +108,8 @@ impl Reserve {
 }
 
 impl Shared {
-    /// Does what gives room or ends the store; when the disk is full, once more with the reserve.
+    /// Runs work that frees space or ends the store; when the disk is full, once more with the
+    /// reserve released.
     pub(super) fn with_reserve<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
         let outcome = work();
         let is_full = |error: &Error| error.kind() == Kind::DiskFull;

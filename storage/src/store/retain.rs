@@ -1,10 +1,11 @@
-//! Retention at work: what `retention.rs` chooses is dropped, by hand or by the tend thread.
+//! Applies retention: drops the partitions that `retention.rs` chooses, by hand or in
+//! maintenance.
 //!
 //! # Invariants
-//! * By itself the store applies an age only while the wall clock can be trusted: it has gone along
-//!   with the clock that nobody sets for an hour of this process. When the two disagree by more than
-//!   a minute, either way, the hour begins anew and the log says so.
-//! * One edit drops everything that was chosen.
+//! * Maintenance applies an age only while the wall clock can be trusted: for an hour of this
+//!   process it has advanced in step with the monotonic clock. When the two diverge by more than
+//!   a minute, either way, the hour begins anew and a warning is logged.
+//! * One edit drops all chosen partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,21 +16,21 @@ use crate::manifest::Manifest;
 use crate::model::Name;
 use crate::retention::{Leaving, Retention, choose};
 
-/// How long the clocks must have agreed.
+/// Time for which the clocks must have agreed.
 const TRUST_US: i64 = 3_600_000_000;
-/// And how closely.
+/// Maximum difference at which they agree.
 const JUMP_US: i64 = 60_000_000;
 
-/// Whether the wall clock can be trusted.
+/// Decides when the wall clock can be trusted.
 #[derive(Debug, Default)]
 pub(super) struct Trust {
-    /// By how much the clocks differed when they were first looked at together, and when that was.
+    /// Difference of the clocks when they were first compared, and the monotonic time of that.
     since: Option<(i64, i64)>,
 }
 
 impl Trust {
-    /// Looks at both clocks, microseconds.
-    pub(super) fn look(&mut self, now_us: i64, elapsed_us: i64) -> bool {
+    /// Compares both clocks, in microseconds. Returns whether the wall clock can be trusted.
+    pub(super) fn observe(&mut self, now_us: i64, elapsed_us: i64) -> bool {
         let apart = now_us.saturating_sub(elapsed_us);
         let (before, since_us) = *self.since.get_or_insert((apart, elapsed_us));
         let jump_us = apart.saturating_sub(before);
@@ -45,14 +46,14 @@ impl Trust {
     }
 }
 
-/// What the store does by itself.
+/// Applies retention in maintenance.
 pub(super) fn tend(shared: &Shared, trust: &mut Trust) -> Result<Vec<Leaving>> {
     let limits = limits(shared);
     if limits.is_empty() {
         return Ok(Vec::new());
     }
     let now_us = shared.now_us();
-    let trusted = trust.look(now_us, shared.options.clock.elapsed_us());
+    let trusted = trust.observe(now_us, shared.options.clock.elapsed_us());
     let _one_at_a_time = shared.parts.lock();
     let leaving = apply(shared, &limits, trusted.then_some(now_us), false)?;
     for partition in &leaving {
@@ -61,7 +62,7 @@ pub(super) fn tend(shared: &Shared, trust: &mut Trust) -> Result<Vec<Leaving>> {
     Ok(leaving)
 }
 
-/// What an operator asks for, of one stream or of all: the clock is taken at its word.
+/// Applies retention for an operator, to one stream or to all, and trusts the clock.
 pub(super) fn retain(shared: &Shared, only: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
     only.map_or(Ok(()), |stream| shared.check_stream(stream))?;
     let _one_at_a_time = shared.parts.lock();
@@ -79,7 +80,7 @@ fn limits(shared: &Shared) -> BTreeMap<Name, Retention> {
         .collect()
 }
 
-/// Drops what is to go. Who calls holds the lock of the parts.
+/// Drops the partitions that retention chooses. The caller holds the lock of the parts.
 fn apply(
     shared: &Shared,
     limits: &BTreeMap<Name, Retention>,

@@ -1,8 +1,9 @@
-//! The seal: the memtable becomes parts and one tile of every rollup, committed in one manifest edit.
+//! The seal: the memtable becomes parts and one tile of every rollup, committed in one manifest
+//! edit.
 //!
-//! Order: freeze at a batch boundary; sync the journal that far; build and write the files; sync
-//! their directories; one edit; release what was frozen. A crash before the edit leaves files that
-//! nothing refers to; after it everything is done.
+//! Order: freeze at a batch boundary; sync the journal up to there; build and write the files;
+//! sync their directories; one edit; release the frozen rows. A crash before the edit leaves
+//! files that no manifest names; after the edit the seal is complete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,11 +28,11 @@ use crate::rollup_hook::{BoxError, RollupMeta, TileImage};
 use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
 
-/// Whoever waits for an acknowledgement or a chart goes before a seal; there is room for what comes
+/// Foreground requests go before a seal; the memtable has slack for the writes that arrive
 /// meanwhile.
 const SEAL_NICE: i32 = 15;
 
-/// What a seal did.
+/// Result of a seal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SealReport {
     /// The new `last_run` of every rollup.
@@ -48,15 +49,15 @@ pub struct SealReport {
     pub tile_bytes: u64,
 }
 
-/// What a seal works on: frozen, so that everything after it belongs to the next.
+/// The frozen input of a seal; later batches belong to the next one.
 struct Frozen {
     chunks: Chunks,
     cutoff: u64,
     streams: Arc<BTreeMap<Name, StreamMeta>>,
-    /// What was sealed before.
+    /// Snapshot of the events sealed before.
     sealed: Snapshot,
     fresh: Vec<Entry>,
-    /// Where those of batches without items begin.
+    /// The value of [`super::State::empty_from`] at the freeze.
     empty_from: Option<u64>,
 }
 
@@ -77,7 +78,7 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
                 if old || state.memtable.is_full(config.memtable_bytes_max) {
                     break;
                 }
-                // A quarter of a second at most: the clock may be moved by a test.
+                // The wait is a quarter of a second at most, since a test may set the clock.
                 wait_for(
                     &shared.sealing,
                     &mut state,
@@ -101,7 +102,7 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
 
 /// Seals everything acknowledged so far.
 pub(super) fn seal(shared: &Shared) -> Result<SealReport> {
-    seal_at(shared, Pace::Asked)
+    seal_at(shared, Pace::Foreground)
 }
 
 fn seal_at(shared: &Shared, pace: Pace) -> Result<SealReport> {
@@ -123,9 +124,9 @@ fn seal_at(shared: &Shared, pace: Pace) -> Result<SealReport> {
     let outcome = synced
         .and_then(|_| write_files(shared, &frozen, pace, &mut written))
         .and_then(|()| commit(shared, &frozen, &mut written, started));
-    shared.tell_seal(&outcome);
+    shared.log_seal(&outcome);
     if let Err(error) = &outcome {
-        written.take_away(shared, error);
+        written.discard(shared, error);
         let mut state = shared.state.lock();
         state.memtable.thaw(shared.now_us());
         state.identities.restore_fresh(frozen.fresh);
@@ -142,7 +143,8 @@ fn seal_at(shared: &Shared, pace: Pace) -> Result<SealReport> {
 
 fn freeze(shared: &Shared) -> Option<Frozen> {
     let mut state = shared.state.lock();
-    // A batch without items leaves nothing but its identity, which the journal must not lose either.
+    // A batch without items leaves only its identity, which must not be lost with the journal
+    // either.
     if state.memtable.is_empty() && !state.identities.has_fresh() {
         return None;
     }
@@ -169,10 +171,10 @@ fn write_files(
             .get(stream)
             .expect("BUG: a stream is created before its events");
         let rollups: Vec<&RollupMeta> = frozen.sealed.manifest.rollups_of(stream).collect();
-        let make = || make(shared, (stream, meta), &rollups, chunks, &frozen.sealed);
+        let build = || build_images(shared, (stream, meta), &rollups, chunks, &frozen.sealed);
         let (parts, tiles) = match pace {
-            Pace::Asked => make(),
-            Pace::Background => aside(SEAL_NICE, "logmill-part", make),
+            Pace::Foreground => build(),
+            Pace::Background => aside(SEAL_NICE, "logmill-part", build),
         };
         for image in parts? {
             let folder = part::partition_folder(meta.partition, image.partition_us);
@@ -197,16 +199,16 @@ fn write_files(
     written.sync_directories(shared)
 }
 
-/// What becomes of the events of a stream, in memory: nothing is written under a lower priority, which
-/// would hold up others inside the file system.
-fn make(
+/// Builds the parts and tiles of a stream's events in memory. Nothing is written at low priority,
+/// which would hold up other threads inside the file system.
+fn build_images(
     shared: &Shared,
     (stream, meta): (&Name, &StreamMeta),
     rollups: &[&RollupMeta],
     chunks: &[Arc<Chunk>],
     sealed: &Snapshot,
 ) -> (Result<Vec<PartImage>>, Result<Vec<TileImage>>) {
-    // Parts and tiles of the same events need nothing of one another.
+    // Parts and tiles of the same events are independent.
     std::thread::scope(|scope| {
         let tiles = std::thread::Builder::new()
             .name("logmill-tiles".into())
@@ -250,7 +252,8 @@ fn cascade(
         })
 }
 
-/// Writes tile images that are no seal's and syncs their directory; `commit` makes an edit of them.
+/// Writes tile images that do not come from a seal and syncs their directory; `commit` makes the
+/// edit.
 pub(super) fn write_images(
     shared: &Shared,
     rollup: &RollupMeta,
@@ -268,7 +271,7 @@ pub(super) fn write_images(
     };
     let outcome = write().and_then(commit);
     if let Err(error) = &outcome {
-        written.take_away(shared, error);
+        written.discard(shared, error);
     }
     outcome
 }
@@ -328,7 +331,7 @@ fn commit(
             let floor = state.committed.manifest.journal_floor;
             state.segments.retain(|(segment, _)| *segment >= floor);
             state.seal_error = None;
-            // What the manifest now says of a stream's totals holds for the live copy too.
+            // The live streams take over the totals of the new manifest.
             let sealed = Arc::clone(&state.committed.manifest);
             for (name, meta) in Arc::make_mut(&mut state.streams) {
                 if let Some(known) = sealed.streams.get(name) {
@@ -357,7 +360,7 @@ fn add_parts(manifest: &mut Manifest, view: &View, parts: Vec<PartMeta>) {
     }
 }
 
-/// What a checkpoint changes: files that replace all others, or one more.
+/// Change of the manifest's checkpoint files: none, one more, or one that replaces all others.
 enum Checkpoint {
     Nothing,
     Add(FileRef),
@@ -410,8 +413,8 @@ fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
     manifest.identities.push(file);
 }
 
-/// Raises the journal's floor to the last segment that begins at or below what is sealed, but not past
-/// a batch without items that came while the seal was under way.
+/// Raises the journal's floor to the last segment that begins at or below `sealed_seq`, but not
+/// past a batch without items that arrived while the seal was under way.
 pub(super) fn drop_journal(manifest: &mut Manifest, view: &View) {
     let sealed = manifest.sealed_seq;
     let floor = view

@@ -1,8 +1,8 @@
-//! State that the threads of a store and its callers share.
+//! State shared by the threads of a store and its callers.
 //!
 //! # Invariant
-//! [`State`] is held for short, never across I/O. The other locks admit one piece of work of a kind
-//! at a time, and may be held across I/O.
+//! [`State`] is locked briefly, never across I/O. Each other lock admits one job of its kind at a
+//! time, and may be held across I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::reader_registry::Hold;
 use crate::recover::Streams;
 use crate::snapshot::Snapshot;
 
-/// The state that a snapshot is taken of. Held for short, never across I/O.
+/// State from which snapshots are taken. The lock is held briefly, never across I/O.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) committed: Committed,
@@ -40,26 +40,26 @@ pub(super) struct State {
     pub(super) identities: Identities,
     pub(super) next_seq: u64,
     pub(super) counters: BTreeMap<Name, Counters>,
-    /// The next group begins a new segment: a seal wants the journal cut there.
+    /// The next group begins a new segment: a seal needs the journal cut there.
     pub(super) rotate: bool,
-    /// First sequence number of each segment, oldest first.
+    /// Number and first sequence number of each segment, oldest first.
     pub(super) segments: Vec<(u64, u64)>,
-    /// The first segment with a batch that took no sequence number and whose identity is in no
-    /// checkpoint yet: by its number it would seem to be sealed.
+    /// First segment with a batch that took no sequence number and whose identity is in no
+    /// checkpoint yet. By the numbers alone this segment would seem to be sealed.
     pub(super) empty_from: Option<u64>,
-    /// Why the last seal failed, and what can be done about it.
+    /// Kind and text of the last seal's error; the kind decides how writes are refused.
     pub(super) seal_error: Option<(Kind, String)>,
-    /// Why tiles could not be tended.
+    /// Error of the last maintenance run.
     pub(super) tend_error: Option<String>,
     pub(super) closing: bool,
-    /// Somebody wants to be tended to before the next seal.
-    pub(super) maintenance_asked: bool,
-    /// Those who follow what comes in.
+    /// A request to run maintenance before the next seal.
+    pub(super) maintenance_requested: bool,
+    /// Queues of the followers of new events.
     pub(super) followers: Vec<Sender<Arrived>>,
 }
 
 impl State {
-    /// The state of a store that has been opened and holds nothing but a manifest.
+    /// Returns the state of an opened store that holds nothing but a manifest.
     pub(super) fn of(committed: Committed) -> Self {
         Self {
             committed,
@@ -76,13 +76,13 @@ impl State {
             seal_error: None,
             tend_error: None,
             closing: false,
-            maintenance_asked: false,
+            maintenance_requested: false,
             followers: Vec::new(),
         }
     }
 }
 
-/// Says that somebody reads this version.
+/// Marks a manifest version as in use while a snapshot holds it.
 #[derive(Debug)]
 pub(super) struct Pin;
 
@@ -94,45 +94,48 @@ pub(super) struct Shared {
     /// One manifest edit at a time; held across its I/O.
     pub(super) edits: Mutex<()>,
     pub(super) syncer: Arc<Syncer>,
-    /// Wakes the seal thread, and those who wait for a seal.
+    /// Wakes the seal and maintenance threads, and clients that wait for a seal.
     pub(super) sealing: Condvar,
     /// One seal at a time.
     pub(super) sealer: Mutex<()>,
-    /// One at a time of what replaces or gives up sections of tiles.
+    /// One job at a time that replaces or drops sections of tiles.
     pub(super) tiles: Mutex<()>,
-    /// One at a time of what replaces parts, gives them up or brings them back.
+    /// One job at a time that replaces, drops, detaches or attaches parts.
     pub(super) parts: Mutex<()>,
     /// One merge of parts at a time; it holds `parts` only while it commits.
     pub(super) merging: Mutex<()>,
-    /// One maker of indexes at a time.
+    /// One build of indexes at a time.
     pub(super) indexing: Mutex<()>,
-    /// Which indexes are wanted. Whoever holds it may take `state`, and nothing else.
+    /// The wanted indexes. The holder of this lock may lock `state`, and nothing else.
     pub(super) indexes: Mutex<index::Indexes>,
-    /// The next number for parts, tiles and checkpoints: seals and compactions write at once.
+    /// Next number of a part, tile or checkpoint; atomic because seals and compactions run
+    /// concurrently.
     pub(super) next_file: AtomicU64,
-    /// Directories whose names are known to be durable.
+    /// Directories whose names are durable.
     pub(super) directories: Mutex<BTreeSet<PathBuf>>,
     pub(super) derived: Arc<Memo>,
-    /// True once [`Options::on_poison`] has been told.
-    pub(super) told: AtomicBool,
+    /// True once [`Options::on_poison`] has been called.
+    pub(super) poison_reported: AtomicBool,
     pub(super) torn_bytes: u64,
     pub(super) replayed: u64,
-    /// Which rollups the configuration does not want, and of which generations that was said.
+    /// Ids of the rollups last checked, and the names of those that the configuration does not
+    /// want.
     pub(super) unwanted: Mutex<(Vec<u32>, Vec<Name>)>,
-    /// Figures of maintenance.
+    /// Log of maintenance.
     pub(super) log: JobLog,
-    /// Turns on the processor for what nobody waits for.
+    /// Permits for background work.
     pub(super) background_permits: BackgroundPermits,
-    /// Kept until the last thread of the store has ended; none of a store that is only read.
+    /// The writer's lock, held until the last thread of the store has ended; none in a read-only
+    /// store.
     pub(super) lock: Option<WriterLock>,
-    /// The registration of a store that is only read.
+    /// The reader's registration of a read-only store.
     _registration: Held,
     pub(super) reserve: reserve::Reserve,
-    /// The last batch found no room.
-    pub(super) refuses_for_room: AtomicBool,
+    /// The disk was full at the last write.
+    pub(super) refused_disk_full: AtomicBool,
 }
 
-/// A store that has been recovered, and what it is held by.
+/// A recovered store, and its lock or registration.
 pub(super) struct Opened<'a> {
     pub(super) data: &'a Path,
     pub(super) options: Options,
@@ -164,7 +167,7 @@ impl Shared {
             next_file: AtomicU64::new(opened.next_file),
             directories: Mutex::default(),
             derived: Arc::default(),
-            told: AtomicBool::new(false),
+            poison_reported: AtomicBool::new(false),
             torn_bytes: opened.torn_bytes,
             replayed: opened.replayed,
             unwanted: Mutex::default(),
@@ -173,7 +176,7 @@ impl Shared {
             lock: opened.lock,
             _registration: opened.registration,
             reserve: opened.reserve,
-            refuses_for_room: AtomicBool::new(false),
+            refused_disk_full: AtomicBool::new(false),
             options: opened.options,
         }
     }
@@ -188,9 +191,9 @@ impl Shared {
         self.options.clock.now_us()
     }
 
-    /// Has what tends the store look now, and not at the next seal.
-    pub(super) fn ask_to_tend(&self) {
-        self.state.lock().maintenance_asked = true;
+    /// Wakes maintenance now instead of at the next seal.
+    pub(super) fn request_maintenance(&self) {
+        self.state.lock().maintenance_requested = true;
         self.sealing.notify_all();
     }
 
@@ -202,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// The rows of parts and tiles, and nothing of the memtable.
+    /// Returns a snapshot of parts and tiles, without the memtable.
     pub(super) fn sealed(&self, state: &State) -> Snapshot {
         Snapshot {
             data: self.data.clone(),
@@ -217,12 +220,12 @@ impl Shared {
         }
     }
 
-    /// A number for a new file, given once.
+    /// Returns a new file number, each only once.
     pub(super) fn new_file(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Makes a directory durable, once in the life of this process.
+    /// Creates a directory durably, once in the life of this process.
     pub(super) fn create_dir(&self, directory: &Path) -> Result<()> {
         if !self.directories.lock().contains(directory) {
             create_dir_durably(self.fs(), &self.data, directory)?;
@@ -231,7 +234,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns true while batches are refused for want of room, as far as the disk says now.
+    /// Returns true while batches are refused because the disk is full, by the free space of this
+    /// moment.
     pub(super) fn is_disk_full(&self) -> bool {
         if self.reserve.is_given_up() {
             return true;
@@ -241,10 +245,10 @@ impl Shared {
                 .space(&self.data)
                 .map_or(u64::MAX, |space| space.free)
         };
-        self.refuses_for_room.load(Ordering::SeqCst) && free() < log::GROUP_ROOM
+        self.refused_disk_full.load(Ordering::SeqCst) && free() < log::GROUP_ROOM
     }
 
-    /// Checks that this process is still the one writer; stops the store when it is not.
+    /// Checks that this process is still the one writer; poisons the store when it is not.
     pub(super) fn check_lock(&self) -> Result<()> {
         let Some(lock) = &self.lock else {
             return self.check_writable();
@@ -256,13 +260,13 @@ impl Shared {
         checked
     }
 
-    /// Takes nothing any more and tells the process.
+    /// Stops accepting writes and notifies the process.
     pub(super) fn poison(&self, error: &Error) {
         self.syncer.poison(&error.to_string());
-        if let Some(tell) = &self.options.on_poison
-            && !self.told.swap(true, Ordering::SeqCst)
+        if let Some(report) = &self.options.on_poison
+            && !self.poison_reported.swap(true, Ordering::SeqCst)
         {
-            tell(error);
+            report(error);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Files that a seal or a compaction has written, until the edit that names them.
+//! Files that a seal or a compaction has written, before the edit that names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,17 +22,16 @@ pub(super) struct StagedFiles {
 }
 
 impl StagedFiles {
-    /// Takes everything away again: what failed is tried anew under other names, and a full disk is
-    /// not to be filled by that. After an edit of which it is not known whether it was committed
-    /// nothing may be touched.
-    pub(super) fn take_away(&self, shared: &Shared, error: &Error) {
+    /// Removes all files after a failure: a retry uses other names, and must not fill up a full
+    /// disk. An edit with an unknown outcome may have been committed; its files are not touched.
+    pub(super) fn discard(&self, shared: &Shared, error: &Error) {
         if matches!(error, Error::Unknown { .. }) || shared.syncer.poisoned().is_some() {
             return;
         }
         self.remove(shared);
     }
 
-    /// Writes a part of a partition; `rows` puts it into the file and tells its bounds.
+    /// Writes a part of a partition; `rows` writes it into the file and returns its bounds.
     pub(super) fn write_part<E: From<Error>>(
         &mut self,
         shared: &Shared,
@@ -42,7 +41,7 @@ impl StagedFiles {
     ) -> Result<(), E> {
         let id = shared.new_file();
         let path = format!("streams/{stream}/{folder}/{id:016x}.parquet");
-        let full = self.place(shared, &path)?;
+        let full = self.prepare(shared, &path)?;
         let mut file = FileWriter::create(shared.fs(), &full)?;
         let rows = rows(&mut file);
         let bounds = match file.failure() {
@@ -72,14 +71,14 @@ impl StagedFiles {
 
     /// Writes a file.
     pub(super) fn write(&mut self, shared: &Shared, path: String, bytes: &[u8]) -> Result<FileRef> {
-        let full = self.place(shared, &path)?;
+        let full = self.prepare(shared, &path)?;
         let file = FileRef::write_new(shared.fs(), &shared.data, path, bytes)?;
         self.paths.push(full);
         Ok(file)
     }
 
-    /// Where a file is to lie; its directory is made.
-    fn place(&mut self, shared: &Shared, path: &str) -> Result<PathBuf> {
+    /// Returns the full path of a file and creates its directory.
+    fn prepare(&mut self, shared: &Shared, path: &str) -> Result<PathBuf> {
         let full = shared.data.join(path);
         let directory = full.parent().expect("BUG: a file lies in a directory");
         shared.create_dir(directory)?;
@@ -95,7 +94,7 @@ impl StagedFiles {
         Ok(())
     }
 
-    /// Takes the parts from this one on away again.
+    /// Removes the parts from index `from` on.
     pub(super) fn undo(&mut self, shared: &Shared, from: usize) {
         let kept = self.paths.len() - (self.parts.len() - from);
         let undone = Self {
@@ -106,10 +105,11 @@ impl StagedFiles {
         undone.remove(shared);
     }
 
-    /// As [`StagedFiles::take_away`], of what was not to be committed after all.
+    /// Removes all files, as [`StagedFiles::discard`] does, when the edit was given up without an
+    /// error.
     pub(super) fn remove(&self, shared: &Shared) {
         if shared.check_lock().is_err() {
-            // Another writer may have taken their names.
+            // Another writer may have taken these names.
             return;
         }
         for path in &self.paths {

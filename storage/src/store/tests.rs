@@ -214,7 +214,7 @@ fn a_dropped_partition_is_gone_with_what_came_before_and_takes_what_comes_after(
     let first_day = (0, DAY_US);
     write(&[1, DAY_US + 1]);
     store.seal().expect("seals");
-    // In the memtable still when it is dropped.
+    // Both events are still in the memtable when the partition of the first is dropped.
     write(&[2, DAY_US + 2]);
     let would = store.drop_partitions(&events, first_day, true);
     assert_eq!(

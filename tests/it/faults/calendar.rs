@@ -1,5 +1,5 @@
-//! Stamps on the boundaries of every level and a microsecond beside them; leap days, year ends, hours
-//! that clocks repeat or leave out; on machines that stand in different zones.
+//! Stamps on the boundaries of every level and a microsecond beside them; leap days, year ends,
+//! hours that clocks repeat or leave out; on machines that stand in different zones.
 
 use crate::support::{Home, Server};
 
@@ -13,7 +13,8 @@ struct Case {
     levels: [&'static [(&'static str, u64)]; 5],
 }
 
-/// The stamps one by one with a seal between them, then the same again in reverse: all levels twice.
+/// Sends the stamps one by one with a seal between them, then the same again in reverse, and
+/// checks all levels both times.
 fn check(cases: &[Case], server: &Server) {
     for case in cases {
         for at in case.stamps {

@@ -1,6 +1,6 @@
-//! Killed in the middle of a run: between the files of a seal and the manifest that names them, and
-//! right behind that manifest. What the levels say is what they say in a store that was never killed
-//! and never sealed.
+//! Kills in the middle of a run: between the files of a seal and the manifest that names them,
+//! and right after that manifest. The levels must then equal those of a store that was never
+//! killed and never sealed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const ROLLUPS: [(&str, &str); 3] = [
     ("berlin", "Europe/Berlin"),
     ("kolkata", "Asia/Kolkata"),
 ];
-/// Each is a part of its own, so that a seal has many files to write.
+/// Each day is a part of its own, so that a seal has many files to write.
 const DAYS: u64 = 28;
 
 fn definitions() -> String {
@@ -39,8 +39,8 @@ fn killed_behind_last_run_nothing_is_counted_twice() {
     kill_at("manifest", true);
 }
 
-/// Kills seals as soon as they have written a file of this kind; `committed` says whether `last_run`
-/// has moved by then.
+/// Kills seals as soon as they have written a file of this kind; `committed` states whether
+/// `last_run` has moved by then.
 fn kill_at(kind: &str, committed: bool) {
     let (home, other) = (Home::new(), Home::new());
     let unharmed = serve(&other, &definitions(), &[]);
@@ -68,7 +68,7 @@ fn kill_at(kind: &str, committed: bool) {
     assert_verified(&server);
 }
 
-/// Late and early events of every day.
+/// Returns late and early events of every day.
 fn some_events(round: u64) -> Vec<String> {
     let event = |i: u64| {
         let at = format!(
@@ -87,11 +87,11 @@ fn some_events(round: u64) -> Vec<String> {
     (0..10 * DAYS).map(event).collect()
 }
 
-/// Asks for a seal and kills the server when the first new file of the kind is there.
+/// Requests a seal and kills the server when the first new file of the kind is there.
 fn kill_in_seal(server: Server, home: &Home, kind: &str) {
     let there = files(home.data.as_ref(), kind);
     std::thread::scope(|scope| {
-        // Its failure is the kill.
+        // The request fails when the server is killed.
         scope.spawn(|| server.try_post("/api/v1/rollups/run", &[], b""));
         let until = Instant::now() + PATIENCE;
         while files(home.data.as_ref(), kind).is_subset(&there) {
@@ -103,7 +103,7 @@ fn kill_in_seal(server: Server, home: &Home, kind: &str) {
     server.kill();
 }
 
-/// The files of a kind in a folder and those below it.
+/// Returns the files of a kind in a folder and in those below it.
 fn files(folder: &Path, kind: &str) -> BTreeSet<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return BTreeSet::new();
@@ -118,12 +118,12 @@ fn files(folder: &Path, kind: &str) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// `last_run` as the files tell it to a reader.
+/// Returns `last_run` as a reader finds it in the files.
 fn last_run(home: &Home) -> u64 {
     home.number("SELECT max(last_run) FROM system.rollups")
 }
 
-/// All that every level says.
+/// Returns the content of every level.
 fn figures(server: &Server) -> Vec<Vec<Value>> {
     let of = |(name, _): &(&str, &str)| {
         LEVELS.map(|level| {

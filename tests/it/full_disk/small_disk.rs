@@ -11,7 +11,7 @@ pub(super) struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts it, where that is allowed.
+    /// Mounts a file system of `bytes`; returns `None` where that is not allowed.
     pub(super) fn mount(path: &str, bytes: u64) -> Option<Self> {
         std::fs::create_dir(path).expect("a directory to mount on");
         let size = format!("size={bytes}");
@@ -29,7 +29,7 @@ impl SmallDisk {
         })
     }
 
-    /// Bytes that are free.
+    /// Returns the free bytes.
     pub(super) fn free(&self) -> u64 {
         let stat = rustix::fs::statvfs(&self.path).expect("a mounted file system");
         stat.f_bavail * stat.f_frsize
@@ -39,7 +39,7 @@ impl SmallDisk {
         PathBuf::from(&self.path).join("ballast")
     }
 
-    /// Leaves no byte free.
+    /// Fills the file system to the last byte.
     pub(super) fn fill(&self) {
         let ballast = OpenOptions::new()
             .create(true)
@@ -48,7 +48,7 @@ impl SmallDisk {
         let mut ballast = ballast.expect("the ballast");
         let piece = vec![b'm'; 64 << 10];
         loop {
-            // A write that meets the end is a short one before it is an error.
+            // A write that reaches the end is a short one before it is an error.
             match ballast.write(&piece) {
                 Ok(_) => {}
                 Err(full) if full.kind() == ErrorKind::StorageFull => return,
@@ -57,7 +57,7 @@ impl SmallDisk {
         }
     }
 
-    /// Makes room again.
+    /// Frees the space again.
     pub(super) fn empty(&self) {
         std::fs::remove_file(self.ballast()).expect("the ballast");
     }
@@ -65,7 +65,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: after a panic a server may have files open here for a moment longer.
+        // The unmount is lazy: after a panic a server may have files open here for a moment longer.
         let unmounted = Command::new("umount").args(["-l", &self.path]).status();
         if !unmounted.is_ok_and(|status| status.success()) {
             eprintln!("{} is still mounted", self.path);

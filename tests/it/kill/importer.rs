@@ -1,5 +1,5 @@
 //! A writer that is a process of its own: `logmill import FILE --server URL`, the same command
-//! again and again until it says that all is there, then another file.
+//! again and again until it reports the file complete, then another file.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::support::{
     File, Home, Ledger, PAST_S, PATIENCE, Server, command, ended_within, line, run,
 };
 
-/// Lines of this length make a block of an import, 4 MiB, a thousand events.
+/// Lines of this length make an import's block of 4 MiB hold a thousand events.
 const LINE_BYTES: usize = 4 << 10;
 
-/// What became of imports.
+/// Counts of imports by their end.
 #[derive(Debug, Default)]
 pub(super) struct Fates {
     pub(super) done: u64,
@@ -81,8 +81,8 @@ impl Importer {
         all.map(|a| (*a).to_owned()).collect()
     }
 
-    /// Starts an import, which is killed after `killed_after` where that is said. Whether it ended
-    /// by itself and says that all is there.
+    /// Starts an import, and kills it after `killed_after` if that is given. Returns whether it
+    /// ended by itself and reported the file complete.
     pub(super) fn import(&mut self, server: &Server, killed_after: Option<Duration>) -> bool {
         let mut child = command()
             .args(self.arguments(&server.url))
@@ -103,7 +103,7 @@ impl Importer {
         code == 0
     }
 
-    /// Imports what is left of the file in peace.
+    /// Imports the rest of the file in peace.
     pub(super) fn finish(&mut self, server: &Server, ledger: &mut Ledger) {
         let file = ledger.files.get_mut(&self.key()).expect("a file");
         if file.done {
@@ -116,13 +116,13 @@ impl Importer {
         file.done = true;
     }
 
-    /// Notes that the file is all there.
+    /// Records that the file is complete.
     pub(super) fn note_done(&self, ledger: &mut Ledger) {
         ledger.files.get_mut(&self.key()).expect("a file").done = true;
     }
 }
 
-/// Waits for the end of an import, or brings it about.
+/// Waits for the end of an import, or kills it; returns its exit code.
 fn end(child: &mut Child, killed_after: Option<Duration>) -> i32 {
     if let Some(code) = ended_within(child, killed_after.unwrap_or(PATIENCE)) {
         return code;

@@ -9,11 +9,11 @@ use rand::{Rng, SeedableRng};
 
 use crate::support::{Home, PAST_S, assert_verified, command, knob, line, seed, sums_query};
 
-/// Small, so that seals happen all the time and kills hit them.
+/// A memtable so small that seals happen all the time and kills hit them.
 const SEAL_OFTEN: (&str, &str) = ("LOGMILL_STORAGE__MEMTABLE_BYTES_MAX", "2MiB");
 const DAYS: u64 = 4;
 
-/// A log of about 32 MiB, eight blocks of an import, in which each path occurs once.
+/// Returns a log of about 32 MiB, eight blocks of an import, in which each path occurs once.
 fn long_log() -> (String, u64) {
     let count = 80_000;
     let padding = "m".repeat(320);
@@ -51,7 +51,7 @@ fn an_import_killed_at_any_moment_goes_on_and_takes_each_line_once() {
             .stderr(Stdio::piped());
         import
     };
-    // How long it takes when nobody kills it.
+    // An import that is not killed measures the duration.
     let started = Instant::now();
     let whole = Home::new();
     assert_eq!(
@@ -71,7 +71,7 @@ fn an_import_killed_at_any_moment_goes_on_and_takes_each_line_once() {
         child.kill().expect("a signal to our own child");
         let ended = child.wait_with_output().expect("the killed import ends");
         match ended.status.code() {
-            // It was faster; the next one begins anew.
+            // The import was faster; the next one begins anew.
             Some(0) => {
                 check_import(&home, &file, count);
                 (home, hits_here) = (Home::new(), 0);
@@ -99,7 +99,8 @@ fn an_import_killed_at_any_moment_goes_on_and_takes_each_line_once() {
     println!("{kills} kills of an import of {length_us} µs; lines found after them: {partly:?}");
 }
 
-/// What a reader finds after a kill, before any recovery: a prefix of the file, each line once.
+/// Checks what a reader finds after a kill, before any recovery: a prefix of the file, each line
+/// once.
 #[track_caller]
 fn check_half(home: &Home, count: u64) -> u64 {
     let asked = crate::support::run(&[
@@ -112,7 +113,7 @@ fn check_half(home: &Home, count: u64) -> u64 {
         &home.data,
     ]);
     if asked.code != 0 {
-        // Killed before there was a store, or before its first batch.
+        // The kill came before there was a store, or before its first batch.
         let early =
             asked.stderr.contains("not a logmill store") || asked.stderr.contains("not found");
         assert!(early, "{}", asked.stderr);

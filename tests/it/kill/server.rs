@@ -11,12 +11,12 @@ use rand::{Rng, SeedableRng};
 use super::importer::Importer;
 use crate::support::{Batch, Home, Ledger, Outcome, Server, knob, seed, write_until_gone};
 
-/// Without compaction a store that seals all the time grows slower to read.
+/// Without compaction a store that seals all the time becomes slower to read.
 const KILLS_PER_STORE: u64 = 25;
-/// Large enough that most seals are those asked for; the imports reach it.
+/// A memtable so large that most seals are the requested ones; the imports reach its limit.
 const MEMTABLE: (&str, &str) = ("LOGMILL_STORAGE__MEMTABLE_BYTES_MAX", "16MiB");
 
-/// What became of what was sent.
+/// Counts of everything sent, by outcome.
 #[derive(Debug, Default)]
 struct Outcomes {
     acknowledged: u64,
@@ -64,7 +64,7 @@ fn kill_servers_of_one_store(kills: u64, random: &mut SmallRng, outcomes: &mut O
         let settled = ledger.settle(&server);
         outcomes.unknown_and_stored += settled.stored;
         outcomes.unknown_and_lost += settled.lost;
-        // Some had their answer and do not believe it.
+        // Some senders send again although they had their answer.
         for _ in 0..3 {
             let doubting = random.random_range(0..ledger.batches.len());
             ledger.batches[doubting].send_again(&server, true);
@@ -91,7 +91,7 @@ fn highest(batches: &[Batch]) -> Option<u64> {
     batches.iter().filter_map(sequence).max()
 }
 
-/// No sequence number comes twice, not even one that was given and lost.
+/// Checks that no sequence number comes twice, not even one that was assigned and lost.
 #[track_caller]
 fn assert_later(sent: &[Batch], highest: Option<u64>) {
     let lowest = sent.iter().filter_map(sequence).min();
@@ -103,7 +103,7 @@ fn assert_later(sent: &[Batch], highest: Option<u64>) {
     assert_eq!(unknown.count(), 2, "each writer was interrupted");
 }
 
-/// Four writers and one that seals, until the server is killed under them.
+/// Runs four writers and one that seals, until the server is killed under them.
 fn write_until_killed(
     server: Server,
     round: u64,
@@ -141,7 +141,7 @@ fn write_until_killed(
         scope.spawn(move || {
             let mut pause = || Duration::from_millis(random.random_range(0..1000));
             while ended.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
-                // Its failure is the kill.
+                // The request fails when the server is killed.
                 let _ignored = server.try_post("/api/v1/rollups/run", &[], b"");
             }
         });
@@ -162,15 +162,15 @@ fn write_until_killed(
     sent
 }
 
-/// When an import starts, and when it is killed.
+/// Times at which an import starts and is killed.
 struct Plan {
     starts_after: Duration,
     killed_after: Option<Duration>,
 }
 
 impl Plan {
-    /// Shortly before the server is killed, so that most are under way then; every other is killed
-    /// too, before the server or after it.
+    /// Plans a start shortly before the server is killed, so that most imports are under way
+    /// then. Every other import is killed too, before the server or after it.
     fn new(random: &mut SmallRng, server_killed_after: Duration) -> Self {
         let lead = Duration::from_millis(random.random_range(0..300));
         let killed = random.random_bool(0.5);

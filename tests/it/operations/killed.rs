@@ -1,4 +1,4 @@
-//! Jobs with a state of their own, killed in the middle of it.
+//! Jobs with a state of their own, killed halfway.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ bytes = "sum(size)"
 
 const UNCOUNTED: &str = "SELECT max(uncounted) FROM system.rollups WHERE name = 'pages'";
 
-/// A store with events of four days, each with a path of its own.
+/// Makes a store with events of four days, each with a path of its own.
 fn long() -> (Home, u64) {
     let (home, count) = (Home::new(), 40_000);
     let log: String = (0..count)
@@ -57,7 +57,7 @@ fn a_backfill_that_is_killed_is_begun_anew_and_counts_each_event_once() {
     while halfway < kills && home.number(backfills) == 0 {
         tries += 1;
         let mut child = start();
-        // Killed as soon as there is a file of the rollup, or a little later.
+        // The kill comes as soon as there is a file of the rollup, or a little later.
         let folder = std::path::Path::new(&home.data).join("rollups/pages");
         let until = Instant::now() + Duration::from_secs(30);
         let files = || std::fs::read_dir(&folder).map_or(0, Iterator::count);
@@ -72,7 +72,7 @@ fn a_backfill_that_is_killed_is_begun_anew_and_counts_each_event_once() {
             break;
         }
         halfway += u64::from(files() > 0);
-        // The rollup's hits and its uncounted events are together all events.
+        // The rollup's hits and its uncounted events add up to all events.
         assert_eq!(home.count(), count);
         let known = "SELECT count(*) FROM system.rollups WHERE name = 'pages'";
         if home.number(known) > 0 {
@@ -134,7 +134,8 @@ fn the_scrub_goes_on_where_it_was_killed() {
         server.kill();
         let all = turns(home.sql(scrubs));
         seen = all.len();
-        // One whose end was told and whose place was not kept any more is done twice; none is left out.
+        // A turn whose end was logged before its position was saved is done twice; none is left
+        // out.
         assert_eq!(all[0], 0);
         assert!(
             all.windows(2).all(|w| w[1] == w[0] + 1 || w[1] == w[0]),
@@ -142,7 +143,7 @@ fn the_scrub_goes_on_where_it_was_killed() {
         );
         assert!(*all.last().expect("turns") as usize + 3 >= seen, "{all:?}");
     }
-    // Without its place, or with another share, it begins anew.
+    // Without its saved position, or with another share, the scrub begins anew.
     std::fs::remove_file(format!("{}/maintenance/scrub", home.data)).expect("its place");
     let server = Server::start_with(&home.data, &often);
     let until = Instant::now() + Duration::from_secs(60);

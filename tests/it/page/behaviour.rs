@@ -1,10 +1,11 @@
-//! The page as one uses it: a script of the test clicks in a real browser and reads what is shown.
+//! The page in use: a script of the test clicks in a real browser and reads what is shown.
 
 use super::proxy::Proxy;
 use super::{chromium, dump_after};
 use crate::support::{Home, Server};
 
-/// Begins every driver: how it looks and waits. What it finds wrong is said in the document.
+/// Prologue of every driver: functions that read the page and wait. Errors are written into the
+/// document.
 const PROLOGUE: &str = r#"
 const $ = (id) => document.getElementById(id);
 const shown = (id) => !$(id).closest("[hidden]");
@@ -49,7 +50,8 @@ fn line(host: &str, time: &str, path: &str, status: u16) -> String {
     format!("{host} - - [{time} +0000] \"GET {path} HTTP/1.1\" {status} 100 \"-\" \"test\"\n")
 }
 
-/// Four hours, the attack in the second of them; within one second a redirect, then its answer.
+/// Returns four hours, the attack in the second of them; within one second a redirect, then its
+/// answer.
 fn attack() -> String {
     let mut log = String::new();
     for i in 0..240 {

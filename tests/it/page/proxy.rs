@@ -1,9 +1,9 @@
-//! Stands between the browser and the server so that the browser's virtual time can pass: a
-//! stream of events that never ends would hold it. `/api/v1/tail` is answered with some events and
-//! an end, and from then on with 204, at which a browser does not connect again; all else is passed
-//! on as it is. A driver is a script of the test that runs in the page, as a part of its own: it
-//! clicks and looks. It asks for `/test/down` and `/test/up` where the server is to be out of
-//! reach.
+//! A proxy between the browser and the server, so that the browser's virtual time can pass: a
+//! stream of events that never ends would hold it. `/api/v1/tail` is answered with some events
+//! and an end, and from then on with 204, at which a browser does not connect again; all else is
+//! passed on unchanged. A driver is a script of the test that runs in the page, as a part of its
+//! own: it clicks and reads. It requests `/test/down` and `/test/up` to put the server out of
+//! reach and back.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -27,12 +27,12 @@ struct Way {
 }
 
 impl Proxy {
-    /// Passes on to the server at `address`; `tail` is what the stream of events holds.
+    /// Starts a proxy to the server at `address`; `tail` is the content of the stream of events.
     pub(super) fn start(address: String, tail: String) -> Self {
         Self::with_driver(address, tail, String::new())
     }
 
-    /// The same, with a script that is appended to the page's own.
+    /// Does the same with a script that is appended to the page's own.
     pub(super) fn with_driver(address: String, tail: String, driver: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -47,14 +47,15 @@ impl Proxy {
         std::thread::spawn(move || {
             for socket in listener.incoming().map_while(Result::ok) {
                 let way = way.clone();
-                // A connection that the browser gives up is no failure of the test.
+                // A connection that the browser drops is no failure of the test.
                 std::thread::spawn(move || pass(socket, &way).unwrap_or_default());
             }
         });
         Self { url, tail_told }
     }
 
-    /// Whether the events were asked for since this was last called, after which they can be again.
+    /// Returns whether the events were requested since the last call; then they can be requested
+    /// again.
     pub(super) fn took_tail(&self) -> bool {
         self.tail_told.swap(false, Ordering::SeqCst)
     }
@@ -76,8 +77,8 @@ fn pass(socket: TcpStream, way: &Way) -> std::io::Result<()> {
         if let Some(value) = lower.strip_prefix("content-length:") {
             length = value.trim().parse().unwrap_or(0);
         }
-        // One request a connection, so that the end of an answer is the end of the connection. The
-        // server is asked under its own name, as a proxy may do it.
+        // A connection has one request, so that the end of an answer is the end of the
+        // connection. The server gets its own name, as a proxy may do it.
         if lower.starts_with("host:") {
             head += &format!("Host: {}\r\n", way.address);
         } else if lower.starts_with("origin:") {

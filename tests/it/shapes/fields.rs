@@ -1,4 +1,4 @@
-//! What a stream says of its fields, and which of them it stores.
+//! Fields of a stream: its configuration of them, and the fields that it stores.
 
 use serde_json::{Value, json};
 
@@ -153,7 +153,7 @@ fn an_access_log_keeps_its_request_whole_or_tells_nothing_of_what_is_dropped() {
     }
 }
 
-/// What the server stores is its own affair: who imports says nothing of it.
+/// The server's own configuration decides what it stores; the importing client's does not.
 #[test]
 fn an_import_through_a_server_keeps_what_the_server_is_told_to() {
     let lines = line("10.0.0.1", 1_709_251_200, "/a?secret=1", 200, 5);
@@ -174,7 +174,7 @@ fn an_import_through_a_server_keeps_what_the_server_is_told_to() {
             "--server",
             &server.url,
         ];
-        // The one who imports would drop it.
+        // The client's configuration would drop it.
         let mut import = command();
         import.args(args).env("LOGMILL_STREAM__ACCESS__DROP", names);
         finish(&mut import, &[]).code(0);
@@ -205,7 +205,7 @@ fn a_selection_that_cannot_be_meant_is_refused() {
     );
     let both = told(&[keep, ("LOGMILL_STREAM__WEB__DROP", "[\"query\"]")]);
     assert!(both.contains("both keep and drop"), "{both}");
-    // What `auto` finds to be an access log.
+    // The stream is found to be an access log by `auto`.
     let home = Home::new();
     let server = Server::start_with(&home.data, &[keep]);
     let lines = line("10.0.0.1", 1_709_251_200, "/", 200, 5);

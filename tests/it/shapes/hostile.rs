@@ -1,5 +1,5 @@
-//! A file that asks for too much: clear limits, nothing lost that they allow, the rest in quarantine
-//! with its reason.
+//! A file that exceeds limits: each limit is clear, nothing is lost that they allow, and the rest
+//! is in quarantine with its reason.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{Home, Server};
 
-/// Five thousand names, types that change from line to line, two hundred levels.
+/// Returns five thousand names, types that change from line to line, two hundred levels.
 fn lines() -> (String, BTreeMap<&'static str, u64>) {
     let mut lines = String::new();
     let mut bad: BTreeMap<&'static str, u64> = BTreeMap::new();
@@ -50,7 +50,7 @@ fn lines() -> (String, BTreeMap<&'static str, u64>) {
     (lines, bad)
 }
 
-/// The most memory that a process has held, bytes.
+/// Returns the most memory that a process has held, bytes.
 fn peak_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("our own child");
     let line = status
@@ -119,8 +119,8 @@ fn columns(server: &Server) -> u64 {
     ))
 }
 
-/// Many small batches, each with some of a thousand columns: what a seal holds grows with the values,
-/// not with columns times batches.
+/// Many small batches, each with some of a thousand columns: the memory of a seal grows with the
+/// values, not with columns times batches.
 #[test]
 fn many_small_batches_of_a_wide_stream_are_sealed_in_bounded_memory() {
     let home = Home::new();

@@ -12,7 +12,7 @@ use crate::support::{Home, Server, knob, run, seed};
 const NAMES: [&str; 12] = [
     "a", "b", "c", "a.b", "b.a", "", "_seq", "_rest", "time", "_id", "x y", "\u{e9}",
 ];
-/// Names where arrays have made a path of more than names.
+/// Names below arrays, where a path consists of more than names.
 const PLAIN_NAMES: [&str; 4] = ["a", "b", "c", ""];
 
 /// A leaf as type and value: numbers that are equal are one.
@@ -22,7 +22,7 @@ type Leaf = (&'static str, String);
 struct Motley {
     text: String,
     leaves: Vec<(String, Leaf)>,
-    /// The leaves and arrays outside of arrays: what has a name of its own.
+    /// The leaves and arrays outside of arrays: each has a name of its own.
     fields: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Motley {
         let kind = random.random_range(0..if depth < 5 { 12 } else { 9 });
         let (leaves, is_array) = (self.leaves.len(), kind == 9);
         match kind {
-            // What is a date is no leaf of its own.
+            // A date in `time` is the event's time and no leaf of its own.
             1..5 if is_time => self.text(random, name, true),
             0 => {
                 self.text += "null";
@@ -136,7 +136,7 @@ impl Motley {
     }
 
     fn float(&mut self, random: &mut SmallRng, name: &str) {
-        // Few digits: what reads the answer here is no more exact than that.
+        // Few digits: the reader of the answer here is no more exact than that.
         let value = match random.random_range(0..5) {
             0 => -0.0,
             1 => 5.0,
@@ -165,7 +165,7 @@ impl Motley {
         self.leaf(name, ("text", text.into()));
     }
 
-    /// Two fields of one dotted name: the line cannot be taken.
+    /// Returns whether two fields have one dotted name: then the line is refused.
     fn is_ambiguous(&self) -> bool {
         let mut seen = BTreeSet::new();
         !self.fields.iter().all(|name| seen.insert(name))
@@ -183,7 +183,7 @@ fn some_names<'a>(random: &mut SmallRng, of: &[&'a str], most: usize) -> Vec<&'a
     names
 }
 
-/// What a JSON value of a column is.
+/// Returns the leaf of a column's JSON value.
 fn of_column(value: &Value) -> Leaf {
     match value {
         Value::Bool(truth) => ("bool", truth.to_string()),
@@ -207,7 +207,7 @@ fn of_rest(kind: &str, json: &str) -> Leaf {
     }
 }
 
-/// The leaves of every document that the store has, by its number.
+/// Returns the leaves of every document that the store has, by its number.
 fn stored(server: &Server) -> BTreeMap<u64, BTreeMap<String, Leaf>> {
     let mut documents: BTreeMap<u64, BTreeMap<String, Leaf>> = BTreeMap::new();
     let mut number_of = BTreeMap::new();

@@ -1,16 +1,16 @@
-//! What strace wrote of the call that it made fail.
+//! The calls that strace made fail, read from its output.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What a fault met.
+/// The work that a fault hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Struck {
     /// The start of the server.
     Start,
     /// The sync of a journal segment that is being written.
     JournalSync,
-    /// Something else of the journal.
+    /// Another call on the journal.
     Journal,
     Manifest,
     /// A part, a tile, identities, or a directory of those.
@@ -21,7 +21,7 @@ pub(super) enum Struck {
 #[derive(Debug)]
 pub(super) struct Injected {
     pub(super) struck: Struck,
-    /// When it was called.
+    /// Time of the call.
     pub(super) at: SystemTime,
     pub(super) delayed: bool,
 }
@@ -37,11 +37,11 @@ impl Injected {
         }
     }
 
-    /// Every call that failed, in the order of their ends. Lines are `pid seconds call(…) = result`,
-    /// or the two halves of a call that others came between.
+    /// Returns every call that failed, in the order of their ends. Lines are
+    /// `pid seconds call(…) = result`, or the two halves of a call that others came between.
     pub(super) fn all(trace: &str) -> Vec<Self> {
         let text = std::fs::read_to_string(trace).unwrap_or_default();
-        // Not the line that is being written.
+        // The line that is still being written is left out.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut begun = BTreeMap::new();
         let mut all = Vec::new();

@@ -1,7 +1,7 @@
-//! What writers sent and what they were told, held against what a store has.
+//! Batches that writers sent, with the answers they got, compared with the content of a store.
 //!
-//! Every line carries the key of its batch or file and its own number, so that one query says of
-//! each key whether it is there as a whole, as a prefix, in part, or twice.
+//! Every line carries the key of its batch or file and its own number, so that one query shows
+//! for each key whether it is there as a whole, as a prefix, in part, or twice.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,14 +20,14 @@ const FOUND: &str = "SELECT split_part(path, '/', 3) AS key, count(*) AS n, \
      count(DISTINCT path) AS different, \
      max(CAST(split_part(path, '/', 4) AS BIGINT)) + 1 AS top FROM access GROUP BY 1";
 
-/// What the sender of a batch knows of it.
+/// The sender's knowledge of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is stored; the last of its sequence numbers.
+    /// The batch is stored; the last of its sequence numbers.
     Acknowledged(u64),
-    /// It is not stored.
+    /// The batch is not stored.
     Refused,
-    /// Perhaps.
+    /// The batch may be stored.
     Unknown,
 }
 
@@ -39,12 +39,12 @@ pub(crate) struct Batch {
     pub(crate) lines: u64,
     pub(crate) concern: &'static str,
     pub(crate) outcome: Outcome,
-    /// When the answer was there.
+    /// Time of the answer.
     pub(crate) answered: SystemTime,
 }
 
 impl Batch {
-    /// Some lines of a day or two in the past; `key` is unique in its store.
+    /// Makes some lines of a day or two in the past; `key` is unique in its store.
     pub(crate) fn new(key: String, concern: &'static str, random: &mut SmallRng) -> Self {
         let lines = random.random_range(1..=LINES_MAX);
         let mut body = String::new();
@@ -63,7 +63,7 @@ impl Batch {
         }
     }
 
-    /// Sends it and notes what came of it; the status, `None` when the server is gone.
+    /// Sends the batch and records its outcome; returns the status, `None` when the server is gone.
     pub(crate) fn send(&mut self, server: &Server) -> Option<u16> {
         let path = format!("/api/v1/ingest/access?{}", self.concern);
         let headers = [("Idempotency-Key", self.key.as_str())];
@@ -88,7 +88,8 @@ impl Batch {
         Some(status)
     }
 
-    /// Sends it once more with the same key, which is answered as known when it is `stored`.
+    /// Sends the batch once more with the same key; the answer is that of a duplicate if it is
+    /// `stored`.
     #[track_caller]
     pub(crate) fn send_again(&mut self, server: &Server, stored: bool) {
         let path = format!("/api/v1/ingest/access?{}", self.concern);
@@ -105,8 +106,8 @@ impl Batch {
     }
 }
 
-/// Sends batches one after the other until one of them gets no answer. Statuses but 200 must be
-/// `expected`.
+/// Sends batches one after the other until one of them gets no answer. Statuses other than 200
+/// must be `expected`.
 pub(crate) fn write_until_gone(
     server: &Server,
     writer: &str,
@@ -128,15 +129,15 @@ pub(crate) fn write_until_gone(
     sent
 }
 
-/// A file that imports take, perhaps with interruptions.
+/// A file that is imported, perhaps with interruptions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct File {
     pub(crate) lines: u64,
-    /// An import has said that it is all there.
+    /// An import has reported that the file is complete.
     pub(crate) done: bool,
 }
 
-/// What was found of a key.
+/// The lines of one key in a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Found {
     lines: u64,
@@ -146,7 +147,7 @@ struct Found {
 }
 
 impl Found {
-    /// The first `lines` lines, each once.
+    /// Returns the first `lines` lines, each once.
     fn prefix(lines: u64) -> Self {
         Self {
             lines,
@@ -156,7 +157,7 @@ impl Found {
     }
 }
 
-/// What became of batches whose senders were not told.
+/// Outcomes of batches whose senders got no answer.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     pub(crate) stored: u64,
@@ -167,12 +168,12 @@ pub(crate) struct Settled {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) batches: Vec<Batch>,
-    /// By the key in their lines.
+    /// Files by the key in their lines.
     pub(crate) files: BTreeMap<String, File>,
 }
 
 impl Ledger {
-    /// Begins with one acknowledged batch, so that there is a stream to ask.
+    /// Begins with one acknowledged batch, so that there is a stream to query.
     pub(crate) fn begin(server: &Server, random: &mut SmallRng) -> Self {
         let mut first = Batch::new("first".into(), "j=true", random);
         assert_eq!(first.send(server), Some(200));
@@ -187,8 +188,9 @@ impl Ledger {
         self.batches.iter().filter(is).count()
     }
 
-    /// Every acknowledged batch is there once, refused ones are not, others as a whole or not at
-    /// all; of every file a prefix, and each line once; nothing else is there. How many lines.
+    /// Checks that every acknowledged batch is there once, refused ones are not, others as a
+    /// whole or not at all; of every file a prefix, and each line once; nothing else is there.
+    /// Returns the number of lines.
     #[track_caller]
     pub(crate) fn assert_held(&self, sql: impl Fn(&str) -> Vec<Value>) -> u64 {
         let mut found = found(&sql(FOUND));
@@ -217,7 +219,7 @@ impl Ledger {
         total
     }
 
-    /// The senders of batches that are not acknowledged try again with the same keys.
+    /// Sends the batches that are not acknowledged again with the same keys.
     #[track_caller]
     pub(crate) fn settle(&mut self, server: &Server) -> Settled {
         let found = found(&server.sql(FOUND));
@@ -237,7 +239,7 @@ impl Ledger {
         settled
     }
 
-    /// As [`Ledger::assert_held`], and every rollup agrees.
+    /// Does the same as [`Ledger::assert_held`], and checks that every rollup agrees.
     #[track_caller]
     pub(crate) fn assert_exact(&self, server: &Server) {
         let total = self.assert_held(|query| server.sql(query));

@@ -1,4 +1,4 @@
-//! A server as a child process, and what it answers.
+//! A server as a child process, and its answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The same, after making sure of its status.
+    /// Returns the answer, after making sure of its status.
     #[track_caller]
     pub(crate) fn status(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text());
@@ -54,7 +54,7 @@ impl Answer {
             .unwrap_or_else(|e| panic!("not JSON ({e}): {}", self.text()))
     }
 
-    /// A header; empty where it is not there.
+    /// Returns a header; empty where it is not there.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
@@ -70,7 +70,7 @@ impl Server {
         Self::start_with(data, &[])
     }
 
-    /// The same with variables of the environment, which carry the configuration.
+    /// Does the same with variables of the environment, which carry the configuration.
     #[track_caller]
     pub(crate) fn start_with(data: &str, environment: &[(&str, &str)]) -> Self {
         match Self::try_start(command(), data, environment) {
@@ -91,7 +91,8 @@ impl Server {
         }
     }
 
-    /// Starts `program`, the binary or something that runs it; how it ended when it serves nothing.
+    /// Starts `program`, the binary or something that runs it; returns its output when it serves
+    /// nothing.
     pub(crate) fn try_start(
         program: Command,
         data: &str,
@@ -122,7 +123,7 @@ impl Server {
             .expect("the server starts");
         let stdout = child.stdout.take().expect("BUG: its output is piped");
         let (send, receive) = channel();
-        // Reads on to the end, so that the server never writes into a closed pipe.
+        // The thread reads on to the end, so that the server never writes into a closed pipe.
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 let _ignored = send.send(line);
@@ -159,12 +160,12 @@ impl Server {
         Ok(server)
     }
 
-    /// What the server has logged.
+    /// Returns the server's log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// A request that a server which is being killed may not answer.
+    /// Sends a request that a server which is being killed may not answer.
     pub(crate) fn try_post(
         &self,
         path: &str,
@@ -201,7 +202,7 @@ impl Server {
     }
 
     /// Sends a request byte by byte as it is written here, and reads until the server closes the
-    /// connection; the status and the body as it came.
+    /// connection; returns the status and the body as it came.
     #[track_caller]
     pub(crate) fn raw(&self, request: &str) -> (u16, String) {
         let mut socket = TcpStream::connect(&self.address).expect("the server listens");
@@ -220,14 +221,14 @@ impl Server {
         (status.expect("a status"), body.to_owned())
     }
 
-    /// Sends lines; `to` is a stream with perhaps parameters: `access?format=json`.
+    /// Sends lines; `to` is a stream, perhaps with parameters: `access?format=json`.
     #[track_caller]
     pub(crate) fn ingest(&self, to: &str, lines: impl AsRef<[u8]>) -> Value {
         let path = format!("/api/v1/ingest/{to}");
         self.post(&path, &[], lines.as_ref()).status(200).json()
     }
 
-    /// The rows of a query.
+    /// Returns the rows of a query.
     #[track_caller]
     pub(crate) fn sql(&self, query: &str) -> Vec<Value> {
         let answer = self.post("/api/v1/sql", &[], query.as_bytes()).status(200);
@@ -237,13 +238,13 @@ impl Server {
         }
     }
 
-    /// The one number that a query gives.
+    /// Returns the one number of a query.
     #[track_caller]
     pub(crate) fn number(&self, query: &str) -> u64 {
         only_number(&self.sql(query))
     }
 
-    /// Seals.
+    /// Seals; returns the report.
     #[track_caller]
     pub(crate) fn seal(&self) -> Value {
         self.post("/api/v1/rollups/run", &[], b"")
@@ -251,13 +252,14 @@ impl Server {
             .json()
     }
 
-    /// Ends it with SIGKILL, as the out-of-memory killer would.
+    /// Ends the server with SIGKILL, as the out-of-memory killer would.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("a signal to our own child");
         self.child.wait().expect("the killed server ends");
     }
 
-    /// The same while others still talk to it; the process is waited for when this is dropped.
+    /// Kills the server while others still send requests; the process is waited for when this is
+    /// dropped.
     pub(crate) fn kill_now(&self) {
         self.signal(Signal::KILL);
     }
@@ -267,26 +269,26 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).expect("a signal to our own child");
     }
 
-    /// The server's process.
+    /// Returns the id of the server's process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it with SIGTERM; its exit code.
+    /// Ends the server with SIGTERM; returns its exit code.
     #[track_caller]
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal(Signal::TERM);
         Some(self.ended(PATIENCE))
     }
 
-    /// Waits until it has ended; its exit code, or minus the signal that ended it.
+    /// Waits until the server has ended; returns its exit code, or minus the signal that ended it.
     #[track_caller]
     pub(crate) fn ended(&mut self, within: Duration) -> i32 {
         ended_within(&mut self.child, within)
             .unwrap_or_else(|| panic!("the server does not end; its log:\n{}", self.log()))
     }
 
-    /// Whether it has ended; a look, while others talk to it.
+    /// Returns whether the server has ended; the process remains to be waited for.
     pub(crate) fn is_gone(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let ended = waitid(WaitId::Pid(Pid::from_child(&self.child)), options);
@@ -296,7 +298,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have ended already.
         let _ignored = self.child.kill();
         let _ignored = self.child.wait();
     }

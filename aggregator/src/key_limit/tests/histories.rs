@@ -1,5 +1,5 @@
-//! Whole histories in a real store on a simulated disk: however they are cut, and whatever is done to
-//! the tiles between, each level reads as the naive statement says, at every moment.
+//! Whole histories in a real store on a simulated disk: for any division into seals, and with any
+//! maintenance of tiles between them, each level equals the naive implementation after every step.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::{Cascade, Config, TileFile};
 
 const DAY_US: i64 = 86_400_000_000;
 
-/// A store with the rollups of these tables, and all that was ever written to it.
+/// A store with some rollups, and all events that were ever written to it.
 struct History {
     fs: SimFs,
     store: Option<Store>,
     written: Vec<Event>,
-    /// Raw events were dropped.
+    /// True once raw events were dropped.
     dropped: bool,
 }
 
@@ -38,7 +38,7 @@ impl History {
         history
     }
 
-    /// Opens the store, which may have been closed before, with these rollups.
+    /// Opens the store with these rollups, and closes it before if it is open.
     fn open(&mut self, tables: &Value) {
         if let Some(store) = self.store.take() {
             store.close().expect("closes");
@@ -89,7 +89,7 @@ impl History {
         self.store().seal().expect("seals");
     }
 
-    /// Drops the raw events of the nth day from the first one on.
+    /// Drops the raw events of the `nth` day, counted from the first day of events.
     fn drop_day(&mut self, nth: i64) {
         let from_us = (1_729_814_400_000_000 / DAY_US + nth) * DAY_US;
         let stream = Name::new("events").expect("a name");
@@ -98,7 +98,7 @@ impl History {
         self.dropped |= report.expect("drops").events > 0;
     }
 
-    /// Every level of every rollup against the naive statement, and against `verify`.
+    /// Compares every level of every rollup with the naive implementation, and runs `verify`.
     fn check(&self) {
         let snapshot = self.store().snapshot();
         self.check_levels(&snapshot, self.written.len());
@@ -111,7 +111,7 @@ impl History {
         }
     }
 
-    /// Every level as a snapshot shows it that was taken when so many events were written.
+    /// Compares every level of a snapshot that was taken when `written` events were written.
     fn check_levels(&self, snapshot: &Snapshot, written: usize) {
         for meta in &snapshot.manifest().rollups {
             let definition = Arc::new(Definition::from_meta(meta).expect("a definition"));
@@ -124,7 +124,7 @@ impl History {
         }
     }
 
-    /// Makes every partition again from the raw events.
+    /// Rebuilds every partition from the raw events.
     fn rebuild(&self) {
         for meta in &self.store().snapshot().manifest().rollups {
             let done = self.store().rebuild(&meta.name, (i64::MIN, i64::MAX));
@@ -137,7 +137,7 @@ impl History {
     }
 }
 
-/// What a reader sees of a level.
+/// Reads a level as a client does: tiles and memtable chunks, merged.
 fn read(
     snapshot: &Snapshot,
     meta: &RollupMeta,
@@ -158,7 +158,7 @@ fn read(
     merge(definition, level, &cells.iter().collect::<Vec<_>>())
 }
 
-/// A rollup of each kind of key, each in another zone.
+/// Returns a rollup of each list of keys, each in a random zone.
 fn three(random: &mut Random) -> Value {
     let mut tables = json!({});
     for (nth, by) in keys().iter().enumerate() {
@@ -174,7 +174,7 @@ fn some(random: &mut Random) -> Vec<Event> {
     with_others(random, len, 4, paths)
 }
 
-/// A history of so many steps.
+/// Runs a history of random steps.
 fn run(seed: u64, steps: usize, drops: bool) {
     println!("history {seed}");
     let mut random = Random(seed);
@@ -221,7 +221,7 @@ fn readers_of_older_snapshots_find_the_names_of_their_time() {
         let mut history = History::new(&three(&mut random));
         let mut taken = Vec::new();
         for _ in 0..12 {
-            // Small ones are merged with those before, which begins a chunk earlier again.
+            // Small chunks are merged with those before: a new chunk then begins at earlier events.
             for _ in 0..1 + random.below(4) {
                 let paths = 1 + random.below(30);
                 let len = 1 + random.below(12) as usize;
@@ -237,7 +237,7 @@ fn readers_of_older_snapshots_find_the_names_of_their_time() {
                     .expect("is compacted"),
                 _ => {}
             }
-            // Some have cells of theirs already, others none.
+            // The chunks of some snapshots have cached cells already, others have none.
             let nth = random.below(taken.len() as u64) as usize;
             let (snapshot, written) = &taken[nth];
             history.check_levels(snapshot, *written);
@@ -262,7 +262,7 @@ fn late_events_of_a_day_without_raw_events_find_its_names() {
     history.check();
     history.seal();
     history.check();
-    // What is left of the raw events names others: nothing may be made of them.
+    // The remaining raw events would admit other keys: nothing may be rebuilt from them.
     history.rebuild();
     history.check();
 }
@@ -289,7 +289,7 @@ fn a_rollup_that_comes_later_names_the_same_keys() {
     history.check();
 }
 
-/// A sealed history of one rollup, and events of its days that wait in the memtable.
+/// Returns a sealed history of one rollup, with more events of its days in the memtable.
 fn waiting(max_keys: u64) -> History {
     let tables = json!({ "pages": table(&json!(["path"]), Tz::UTC, max_keys) });
     let mut history = History::new(&tables);
@@ -302,7 +302,7 @@ fn waiting(max_keys: u64) -> History {
     history
 }
 
-/// Reads the chunks while no file can be read.
+/// Reads the cells of the chunks while every read of a file fails.
 fn chunks_without_files(history: &History) -> Vec<Result<(), String>> {
     let snapshot = history.store().snapshot();
     let meta = &snapshot.manifest().rollups[0];
@@ -322,7 +322,7 @@ fn chunks_without_files(history: &History) -> Vec<Result<(), String>> {
 
 #[test]
 fn nothing_is_read_while_no_day_can_have_too_many_keys() {
-    // Twenty pages and null at most, in each of four pieces.
+    // At most twenty pages and null, in each of four batches.
     let history = waiting(4 * 21);
     assert_eq!(chunks_without_files(&history), [Ok(())]);
     history.check();
@@ -334,6 +334,6 @@ fn a_chunk_keeps_no_error() {
     let failed = chunks_without_files(&history);
     assert!(matches!(&failed[..], [Err(_)]), "{failed:?}");
     history.check();
-    // Made once, it needs no file any more.
+    // The cells are cached, so no file is needed any more.
     assert_eq!(chunks_without_files(&history), [Ok(())]);
 }

@@ -1,18 +1,18 @@
-//! What each step does to the store, and what it must answer.
+//! Takes each kind of step on the store, and checks the answer.
 
 use storage::{Name, WriteConcern};
 
-use super::{Fate, Held, STREAM, Step, World, compare, instants};
+use super::{Fate, HeldSnapshot, STREAM, Step, World, compare, instants};
 use crate::calendar::Level;
-use crate::model::counted::Counted;
+use crate::model::counted::ExpectedRollup;
 use crate::model::events::event;
-use crate::model::oracle::Doing;
+use crate::model::oracle::Pending;
 use crate::testing::Event;
 
 const HOUR_US: i64 = 3_600_000_000;
-/// A batch's identity is kept this long.
+/// The store keeps the identity of a batch for this time.
 const KEPT_US: i64 = 24 * HOUR_US;
-/// Hosts of a crowd: more than a distinct count lists.
+/// Hosts of a crowd: more than a distinct count keeps as coupons.
 const CROWD: u64 = 135;
 
 impl World {
@@ -64,7 +64,7 @@ impl World {
 
     fn crowd(&mut self) -> Vec<Event> {
         let mut one = self.event();
-        // The same key each time, of events that most filters let pass.
+        // All events have the same key, and most filters let them pass.
         (one.site, one.path, one.status) = (None, None, Some(500));
         let from = self.random.below(3) * CROWD / 2;
         let events = (0..CROWD).map(|nth| {
@@ -87,20 +87,21 @@ impl World {
             false => WriteConcern::ACKNOWLEDGED,
         };
         let batch = self.oracle.sent[which].build();
-        self.tell(|| format!("{:?}", self.oracle.sent[which]));
+        self.print(|| format!("{:?}", self.oracle.sent[which]));
         match self.store().write(batch, concern) {
             Ok(ack) => self.oracle.acknowledged(which, &ack, j),
             Err(error) => self.excuse(&error),
         }
     }
 
-    /// A batch that is there is known again; one that a power cut has taken is as new.
+    /// Writes an earlier batch again. The store recognises it when it holds it; one that a power
+    /// cut has taken is as new.
     fn retry(&mut self, j: bool) {
         let now_us = self.now_us();
         let known = |nth: &usize| {
             let sent = &self.oracle.sent[*nth];
             let young = now_us - sent.received_us <= KEPT_US;
-            sent.keyed && (sent.fate == Fate::Gone || young)
+            sent.keyed && (sent.fate == Fate::Lost || young)
         };
         let known: Vec<usize> = (0..self.oracle.sent.len()).filter(known).collect();
         if known.is_empty() {
@@ -108,7 +109,7 @@ impl World {
         }
         let which = known[self.random.below(known.len() as u64) as usize];
         let sent = &mut self.oracle.sent[which];
-        if sent.fate == Fate::Gone {
+        if sent.fate == Fate::Lost {
             (sent.fate, sent.received_us) = (Fate::Unknown, now_us);
         }
         self.write(which, j);
@@ -124,14 +125,14 @@ impl World {
     fn retain(&mut self) {
         let floors = self.oracle.floors(self.now_us());
         let lost = self.oracle.lost_below(&floors);
-        self.oracle.doing = Doing::Retain(floors);
+        self.oracle.pending = Pending::Retain(floors);
         match self.store().retain_levels() {
             Ok(events) => assert_eq!(events, lost, "events that levels have given up"),
             Err(error) => self.excuse(&error),
         }
     }
 
-    /// A range of partitions around an event, or of none.
+    /// Returns a range of partitions that begins at a random time of an event.
     fn range(&mut self) -> (i64, i64) {
         let time = self.event().time;
         let start = self.oracle.partition(time);
@@ -146,7 +147,7 @@ impl World {
             return;
         }
         let there = self.oracle.to_be_dropped(range);
-        self.oracle.doing = Doing::Drop(range);
+        self.oracle.pending = Pending::Drop(range);
         match self.store().drop_partitions(&stream, range, false) {
             Ok(report) => {
                 assert_eq!(report.events, there, "{report:?}");
@@ -164,7 +165,7 @@ impl World {
         else {
             return;
         };
-        self.oracle.doing = Doing::Detach(range);
+        self.oracle.pending = Pending::Detach(range);
         match self.store().detach_partitions(&stream, range, false) {
             Ok(report) => {
                 assert_eq!(report.events, there, "{report:?}");
@@ -174,7 +175,7 @@ impl World {
         }
     }
 
-    /// All that is detached, or what is of it in a range.
+    /// Attaches all detached partitions, or those in a range.
     fn attach(&mut self) {
         let stream = Name::new(STREAM).expect("a name");
         let range = match self.random.below(2) {
@@ -185,7 +186,7 @@ impl World {
         if there == 0 {
             return;
         }
-        self.oracle.doing = Doing::Attach(range);
+        self.oracle.pending = Pending::Attach(range);
         match self.store().attach_partitions(&stream, range) {
             Ok(report) => assert_eq!(report.events, there, "{report:?}"),
             Err(error) => self.excuse(&error),
@@ -200,22 +201,22 @@ impl World {
             return;
         }
         let calendar = self.readers[nth].definition.calendar();
-        let floors = self.oracle.lowered(nth, range.0, |level, place| {
-            let window = calendar.partition_window(level, place);
-            // The first week of a year may have begun in the one before.
+        let floors = self.oracle.lowered(nth, range.0, |level, partition_us| {
+            let window = calendar.partition_window(level, partition_us);
+            // The first week of a year may have begun in the year before.
             let earlier = if level == Level::Week {
                 7 * 24 * HOUR_US
             } else {
                 0
             };
-            (place - earlier, window.end_us)
+            (partition_us - earlier, window.end_us)
         });
-        self.oracle.doing = Doing::Lower(floors);
+        self.oracle.pending = Pending::Lower(floors);
         match self.store().rebuild(&name, range) {
             Ok(report) => {
                 self.oracle.all_durable();
                 if !self.fs.halted() {
-                    self.look();
+                    self.check();
                     self.oracle.check_rebuilt(nth, range, &report);
                 }
             }
@@ -223,28 +224,29 @@ impl World {
         }
     }
 
-    /// Takes a snapshot, or reads the one that was taken, every file anew: it has not changed.
+    /// Takes a snapshot, or reads every file of the held one again: it must not have changed.
     fn hold(&mut self) {
-        let Some(Held(snapshot, wanted)) = self.held.take() else {
-            let wanted = |c: &mut Counted| (0..c.levels.len()).map(|nth| c.all_rows(nth)).collect();
+        let Some(HeldSnapshot(snapshot, wanted)) = self.held.take() else {
+            let wanted =
+                |c: &mut ExpectedRollup| (0..c.levels.len()).map(|nth| c.all_rows(nth)).collect();
             let wanted = self.oracle.rollups.iter_mut().map(wanted).collect();
-            self.held = Some(Held(self.store().snapshot(), wanted));
+            self.held = Some(HeldSnapshot(self.store().snapshot(), wanted));
             return;
         };
         for (reader, wanted) in self.readers.iter().zip(&wanted) {
             for (nth, wanted) in wanted.iter().enumerate() {
                 let found = reader.all_rows(&snapshot, nth);
                 compare(&reader.rollup, nth, &found, wanted);
-                self.done.reads += 1;
-                self.done.rows += wanted.len() as u64;
+                self.counters.reads += 1;
+                self.counters.rows += wanted.len() as u64;
             }
         }
         if self.random.below(2) == 0 {
-            self.held = Some(Held(snapshot, wanted));
+            self.held = Some(HeldSnapshot(snapshot, wanted));
         }
     }
 
-    /// Minutes, days, or some months.
+    /// Advances the clock by minutes, days, or some months.
     fn pass(&mut self) {
         let hours = match self.random.below(4) {
             0 | 1 => 1,

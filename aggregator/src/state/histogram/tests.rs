@@ -117,7 +117,7 @@ fn hostile_bytes_are_an_error() {
         let at = random.below(bytes.len() as u64) as usize;
         bytes[at] = random.next() as u8;
         bytes.truncate(1 + random.below(bytes.len() as u64) as usize);
-        // Whatever can be read is canonical.
+        // Bytes that can be decoded are canonical.
         if let Ok(state) = Histogram::decode(&bytes) {
             assert_eq!(state.encode(), bytes);
             let _ = (state.quantile(0.5), state.sum());

@@ -14,7 +14,7 @@ fn keys_of(definition: &Definition, len: usize) -> Arc<Keys> {
     Arc::clone(&set.levels[0].1.keys)
 }
 
-/// Values that a column has, and some that it has not.
+/// Returns random values, of which a column has most and lacks some.
 fn some_values(keys: &Keys, column: usize, random: &mut Random) -> Vec<KeyValue> {
     let mut values = vec![
         KeyValue::Null,

@@ -10,7 +10,7 @@ fn cells_of(definition: &Definition, all: &[Event]) -> CellSet {
         .remove(0)
 }
 
-/// The cells of a partition as they are read from its sections of a tile.
+/// Reads the cells of a partition from its section of a tile, if the tile has one.
 fn read(definition: &Definition, image: &TileImage, at: (Level, i64)) -> Option<Cells> {
     let (level, partition_us) = at;
     let section = image
@@ -35,25 +35,25 @@ fn at_once(definition: &Definition, all: &[Event], at: (Level, i64)) -> TileImag
     encode(definition, &set)
 }
 
-/// Merges cells some at a time, in any order, until one file is left.
+/// Merges cells a few at a time, in random order, until one file remains.
 fn in_some_order(
     definition: &Definition,
-    mut left: Vec<Cells>,
+    mut remaining: Vec<Cells>,
     at: (Level, i64),
     random: &mut Random,
 ) -> TileImage {
     loop {
         let mut some = Vec::new();
         for _ in 0..2 + random.below(3) {
-            if !left.is_empty() {
-                some.push(left.swap_remove(random.below(left.len() as u64) as usize));
+            if !remaining.is_empty() {
+                some.push(remaining.swap_remove(random.below(remaining.len() as u64) as usize));
             }
         }
         let image = merge_sections(definition, at.0, some);
-        if left.is_empty() {
+        if remaining.is_empty() {
             return image;
         }
-        left.push(read(definition, &image, at).expect("what was merged"));
+        remaining.push(read(definition, &image, at).expect("what was merged"));
     }
 }
 

@@ -1,17 +1,17 @@
 //! An answer as an Arrow stream that is about as large as its rows.
 //!
 //! # Rule
-//! An Arrow answer is never larger than the same answer as NDJSON, but for three things:
-//! * its headers: 512 bytes, and 256 bytes and the name for each column, fields of records and
-//!   elements of lists counted as columns too. They come once for every 8,192 rows or 4 MiB, and
-//!   once for the schema;
-//! * places of a fixed width that their JSON does not need: a 64-bit number takes eight bytes, and
-//!   `"n":1,` six. Under a name of four letters it takes no more than its JSON. In a list `1,` is
-//!   two bytes, and of a record that is null nothing is written at all; so there each number and
-//!   each text has its place more;
-//! * `_rest`, whose BSON goes out as it is: the JSON of a list is shorter than that.
+//! An Arrow answer is never larger than the same answer as NDJSON, with three exceptions:
+//! * its headers: 512 bytes, and 256 bytes and the name for each column, where fields of records
+//!   and elements of lists count as columns too. Headers are written once for every 8,192 rows or
+//!   4 MiB, and once for the schema;
+//! * values of a fixed width that JSON does not need: a 64-bit number takes eight bytes,
+//!   and `"n":1,` six. Under a name of four letters the number takes no more than its JSON. In a
+//!   list `1,` is two bytes, and of a record that is null JSON writes nothing at all; so there
+//!   each number and each text may take its fixed width more;
+//! * `_rest`, whose BSON is written as it is: the JSON of a list is shorter than its BSON.
 //!
-//! So rows are written in their plain form, and those of small batches together.
+//! So rows are written in their plain form, and the rows of small batches are written together.
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
@@ -23,13 +23,14 @@ use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use super::plain::{plain, plain_schema};
 use crate::functions::sizes::size;
 
-/// Rows that are written together: as many as an operator hands over.
+/// Rows that are written together: as many as an operator returns in a batch.
 const ROWS: usize = 8192;
-/// Bytes that are written together, before there are so many rows.
+/// Bytes that are written together, even when they are fewer rows.
 const BYTES: u64 = 4 << 20;
-/// Longer batches are cut: their plain form is made beside them.
+/// Larger batches are split, because their plain form needs memory beside them.
 const BATCH_BYTES_MAX: u64 = 16 << 20;
-/// The least that the format allows. The default of 64 costs a small answer more than its values.
+/// Minimum alignment that the format allows. The default of 64 costs a small answer more than its
+/// values.
 const ALIGNMENT: usize = 8;
 
 /// Maximum bytes of a message, and of each column of it, beside values.
@@ -42,7 +43,7 @@ pub(crate) const HEADER_COLUMN_BYTES: usize = 256;
 pub(super) struct ArrowStream {
     stream: StreamWriter<Vec<u8>>,
     schema: SchemaRef,
-    /// Plain batches that wait for more.
+    /// Plain batches that wait for more rows.
     gathered: Vec<RecordBatch>,
     rows: usize,
     bytes: u64,
@@ -61,7 +62,7 @@ impl ArrowStream {
         })
     }
 
-    /// Takes the rows of a batch; `out` gets what is to be sent now.
+    /// Adds the rows of a batch. Appends to `out` the messages that are complete.
     pub(super) fn batch(
         &mut self,
         batch: &RecordBatch,
@@ -92,7 +93,7 @@ impl ArrowStream {
         Ok(())
     }
 
-    /// Writes what was gathered.
+    /// Writes the gathered batches.
     fn write(&mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
         let gathered = std::mem::take(&mut self.gathered);
         (self.rows, self.bytes) = (0, 0);
@@ -105,7 +106,7 @@ impl ArrowStream {
         Ok(())
     }
 
-    /// Writes the rest and the end.
+    /// Writes the remaining rows and the end of the stream.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
         self.write(out)?;
         self.stream.finish()?;

@@ -1,11 +1,11 @@
 //! Rows as JSON, NDJSON, CSV, a table for terminals, and an Arrow stream.
 //!
-//! JSON: an object for each row; null kept; integers as numbers, 64-bit ones too; a double that is no
-//! number as null; timestamps RFC 3339 in UTC with `Z`, the fraction only when it is not zero; bytes
-//! as base64 text, but those of `_rest` as the JSON of what they hold; lists as arrays, structs as
-//! objects. CSV and tables spell values as JSON does, without its quotes; in CSV null is empty and
-//! an empty text is `""`. An Arrow stream carries the values of its rows in their plain form:
-//! `arrow_stream.rs` has the rule.
+//! JSON: an object for each row; null is written; integers as numbers, 64-bit ones too; a double
+//! that is not finite as null; timestamps RFC 3339 in UTC with `Z`, the fraction only when it is
+//! not zero; bytes as base64 text, except `_rest`, whose document is written as JSON; lists as
+//! arrays, structs as objects. CSV and tables write values as JSON does, without its quotes; in
+//! CSV null is empty and an empty text is `""`. An Arrow stream carries the values of its rows in
+//! their plain form: `arrow_stream.rs` describes the rule.
 
 mod arrow_stream;
 mod plain;
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use arrow_stream::ArrowStream;
 use text::Column;
 
-/// A form of output.
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
     /// Aligned text for terminals.
@@ -33,7 +33,7 @@ pub enum Output {
     Table,
     /// An array of objects.
     Json,
-    /// An object a line.
+    /// One object per line.
     Ndjson,
     /// Comma-separated with a header (RFC 4180).
     Csv,
@@ -78,8 +78,8 @@ pub fn write(
     Ok(())
 }
 
-/// Writes an answer batch by batch. A table is written when it is finished, since its widths depend
-/// on all rows; rows of an Arrow stream when some thousands have come; everything else as it comes.
+/// Writes an answer batch by batch. A table is written at the end, since its widths depend on all
+/// rows; an Arrow stream is written every few thousand rows; other formats are written at once.
 pub struct Writer<W: Write> {
     to: W,
     schema: SchemaRef,
@@ -104,7 +104,7 @@ impl<W: Write> std::fmt::Debug for Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// A writer of rows of `answer/schema`.
+    /// Creates a writer for rows of `schema`.
     ///
     /// # Errors
     /// When writing the beginning fails.
@@ -138,7 +138,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Fits tables into lines of so many columns of a terminal; without, nothing is cut.
+    /// Fits tables into lines of this many columns of a terminal; without a width nothing is cut.
     #[must_use]
     pub fn within(mut self, width: Option<usize>) -> Self {
         self.width = width;
@@ -173,7 +173,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the end and gives the writer back.
+    /// Writes the end and returns the underlying writer.
     ///
     /// # Errors
     /// When writing fails.
@@ -216,7 +216,7 @@ impl std::fmt::Debug for JsonRows {
 }
 
 impl JsonRows {
-    /// The rows of `batch`.
+    /// Prepares the rows of `batch`.
     ///
     /// # Errors
     /// [`Error::Output`] when a column has a type that cannot be written.
@@ -259,7 +259,7 @@ impl Iterator for JsonRows {
     }
 }
 
-/// The SQL name of a column's type, as HTTP answers give it.
+/// Returns the SQL name of a column's type, as HTTP answers contain it.
 pub fn type_name(data_type: &DataType) -> &'static str {
     match data_type {
         DataType::Boolean => "boolean",

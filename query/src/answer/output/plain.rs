@@ -1,13 +1,13 @@
 //! The plain form of columns: the values of their rows, and nothing else.
 //!
 //! A batch of an answer may hold far more than its rows show. A view array keeps every buffer of
-//! the part that it was read from, a dictionary keeps all of its values, a slice keeps what it was
-//! cut from, and a null may hide a text or a list. Arrow's writer writes most of that, and for
-//! every batch again.
+//! the part from which it was read, a dictionary keeps all of its values, a slice keeps the array
+//! from which it was cut, and a null may hide a text or a list. Arrow's writer writes most of
+//! that, and again for every batch.
 //!
-//! In the plain form texts and bytes stand one after another with 32-bit offsets, dictionaries and
-//! runs are unpacked, every kind of list is a list with 32-bit offsets, and nothing lies below a
-//! null.
+//! In the plain form texts and bytes stand one after another with 32-bit offsets, dictionaries
+//! and runs are unpacked, every kind of list is a list with 32-bit offsets, and nulls hide
+//! nothing.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use arrow::error::ArrowError;
 
 use crate::functions::sizes::size;
 
-/// The schema of the plain form.
+/// Returns the schema of the plain form.
 pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     let fields: Fields = schema.fields().iter().map(plain_field).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
@@ -55,7 +55,7 @@ fn plain_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// The plain form of a column.
+/// Returns the plain form of a column.
 ///
 /// # Errors
 /// When a column has more bytes than 32-bit offsets can count.
@@ -98,7 +98,7 @@ pub(super) fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// Returns whether nulls stand where there are bytes.
+/// Returns whether some nulls hide bytes.
 fn hides_bytes<O: OffsetSizeTrait>(array: &ArrayRef) -> bool {
     let data = array.to_data();
     let offsets = &data.buffer::<O>(0)[..=data.len()];
@@ -113,14 +113,14 @@ fn hides<O: OffsetSizeTrait>(nulls: Option<&NullBuffer>, offsets: &[O]) -> bool 
     each.any(|(row, ends)| nulls.is_null(row) && ends[0] != ends[1])
 }
 
-/// The same rows, gathered one by one: what a null hides is not gathered.
+/// Copies the rows one by one, without the values that nulls hide.
 fn gathered(array: &dyn Array) -> Result<ArrayRef, ArrowError> {
     let rows = u32::try_from(array.len()).map_err(|e| ArrowError::ComputeError(e.to_string()))?;
     take(array, &UInt32Array::from_iter_values(0..rows), None)
 }
 
-/// Offsets that begin with 0, and where the values of the first one began and those of the last one
-/// end.
+/// Returns offsets that begin with 0, and the start of the first and the end of the last value
+/// before the change.
 fn from_zero(offsets: &[i32]) -> (OffsetBuffer<i32>, usize, usize) {
     let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
     let offsets = offsets.iter().map(|offset| offset - first).collect();
@@ -160,7 +160,7 @@ fn plain_struct(record: &StructArray) -> Result<ArrayRef, ArrowError> {
     let nulls = record.nulls().filter(|nulls| nulls.null_count() > 0);
     let is_null = nulls.map(|nulls| BooleanArray::new(!nulls.inner(), None));
     let columns = record.columns().iter().map(|column| match &is_null {
-        // Not of every type: a union has no nulls of its own.
+        // A union has no nulls of its own, so it cannot be set to null here.
         Some(is_null) if !matches!(column.data_type(), DataType::Union(..)) => {
             plain(&nullif(&with_nulls(column)?, is_null)?)
         }
@@ -173,7 +173,7 @@ fn plain_struct(record: &StructArray) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(record))
 }
 
-/// Runs have no nulls of their own.
+/// Unpacks runs, which have no nulls of their own.
 fn with_nulls(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match column.data_type() {
         DataType::RunEndEncoded(..) => plain(column),

@@ -13,15 +13,15 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::text::Column;
 use crate::error::Result;
 
-/// Between two columns.
+/// Width of the separator between two columns.
 const GAP: usize = 3;
-/// A column that is cut keeps at least so much.
+/// Minimum width of a column that is cut.
 const CUT_MIN: usize = 6;
 
 /// Writes a table with a header, a rule, the rows and their number. With a width, texts that are
-/// too wide for it are cut with `…`: the narrow columns keep theirs, the wide ones share the rest.
-/// Numbers and times are never cut, since what is left of one reads as another. Where even that is
-/// too wide, each row stands upright, a column a line.
+/// too wide for it are cut with `…`: narrow columns keep their widths, and wide ones share the
+/// rest. Numbers and times are never cut, since a cut one reads as another value. Where even that
+/// is too wide, each row is written upright, one column per line.
 pub(super) fn write(
     schema: &SchemaRef,
     batches: &[RecordBatch],
@@ -104,7 +104,8 @@ fn line_width(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-/// Rows whose columns do not fit beside each other: each column in a line of its own, whole.
+/// Writes rows whose columns do not fit beside each other: each column on a line of its own,
+/// uncut.
 fn write_upright(names: &[String], rows: &[Vec<String>], to: &mut dyn Write) -> Result<()> {
     let width = names.iter().map(|n| n.width()).max().unwrap_or(0);
     for (n, row) in rows.iter().enumerate() {
@@ -137,14 +138,14 @@ fn fit(widths: &mut [usize], whole: &[bool], width: usize) {
     let mut left = width.saturating_sub(gaps + line(most));
     for (w, whole) in widths.iter_mut().zip(whole) {
         if !whole && *w > most {
-            // The first of them takes the remainder of the division.
+            // The first columns take the remainder of the division, one each.
             *w = most + usize::from(left > 0);
             left = left.saturating_sub(1);
         }
     }
 }
 
-/// Text of at most so many columns of a terminal, with `…` where some is missing.
+/// Returns at most this many columns of a text on a terminal, with `…` where some is missing.
 fn cut(text: &str, width_max: usize) -> Cow<'_, str> {
     if text.width() <= width_max {
         return Cow::Borrowed(text);
@@ -157,7 +158,7 @@ fn cut(text: &str, width_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end.unwrap_or(text.len())]))
 }
 
-/// Writes what `EXPLAIN` gives: each plan under its name, with its lines kept.
+/// Writes the output of `EXPLAIN`: each plan under its name, with its lines kept.
 fn write_plan(batches: &[RecordBatch], to: &mut dyn Write) -> Result<()> {
     for batch in batches {
         let columns = batch
@@ -180,7 +181,8 @@ fn write_plan(batches: &[RecordBatch], to: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Text in which control characters, and those that reorder what follows, are escapes.
+/// Returns a text in which control characters, and characters that reorder the text after them,
+/// are escapes.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -193,7 +195,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// Characters that reorder the text after them.
+/// Returns whether a character reorders the text after it.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

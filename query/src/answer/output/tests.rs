@@ -217,7 +217,7 @@ fn a_table_fits_the_width_and_cuts_no_number() {
         assert!(table.contains("\\u{2}\\u{202e}é"), "{table}");
         let widths: Vec<usize> = table.lines().map(UnicodeWidthStr::width).collect();
         assert_eq!(widths.iter().max(), Some(&width), "{table}");
-        // The columns stand below each other, whatever is escaped or wide in them.
+        // The columns are aligned, whether their text is escaped or wide.
         let bars = |line: &str| -> Vec<usize> {
             let found = line.match_indices([' ', '-']).map(|(at, _)| at);
             let found = found.filter(|at| matches!(line.get(*at..at + 3), Some(" | " | "-+-")));
@@ -229,8 +229,8 @@ fn a_table_fits_the_width_and_cuts_no_number() {
             "{table}"
         );
     }
-    // Where no terminal is, nothing is cut; where there is no room at all, rows stand upright and
-    // whole.
+    // Without a terminal nothing is cut. Where the columns do not fit at all, rows are written
+    // upright and uncut.
     assert!(written(Output::Table, &rows).contains(&long));
     let upright = within(40, &rows);
     assert!(upright.contains(&format!("path  | {long}\n")), "{upright}");

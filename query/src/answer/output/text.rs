@@ -16,7 +16,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use crate::error::{Error, Result};
 use crate::functions::attr::json_of;
 
-/// A column ready to be written: its type is looked at once, not for every value.
+/// A column ready to be written: its type is resolved once, not for every value.
 pub(super) enum Column {
     Null,
     Bool(BooleanArray),
@@ -32,7 +32,7 @@ pub(super) enum Column {
     Nanos(TimestampNanosecondArray),
     List(ListArray, Box<Column>),
     Struct(StructArray, Vec<(String, Column)>),
-    /// A number written by Arrow's own display: decimals.
+    /// Decimal numbers, formatted by Arrow's own display.
     Number(StringArray),
 }
 
@@ -145,12 +145,12 @@ impl Column {
         })
     }
 
-    /// Whether a value is null.
+    /// Returns whether a value is null.
     pub(super) fn is_null(&self, row: usize) -> bool {
         self.array().is_none_or(|a| a.is_null(row))
     }
 
-    /// Whether values are numbers, which a table puts to the right.
+    /// Returns whether values are numbers, which a table aligns to the right.
     pub(super) fn is_number(&self) -> bool {
         matches!(
             self,
@@ -189,7 +189,8 @@ impl Column {
             Self::Bool(a) => out.extend_from_slice(if a.value(row) { b"true" } else { b"false" }),
             Self::Int(a) => put(out, format_args!("{}", a.value(row))),
             Self::Uint(a) => put(out, format_args!("{}", a.value(row))),
-            // Debug writes the shortest digits that read back the same, and always a point or an exponent.
+            // Debug writes the shortest digits that parse to the same value, and always a point
+            // or an exponent.
             Self::Float(a) => put(out, format_args!("{:?}", a.value(row))),
             Self::Text(a) | Self::Number(a) => out.extend_from_slice(a.value(row).as_bytes()),
             Self::View(a) => out.extend_from_slice(a.value(row).as_bytes()),
@@ -248,7 +249,8 @@ fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
         .expect("BUG: memory takes what is written");
 }
 
-/// RFC 3339 with as many digits as the fraction needs in threes; beyond the calendar, the number.
+/// Appends an instant as RFC 3339, with groups of three fraction digits as needed; beyond the
+/// calendar, the number.
 fn stamp(at: Option<DateTime<Utc>>, raw: i64, out: &mut Vec<u8>) {
     match at {
         Some(at) => {
@@ -286,7 +288,7 @@ pub(super) fn json_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// A BSON document as JSON with every digit; other bytes as a JSON string of base64.
+/// Returns a BSON document as JSON with every digit; other bytes as a JSON string of base64.
 fn document(bytes: &[u8]) -> String {
     if let Ok(document) = RawDocument::from_bytes(bytes) {
         return json_of(RawBsonRef::Document(document));
@@ -311,7 +313,7 @@ fn base64(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A CSV field, quoted where it must be.
+/// Returns a CSV field, quoted where necessary.
 pub(super) fn csv_quoted(text: &str) -> String {
     if text.is_empty()
         || text.contains([',', '"', '\n', '\r'])

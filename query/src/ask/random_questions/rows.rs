@@ -1,7 +1,8 @@
-//! Rows of two answers, side by side.
+//! Compares the rows of two answers.
 //!
-//! Without an order they are equal as multisets. Fractions may differ in their last digits, since
-//! sums depend on their order; texts and whole numbers are the same, however they lie in memory.
+//! The rows are compared as multisets, because the answers have no order. Floats may differ in
+//! their last digits, since sums depend on their order; texts and integers are equal regardless
+//! of their representation in memory.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +10,13 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// By how much of themselves fractions may differ.
+/// Maximum relative difference of floats.
 const TOLERANCE: f64 = 1e-9;
-/// Rows that are shown of an answer, and how much of them.
+/// Maximum rows of an answer that a message shows, and their maximum bytes.
 #[cfg(test)]
 const SHOWN: (usize, usize) = (6, 2_000);
 
-/// A row that is not among the others, each of which stands for one.
+/// Returns a row that is not among the others. Each of the others matches only one row.
 pub(crate) fn not_among<'a>(
     rows: impl Iterator<Item = &'a [Cell]>,
     among: impl Iterator<Item = &'a [Cell]>,
@@ -37,7 +38,7 @@ pub(crate) fn not_among<'a>(
     None
 }
 
-/// The part of a row that is equal in all rows that are alike.
+/// Returns the part of a row that is equal in all rows that are alike.
 fn name(row: &[Cell]) -> String {
     let mut name = String::new();
     for cell in row {
@@ -64,7 +65,7 @@ pub(crate) fn alike(a: &[Cell], b: &[Cell]) -> bool {
     })
 }
 
-/// A value.
+/// A value of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Cell {
     Null,
@@ -87,7 +88,7 @@ pub(crate) type Row = Vec<Cell>;
 
 /// An answer, row by row.
 pub(crate) struct Rows {
-    /// The columns' types; texts are one, however they lie in memory.
+    /// Types of the columns. All types of text count as one.
     pub(crate) kinds: Vec<String>,
     pub(crate) rows: Vec<Row>,
 }
@@ -110,7 +111,7 @@ impl Rows {
         Self { kinds, rows }
     }
 
-    /// The first rows as text.
+    /// Returns the first rows as text.
     #[cfg(test)]
     pub(crate) fn shown(&self) -> String {
         let rows = self.rows.iter().take(SHOWN.0).map(|row| {

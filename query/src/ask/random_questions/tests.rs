@@ -1,4 +1,4 @@
-//! Faults that random questions find, and stores in which they find none.
+//! Random questions, on stores in which they find no fault.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,8 @@ use crate::tests::support::{Fixture, batch, mixture};
 /// 2026-10-22T00:00:00Z: Berlin changes its clocks on the 25th.
 const START: i64 = 1_792_627_200_000_000;
 
-/// Six days in parts and in the memtable, with the rollups that every access log has.
+/// Creates a store with six days in parts and in the memtable, and the rollups that every access
+/// log has.
 fn fixture() -> Fixture {
     let fixture = Fixture::with_defaults();
     for round in 0..3 {

@@ -1,4 +1,4 @@
-//! The words of a random question: the columns that a rollup knows, and what is asked of them.
+//! Builds the text of random questions from the columns that a rollup knows.
 
 use aggregator::{Definition, KeyType, MeasureKind};
 use chrono::DateTime;
@@ -9,18 +9,18 @@ use super::rows::{Cell, Row};
 /// Rows from which values of keys are taken.
 const SAMPLED: usize = 16;
 
-/// Whose time it is, beside the zone of the rollup.
+/// Zones of functions of time, besides the zone of the rollup.
 const ZONES: [&str; 3] = ["Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe"];
 const UNITS: [&str; 5] = ["minute", "hour", "day", "week", "month"];
 const WIDTHS: [&str; 5] = ["15 minutes", "1 hour", "6 hours", "1 day", "1 week"];
 
-/// Subjects of a question.
+/// The columns, values and times that a question may contain.
 pub(super) struct Ground {
     stream: String,
-    /// Half-open.
+    /// Range of time, half-open.
     range: (i64, i64),
     keys: Vec<Key>,
-    /// Columns of whole numbers that are counted.
+    /// Columns of integers that the rollup aggregates.
     numbers: Vec<String>,
     zone: String,
 }
@@ -28,7 +28,7 @@ pub(super) struct Ground {
 struct Key {
     column: String,
     is_text: bool,
-    /// Some of its values, as constants.
+    /// Some values of the key, as constants.
     values: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Ground {
         }
     }
 
-    /// Asks for some values of the keys, where there are keys.
+    /// Returns the statement that reads some values of the keys, if there are keys.
     pub(super) fn sample(&self) -> Option<String> {
         let columns: Vec<&str> = self.keys.iter().map(|k| k.column.as_str()).collect();
         (!columns.is_empty()).then(|| {
@@ -109,7 +109,7 @@ impl Ground {
         }
     }
 
-    /// An expression over time.
+    /// Returns an expression over time.
     fn of_time(&self, draw: &mut Draw, time: &str) -> String {
         let (unit, width, zone) = (*draw.of(&UNITS), *draw.of(&WIDTHS), self.zone(draw));
         match draw.below(9) {
@@ -123,7 +123,7 @@ impl Ground {
         }
     }
 
-    /// A comparison of time.
+    /// Returns a comparison of time.
     fn on_time(&self, draw: &mut Draw) -> String {
         let width = self.range.1.saturating_sub(self.range.0).max(1);
         let mut moment = || {
@@ -207,7 +207,7 @@ impl Ground {
     }
 }
 
-/// A statement with two answers that have to be equal.
+/// Returns a statement whose two answers have to be equal.
 pub(super) fn question(ground: &Ground, draw: &mut Draw) -> String {
     let mut columns = Vec::new();
     for _ in 0..draw.below(3) {

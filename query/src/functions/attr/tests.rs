@@ -1,4 +1,4 @@
-//! What is read back of a document.
+//! Names, types and JSON of the fields of a document.
 
 use bson::{Bson, Document, doc};
 
@@ -14,7 +14,7 @@ fn document() -> Document {
     }
 }
 
-/// Everything under its name, with its type and its JSON.
+/// Returns the name, the type and the JSON of every leaf.
 fn leaves() -> Vec<(String, &'static str, String)> {
     let raw = bson::RawDocumentBuf::try_from(&document()).expect("a document");
     let mut leaves = Vec::new();
@@ -66,7 +66,7 @@ fn everything_is_listed_with_its_type_and_every_digit() {
 fn every_listed_name_finds_its_value() {
     let raw = bson::RawDocumentBuf::try_from(&document()).expect("a document");
     for (name, kind, json) in leaves() {
-        // The longest name counts.
+        // The longest name takes precedence.
         let wanted = match (name.as_str(), kind) {
             ("a.b", "text") => "1".to_owned(),
             _ => json,

@@ -1,4 +1,4 @@
-//! `a || b` as a function, so that it can be bounded: DataFusion has it as an operator.
+//! The operator `a || b` as a function, which can be bounded.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-/// What it is called.
+/// Name of the function.
 pub(super) const NAME: &str = "||";
 
-/// Puts the function in the place of the operator.
+/// Replaces the operator by the function.
 #[derive(Debug)]
 pub(super) struct ByFunction(pub(super) Arc<ScalarUDF>);
 
@@ -59,7 +59,7 @@ impl ScalarUDFImpl for Join {
     fn name(&self) -> &str {
         NAME
     }
-    /// Name of the operator, by which expressions above refer to its result.
+    /// Returns the name of the operator, by which expressions above refer to its result.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let names = args.iter().map(|arg| arg.schema_name().to_string());
         Ok(names.collect::<Vec<_>>().join(" || "))
@@ -83,7 +83,7 @@ impl ScalarUDFImpl for Join {
             _ => plan_err!("|| takes two texts"),
         }
     }
-    /// Null where either is.
+    /// The result is null if either argument is.
     fn is_strict(&self) -> bool {
         true
     }

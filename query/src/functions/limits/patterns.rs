@@ -1,5 +1,5 @@
-//! Regular expressions and LIKE patterns: how much each is, and the operators that match them as
-//! functions, so that they can be bounded where the pattern is long or comes with the rows.
+//! Regular expressions and LIKE patterns: estimates of their cost, and the operators that match
+//! them as functions, which can be bounded if the pattern is long or is not a constant.
 
 use std::sync::Arc;
 
@@ -18,24 +18,26 @@ use datafusion::logical_expr::{
 };
 use regex_syntax::hir::{Hir, HirKind};
 
-/// Steps that a call may take for one row: some seconds at most.
+/// Largest number of steps of a call for one row: some seconds.
 pub(super) const ROW_STEPS_MAX: u64 = 1 << 30;
-/// A regular expression holds a text against so much of itself at a time, nearly always: it keeps
-/// what it found out, and falls back to following each of its states where that grows too large.
+/// Number of states that a regular expression follows in one step, nearly always: it caches the
+/// sets of states that it has met. If the cache grows too large, it follows each state
+/// separately.
 pub(super) const STATES_AT_ONCE: u64 = 8;
 
 /// Names of LIKE and ILIKE as functions.
 pub(super) const NAMES: [&str; 2] = ["LIKE", "ILIKE"];
-/// The longest pattern: compiled, one twice as long takes more than a regular expression may.
+/// Longest pattern, bytes. One twice as long exceeds, once compiled, the size limit of a regular
+/// expression.
 const BYTES_MAX: usize = 256 << 10;
-/// Patterns up to this weight are left to the operators, which know short ways for them.
+/// Patterns up to this weight are left to the operators, which have fast paths for them.
 const LIGHT: u64 = 1000;
 
-/// Estimated number of states of a regular expression. Of one that is none, which is for the
-/// compiler to say, 1.
+/// Estimates the number of states of a regular expression. An invalid one counts as 1, and the
+/// compiler reports its error.
 ///
 /// # Errors
-/// When it is too long to be looked at.
+/// When the pattern is too long to be parsed.
 pub(super) fn weight(pattern: &str) -> Result<u64> {
     if pattern.len() > BYTES_MAX {
         return too_long(pattern);
@@ -43,7 +45,8 @@ pub(super) fn weight(pattern: &str) -> Result<u64> {
     Ok(regex_syntax::parse(pattern).map_or(1, |hir| states(&hir)))
 }
 
-/// The same of a LIKE pattern: with wildcards inside it becomes a regular expression.
+/// Estimates the number of states of a LIKE pattern. With wildcards inside it becomes a regular
+/// expression.
 fn weight_of_like(pattern: &str) -> Result<u64> {
     if pattern.len() > BYTES_MAX {
         return too_long(pattern);
@@ -74,7 +77,7 @@ fn states(hir: &Hir) -> u64 {
     }
 }
 
-/// A pattern that is written in the statement and is not much.
+/// Checks whether a pattern is a constant of the statement and cheap to match.
 pub(super) fn is_light(pattern: &Expr, weight: impl Fn(&str) -> Result<u64>) -> bool {
     match pattern {
         Expr::Literal(
@@ -84,12 +87,12 @@ pub(super) fn is_light(pattern: &Expr, weight: impl Fn(&str) -> Result<u64>) -> 
             Some(text) => weight(text).is_ok_and(|weight| weight <= LIGHT),
             None => true,
         },
-        // A parameter was put in its place already.
+        // Parameters were replaced by their values before.
         _ => false,
     }
 }
 
-/// Returns whether an expression matches a pattern that is long or comes with the rows.
+/// Checks whether an expression matches a pattern that is long or is not a constant.
 pub(super) fn is_heavy(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(binary) => is_match(binary.op) && !is_light(&binary.right, weight),
@@ -107,7 +110,7 @@ fn is_match(op: Operator) -> bool {
     )
 }
 
-/// Puts functions in the place of the operators that match such patterns.
+/// Replaces the operators that match such patterns by functions.
 #[derive(Debug)]
 pub(super) struct ByFunction {
     /// `regexp_like`, bounded.
@@ -215,7 +218,7 @@ impl ScalarUDFImpl for Likes {
     }
 }
 
-/// A text for each row, or one for all of them that is not laid out for each.
+/// A text for each row, or one constant, which is not expanded to all rows.
 struct Texts {
     array: ArrayRef,
     is_one: bool,

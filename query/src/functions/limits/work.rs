@@ -1,5 +1,5 @@
-//! Functions that hold all of one argument against all of another: how many steps a call takes,
-//! before it takes them. Nothing stops a call.
+//! Functions that compare all of one argument with all of another. The steps of a call are
+//! estimated before it begins, because nothing stops a call.
 
 use arrow::array::{Array, AsArray, Int64Array};
 use arrow::compute::cast;
@@ -11,9 +11,10 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 use super::bytes;
 use super::patterns::{ROW_STEPS_MAX, STATES_AT_ONCE, weight};
 
-/// And for all rows of one batch. An operator takes fewer rows where they take long.
+/// Largest number of steps of a call for all rows of a batch. Operators take fewer rows at a time
+/// if these take long.
 const CALL_STEPS_MAX: u64 = 1 << 33;
-/// Compiling a regular expression: what each of its states takes, and what any takes.
+/// Steps to compile a regular expression: for each of its states, and once for the whole.
 const COMPILE_STATE_STEPS: u64 = 1000;
 const COMPILE_STEPS: u64 = 100_000;
 
@@ -22,7 +23,7 @@ const COMPILE_STEPS: u64 = 100_000;
 pub(super) enum Work {
     /// Each byte of the first text against each of the second.
     Texts,
-    /// The same, unless the second is the same for all rows: then it is looked for in one pass.
+    /// As [`Self::Texts`], unless the second text is a constant: then one pass finds it.
     Find,
     /// Each element of the first list against each of the second.
     Lists,
@@ -30,7 +31,7 @@ pub(super) enum Work {
     Pattern,
 }
 
-/// The functions that do.
+/// Functions that compare their operands.
 pub(super) const COMPARING: [(&str, Work); 12] = [
     ("levenshtein", Work::Texts),
     ("strpos", Work::Find),
@@ -50,7 +51,7 @@ impl Work {
     /// Refuses a call that would take too long.
     ///
     /// # Errors
-    /// Naming the function and how many steps it would take.
+    /// The error names the function and the number of its steps.
     pub(super) fn check(self, name: &str, args: &ScalarFunctionArgs) -> Result<()> {
         let [first, second, ..] = args.args.as_slice() else {
             return Ok(());
@@ -62,7 +63,7 @@ impl Work {
             }
             _ => args.number_rows,
         };
-        // All of one against all of the other is never less than what each row has.
+        // The product over all rows together is never less than the sum over single rows.
         let all = match self {
             Self::Texts | Self::Find | Self::Lists => {
                 bytes(first, rows).saturating_mul(bytes(second, rows))
@@ -98,14 +99,14 @@ impl Work {
         text.saturating_mul(weight) / STATES_AT_ONCE
     }
 
-    /// The steps of each row.
+    /// Returns the steps of each row.
     fn steps(self, first: &ColumnarValue, second: &ColumnarValue, rows: usize) -> Result<Vec<u64>> {
         let a = lengths(first, rows)?;
         if self == Self::Pattern {
             return self.steps_of_patterns(&a, second, rows);
         }
         let b = lengths(second, rows)?;
-        // To compare two texts of a list takes longer than two numbers.
+        // Two texts of a list take longer to compare than two numbers.
         let each = match self {
             Self::Lists => 1 + bytes(second, rows) / b.iter().sum::<u64>().max(1) / 16,
             _ => 1,
@@ -139,7 +140,7 @@ impl Work {
     }
 }
 
-/// A text that is the same for all rows.
+/// Returns the text of a constant.
 fn constant(arg: &ColumnarValue) -> Option<&str> {
     match arg {
         ColumnarValue::Scalar(
@@ -149,9 +150,10 @@ fn constant(arg: &ColumnarValue) -> Option<&str> {
     }
 }
 
-/// The bytes of a text or the elements of a list in each row; 0 of null and of what is neither.
+/// Returns the bytes of a text, or the elements of a list, in each row; 0 for null and for other
+/// types.
 pub(super) fn lengths(arg: &ColumnarValue, rows: usize) -> Result<Vec<u64>> {
-    // One that is the same for all rows is not laid out for each of them.
+    // A constant is not expanded to all rows.
     let (array, times) = match arg {
         ColumnarValue::Array(array) => (array.clone(), 1),
         ColumnarValue::Scalar(value) => (value.to_array()?, rows),

@@ -86,7 +86,7 @@ fn days_weeks_months_and_years_are_local() {
 
 #[test]
 fn hours_are_cut_where_the_offset_changes() {
-    // Half an hour: Lord Howe goes back at 2024-04-06T15:00Z from +11:00 to +10:30.
+    // Lord Howe's clocks go back half an hour at 2024-04-06T15:00Z, from +11:00 to +10:30.
     assert_eq!(
         start("1 hour", "Australia/Lord_Howe", "2024-04-06T14:59:00Z"),
         "2024-04-06T14:00:00Z"
@@ -125,7 +125,7 @@ fn a_remembered_bucket_changes_nothing() {
         let mut kept = Bucketer::new(parsed, tz);
         let from = micros("2011-10-01T00:00:00Z");
         for i in 0..4_000_i64 {
-            // Forwards and back again.
+            // Instants go forwards and back again.
             let t = from + (i * 7_919 % 4_001) * 3_600_000_000;
             let start = kept.start(t);
             assert_eq!(

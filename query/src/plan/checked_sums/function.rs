@@ -1,8 +1,8 @@
-//! DataFusion's `sum`, of which integers do not wrap.
+//! DataFusion's `sum`, changed so that integers do not wrap.
 //!
-//! Integers are handed to the sum of decimals with 38 digits, and what it gives is checked. All
-//! else is DataFusion's, but for one of its rewrites: `sum(x + 1)` as `sum(x) + 1 * count(x)` would
-//! wrap where nobody looks.
+//! Integers are passed to the sum of decimals with 38 digits, and its result is checked.
+//! Everything else is DataFusion's, except one of its rewrites: `sum(x + 1)` as
+//! `sum(x) + 1 * count(x)` would wrap unchecked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use crate::error::Error;
 use crate::functions::inner::aggregate_as_inner;
 
-/// The function in the place of DataFusion's.
+/// Returns the function that replaces DataFusion's.
 pub(super) fn checked(inner: Arc<AggregateUDF>) -> AggregateUDF {
     AggregateUDF::new_from_impl(CheckedSum { inner })
 }
 
-/// The error of a sum that 64 bits do not hold.
+/// Returns the error for a sum that 64 bits do not hold.
 pub(super) fn refused(label: &str, sum: i128) -> Error {
     Error::invalid(format!(
         "sum({label}) is {sum}, which exceeds 64 bits; \
@@ -96,7 +96,7 @@ impl AggregateUDFImpl for CheckedSum {
 #[derive(Debug)]
 struct Integers {
     unsigned: bool,
-    /// Argument, as an error names it.
+    /// Name of the argument in an error.
     label: String,
 }
 
@@ -111,7 +111,7 @@ impl Integers {
         Some(Self { unsigned, label })
     }
 
-    /// The sum as 64 bits.
+    /// Returns the sums as 64 bits, or an error when one does not fit.
     fn narrow(&self, sums: &ArrayRef) -> Result<ArrayRef> {
         let sums = sums.as_primitive::<Decimal128Type>();
         Ok(match self.unsigned {
@@ -135,7 +135,7 @@ fn label_of(expr: &Arc<dyn PhysicalExpr>) -> String {
     }
 }
 
-/// The field of a sum, of 128 bits for one of integers.
+/// Returns the field of a sum, widened to 128 bits for integers.
 fn exact(field: &FieldRef) -> FieldRef {
     if field.data_type().is_integer() {
         let field = Field::clone(field);
@@ -152,7 +152,7 @@ fn widened(args: AccumulatorArgs<'_>) -> AccumulatorArgs<'_> {
     }
 }
 
-/// Integers as decimals.
+/// Converts integers to decimals.
 fn widen(values: &[ArrayRef]) -> Result<[ArrayRef; 1]> {
     let wide: Decimal128Array = match values {
         [values] if *values.data_type() == DataType::Int64 => {
@@ -234,10 +234,11 @@ impl GroupsAccumulator for CheckedGroups {
     }
 }
 
-/// `sum(DISTINCT x)` over a window whose frame moves. DataFusion's takes 64 bits alone.
+/// `sum(DISTINCT x)` over a window whose frame moves. DataFusion's accumulator accepts only
+/// 64-bit values, not decimals.
 #[derive(Debug)]
 struct Distinct {
-    /// Rows of the frame that hold a value.
+    /// Number of rows of the frame for each value.
     counts: HashMap<i64, u64>,
     total: i128,
     sum: Integers,

@@ -1,4 +1,4 @@
-//! Sums of integers, as levels, rollups and raw events give them, against sums made here.
+//! Sums of integers from levels, rollups and raw events, compared with sums computed here.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ fn event(day: i64, nth: usize, path: &str, size: i64) -> Event {
     }
 }
 
-/// Three of the largest sizes on the first day, small ones on both; sealed, and in memory.
+/// Creates a store with three of the largest sizes on the first day and small ones on two days,
+/// sealed and in memory.
 fn poisoned() -> Fixture {
     let fixture = Fixture::with_defaults();
     let mut events: Vec<Event> = (0..3).map(|n| event(0, n, "/huge", i64::MAX)).collect();
@@ -31,7 +32,7 @@ fn poisoned() -> Fixture {
     fixture
 }
 
-/// The same with a rollup wherever one can answer.
+/// Runs a query with a rollup wherever one can answer.
 async fn always(fixture: &Fixture, sql: &str) -> Result<Vec<Value>, String> {
     let engine = Engine::new(EngineOptions {
         target_partitions: 2,
@@ -146,7 +147,8 @@ async fn sums_over_windows_do_not_wrap_either() {
     assert!(told.to_string().contains("exceeds 64 bits"), "{told}");
 }
 
-/// Intermediate sums go beyond 64 bits and come back: in whatever order they are added up.
+/// Checks sums whose intermediate values exceed 64 bits and return below, in any order of
+/// addition.
 #[tokio::test(flavor = "multi_thread")]
 async fn random_sums_are_those_of_128_bits() {
     for seed in 0..4 {

@@ -1,7 +1,7 @@
-//! A cast has the name of what it is cast from: `GROUP BY CAST(time AS DATE), time` is two groups
-//! of one name. Some rules refuse that, others take one for the other
-//! (<https://github.com/apache/datafusion/issues/4478>). Such a cast is written as
-//! `coalesce(CAST(…))`, which is the same and has a name of its own.
+//! Names casts apart from their operands. In DataFusion a cast has the name of its operand:
+//! `GROUP BY CAST(time AS DATE), time` is two groups of one name. Some rules reject that, others
+//! confuse the two groups (<https://github.com/apache/datafusion/issues/4478>). Such a cast is
+//! rewritten to `coalesce(CAST(…))`, which has the same value and a name of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -15,12 +15,14 @@ use datafusion::sql::sqlparser::ast::{
 use super::extract::call;
 use super::repeated_groups::meaning;
 
-/// Gives casts among the groups of a SELECT names of their own, where another group has the same,
-/// and where a sub-query is grouped: its groups are known to be unique by their names, and a cast
-/// of one of them is not. So it does with casts in calls that they alone tell apart.
+/// Gives casts among the groups of a SELECT names of their own where another group has the same
+/// name, and where the SELECT groups the rows of a sub-query: DataFusion knows the groups of the
+/// sub-query to be unique by their names, and a cast of one of them is not unique. Casts in calls
+/// that differ only by a cast are renamed too.
 #[derive(Default)]
 pub(super) struct Casts {
-    /// Names of the WITH clauses met so far. A table that has such a name elsewhere costs nothing.
+    /// Names of the WITH clauses seen so far. A table of the same name elsewhere only leads to an
+    /// unnecessary rename.
     ctes: BTreeSet<String>,
 }
 
@@ -111,7 +113,7 @@ fn mend(select: &mut Select, order: &mut Option<OrderBy>, ctes: &BTreeSet<String
     }
 }
 
-/// Casts in expressions that casts alone tell apart, as `time::date` and `time` or
+/// Returns the casts in expressions that only differ by casts, as `time::date` and `time` or
 /// `max(time::date)` and `max(time)`: the planner has one name for both.
 fn of_one_name(exprs: &[Expr]) -> Vec<Expr> {
     let mut by_name = BTreeMap::<String, BTreeSet<&Expr>>::new();
@@ -128,7 +130,7 @@ fn of_one_name(exprs: &[Expr]) -> Vec<Expr> {
     casts
 }
 
-/// Calls in the columns, the HAVING and the order of a SELECT.
+/// Returns the calls in the columns, the HAVING and the order of a SELECT.
 fn calls(select: &Select, order: &Option<OrderBy>) -> Vec<Expr> {
     let mut calls = Vec::new();
     let mut add = |expr: &Expr| {
@@ -141,8 +143,8 @@ fn calls(select: &Select, order: &Option<OrderBy>) -> Vec<Expr> {
     calls
 }
 
-/// The planner's name of an expression, without casts and tables. More may have one such name than
-/// have one of the planner's: then a cast is named that need not be.
+/// Returns the planner's name of an expression, without casts and tables. More expressions may
+/// share this name than share the planner's, which only leads to an unnecessary rename.
 fn bare(expr: &Expr) -> String {
     let mut bare = expr.clone();
     let _: ControlFlow<()> = VisitMut::visit(&mut bare, &mut WithoutCasts);
@@ -191,7 +193,7 @@ fn reads_a_query(select: &Select, ctes: &BTreeSet<String>) -> bool {
     tables.any(|table| is_query(&table.relation) || joined(table))
 }
 
-/// Meaning of a group, by its position or by the alias of a column.
+/// Returns the expression of a group that is a position or the alias of a column.
 fn meant_by(group: &Expr, select: &Select) -> Expr {
     if let Expr::Identifier(name) = group {
         let aliased = select.projection.iter().find_map(|item| match item {
@@ -212,7 +214,7 @@ fn is_cast(expr: &Expr) -> bool {
     matches!(expr, Expr::Cast { .. } | Expr::AtTimeZone { .. })
 }
 
-/// Casts that are written so that they have names of their own.
+/// Casts that are rewritten to have names of their own.
 struct Named(Vec<Expr>);
 
 impl Named {
@@ -228,10 +230,11 @@ impl VisitorMut for Named {
         if !is_cast(expr) {
             return ControlFlow::Continue(());
         }
-        // A cast within this one may have its name by now.
+        // A cast within this one may have been rewritten by now.
         let mut was = expr.clone();
         let _: ControlFlow<()> = VisitMut::visit(&mut was, &mut WithoutNames);
-        // Two casts of one column would have one name again.
+        // Each cast is wrapped a different number of times, because two casts of one column would
+        // otherwise have one name again.
         if let Some(nth) = self.0.iter().position(|cast| *cast == was) {
             for _ in 0..=nth {
                 *expr = call("coalesce", vec![expr.clone()]);
@@ -241,7 +244,7 @@ impl VisitorMut for Named {
     }
 }
 
-/// Takes back the names that casts have got.
+/// Removes the calls of `coalesce` around casts again.
 struct WithoutNames;
 
 impl VisitorMut for WithoutNames {

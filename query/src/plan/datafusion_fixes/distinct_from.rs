@@ -1,17 +1,17 @@
-//! `a IS DISTINCT FROM b AND c` means `(a IS DISTINCT FROM b) AND c`. The parser takes all that
-//! follows for the right side, `b AND c` (<https://github.com/apache/datafusion/issues/23692>,
-//! mended by
-//! <https://github.com/apache/datafusion-sqlparser-rs/pull/2436> after the release that we have).
+//! `a IS DISTINCT FROM b AND c` means `(a IS DISTINCT FROM b) AND c`. The parser takes everything
+//! that follows for the right side, `b AND c`
+//! (<https://github.com/apache/datafusion/issues/23692>, fixed by
+//! <https://github.com/apache/datafusion-sqlparser-rs/pull/2436> after the release in use).
 //!
-//! The tree is taken apart into what stands between AND and OR, in the order in which it was
-//! written, and put together again by their precedence. What the parser has read within parentheses
-//! stays as it is.
+//! The rewrite splits the tree into the operands between AND and OR, in the order in which they
+//! were written, and joins them again by precedence. Expressions in parentheses stay as they were
+//! parsed.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitorMut};
 
-/// Puts the right sides of `IS [NOT] DISTINCT FROM` right.
+/// Corrects the right sides of `IS [NOT] DISTINCT FROM`.
 pub(super) struct DistinctFrom;
 
 impl VisitorMut for DistinctFrom {
@@ -31,8 +31,8 @@ fn nothing() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
-/// Returns whether one of the operands of this chain of AND and OR took what follows it for its
-/// own.
+/// Returns whether one of the operands of this chain of AND and OR includes the terms that follow
+/// it.
 fn holds_too_much(expr: &Expr) -> bool {
     match expr {
         Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => {
@@ -57,7 +57,7 @@ fn is_connected(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op, .. } if connects(op))
 }
 
-/// Operands and what stands between them, as they were written.
+/// Operands and the operators between them, as they were written.
 #[derive(Default)]
 struct Chain {
     operands: Vec<Expr>,
@@ -104,7 +104,7 @@ impl Chain {
         self.operands[at] = to(operand);
     }
 
-    /// AND before OR, each from the left.
+    /// Joins the operands: AND before OR, each from the left.
     fn put_together(self) -> Expr {
         let mut operands = self.operands.into_iter();
         let mut sums: Vec<Expr> = operands.next().into_iter().collect();

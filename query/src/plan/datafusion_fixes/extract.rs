@@ -1,5 +1,6 @@
-//! `EXTRACT(year FROM t)` as the function `date_part('YEAR', t)`, under the same name. The planner
-//! would call DataFusion's own, and pass over the one that a session has in its place.
+//! Rewrites `EXTRACT(year FROM t)` to the function `date_part('YEAR', t)`, under the same name.
+//! The planner would call DataFusion's own function, not the one with which a session replaces
+//! it.
 
 use std::ops::ControlFlow;
 
@@ -26,7 +27,7 @@ impl VisitorMut for Extract {
     }
 }
 
-/// A call of a function of scalars.
+/// Returns a call of a scalar function.
 pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(FunctionArgExpr::Expr);
     Expr::Function(Function {

@@ -1,10 +1,10 @@
-//! Keeps projections from being moved below filters that have one of their own.
+//! Prevents projections from being moved below filters that have a projection of their own.
 //!
-//! A filter may pass on some of its columns only. The rule that moves projections towards the scans
-//! puts one that stands above such a filter below it as it is, though its columns are counted
-//! among those which the filter passes on, not among those which it gets. Where the names at these
-//! places differ, the query is refused; where both sides of a join have columns of one name, it is
-//! answered with those of the other side.
+//! A filter may pass on some of its columns only. The rule that moves projections towards the
+//! scans moves a projection above such a filter below it unchanged. But the numbers of its
+//! columns refer to the columns that the filter passes on, not to the columns that it receives.
+//! Where the names at these positions differ, the query is rejected; where both sides of a join
+//! have columns of one name, the query is answered with the columns of the other side.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::ProjectionExec;
 
-/// The rule that moves projections, of filters that pass on all of their columns. It gives filters
-/// projections again where they belong.
+/// The rule that moves projections, applied to filters that pass on all of their columns. The
+/// rule itself adds projections to filters again where they belong.
 #[derive(Debug)]
 pub(super) struct BelowBareFilters(pub(super) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
@@ -39,8 +39,8 @@ impl PhysicalOptimizerRule for BelowBareFilters {
     }
 }
 
-/// The same plan, in which filters that are `projected`, as they stand below some projection, pass
-/// on all of their columns to a projection of their own.
+/// Returns the same plan, in which filters that are `projected`, that is below some projection,
+/// pass on all of their columns to a projection of their own.
 fn bare(plan: Arc<dyn ExecutionPlan>, projected: bool) -> Result<Arc<dyn ExecutionPlan>> {
     let below = projected || plan.is::<ProjectionExec>();
     let children = plan.children().into_iter();

@@ -1,14 +1,14 @@
-//! Tells -0 from 0 in sorts of the first rows, which leave rows of -0 out otherwise.
+//! Distinguishes -0 from 0 in sorts of the first rows, which otherwise lose rows of -0.
 //!
-//! A sort puts -0 before 0. Once it has as many rows as it is asked for, it looks at what comes
-//! before the last of them alone, and asks with comparisons, `x < 0 OR (x = 0 AND time < …)`, for
-//! which -0 and 0 are equal: a row of -0 is left out though its place is before that one of 0. This
-//! holds with `enable_topk_dynamic_filter_pushdown` off, too, and for rows in memory: the sort
-//! keeps the filter to itself then.
+//! A sort puts -0 before 0. Once it has the required number of rows, it considers only rows that
+//! come before the last of them. It selects these by comparisons,
+//! `x < 0 OR (x = 0 AND time < …)`, for which -0 and 0 are equal: a row of -0 is lost though it
+//! comes before that row of 0. The same happens with `enable_topk_dynamic_filter_pushdown` off,
+//! and for rows in memory, because the sort then applies the filter itself.
 //!
-//! So a key follows each key of floats that is less for -0 than for all others. It follows from the
-//! one before it and changes no order. What comes before 0 is now `x < 0 OR (x = 0 AND
-//! sign_of_zero(x) < 0) OR …`, of which scans use as much as they did.
+//! So each key of floats is followed by a key that is less for -0 than for all other values. It
+//! depends on the key before it and changes no order. The filter for rows before 0 is now
+//! `x < 0 OR (x = 0 AND sign_of_zero(x) < 0) OR …`, of which scans use as much as before.
 
 use std::fmt::{Display, Formatter};
 use std::hash::{Hash, Hasher};
@@ -26,8 +26,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-/// Adds the keys. It has to come when sorts and their limits are where they stay, and before scans
-/// are told the filters of sorts.
+/// Physical rule that adds the keys. It has to run when sorts and their limits have their final
+/// places, and before the filters of sorts are pushed to scans.
 #[derive(Debug)]
 pub(super) struct FirstFloats;
 
@@ -57,7 +57,7 @@ impl PhysicalOptimizerRule for FirstFloats {
     }
 }
 
-/// The same sort of the first rows with more keys, when it has keys of floats.
+/// Returns the same sort of the first rows with more keys, if it has keys of floats.
 fn telling_zeros_apart(sort: &SortExec) -> Result<Option<SortExec>> {
     if sort.fetch().is_none() {
         return Ok(None);
@@ -85,7 +85,7 @@ fn telling_zeros_apart(sort: &SortExec) -> Result<Option<SortExec>> {
 #[derive(Debug, Eq)]
 struct SignOfZero(Arc<dyn PhysicalExpr>);
 
-// Derived ones do not compile (<https://github.com/rust-lang/rust/issues/78808>).
+// Derived implementations do not compile (<https://github.com/rust-lang/rust/issues/78808>).
 impl PartialEq for SignOfZero {
     fn eq(&self, other: &Self) -> bool {
         self.0.eq(&other.0)

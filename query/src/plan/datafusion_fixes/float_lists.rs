@@ -1,8 +1,9 @@
-//! Lists of floats that have a zero have the other one, too.
+//! Adds the missing zero to lists of floats that have 0 or -0.
 //!
-//! `x = 0` is true of -0 and 0. `x IN (0, 1, 2, 3)` was of that one which stands in the list:
-//! DataFusion looks its values up by their bits. It also makes such a list of `x = 0 OR x = 1 OR x
-//! = 2 OR x = 3`, so that a row came or stayed away by the number of terms.
+//! `x = 0` is true for -0 and for 0. But `x IN (0, 1, 2, 3)` was true only for the zero in the
+//! list, because DataFusion compares the values of a list bit by bit. DataFusion also rewrites
+//! `x = 0 OR x = 1 OR x = 2 OR x = 3` to such a list, so whether a row was returned depended on
+//! the number of terms.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue};
@@ -11,7 +12,8 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// Adds the zeros. It has to come when literals have the type of what they are compared with.
+/// Optimizer rule that adds the zeros. It has to run after literals have the type of the value
+/// with which they are compared.
 #[derive(Debug)]
 pub(crate) struct FloatLists;
 
@@ -59,7 +61,7 @@ fn with_both_zeros(expr: Expr) -> Transformed<Expr> {
     }
 }
 
-/// The zero that a list has not, while it has the other one.
+/// Returns the zero that a list lacks while it has the other one.
 fn missing(list: &InList) -> Option<ScalarValue> {
     let has = |wanted: &ScalarValue| {
         let is_wanted = |e: &Expr| matches!(e, Expr::Literal(value, _) if value == wanted);

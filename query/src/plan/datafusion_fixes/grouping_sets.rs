@@ -1,11 +1,12 @@
-//! Keeps what is known of the rows below grouping sets from being taken for true above them.
+//! Hides the properties of rows below grouping sets from the nodes above them.
 //!
-//! Grouping sets make columns null. What DataFusion knows of the columns below them (their order, those that
-//! are constant or equal, what they are partitioned by) it still holds for known above them: an aggregate
-//! that takes its rows for sorted hands a group out before its last row has come, and a sort is left out.
+//! Grouping sets set columns to null. DataFusion still applies the properties of the columns
+//! below (order, constants, equal columns, partitioning) above them. So an aggregate that takes
+//! its rows for sorted returns a group before its last row has arrived, and a necessary sort is
+//! left out.
 //!
-//! The same is done above filters that compare what is made of a column, or a column of floats with
-//! zero.
+//! The same is done above filters that compare an expression of a column, or a column of floats
+//! with zero.
 
 use std::sync::Arc;
 
@@ -29,9 +30,10 @@ use datafusion::physical_plan::{
     PlanProperties,
 };
 
-/// Puts [`ForgetExec`] below every aggregate of grouping sets, and above those that group by a
-/// constant, or by one expression twice: nothing else is known of groups whose input tells nothing.
-/// It has to come before the rules that use what is known of rows.
+/// Physical rule that puts [`ForgetExec`] below every aggregate of grouping sets, and also above
+/// aggregates that group by a constant, or by one expression twice. An input without properties
+/// leads to no other properties of the groups. The rule has to run before the rules that use
+/// properties of rows.
 #[derive(Debug)]
 pub(crate) struct ForgetBelowGroupingSets;
 
@@ -67,8 +69,8 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
                     });
                     let input = Arc::new(ForgetExec::over(Arc::clone(aggregate.input())));
                     let sets = node.replace_children(vec![input], options)?;
-                    // A constant is null in the sets that do not have it, and of two groups of one
-                    // expression one is where a set has the other.
+                    // A constant is null in the sets without it. Of two groups of one expression,
+                    // one is null in the sets that have only the other.
                     Ok(Transformed::yes(match follows {
                         true => Arc::new(ForgetExec::over(sets)),
                         false => sets,
@@ -81,15 +83,16 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
     }
 }
 
-/// Returns whether DataFusion may take a column for one value where a filter leaves it more, and so
-/// leave a sort by it out.
+/// Returns whether DataFusion may assume one value of a column where a filter leaves several, and
+/// so leave out a sort by it.
 ///
-/// * A term `CAST(time AS DATE) = DATE '2026-10-05'` makes all of its operand's columns constant,
-///   and `x = 0` a column of floats, which may be -0 and 0.
-/// * Intervals of columns follow from all terms and from what is known of the rows, where every
-///   expression of the filter has intervals. They are too narrow where less than the whole value is
-///   compared: of `CAST(time AS DATE) <= DATE '2026-10-05' AND time >= '2026-10-05'` midnight is
-///   left, of `x / 2 <= 1 AND x >= 2` it is 2.
+/// * A term `CAST(time AS DATE) = DATE '2026-10-05'` makes all columns of its operand constant,
+///   and `x = 0` makes a column of floats constant, which may be -0 and 0.
+/// * Intervals of columns are derived from all terms and from the known properties of the rows,
+///   where every expression of the filter supports intervals. They are too narrow where less than
+///   the whole value is compared:
+///   `CAST(time AS DATE) <= DATE '2026-10-05' AND time >= '2026-10-05'` leaves midnight only, and
+///   `x / 2 <= 1 AND x >= 2` leaves 2 only.
 fn fixes_a_part(filter: &FilterExec) -> bool {
     let schema = filter.input().schema();
     let has_intervals = check_support(filter.predicate(), &schema);
@@ -113,7 +116,7 @@ fn fixes_a_part(filter: &FilterExec) -> bool {
     })
 }
 
-/// Returns whether what is equal is the same: of floats, everything but zeros.
+/// Returns whether equal values are identical: for floats, all values but zeros.
 fn is_of_one_value(equal: &BinaryExpr, schema: &Schema) -> bool {
     let sides = [equal.left(), equal.right()];
     let is_float = |side: &Arc<dyn PhysicalExpr>| {
@@ -128,8 +131,8 @@ fn is_of_one_value(equal: &BinaryExpr, schema: &Schema) -> bool {
     !sides.into_iter().any(is_float) || sides.into_iter().any(is_no_zero)
 }
 
-/// Passes its input on, of which nothing is known but its columns, its number of partitions and an
-/// estimate of its rows.
+/// Passes its input on without its properties, except its columns, its number of partitions and
+/// an estimate of its rows.
 #[derive(Debug)]
 struct ForgetExec {
     input: Arc<dyn ExecutionPlan>,
@@ -197,7 +200,7 @@ impl ExecutionPlan for ForgetExec {
         inputs: &[Arc<Statistics>],
         _: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
-        // A filter above would take too narrow an interval for granted.
+        // With statistics of columns, a filter above would rely on too narrow an interval.
         Ok(Arc::new(Statistics {
             num_rows: inputs[0].num_rows.to_inexact(),
             ..Statistics::new_unknown(&self.schema())

@@ -1,6 +1,6 @@
-//! `GROUP BY x, x` is `GROUP BY x`, and `CUBE(x, x)` the grouping sets `(x), (x), (x), ()`, as
-//! PostgreSQL has them; DataFusion refuses an expression that stands twice in a grouping
-//! (<https://github.com/apache/datafusion/issues/6090>).
+//! Removes repeated group expressions. As in PostgreSQL, `GROUP BY x, x` is `GROUP BY x`, and
+//! `CUBE(x, x)` is the grouping sets `(x), (x), (x), ()`. DataFusion rejects an expression that
+//! occurs twice in a grouping (<https://github.com/apache/datafusion/issues/6090>).
 
 use std::ops::ControlFlow;
 
@@ -8,10 +8,10 @@ use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Select, SelectItem, SetExpr, Value, VisitorMut,
 };
 
-/// More grouping sets than this are left to DataFusion, which refuses them.
+/// Maximum grouping sets. More are left to DataFusion, which rejects them.
 const SETS_MAX: usize = 1 << 12;
 
-/// Leaves out of each grouping what stands in it already.
+/// Removes repeated expressions from each grouping.
 pub(super) struct RepeatedGroups;
 
 impl VisitorMut for RepeatedGroups {
@@ -26,7 +26,7 @@ impl VisitorMut for RepeatedGroups {
     }
 }
 
-/// Each SELECT of a set operation; those within parentheses are queries of their own.
+/// Handles each SELECT of a set operation. A SELECT in parentheses is a query of its own.
 fn selects(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) => mend(select),
@@ -57,7 +57,7 @@ fn mend(select: &mut Select) {
         )
     };
     if groups.iter().all(is_plain) {
-        // Positions stay as they are written.
+        // Groups given by position stay as they are written.
         let mut known = Vec::new();
         groups.retain(|group| is_new(meaning(group, projection), &mut known));
         return;
@@ -79,7 +79,7 @@ fn is_new(expr: Expr, known: &mut Vec<Expr>) -> bool {
     is_new
 }
 
-/// Meaning of a position, and anything else itself.
+/// Returns the expression at a position of the projection; any other expression unchanged.
 pub(super) fn meaning(expr: &Expr, projection: &[SelectItem]) -> Expr {
     let item = match expr {
         Expr::Value(value) => match &value.value {
@@ -98,8 +98,8 @@ pub(super) fn meaning(expr: &Expr, projection: &[SelectItem]) -> Expr {
     }
 }
 
-/// The expressions of a grouping, as often as they stand in it; those of grouping sets once for
-/// each set that has them twice.
+/// Returns the expressions of a grouping, as often as they occur in it. For grouping sets, an
+/// expression is repeated once for each set that contains it twice.
 fn names(group: &Expr, projection: &[SelectItem]) -> Vec<Expr> {
     let all = |lists: &[Vec<Expr>]| -> Vec<Expr> {
         let exprs = lists.iter().flatten();
@@ -125,7 +125,7 @@ fn names(group: &Expr, projection: &[SelectItem]) -> Vec<Expr> {
     }
 }
 
-/// The grouping sets that all elements of a GROUP BY make together.
+/// Returns the grouping sets that all elements of a GROUP BY form together.
 fn sets(groups: &[Expr], projection: &[SelectItem]) -> Option<Vec<Vec<Expr>>> {
     let mut all: Vec<Vec<Expr>> = vec![Vec::new()];
     for group in groups {

@@ -1,11 +1,11 @@
-//! Keeps filters from being pushed below joins whose sides have columns of one name.
+//! Prevents filters from being pushed below joins whose sides have columns of one name.
 //!
-//! The rule that moves filters of a physical plan towards the scans finds columns by their names,
-//! and puts a filter on `a.time` below `b` where both sides of a join have a `time`: rows are lost,
-//! or stay that should not (<https://github.com/apache/datafusion/issues/25244>,
-//! <https://github.com/apache/datafusion/issues/25296>, mended after the release that we have).
-//! The logical plan has pushed filters to where they belong, and filters that are not pushed any
-//! further stay above.
+//! The rule that moves filters of a physical plan towards the scans finds columns by their names.
+//! Where both sides of a join have a `time`, the rule moves a filter on `a.time` below `b`: rows
+//! are lost or wrongly kept (<https://github.com/apache/datafusion/issues/25244>,
+//! <https://github.com/apache/datafusion/issues/25296>, fixed after the release in use). The
+//! logical plan has already pushed filters to where they belong, and a filter that is pushed no
+//! further stays above the join.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 
-/// The rule, but for plans in which names do not tell columns apart.
+/// The rule, skipped for plans in which a name does not identify a column.
 #[derive(Debug)]
 pub(super) struct UnlessNamesRepeat(pub(super) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
@@ -40,7 +40,7 @@ impl PhysicalOptimizerRule for UnlessNamesRepeat {
     }
 }
 
-/// Returns whether a join has columns of one name on both sides, or on one.
+/// Returns whether two columns of a join have one name, on both sides or on one.
 fn repeats_names(node: &dyn ExecutionPlan) -> bool {
     let children = node.children();
     if children.len() < 2 || node.is::<UnionExec>() || node.is::<InterleaveExec>() {

@@ -1,4 +1,4 @@
-//! Questions that DataFusion alone answers wrongly.
+//! Queries that DataFusion alone answers wrongly.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn one_measure_does_not_leave_out_the_rows_of_another() {
             size: (day == 7).then_some(nth),
             ..Event::default()
         };
-        // The first measures are taken while there are parts to be opened.
+        // The first minimum and maximum are known while there are still parts to open.
         let events: Vec<Event> = (0..if day == 0 { 50_000 } else { 20 }).map(event).collect();
         fixture.write("access", StreamKind::Access, batch(&events));
         fixture.store.seal().expect("seals");
@@ -43,7 +43,7 @@ async fn one_measure_does_not_leave_out_the_rows_of_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn grouping_sets_of_rows_in_order_have_each_group_once() {
     let fixture = Fixture::without_rollups();
-    // More groups than a batch has rows, of few rows, so that threads have none.
+    // More groups than a batch has rows, from so few rows that some threads receive none.
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     let columns = names.map(|name| format!("value AS {name}")).join(", ");
     let names = names.join(", ");
@@ -79,7 +79,7 @@ async fn grouping_sets_of_rows_in_order_or_of_one_value_are_sorted() {
     }
 }
 
-/// As the parser reads it, mended, with parentheses around every operand.
+/// Returns the corrected expression, with parentheses around every operand.
 fn mended(sql: &str) -> String {
     fn told(expr: &ast::Expr) -> String {
         match expr {
@@ -127,7 +127,7 @@ fn what_follows_is_distinct_from_is_no_part_of_it() {
             "a IS DISTINCT FROM b AND c IS NOT DISTINCT FROM d AND e",
             "(([a | b] AND [c = d]) AND e)",
         ),
-        // Parentheses are what they were.
+        // Parentheses stay as they were written.
         ("a IS DISTINCT FROM (b AND c)", "[a | <(b AND c)>]"),
         (
             "p AND (a IS DISTINCT FROM b OR c) AND d",
@@ -163,7 +163,7 @@ async fn what_is_distinct_is_asked_beside_other_conditions() {
     ] {
         let sql = format!("SELECT count(*) FROM access WHERE {condition}");
         assert_eq!(fixture.value(&sql).await, json!(expected), "{sql}");
-        // As a condition of `answer/tail`.
+        // The same condition in `answer/tail`.
         let snapshot = fixture.store.snapshot();
         let meta = &snapshot.streams()["access"];
         let prefix = snapshot.manifest().id_prefix();
@@ -470,7 +470,7 @@ async fn a_projection_above_a_filter_has_the_columns_that_the_filter_passes_on()
                 assert!(!rows.is_empty(), "{sql}");
                 rows
             };
-            // Of an inner join the filter is pushed below.
+            // An inner join lets the filter be pushed below it.
             assert_eq!(ask("RIGHT").await, ask("INNER").await, "{columns}");
         }
     }
@@ -495,7 +495,7 @@ async fn of_no_rows_there_are_no_different_values() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_one_day_are_sorted_by_time() {
     let fixture = Fixture::without_rollups();
-    // In no order, and of more groups than one batch has.
+    // Events in no order, with more groups than one batch has rows.
     let event = |nth: i64| Event {
         time: nth * 7_919 % 20_000 * 4_000_000,
         host: "alpha",
@@ -527,7 +527,8 @@ async fn rows_of_one_day_are_sorted_by_time() {
     }
 }
 
-/// Parts of three documents each: 0, 0 and, from the second part on, -0 among others.
+/// Creates parts of three documents each: 0, 0, and a third one, which is -0 from the second part
+/// on.
 fn zeros() -> Fixture {
     let fixture = Fixture::without_rollups();
     for part in 0..4_i64 {
@@ -590,7 +591,7 @@ async fn the_first_rows_by_a_float_begin_with_zeros_below_zero() {
         let expected: Vec<Value> = expected.map(|n| json!({"n": n})).into();
         assert_eq!(fixture.rows(sql).await, expected, "{sql}");
     }
-    // Rows are told apart by the sign of what they have, too.
+    // Conditions also distinguish rows by the sign of their zero.
     let sql = "SELECT max(x) AS x, count(*) AS n FROM (SELECT x FROM docs ORDER BY x LIMIT 3) \
                WHERE atan2(x, -1) < 0";
     assert_eq!(fixture.rows(sql).await, [json!({"x": -0.0, "n": 3})]);
@@ -667,7 +668,7 @@ async fn the_first_rows_by_a_key_within_another_are_the_first() {
         fixture.write("access", StreamKind::Access, batch(&events));
         fixture.store.seal().expect("seals");
     }
-    // Filters are seen by scans here, the other columns under names of others.
+    // Scans receive the filters here, and columns have the names of other columns.
     let from = "(SELECT status + 0 AS a, -response_size AS status, time AS host FROM access)";
     for (order, last) in [
         ("a, a + status", json!(-2049)),
@@ -705,7 +706,7 @@ fn a_filter_of_keys_within_keys_has_its_columns_when_they_hold_all() {
     assert!(keys(&[&not(&one), &a, &one, &b]));
     assert!(!keys(&[&a, &a_b]));
     assert!(!keys(&[&not(&a_b), &b]));
-    // Both may have been columns of two names before, of which one is a key.
+    // The two may have been columns of different names before, of which only one is a key.
     assert!(!keys(&[&a, &sum(Arc::clone(&a), Arc::clone(&a))]));
     assert!(!keys(&[&not(&a_b), &a_b, &a]));
 }

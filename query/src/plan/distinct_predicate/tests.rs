@@ -16,7 +16,7 @@ const AGENTS: [&str; 9] = [
     "bot",
 ];
 
-/// Rows of which many share a view, as those of a part do, or none does.
+/// Creates rows: with `share`, many of them have the same view, as in a part.
 fn texts(rows: usize, share: bool, seed: u64) -> StringViewArray {
     let mut random = seed;
     let mut next = || {
@@ -119,7 +119,7 @@ async fn the_rows_that_pass_are_those_of_a_look_at_each_row() {
     }
     let once = passed.iter().filter(|(.., once)| *once).count();
     assert_eq!(once, 3 * (conditions.len() - 2), "{passed:?}");
-    // Each lets something pass and something not.
+    // Each condition passes some rows and rejects others.
     for (condition, rows, _) in &passed[2 * conditions.len()..] {
         assert!((1..20_000).contains(rows), "{condition}: {rows}");
     }

@@ -1,4 +1,5 @@
-//! The plan of an answer: a piece for each level and for raw events, put together and added up.
+//! Builds the plan of an answer: the union of one piece for each level and for raw events,
+//! merged.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::tables::level::{LevelTable, Rollup};
 use crate::tables::stream::prune::TimeRange;
 use crate::tables::stream::source;
 
-/// How a rollup answers a question.
+/// A rollup's answer to a question: its pieces, and the columns that each piece has.
 pub(super) struct Answer<'a> {
     pub(super) rollup: &'a Rollup,
     pub(super) levels: &'a StreamRollups,
@@ -66,7 +67,8 @@ impl Answer<'_> {
         self.finish(question, merged, functions)
     }
 
-    /// Whether nothing is left to add up: there is one piece, and each of its rows is a group by itself.
+    /// Returns whether nothing is left to merge: there is one piece, and each of its rows is a
+    /// group by itself.
     fn rows_are_groups(&self, question: &Question<'_>) -> bool {
         let [
             Piece {
@@ -94,7 +96,7 @@ impl Answer<'_> {
         !question.group.is_empty() && keys_are && (!asked.contains(TIME) || bucket_is())
     }
 
-    /// What is asked of cells beyond their measures.
+    /// Returns the expressions that the query evaluates on cells, besides their measures.
     fn of_cells<'b>(&'b self, question: &'b Question<'_>) -> impl Iterator<Item = &'b Expr> {
         let filters = self.merged.iter().filter_map(|m| m.filter.as_ref());
         let values = self.partials().filter_map(|(_, p)| p.of_cell.over_keys());
@@ -107,7 +109,7 @@ impl Answer<'_> {
             .chain(values)
     }
 
-    /// The result of merged columns.
+    /// Computes the result from the merged columns.
     fn finish(
         &self,
         question: &Question<'_>,
@@ -136,12 +138,12 @@ impl Answer<'_> {
         LogicalPlanBuilder::from(merged).project(out)?.build()
     }
 
-    /// The columns of every piece, by number.
+    /// Returns the columns of every piece, with their numbers.
     fn partials(&self) -> impl Iterator<Item = (usize, &measures::Partial)> {
         self.merged.iter().flat_map(|m| &m.partials).enumerate()
     }
 
-    /// The types of the columns of every piece: those of the groups, then of the partials.
+    /// Returns the types of the columns of every piece: first the groups, then the partials.
     fn types(&self, question: &Question<'_>) -> Vec<arrow::datatypes::DataType> {
         let fields = question.aggregate.schema.fields();
         let (groups, results) = fields.split_at(question.group.len());
@@ -182,7 +184,7 @@ impl Answer<'_> {
             .collect()
     }
 
-    /// The cells of a level, merged as far as the question does not tell them apart.
+    /// Plans the piece of a level. Cells that the question does not distinguish are merged.
     fn of_level(
         &self,
         question: &Question<'_>,
@@ -230,7 +232,7 @@ impl Answer<'_> {
                 });
             }
         }
-        // Cells that differ in nothing that is asked come as one row.
+        // The scan merges cells that differ in no requested column to one row.
         let asked: BTreeSet<String> = exprs.iter().chain(&others).flat_map(names).collect();
         let keys = self.rollup.definition.by().iter();
         let table = table.merged_to(Grain {
@@ -275,7 +277,7 @@ impl Answer<'_> {
     }
 }
 
-/// Prefix of the names of columns that are merged.
+/// Prefix of the names of the columns that are merged.
 pub(crate) const PARTIAL: &str = "__partial_";
 
 fn key_name(nth: usize) -> String {
@@ -290,7 +292,7 @@ fn partial_name(nth: usize) -> String {
     format!("{PARTIAL}{nth}")
 }
 
-/// The columns that an expression refers to.
+/// Returns the names of the columns that an expression refers to.
 fn names(expr: &Expr) -> impl Iterator<Item = String> + use<> {
     let columns = expr.column_refs().into_iter();
     let names: Vec<String> = columns.map(|column| column.name.clone()).collect();

@@ -1,5 +1,5 @@
-//! The columns of a rollup's cells that expressions over a stream become: its keys, and the bucket
-//! for `time`.
+//! Maps expressions over a stream to the columns of a rollup's cells: to the keys, and to the
+//! bucket for `time`.
 
 use std::collections::HashMap;
 
@@ -17,17 +17,18 @@ use super::constant::values_at;
 use crate::tables::stream::prune::TimeRange;
 use crate::tables::stream::source::{is_comparison, plain};
 
-/// The groups of more buckets than this are added up, whether they differ or not.
+/// Maximum buckets for which the rule checks that each has a group of its own. With more buckets,
+/// groups are merged even if they all differ.
 const BUCKETS_MAX: usize = 50_000;
 
 /// The keys of a rollup that are columns of its stream.
 pub(super) struct Keys {
-    /// By name, the types of the stream's column and of the rollup's.
+    /// Types of the stream's column and of the rollup's key, by name.
     types: HashMap<String, (DataType, DataType)>,
 }
 
 impl Keys {
-    /// The keys of a definition that hold exactly what the stream's column holds.
+    /// Returns the keys of a definition that hold exactly the values of the stream's column.
     pub(super) fn of(definition: &Definition, stream: &Schema) -> Self {
         let keys = definition.by().iter().filter(|key| key.expr.is_none());
         let types = keys.filter_map(|key| {
@@ -42,7 +43,8 @@ impl Keys {
         }
     }
 
-    /// Whether an expression over the stream's columns needs no others than keys and `time`.
+    /// Returns whether an expression over the stream's columns needs no columns but keys and
+    /// `time`.
     pub(super) fn are_enough_for(&self, expr: &Expr) -> bool {
         let columns = expr.column_refs();
         columns
@@ -50,22 +52,22 @@ impl Keys {
             .all(|c| c.name == TIME || self.types.contains_key(&c.name))
     }
 
-    /// Whether it needs some key.
+    /// Returns whether an expression needs some key.
     pub(super) fn are_needed_for(&self, expr: &Expr) -> bool {
         expr.column_refs().iter().any(|c| c.name != TIME)
     }
 
-    /// Whether a key holds integers.
+    /// Returns whether a key holds integers.
     pub(super) fn is_integer(&self, key: &str) -> bool {
         let types = self.types.get(key);
         types.is_some_and(|(stored, _)| stored.is_integer())
     }
 
-    /// The same expression over the columns of a level.
+    /// Returns the same expression over the columns of a level.
     pub(super) fn over_level(&self, expr: &Expr) -> datafusion::common::Result<Expr> {
         let over = expr.clone().transform_down(|e| {
-            // Where a key is compared with constants these take its type: such a comparison can be
-            // pushed into the reading of the level.
+            // Constants that are compared with a key take the key's type, so that the comparison
+            // can be pushed down into the scan of the level.
             if let Some(compared) = self.compared(&e) {
                 return Ok(Transformed::new(compared, true, TreeNodeRecursion::Jump));
             }
@@ -136,8 +138,9 @@ impl Keys {
     }
 }
 
-/// Whether an expression over `time` has another value in each bucket of a level that meets the range; it is
-/// known to have one in each, so its values at the starts of all these buckets are all that it has.
+/// Returns whether an expression over `time` has a different value in each bucket of a level that
+/// meets the range. The expression is known to have one value in each bucket, so its values at
+/// the starts of these buckets are all of its values.
 pub(super) fn tells_apart(
     expr: &Expr,
     definition: &Definition,
@@ -156,7 +159,7 @@ pub(super) fn tells_apart(
     }
 }
 
-/// The level to which `date_trunc` in UTC cuts, for a rollup in UTC.
+/// Returns the level to which `date_trunc` in UTC truncates, for a rollup in UTC.
 fn truncated_to(expr: &Expr, definition: &Definition) -> Option<Level> {
     let Expr::ScalarFunction(call) = expr else {
         return None;
@@ -177,7 +180,8 @@ fn truncated_to(expr: &Expr, definition: &Definition) -> Option<Level> {
     }
 }
 
-/// The starts of all buckets of a level that meet a range, in order; `None` when they are too many.
+/// Returns the starts of all buckets of a level that meet a range, in order; `None` when there
+/// are too many.
 fn starts(calendar: Calendar, level: Level, range: TimeRange) -> Option<Vec<i64>> {
     let mut starts = Vec::new();
     let mut at_us = range.first;
@@ -193,8 +197,8 @@ fn starts(calendar: Calendar, level: Level, range: TimeRange) -> Option<Vec<i64>
 }
 
 /// Returns whether each value is greater than the one before it, so that all differ. A null comes
-/// before every value. Numbers with fractions are not asked: those that compare as different may be
-/// one group, as 0 and -0.
+/// before every value. Floats return false: two that compare as different may be one group, as 0
+/// and -0.
 fn rise(values: &ArrayRef) -> bool {
     let is_exact = values.data_type().is_integer()
         || values.data_type().is_temporal()

@@ -1,29 +1,29 @@
 //! The proof that an expression over keys and `time` has one value in every bucket of a level.
 //!
 //! # Invariant
-//! [`Proof::holds`] is true only if the expression has one value for all instants of each bucket of
-//! the level that meets the events' times and has none of the expression's [`cuts`] within. It
-//! never concludes that from values of the expression at some instants of a bucket: it knows all
-//! instants at which the expression may change, and checks each of them.
+//! [`Proof::holds`] is true only if the expression has one value for all instants of each bucket
+//! of the level that meets the events' times and has none of the expression's [`cuts`] within.
+//! The proof never samples the expression at some instants of a bucket: it knows all instants at
+//! which the expression may change, and checks each of them.
 //!
 //! # The closed list
 //! An expression is constant in buckets if it is
 //! 1. a key or a literal: a cell has one value of each key;
-//! 2. `time` compared with constants: it changes at the [`cuts`] alone, and no bucket that is used
+//! 2. `time` compared with constants: it changes only at the [`cuts`], and no bucket that is used
 //!    has one of them within (`cover.rs`);
-//! 3. a function of `time` of which [`changes`] knows all instants where it may change, and each of
-//!    these is the first instant of a bucket, or the function has the same value just before it and
-//!    at it;
+//! 3. a function of `time` for which [`changes`] knows all instants where it may change, and each
+//!    of these is the first instant of a bucket, or the function has the same value just before
+//!    it and at it;
 //! 4. an operator, a `CASE`, a cast or an immutable function of expressions that are constant.
 //!
 //! Everything else is not known to be constant, and raw events answer it: `time` itself, volatile
-//! and stable functions, subqueries, outer references, aggregates, windows, placeholders, lambdas,
-//! and each function of `time` that is not listed in [`changes`]. A boolean is decided by its
-//! leaves: `date_trunc('hour', time) = c` is true in few buckets of a day and false in most, and is
-//! constant only where `date_trunc('hour', time)` is.
+//! and stable functions, subqueries, outer references, aggregates, windows, placeholders,
+//! lambdas, and each function of `time` that is not listed in [`changes`]. A boolean is decided
+//! by its leaves: `date_trunc('hour', time) = c` is true in few buckets of a day and false in
+//! most, and is constant only where `date_trunc('hour', time)` is.
 //!
-//! Outside of the years 1900 to 2200 nothing is known: beyond what 64 bits of nanoseconds hold,
-//! functions give null or an error for some instants.
+//! Outside of the years 1900 to 2200 nothing is known: beyond the range of 64 bits of
+//! nanoseconds, functions return null or an error for some instants.
 
 mod changes;
 mod clock;
@@ -58,9 +58,9 @@ const KNOWN_YEARS: TimeRange = TimeRange {
 /// Proves expressions constant in the buckets of one calendar that meet some times.
 pub(super) struct Proof {
     calendar: Calendar,
-    /// The times of events.
+    /// Range of the events' times.
     events: TimeRange,
-    /// The spans of constant offset of the zones that were asked for.
+    /// Cache of the spans of constant offset, by zone.
     spans: RefCell<Vec<(Zone, Arc<[Span]>)>>,
 }
 
@@ -79,7 +79,7 @@ impl Proof {
         self.is_constant(expr, level, self.whole_buckets(level))
     }
 
-    /// Those levels, the coarsest first, in whose buckets all the expressions are constant.
+    /// Returns the levels in whose buckets all the expressions are constant, the coarsest first.
     pub(super) fn levels<'e, I: Iterator<Item = &'e Expr>>(
         &self,
         coarsest_first: impl Iterator<Item = Level>,
@@ -96,8 +96,8 @@ impl Proof {
         proved
     }
 
-    /// From the first instant of the first bucket to the last instant of the last one; `None` when
-    /// they reach beyond the known years.
+    /// Returns the range from the first instant of the first bucket to the last instant of the
+    /// last one; `None` when it reaches beyond the known years.
     fn whole_buckets(&self, level: Level) -> Option<TimeRange> {
         let known = |at_us: i64| KNOWN_YEARS.contains(at_us);
         if !known(self.events.first) || !known(self.events.last) {
@@ -132,8 +132,8 @@ impl Proof {
         walked.is_ok() && are_constant
     }
 
-    /// Returns whether each change within the buckets is the first instant of one of them, or no
-    /// change.
+    /// Returns whether each change within the buckets is the first instant of one of them, or
+    /// leaves the value as it was.
     fn are_edges(&self, changes: &Changes, expr: &Expr, level: Level, buckets: TimeRange) -> bool {
         let is_edge = |at_us: i64| self.calendar.bucket(level, at_us).start_us == at_us;
         let is_within = |at_us: i64| buckets.first < at_us && at_us <= buckets.last;
@@ -184,14 +184,14 @@ impl Proof {
     }
 
     /// Returns whether each instant of a grid within a range is the start of a minute or hour of
-    /// the calendar. There are too many of them to look at each; between two changes of the
-    /// calendar's offset minutes and hours are a grid too.
+    /// the calendar. There are too many instants to check each one. But between two changes of
+    /// the calendar's offset, minutes and hours form a grid too, so the two grids are compared.
     fn is_on_clock(&self, grid: Grid, level: Level, range: TimeRange) -> bool {
         let width_us = match level {
             Level::Minute => 60_000_000,
             _ => 3_600_000_000,
         };
-        // Where the calendar's offset changes a minute and an hour begin.
+        // A minute and an hour begin wherever the calendar's offset changes.
         let spans = self.spans(&Zone::of_calendar(self.calendar));
         spans.iter().all(|span| {
             let Some(within) = span.within(range) else {
@@ -206,7 +206,7 @@ impl Proof {
         })
     }
 
-    /// The spans of constant offset around the buckets of all levels.
+    /// Returns the spans of constant offset around the buckets of all levels.
     fn spans(&self, zone: &Zone) -> Arc<[Span]> {
         let mut known = self.spans.borrow_mut();
         if let Some((_, spans)) = known.iter().find(|(other, _)| other == zone) {
@@ -246,8 +246,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// The first one in a range, but for the first instant of the range: that is an edge, or was
-    /// looked at.
+    /// Returns the first instant of the grid in a range, except the first instant of the range
+    /// itself: that one is an edge, or was checked already.
     fn first_in(self, range: TimeRange) -> Option<i64> {
         let from = range.first + 1;
         let first = from + (self.origin_us - from).rem_euclid(self.width_us);
@@ -261,7 +261,7 @@ impl Grid {
 }
 
 impl Days {
-    /// Returns whether one of these runs of days begins with a day since 1970-01-01.
+    /// Returns whether one of these runs of days begins on `day`, counted from 1970-01-01.
     fn begin_with(self, day: i64) -> bool {
         use chrono::Datelike;
         match self {
@@ -270,7 +270,7 @@ impl Days {
                 let date = i32::try_from(day)
                     .ok()
                     .and_then(chrono::NaiveDate::from_epoch_days);
-                // A date that is not known may be any.
+                // A day beyond the calendar may be any date, so it counts as a beginning.
                 date.is_none_or(|date| {
                     let month = i64::from(date.year()) * 12 + i64::from(date.month0());
                     date.day() == 1 && month.rem_euclid(months) == 0
@@ -280,8 +280,8 @@ impl Days {
     }
 }
 
-/// The instants at which comparisons of `time` with constants change, in order: where none of them
-/// lies within a bucket, each comparison has one value in it.
+/// Returns the instants at which comparisons of `time` with constants change, in order. A bucket
+/// with none of them within has one value of each comparison.
 pub(super) fn cuts<'e>(exprs: impl Iterator<Item = &'e Expr>) -> Vec<i64> {
     let mut cuts = Vec::new();
     for expr in exprs {
@@ -336,7 +336,7 @@ fn is_same_around(expr: &Expr, instants: &[i64]) -> Result<bool> {
     Ok((0..instants.len()).all(|nth| compare(2 * nth, 2 * nth + 1).is_eq()))
 }
 
-/// The values of an expression over `time` at some instants.
+/// Returns the values of an expression over `time` at some instants.
 pub(super) fn values_at(expr: &Expr, times: Vec<i64>) -> Result<arrow::array::ArrayRef> {
     let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let schema = Arc::new(Schema::new(vec![Field::new(TIME, utc, false)]));

@@ -1,4 +1,4 @@
-//! What an answer looks at, estimated from the manifest.
+//! Estimates the cost of an answer from the manifest: the cells and the raw events that it reads.
 
 use aggregator::{Level, TILE_BLOCK_CELLS};
 use datafusion::logical_expr::Expr;
@@ -9,15 +9,15 @@ use super::answer::Answer;
 use crate::tables::level::{Rollup, key_filter};
 use crate::tables::stream::prune::TimeRange;
 
-/// What it takes to read, merge and return a cell, in rows of raw events.
+/// Cost of reading, merging and returning a cell, in rows of raw events.
 const ROWS_PER_CELL: f64 = 4.0;
-/// What it takes to find that a cell has another key.
+/// Cost of finding that a cell has another key, in rows of raw events.
 const ROWS_PER_CELL_PASSED: f64 = 0.5;
-/// Rows of a part that are looked at for one value of the column by which it is sorted.
+/// Rows of a part that are read for one value of the column by which the part is sorted.
 const ROWS_OF_VALUE: f64 = 16_384.0;
 
 impl Answer<'_> {
-    /// What it looks at, in rows of raw events.
+    /// Returns the cost of the answer, in rows of raw events.
     pub(super) fn cost(&self, question: &Question<'_>) -> f64 {
         let (snapshot, _) = question.source.table().of();
         let keys = self.rollup.definition.by();
@@ -32,8 +32,9 @@ impl Answer<'_> {
 }
 
 impl Question<'_> {
-    /// About how many raw events of a range are looked at. Those of a part lie in the order of the stream, so
-    /// all of them unless that begins with the time, or with what is asked for.
+    /// Estimates how many raw events of a range are read. The events of a part have the order of
+    /// the stream, so all of them are read, unless that order begins with the time or with a
+    /// column that the query restricts to some values.
     pub(super) fn rows(&self, range: TimeRange) -> f64 {
         let (snapshot, name) = self.source.table().of();
         let meta = snapshot.streams().get(name);
@@ -55,15 +56,16 @@ impl Question<'_> {
     }
 }
 
-/// How many values are asked for of a column that suits; `None` when all are.
+/// Returns how many values the query requests of a column that suits; `None` when it requests
+/// all.
 fn values_of(predicates: &[Expr], suits: impl Fn(&str) -> bool) -> Option<usize> {
     let asked = predicates.iter().filter_map(key_filter);
     let asked = asked.filter(|(name, _)| suits(name));
     asked.map(|(_, values)| values.len()).min()
 }
 
-/// What the cells of a level in a range take. Those of some keys lie together: of each bucket, from days on
-/// of each section.
+/// Estimates the cost of the cells of a level in a range. The cells of one key lie together:
+/// within each bucket, and from days on within each section.
 fn cells(
     snapshot: &Snapshot,
     rollup: &Rollup,
@@ -90,14 +92,14 @@ fn cells(
     taken.sum()
 }
 
-/// Buckets of minutes or hours that begin in both ranges.
+/// Estimates how many buckets of minutes or hours begin in both ranges.
 fn buckets_in(level: Level, buckets: (i64, i64), range: TimeRange) -> f64 {
     let width = if level == Level::Minute { 60e6 } else { 3600e6 };
     let within = (buckets.0.max(range.first), buckets.1.min(range.last));
     ((within.1 as f64 - within.0 as f64) / width).max(0.0) + 1.0
 }
 
-/// The share of some times that lies in a range, if they are spread evenly.
+/// Returns the share of some times that lies in a range, if the times are spread evenly.
 fn share(times: (i64, i64), range: TimeRange) -> f64 {
     if !range.meets(times) {
         return 0.0;

@@ -1,8 +1,9 @@
-//! Which level answers which piece of a range of time. Pure.
+//! Divides a range of time into pieces, each answered by one level or by raw events. Pure.
 //!
 //! # Invariants
 //! * The pieces are the range, in order: no gap, no overlap.
-//! * A piece of a level begins and ends with buckets of it, not below the level's floor.
+//! * A piece of a level begins and ends at the edges of its buckets, and not below the level's
+//!   floor.
 //! * No piece of a level meets a range that only raw events may answer.
 //! * No bucket of a piece of a level holds both sides of a cut.
 
@@ -17,16 +18,16 @@ pub(super) struct Piece {
     pub(super) level: Option<Level>,
 }
 
-/// A level that may answer, and the start of the first bucket that it still has.
+/// A level that may answer, and the start of the first bucket that it still holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usable {
     pub(super) level: Level,
     pub(super) floor_us: i64,
 }
 
-/// Covers a range, with `levels` from the coarsest to the finest: each takes the whole buckets that the
-/// ones before it left. What lies in `raw`, in order and apart from each other, is for raw events.
-/// `cuts` are instants in order, each the first of what comes after the cut.
+/// Covers a range, with `levels` from the coarsest to the finest: each takes the whole buckets
+/// that the levels before it left. Ranges in `raw`, which are in order and disjoint, are for raw
+/// events. `cuts` are instants in order, each the first one after the cut.
 pub(super) fn cover(
     calendar: Calendar,
     range: TimeRange,
@@ -61,7 +62,8 @@ pub(super) fn cover(
     pieces
 }
 
-/// Fills what lies between cuts, each by itself: a bucket with a cut in it is in none of that.
+/// Fills the ranges between cuts, each by itself: a bucket with a cut within lies whole in none
+/// of them.
 fn fill_between(
     calendar: Calendar,
     range: TimeRange,
@@ -116,7 +118,8 @@ fn fill(calendar: Calendar, range: TimeRange, levels: &[Usable], pieces: &mut Ve
     }
 }
 
-/// The buckets of a level that lie in the range; an end without bound is the end of a bucket.
+/// Returns the range of the level's buckets that lie whole in `range`. An unbounded end counts as
+/// the end of a bucket.
 fn whole_buckets(calendar: Calendar, usable: Usable, range: TimeRange) -> Option<TimeRange> {
     let bucket = |at_us| calendar.bucket(usable.level, at_us);
     // A floor is the start of a bucket.

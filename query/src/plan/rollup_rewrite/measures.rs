@@ -1,8 +1,9 @@
-//! Aggregates as merges of what the levels of a rollup hold.
+//! Aggregates as merges of the states in a rollup's levels.
 //!
-//! Each aggregate becomes columns that every piece of an answer has, how these are merged over all
-//! pieces, and what the merged ones make. From a level such a column is computed cell by cell; from raw
-//! events by an aggregate of DataFusion's own.
+//! Each aggregate is split into three: partial columns that every piece of an answer has, the
+//! merge of these over all pieces, and the computation of the result from the merged columns. A
+//! level computes a partial column cell by cell; raw events compute it with an aggregate of
+//! DataFusion's own.
 
 use aggregator::{Definition, EXACT_TYPE, Level, Measure, MeasureKind, exact_column};
 use arrow::datatypes::DataType;
@@ -16,15 +17,15 @@ use storage::TIME;
 use super::cells::Keys;
 use crate::plan::checked_sums::{fits, label_of, mean, undecimal};
 
-/// How a column of the pieces is merged.
+/// Merge of a partial column over all pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Merge {
     Sum,
     Min,
     Max,
-    /// Of states; raw events have none.
+    /// Merge of histogram states; raw events have none.
     Histograms,
-    /// Of states; raw events have none.
+    /// Merge of states of distinct values; raw events have none.
     Distincts,
 }
 
@@ -42,31 +43,33 @@ impl Merge {
     }
 }
 
-/// A column that every piece has.
+/// A partial column, which every piece has.
 #[derive(Debug, Clone)]
 pub(super) struct Partial {
-    /// Over the stream's columns for keys and `time`, and the level's for measures.
+    /// Value from a cell, over the stream's columns for keys and `time`, over the level's for
+    /// measures.
     pub(super) of_cell: CellValue,
-    /// Over the input's columns; `None` when raw events cannot give it.
+    /// Value from raw events, over the input's columns; `None` when raw events cannot compute it.
     pub(super) of_raw: Option<Expr>,
     pub(super) merge: Merge,
-    /// `None`: that of the aggregate.
+    /// Type of the column; `None` for the type of the aggregate.
     pub(super) data_type: Option<DataType>,
 }
 
-/// What a cell gives to a column.
+/// The value of a cell in a partial column.
 #[derive(Debug, Clone)]
 pub(super) enum CellValue {
-    /// A measure's column.
+    /// The column of a measure.
     Measure(String),
-    /// A value of the keys.
+    /// A value computed from the keys.
     Keys(Expr),
-    /// A value of the keys, as often as the cell has events.
+    /// A value computed from the keys, multiplied by the number of events in the cell: its
+    /// column.
     Times(Expr, String),
 }
 
 impl CellValue {
-    /// What of it is computed of keys.
+    /// Returns the expression that is computed from keys, if there is one.
     pub(super) fn over_keys(&self) -> Option<&Expr> {
         match self {
             Self::Keys(expr) | Self::Times(expr, _) => Some(expr),
@@ -75,31 +78,32 @@ impl CellValue {
     }
 }
 
-/// What an aggregate is made of.
+/// An aggregate, split into partial columns, their merge and the result.
 pub(super) struct Merged {
-    /// The finest level that has what it takes.
+    /// The finest level that has all the measures needed.
     pub(super) from: Level,
     pub(super) partials: Vec<Partial>,
-    /// Events that count, over the stream's columns.
+    /// Filter of the aggregated events, over the stream's columns.
     pub(super) filter: Option<Expr>,
-    /// How the merged columns become the result.
+    /// Computation of the result from the merged columns.
     pub(super) finish: Finish,
 }
 
-/// How merged columns become a result.
+/// Computation of a result from merged columns.
 #[derive(Debug, Clone)]
 pub(super) enum Finish {
-    /// The first as it is.
+    /// The first column, unchanged.
     Same,
-    /// The first, a sum of integers, when it fits 64 bits; an error that names it otherwise.
+    /// The first column, a sum of integers, when it fits 64 bits; otherwise an error with this
+    /// label.
     Fits(String),
-    /// The first, 0 when there was nothing.
+    /// The first column; 0 when there was no event.
     Count,
-    /// The first by the second.
+    /// The first column divided by the second.
     Mean,
-    /// That quantile of a histogram.
+    /// This quantile of a histogram.
     Quantile(Expr),
-    /// The size of a set.
+    /// The size of a set of distinct values.
     Size,
 }
 
@@ -123,15 +127,15 @@ impl Finish {
     }
 }
 
-/// The measures of a rollup that aggregates may be made of.
+/// The measures of a rollup from which aggregates can be computed.
 pub(super) struct Measures<'a> {
     pub(super) definition: &'a Definition,
     pub(super) keys: &'a Keys,
 }
 
 impl Measures<'_> {
-    /// What an aggregate is made of, when this rollup has it all. `resolved` is the same aggregate over
-    /// the stream's columns.
+    /// Splits an aggregate, if this rollup has all the measures for it. `resolved` is the same
+    /// aggregate over the stream's columns.
     pub(super) fn merged(
         &self,
         aggregate: &AggregateFunction,
@@ -201,13 +205,13 @@ impl Measures<'_> {
         let (from, partial) = self.total(whole, undecimal(&raw_arg).clone(), raw)?;
         let finish = match whole == arg {
             true => Finish::Fits(label_of(&raw_arg)),
-            // As decimals were asked for, it is one.
+            // The query requested a decimal, so the result stays one.
             false => Finish::Same,
         };
         Some(made(from, vec![partial], finish))
     }
 
-    /// The sum of integers, as a decimal.
+    /// Returns the sum of integers, as a decimal.
     fn total(&self, arg: &Expr, raw_arg: Expr, raw: &Raw<'_>) -> Option<(Level, Partial)> {
         let mut raw_arg = raw_arg;
         let (from, of_cell) = if self.keys.are_enough_for(arg) {
@@ -217,7 +221,7 @@ impl Measures<'_> {
                     raw_arg = cast(raw_arg, DataType::Int64);
                     cast(arg.clone(), DataType::Int64)
                 }
-                // Of other expressions only these say their type: it may be that of fractions.
+                // Only these other expressions reveal their type here; any other may be a float.
                 Expr::Cast(Cast { field, .. }) if *field.data_type() == DataType::Int64 => {
                     arg.clone()
                 }
@@ -257,7 +261,7 @@ impl Measures<'_> {
         Some(made(from, vec![partial], Finish::Same))
     }
 
-    /// The mean of integers, which DataFusion takes as doubles, is that of their exact sum.
+    /// Computes the mean of integers from their exact sum. DataFusion casts them to doubles.
     fn mean(&self, arg: &Expr, raw: &Raw<'_>) -> Option<Merged> {
         let (whole, raw_whole) = (uncast(arg), uncast(&raw.arg()).clone());
         let (from, total) = self.total(whole, raw_whole.clone(), raw)?;
@@ -294,20 +298,20 @@ impl Measures<'_> {
         Some(made(measure.from, vec![partial], Finish::Size))
     }
 
-    /// Measures of every event.
+    /// Returns the measures without a filter, which cover every event.
     fn measures(&self) -> impl Iterator<Item = &Measure> {
         let all = self.definition.measures().iter();
         all.filter(|measure| measure.filter.is_none())
     }
 
-    /// The measure that counts events, and where it enters.
+    /// Returns the measure that counts events, and the finest level that has it.
     pub(super) fn hits(&self) -> Option<(Level, String)> {
         let mut counts = self.measures().filter(|m| m.kind == MeasureKind::Count);
         counts.next().map(|m| (m.from, m.name.clone()))
     }
 
-    /// The column that says that of the numbers of a field, and where it enters. Only integers: sums of
-    /// fractions depend on their order.
+    /// Returns the column with the statistic `what` of a field, and the finest level that has it.
+    /// Accepts only integers: sums of floats depend on their order.
     fn numbers(&self, arg: &Expr, what: &str) -> Option<(Level, String)> {
         let Expr::Column(column) = arg else {
             return None;
@@ -346,7 +350,7 @@ impl Raw<'_> {
         self.0.args[0].clone()
     }
 
-    /// Another aggregate of the events that count.
+    /// Adds the filter of this aggregate to another one.
     fn with(&self, aggregate: Expr) -> Option<Expr> {
         match &self.0.filter {
             Some(filter) => aggregate.filter((**filter).clone()).build().ok(),
@@ -355,7 +359,7 @@ impl Raw<'_> {
     }
 }
 
-/// What was cast to a double.
+/// Returns the operand of a cast to a double; any other expression unchanged.
 fn uncast(arg: &Expr) -> &Expr {
     match arg {
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => expr,
@@ -363,7 +367,7 @@ fn uncast(arg: &Expr) -> &Expr {
     }
 }
 
-/// `CASE … THEN 1 ELSE 0 END`
+/// Returns whether an expression chooses between integer constants: `CASE … THEN 1 ELSE 0 END`.
 fn is_whole_choice(arg: &Expr) -> bool {
     let is_whole = |e: &Expr| {
         matches!(

@@ -1,12 +1,14 @@
-//! Aggregates over raw events that a rollup answers: from the coarsest levels that give exactly the
-//! same, with what these leave of the range of time from finer levels and from raw events.
+//! Answers aggregates over raw events from a rollup: from the coarsest levels that lead to
+//! exactly the same result, and for the remaining range of time from finer levels and from raw
+//! events.
 //!
 //! # Invariants
-//! * Result with the rule = result without it, from the same snapshot. Only approximate functions, where
-//!   the query asks for one, give another approximation: that of the rollup's states. (Sums of
-//!   integers are added up as decimals either way and checked in the end: `plan/checked_sums.rs`.)
-//! * Where raw events are not complete they answer alone, as without the rule. So do days in which keys
-//!   were folded into `(other)`, when the query tells keys apart.
+//! * The result with the rule equals the result without it, from the same snapshot. There is one
+//!   exception: an approximate function in the query returns another approximation, from the
+//!   rollup's states. (Sums of integers are added up as decimals either way and checked at the
+//!   end: `plan/checked_sums.rs`.)
+//! * Where raw events are not complete, they answer alone, as without the rule. The same holds
+//!   for days in which keys were folded into `(other)`, if the query distinguishes keys.
 
 mod answer;
 mod cells;
@@ -36,12 +38,13 @@ use constant::Proof;
 use cover::{Piece, Usable, cover};
 use measures::{Measures, Merged};
 
-/// More pieces than this are a question for raw events.
+/// Maximum pieces of an answer. A query that needs more is left to raw events.
 const PIECES_MAX: usize = 32;
-/// And so are comparisons of `time` with constants at more instants: most of them make a piece.
+/// Maximum instants at which a query compares `time` with constants, since most of them start a
+/// piece. A query with more is left to raw events too.
 const CUTS_MAX: usize = 2 * PIECES_MAX;
 
-/// The rule.
+/// Optimizer rule that lets a rollup answer an aggregate over raw events.
 #[derive(Debug)]
 pub(crate) struct RollupRewrite;
 
@@ -72,13 +75,13 @@ impl OptimizerRule for RollupRewrite {
 struct Question<'a> {
     aggregate: &'a Aggregate,
     source: Source,
-    /// The range asked for, without bounds where no event lies beyond them.
+    /// Range of time of the query, without the bounds beyond which no event lies.
     range: TimeRange,
-    /// The same, within the times that events have.
+    /// Range of time of the query, within the times of the stream's events.
     events: TimeRange,
-    /// Over the stream's columns.
+    /// Group expressions over the stream's columns.
     group: Vec<Expr>,
-    /// Over the stream's columns, each beside itself as it was written.
+    /// Each aggregate function as it was written, and the same over the stream's columns.
     functions: Vec<(&'a AggregateFunction, AggregateFunction)>,
 }
 
@@ -119,7 +122,7 @@ impl<'a> Question<'a> {
         })
     }
 
-    /// The answer that looks at least, when one looks at less than raw events would.
+    /// Returns the cheapest answer of a rollup, if it reads less than raw events would.
     fn best_answer(&self) -> Result<Option<Answer<'_>>> {
         let table = self.source.table();
         let Some(levels) = table.levels() else {
@@ -140,7 +143,7 @@ impl<'a> Question<'a> {
             .map(|(_, answer)| answer))
     }
 
-    /// What a rollup answers of it; `None` when it lacks something.
+    /// Returns the answer of a rollup; `None` when the rollup lacks a part of it.
     fn answer<'q>(
         &'q self,
         rollup: &'q Rollup,
@@ -175,7 +178,7 @@ impl<'a> Question<'a> {
         let Some(mut raw) = incomplete(snapshot, name, rollup) else {
             return Ok(None);
         };
-        // Its buckets do not lie where the calendar has them now.
+        // The buckets of an outdated level do not begin where the calendar has them now.
         let manifest = snapshot.manifest();
         if !aggregator::outdated_levels(manifest, &rollup.meta, definition).is_empty() {
             return Ok(None);
@@ -203,7 +206,7 @@ impl<'a> Question<'a> {
         }
         let calendar = definition.calendar();
         let pieces = cover(calendar, self.range, &usable, (&joined(raw), &cuts));
-        // Beyond the first and the last event there is nothing at any level.
+        // No level has cells beyond the first and the last event.
         let events = (self.events.first, self.events.last);
         let pieces = pieces.into_iter().filter(|p| p.range.meets(events));
         let pieces: Vec<Piece> = pieces.collect();
@@ -229,7 +232,7 @@ fn unaliased(expr: &Expr) -> Option<&AggregateFunction> {
     }
 }
 
-/// The least and the greatest time of a stream's events; `None` when it has none.
+/// Returns the least and the greatest time of a stream's events; `None` when it has none.
 fn times(snapshot: &Snapshot, stream: &Name) -> Option<TimeRange> {
     let parts = snapshot.manifest().parts_of(stream).map(|p| p.time);
     let chunks = snapshot.chunks(stream.as_str()).iter().map(|c| c.time);
@@ -239,7 +242,8 @@ fn times(snapshot: &Snapshot, stream: &Name) -> Option<TimeRange> {
     widened.map(|(first, last)| TimeRange { first, last })
 }
 
-/// Where raw events and those that a rollup counts may differ; `None` when that may be anywhere.
+/// Returns the ranges in which raw events may differ from the events that a rollup counts; `None`
+/// when they may differ anywhere.
 fn incomplete(snapshot: &Snapshot, stream: &Name, rollup: &Rollup) -> Option<Vec<TimeRange>> {
     let manifest = snapshot.manifest();
     let meta = snapshot.streams().get(stream)?;
@@ -253,9 +257,9 @@ fn incomplete(snapshot: &Snapshot, stream: &Name, rollup: &Rollup) -> Option<Vec
     }
     let dropped = meta.dropped.iter().map(|d| d.partition_us);
     let detached = manifest.detached_of(stream).map(|d| d.partition_us);
-    // Those that came before the rollup and were not counted since.
+    // Parts older than the rollup, which has not counted their events since.
     let older = manifest.parts_of(stream).filter(|p| p.seq.0 < since);
-    // Those that were detached when the history of a rollup that was added was counted.
+    // Partitions that were detached while an added rollup counted its history.
     let history = rollup.meta.history.iter();
     let passed = history.flat_map(|h| h.detached.iter().copied());
     let partitions: BTreeSet<i64> = dropped
@@ -268,7 +272,7 @@ fn incomplete(snapshot: &Snapshot, stream: &Name, rollup: &Rollup) -> Option<Vec
         last: partition_end(meta.partition, start_us).saturating_sub(1),
     };
     let mut ranges: Vec<TimeRange> = partitions.into_iter().map(range).collect();
-    // Events that are not counted yet.
+    // Events before this time are not counted yet.
     ranges.extend(rollup.meta.counts_from_us().map(|until_us| TimeRange {
         first: i64::MIN,
         last: until_us.saturating_sub(1),
@@ -276,7 +280,8 @@ fn incomplete(snapshot: &Snapshot, stream: &Name, rollup: &Rollup) -> Option<Vec
     Some(ranges)
 }
 
-/// The days in which keys were folded into `(other)`. Manifest and memtable tell when none can have been.
+/// Returns the days in which keys were folded into `(other)`. Reads no cell when the counts in
+/// manifest and memtable show that no day reached the key limit.
 fn folded(
     snapshot: &Arc<Snapshot>,
     stream: &Name,
@@ -335,7 +340,7 @@ fn folded(
         .collect())
 }
 
-/// The same ranges in order, those that meet or touch as one.
+/// Returns the ranges in order, with ranges that overlap or touch merged.
 fn joined(mut ranges: Vec<TimeRange>) -> Vec<TimeRange> {
     ranges.sort_unstable_by_key(|r| (r.first, r.last));
     let mut joined: Vec<TimeRange> = Vec::new();

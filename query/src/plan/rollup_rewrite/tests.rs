@@ -1,7 +1,7 @@
 //! Result with the rule = result without it, for random questions over random histories.
 //!
-//! `LOGMILL_QUESTIONS=2000 cargo test -p logmill-query every_rewritten -- --nocapture` asks as many;
-//! `LOGMILL_SEED=7` asks those of one history.
+//! `LOGMILL_QUESTIONS=2000 cargo test -p logmill-query every_rewritten -- --nocapture` runs that
+//! many questions; `LOGMILL_SEED=7` runs the questions of one history.
 
 use std::sync::Arc;
 
@@ -19,10 +19,11 @@ mod forms;
 const START: i64 = 1_792_627_200_000_000;
 const HOUR_US: i64 = 3_600_000_000;
 const DAYS: usize = 12;
-/// Questions of one history.
+/// Number of questions per history.
 const EACH: usize = 100;
 
-/// The defaults, keys of two zones and few names, and one that lacks levels and measures.
+/// Returns four rollups: two like the default ones, one in another zone with few admitted keys,
+/// and one that lacks levels and measures.
 fn cascade() -> Arc<Cascade> {
     let config: Config = serde_json::from_value(json!({"rollups": {
         "stats": {"stream": "access", "by": ["site", "path"], "measures": {
@@ -43,7 +44,7 @@ fn cascade() -> Arc<Cascade> {
 fn event(random: &mut Random, day: usize) -> Event {
     const HOSTS: [&str; 6] = ["alpha", "beta", "gamma", "delta", "10.0.0.1", "::1"];
     let within = match random.below(6) {
-        // At the edges of buckets.
+        // Times at the edges of buckets.
         0 => random.below(24) as i64 * HOUR_US,
         1 => (1 + random.below(24)) as i64 * HOUR_US - 1,
         2 => random.below(1440) as i64 * HOUR_US / 60,
@@ -60,7 +61,8 @@ fn event(random: &mut Random, day: usize) -> Event {
     }
 }
 
-/// Events of some days with late ones, some sealed; compacted, dropped and detached here and there.
+/// Creates a store with events of some days, late ones among them. Some events are sealed; some
+/// parts are compacted, some partitions dropped or detached.
 fn history(random: &mut Random) -> Fixture {
     let fixture = Fixture::new(cascade());
     let name = Name::new("access").expect("a name");
@@ -92,7 +94,7 @@ fn history(random: &mut Random) -> Fixture {
             }
             4 | 5 => {
                 let day = day(random);
-                // Refused where some of it is detached already.
+                // The call fails where a partition of the range is detached already.
                 let _ = fixture.store.detach_partitions(&name, day, false);
                 Ok(())
             }
@@ -116,7 +118,8 @@ const TIMES: [&str; 11] = [
     "date_part('hour', time)",
     "CAST(date_trunc('day', time) AS DATE)",
 ];
-/// Expressions over keys and filters of them, as some rollup has them together; then any.
+/// Expressions over keys and filters on keys, grouped so that one rollup has them together; the
+/// last theme mixes all keys.
 const THEMES: [(&[&str], &[&str]); 4] = [
     (
         &["path", "site", "upper(path)", "coalesce(path, '-')"],
@@ -154,7 +157,7 @@ const THEMES: [(&[&str], &[&str]); 4] = [
         &["host = 'beta'", "method = 'POST'", "path = '/p7'"],
     ),
 ];
-/// What every default rollup has, then the rest.
+/// Aggregates: first the ones that every default rollup has, then the rest.
 const AGGREGATES: [&str; 20] = [
     "count(*)",
     "count(*)",
@@ -305,7 +308,7 @@ async fn every_rewritten_question_has_the_answer_of_raw_events() {
         "{asked} questions from seed {first}: {rewritten} rewritten, {mixed} of them with a rest from raw \
          events; {empty} answers without a row"
     );
-    // Half of many; fewer are not always as many as they are on average.
+    // At least half of many questions are rewritten. Among few questions the share may be lower.
     let least = if asked >= 2_000 {
         asked / 2
     } else {
@@ -328,7 +331,7 @@ async fn the_figures_name_the_levels_that_answered() {
     let engine = engine(RollupUse::Auto);
     let by = async |sql: &str| ask(&engine, &snapshot, sql).await.1.answered_by;
     let daily = "SELECT date_trunc('day', time), count(*) FROM access GROUP BY 1";
-    // The rollup with the fewest cells of a day.
+    // The rollup with the fewest cells per day answers.
     assert_eq!(by(daily).await, ["rollup coarse.daily"]);
     let bytes = "SELECT status, avg(response_size) FROM access WHERE time >= '2026-10-22T12:00:00Z' GROUP BY 1";
     assert_eq!(
@@ -339,7 +342,8 @@ async fn the_figures_name_the_levels_that_answered() {
     assert_eq!(by("SELECT count(*) FROM access").await, ["manifest"]);
     let raw = daily.replace("SELECT", "SELECT /*+ no_rollup */");
     assert_eq!(by(&raw).await, ["parts of access"]);
-    // Not a key of a rollup; not a sum of integers alone; not all events of a bucket.
+    // Raw events answer: no rollup has all the keys, the sum is not of integers, or the buckets
+    // are too coarse.
     for sql in [
         "SELECT user_agent, count(*) FROM access GROUP BY 1",
         "SELECT sum(response_size * 1.5) FROM access",
@@ -357,7 +361,8 @@ async fn the_figures_name_the_levels_that_answered() {
     );
 }
 
-/// Approximate functions are answered from the rollup's states, which have bounds of their own.
+/// Compares approximate functions with exact ones: the rollup's states have error bounds of their
+/// own.
 #[tokio::test(flavor = "multi_thread")]
 async fn approximations_are_as_near_as_their_states() {
     let mut random = Random(5);

@@ -21,7 +21,7 @@ use datafusion::prelude::SessionConfig;
 
 use super::PhysicalRule;
 
-/// A session, and the rules in the place of its own.
+/// A session, and the physical rules that replace its own.
 pub(super) struct PlanningSession {
     pub(super) state: SessionState,
     pub(super) rules: Arc<[PhysicalRule]>,

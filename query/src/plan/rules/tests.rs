@@ -21,7 +21,7 @@ fn rules_that_are_left_out_are_there_to_be_left_out() {
     assert_eq!(rules.physical_of_rows.len(), PHYSICAL_OF_ROWS.len());
 }
 
-/// `EXPLAIN` is planned with all rules, what it explains with those of its shape.
+/// Compares plans: `EXPLAIN` uses all rules, the explained statement the rules for its shape.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_one_table_are_planned_with_few_rules_as_with_all() {
     let fixture = Fixture::with_defaults();
@@ -63,8 +63,8 @@ async fn rows_of_one_table_are_planned_with_few_rules_as_with_all() {
     }
 }
 
-/// The operators of a plan, without those that only hand rows on. `ForgetExec` keeps later rules
-/// from using an order, and the few rules use none.
+/// Returns the operators of a plan, without operators that only pass rows on. `ForgetExec` only
+/// keeps later rules from using an order, and the few rules use none.
 fn operators(plan: &str) -> Vec<&str> {
     const HAND_ON: [&str; 5] = [
         "ForgetExec",
@@ -100,7 +100,7 @@ async fn a_count_of_everything_is_known_before_anything_is_planned() {
             "SELECT count(*) FROM (SELECT host FROM access)",
             r#"{"count(*)":307}"#,
         ),
-        // What looks like it and is not.
+        // Similar queries that need more than the manifest.
         (
             "SELECT count(*) FROM access WHERE host = 'alpha'",
             r#"{"count(*)":44}"#,

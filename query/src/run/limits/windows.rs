@@ -1,4 +1,4 @@
-//! Windows that would hold, or look at, all of what they are over once for each row.
+//! Rejects windows for which an operator would hold or read all of their rows again for each row.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, ScalarValue, plan_err};
@@ -6,23 +6,24 @@ use datafusion::logical_expr::{
     Expr, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
 };
 
-/// Aggregates whose result is as large as all that they were given.
+/// Aggregates whose result is as large as their whole input.
 const GATHERING: [&str; 2] = ["array_agg", "string_agg"];
-/// Aggregates that look at all of a window again for each row.
+/// Aggregates that read a whole window again for each row.
 const COUNTED_AGAIN: [&str; 4] = [
     "median",
     "percentile_cont",
     "approx_percentile_cont",
     "approx_percentile_cont_with_weight",
 ];
-/// Rows before and after a row that such an aggregate may gather.
+/// Maximum rows before and after a row that such an aggregate may gather.
 const ROWS_MAX: u64 = 1000;
 
-/// Refuses aggregates that gather a window without narrow bounds: there is one result for each row, and
-/// together they are as large as the square of the rows. And those that take as long.
+/// Rejects aggregates that gather a window without narrow bounds: there is one result for each
+/// row, and together the results are as large as the square of the rows. Aggregates that take as
+/// much time are rejected too.
 ///
 /// # Errors
-/// Naming the aggregate.
+/// An error that names the aggregate.
 pub(crate) fn check(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         let LogicalPlan::Window(window) = node else {
@@ -56,8 +57,8 @@ pub(crate) fn check(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a window moves on, and holds all rows from its beginning to the last. Its
-/// operator has all of them before the first result, and makes all results at once.
+/// Returns whether a window has a moving start, and holds all rows from there to the last. Its
+/// operator reads all of them before the first result, and computes all results at once.
 fn ends_with_all(frame: &WindowFrame) -> bool {
     let is_whole = |bound: &WindowFrameBound| match bound {
         WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => by.is_null(),

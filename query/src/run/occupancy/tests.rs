@@ -1,4 +1,4 @@
-//! A query that computes on after its answer has ended stays listed, and nobody runs in its place.
+//! A query that still computes after its answer has ended stays listed and keeps its place.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,17 +11,18 @@ use crate::tables::system::{SourceInfo, SystemInfo};
 use crate::tests::support::Fixture;
 use crate::{Engine, EngineOptions, Kind, Limits, NoSystemInfo};
 
-/// A step that nothing can stop: whoever plans the table waits until it is let go.
+/// A step that cannot be stopped: the thread that plans the table waits until the test releases
+/// it.
 #[derive(Debug)]
 struct Step {
     begun: Mutex<Sender<()>>,
-    /// Closed to let go.
+    /// Closed to release the step.
     let_go: Mutex<Receiver<()>>,
 }
 
 impl SystemInfo for Step {
     fn sources(&self) -> Vec<SourceInfo> {
-        // Nobody listens when the test has seen enough.
+        // The receiver is gone when the test has seen enough.
         let _begun = self.begun.lock().send(());
         let _closed = self.let_go.lock().recv();
         Vec::new()
@@ -44,7 +45,7 @@ fn engine(time: Option<Duration>) -> Engine {
     Engine::new(options).expect("starts")
 }
 
-/// Waits until it is so. The bound is for a test that fails.
+/// Waits until the condition is true. The bound only matters to a test that fails.
 async fn until(is_so: impl Fn() -> bool) {
     for _ in 0..60_000 {
         if is_so() {
@@ -80,7 +81,7 @@ async fn a_query_that_computes_on_stays_listed_and_keeps_its_place() {
             tokio::spawn(async move { asking.sql(snapshot, Arc::new(step), STEP, None).await });
         let begins = tokio::task::spawn_blocking(move || begins.recv().map(|()| begins));
         let Ok(_begins) = begins.await.expect("no panic") else {
-            // Its time was over before it was planned.
+            // The query's time was over before it was planned.
             assert_eq!(ends, Ends::TimeIsOver);
             time *= 4;
             all.push(ends);

@@ -27,7 +27,7 @@ fn batches(rows: &[i64]) -> SendableRecordBatchStream {
 }
 
 thread_local! {
-    /// The clock of a test: it stands still but for who takes portions.
+    /// Clock of a test. Only the consumer of portions advances it.
     static CLOCK: Cell<Instant> = Cell::new(Instant::now());
 }
 
@@ -57,7 +57,7 @@ async fn portions_hold_every_row_in_order_and_suit_who_takes_them() {
                 .to_vec(),
         );
         sizes.push(batch.num_rows());
-        // Then each portion takes long, until they are small.
+        // From here on each portion takes long, until portions are small.
         if all.len() > 5001 && batch.num_rows() > 16 {
             passes(Duration::from_millis(11));
         }
@@ -76,7 +76,7 @@ async fn a_thread_is_given_back_whoever_takes_portions_and_however_long_each_tak
         let (mut held, mut longest) = (Duration::ZERO, Duration::ZERO);
         let mut pieces = 0;
         loop {
-            // As an operator does that keeps what it reads.
+            // Polls as an operator does that keeps what it reads.
             let taken = std::future::poll_fn(|context| match portions.poll_next_unpin(context) {
                 Poll::Pending => Poll::Ready(None),
                 Poll::Ready(batch) => Poll::Ready(Some(batch)),
@@ -93,7 +93,7 @@ async fn a_thread_is_given_back_whoever_takes_portions_and_however_long_each_tak
                 }
             }
         }
-        // The portion during which it became too long ends first.
+        // The stream yields only after the portion during which the time became too long.
         assert!(longest <= SLOW + pause, "{rows} {pause:?}: {longest:?}");
         assert!(pieces >= 40, "{pieces}");
     }

@@ -1,9 +1,10 @@
-//! The buckets of a level, cut into stretches that are read each for itself.
+//! Cuts the buckets of a level into ranges that are read independently of each other.
 //!
 //! # Invariants
-//! * Stretches lie side by side and hold all buckets that are asked for. What may hold cells of one bucket lies
-//!   in one stretch, so cells are merged as if all were read at once.
-//! * A share's stretches follow each other: its rows are in the order of buckets.
+//! * Ranges are adjacent and cover all requested buckets. Sections and chunks that may hold cells
+//!   of the same bucket lie in the same range, so cells are merged as if everything were read at
+//!   once.
+//! * The ranges of a share are consecutive, so the rows of the share are in the order of buckets.
 
 use std::ops::Range;
 
@@ -11,34 +12,35 @@ use aggregator::Bucket;
 
 use super::read::Work;
 
-/// Cells that are worth a merge of their own, and a thread.
+/// Number of cells from which a merge of their own, and a thread, is worth its cost.
 const CELLS: u64 = 32 * 1024;
 
-/// Buckets of a level.
+/// Range of buckets that is read by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct BucketRange {
     /// Starts of buckets, microseconds since 1970.
     buckets: Range<i64>,
-    /// About so many cells.
+    /// Estimated number of cells.
     cells: u64,
 }
 
-/// Something that holds cells: a section of a tile, or a chunk.
+/// Buckets of a source of cells: a section of a tile, or a chunk.
 #[derive(Debug, Clone)]
 struct Span {
-    /// Starts of its first and of its last bucket.
+    /// Starts of the first and of the last bucket.
     first: i64,
     last: i64,
     cells: u64,
 }
 
-/// What each of at most so many threads reads, one after the other.
+/// Returns the bucket intervals of each thread, at most `threads` of them. A thread reads its
+/// intervals one after the other.
 pub(super) fn shares(work: &Work, threads: usize) -> Vec<Vec<Bucket>> {
     let all = work.filter.from_us..work.filter.to_us;
     let stretches = if work.grain.buckets {
         cut(spans(work), all, CELLS)
     } else {
-        // Cells of all buckets are merged.
+        // The merge spans all buckets, so they cannot be cut.
         vec![BucketRange {
             buckets: all,
             cells: 0,
@@ -73,7 +75,8 @@ fn spans(work: &Work) -> Vec<Span> {
     sections.chain(chunks).collect()
 }
 
-/// Stretches of so many cells at least, where spans leave a place to cut.
+/// Cuts `all` into ranges of at least `least` cells, where no span crosses the cut. The last
+/// range may have fewer cells.
 fn cut(mut spans: Vec<Span>, all: Range<i64>, least: u64) -> Vec<BucketRange> {
     spans.sort_unstable_by_key(|span| span.first);
     let mut stretches = Vec::new();
@@ -96,7 +99,8 @@ fn cut(mut spans: Vec<Span>, all: Range<i64>, least: u64) -> Vec<BucketRange> {
     stretches
 }
 
-/// The stretches in at most so many shares of about as many cells, and of so many at least.
+/// Distributes ranges over at most `threads` shares with about the same number of cells. There
+/// are fewer shares if their average would be below `least` cells.
 fn dealt(stretches: Vec<BucketRange>, threads: usize, least: u64) -> Vec<Vec<BucketRange>> {
     let total: u64 = stretches.iter().map(|stretch| stretch.cells).sum();
     let shares = (threads as u64).min(total / least).max(1);

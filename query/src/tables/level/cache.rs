@@ -1,4 +1,5 @@
-//! Open tile files, by path. A tile never changes, and its name is never used again.
+//! Cache of open tile files, by path. Entries never become stale: a tile never changes, and its
+//! name is never reused.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use storage::{FileRef, Snapshot};
 
 use crate::error::{Error, Result};
 
-/// Open tile files, the least recently used closed first.
+/// LRU cache of open tile files.
 #[derive(Debug)]
 pub(crate) struct TileCache {
     bytes_max: u64,
@@ -32,7 +33,7 @@ struct Entry {
 }
 
 impl TileCache {
-    /// A cache of files that hold at most `bytes_max` bytes together.
+    /// Creates a cache of at most `bytes_max` bytes. A single larger file is still kept.
     pub(crate) fn new(bytes_max: u64) -> Self {
         Self {
             bytes_max,
@@ -40,7 +41,8 @@ impl TileCache {
         }
     }
 
-    /// An open file, and how many bytes were read from the disk for it.
+    /// Returns an open tile file, and the bytes that were read from the disk for it (0 when it
+    /// was cached).
     pub(crate) fn open(
         &self,
         snapshot: &Snapshot,
@@ -51,7 +53,8 @@ impl TileCache {
         if let Some(known) = self.get(&path) {
             return Ok((known, 0));
         }
-        // Read outside the lock: two readers may both read it, and the results are equal.
+        // The read is outside the lock: two threads may both read the file, and the results are
+        // equal.
         let bytes = snapshot.read(file)?;
         let opened =
             TileFile::open(definition.clone(), bytes).map_err(|e| corrupt(snapshot, file, &e))?;
@@ -66,7 +69,8 @@ impl TileCache {
         let tick = inner.tick;
         let entry = inner.files.get_mut(path)?;
         entry.used = tick;
-        // Dictionaries and what finds their keys are made while it is read.
+        // The entry may have grown: a tile builds its dictionaries and key lookups while it is
+        // read.
         let (before, now) = (entry.bytes, entry.file.memory_bytes() as u64);
         entry.bytes = now;
         let file = entry.file.clone();
@@ -103,7 +107,7 @@ impl Inner {
     }
 }
 
-/// A tile that does not read as it was written is damage of the store.
+/// Converts the error of a tile that cannot be decoded into a corruption error of the store.
 pub(crate) fn corrupt(snapshot: &Snapshot, file: &FileRef, error: &aggregator::Error) -> Error {
     let offset = match error {
         aggregator::Error::Corrupt { offset, .. } => *offset,

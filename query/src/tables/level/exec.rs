@@ -1,4 +1,5 @@
-//! The plan node that reads a level: sections of tiles and cells of chunks, merged and finalised.
+//! Plan node that reads a rollup level: it merges and finalises sections of tiles and cells of
+//! chunks.
 
 use std::any::Any;
 use std::fmt;
@@ -33,13 +34,14 @@ const BATCH_ROWS: usize = 8192;
 #[derive(Debug)]
 pub(crate) struct LevelExec {
     source: Source,
-    /// The buckets that each partition reads, one interval after the other.
+    /// Bucket intervals of each DataFusion partition, read one after the other.
     shares: Vec<Vec<Bucket>>,
     properties: Arc<PlanProperties>,
 }
 
 impl LevelExec {
-    /// At most so many partitions, in the order of buckets.
+    /// Plans a read in at most `partitions` partitions. Each returns its rows in the order of
+    /// buckets.
     pub(crate) fn new(source: Source, partitions: usize) -> Self {
         let shares = bucket_ranges::shares(&source.work, partitions);
         let mut equivalence = EquivalenceProperties::new(source.schema.clone());
@@ -102,7 +104,7 @@ impl ExecutionPlan for LevelExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.source.metrics, partition);
-        // Dropping the answer stops the thread before its next section.
+        // Dropping the result stream stops the thread before it reads the next section.
         let stop = Arc::new(StopOnDrop(Arc::default()));
         let reader = Arc::new(self.source.reader(partition, &context, stop.0.clone()));
         let work = self.source.work.clone();
@@ -122,7 +124,7 @@ impl ExecutionPlan for LevelExec {
                 baseline.record_output(batch.num_rows());
                 let rows = batch.num_rows();
                 let slices = (0..rows).step_by(BATCH_ROWS).map(move |at| {
-                    // Held until the last slice is out.
+                    // The memory and the stop flag live until the last slice is returned.
                     let _held = (&memory, &stop);
                     Ok(batch.slice(at, BATCH_ROWS.min(rows - at)))
                 });
@@ -155,7 +157,7 @@ impl ExecutionPlan for LevelExec {
     }
 }
 
-/// The levels that a plan node reads, with what was looked at in each; none for other nodes.
+/// Returns the scan counts of each level that a plan node reads; none for other nodes.
 pub(crate) fn looked(plan: &dyn ExecutionPlan) -> Vec<LevelStats> {
     let plan = plan as &dyn Any;
     if let Some(level) = plan.downcast_ref::<LevelExec>() {

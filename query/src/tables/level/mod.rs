@@ -1,12 +1,12 @@
 //! Rollup levels as tables: `stats.hourly` is the merge of its tiles and of the memtable's cells.
 //!
 //! # Invariants
-//! * One scan reads one snapshot, so a level is exact up to the last acknowledged event, before a
-//!   seal, during one and after it.
-//! * Ranges of `bucket` and values of keys are applied to cells by the scan itself, exactly; sections
-//!   whose buckets lie outside are not read.
-//! * Reading, merging and finalising run on a blocking thread once the plan runs, never while it is
-//!   made.
+//! * One scan reads one snapshot, so a level is exact up to the last acknowledged event: before,
+//!   during and after a seal.
+//! * The scan itself applies ranges of `bucket` and values of keys to cells, exactly. Sections
+//!   whose buckets lie outside the range are not read.
+//! * A scan reads, merges and finalises cells on a blocking thread while the plan runs, never
+//!   during planning.
 
 mod bucket_ranges;
 mod cache;
@@ -50,8 +50,8 @@ pub(crate) struct Rollup {
     pub(crate) definition: Arc<Definition>,
 }
 
-/// The rollups of a snapshot by name: of each name the newest generation. A stream gets its rollups
-/// with the manifest edit that creates it, before its first event.
+/// Returns the rollups of a snapshot by name, the newest generation of each. A stream gets its
+/// rollups in the manifest edit that creates it, before its first event.
 fn rollups(snapshot: &Snapshot) -> Result<BTreeMap<Name, Rollup>> {
     let mut rollups = BTreeMap::new();
     for meta in &snapshot.manifest().rollups {
@@ -66,17 +66,19 @@ fn rollups(snapshot: &Snapshot) -> Result<BTreeMap<Name, Rollup>> {
     Ok(rollups)
 }
 
-/// The rollups of the snapshot that was last asked about: most have those of the one before.
+/// Cache of the rollups of the last snapshot: most snapshots have the same rollups as the one
+/// before.
 #[derive(Debug, Default)]
 pub(crate) struct Rollups {
     last: Mutex<Option<Known>>,
 }
 
-/// What the manifest says of rollups, and what that is.
+/// Rollups as the manifest has them, and the same rollups with their definitions resolved.
 type Known = (Vec<RollupMeta>, Arc<BTreeMap<Name, Rollup>>);
 
 impl Rollups {
-    /// As [`rollups`].
+    /// Returns the result of [`rollups`], from the cache while the manifest's rollups are the
+    /// same.
     pub(crate) fn of(&self, snapshot: &Snapshot) -> Result<Arc<BTreeMap<Name, Rollup>>> {
         let metas = &snapshot.manifest().rollups;
         if let Some((known, rollups)) = &*self.last.lock()
@@ -90,11 +92,11 @@ impl Rollups {
     }
 }
 
-/// Makes now, from the memtable, what readers of a stream's rollups would make of it: for whoever
-/// brings much and has the time that a chart does not have.
+/// Computes the memtable's cells of all rollups of a stream ahead of the first query. Large
+/// ingests (backfills) call it, since they can wait longer than a chart.
 ///
 /// # Errors
-/// When a tile that must be looked at cannot be read; readers will say so too.
+/// When a tile that the computation needs cannot be read. Queries fail with the same error.
 pub fn make_cells(snapshot: &Snapshot, stream: &Name) -> Result<(), Error> {
     for rollup in rollups(snapshot).map_err(Error::Execution)?.values() {
         if rollup.definition.stream() == stream {
@@ -138,7 +140,7 @@ impl LevelTable {
         }
     }
 
-    /// The same with the exact columns of its sums, which `*` shows only to queries that name one.
+    /// Adds the exact columns of the level's sums. `*` shows them only to queries that name one.
     pub(crate) fn with_exact(self) -> Self {
         let exact = aggregator::exact_columns(&self.rollup.definition, self.level);
         let shown = self.schema.fields().iter().map(|f| f.as_ref().clone());
@@ -146,8 +148,9 @@ impl LevelTable {
         Self { schema, ..self }
     }
 
-    /// The same for readers that add cells up: a sum beyond 64 bits is an error, since they would
-    /// leave a null out. `None` when it is that already.
+    /// Returns the table for plans that add cells up. A sum beyond 64 bits is an error in it,
+    /// since such a plan would silently skip a null. `None` when the table is already one of
+    /// these.
     pub(crate) fn refusing(&self) -> Option<Self> {
         (self.too_large == TooLarge::Null).then(|| Self {
             too_large: TooLarge::Refused,
@@ -155,13 +158,15 @@ impl LevelTable {
         })
     }
 
-    /// The same with one row for all cells that the grain does not tell apart: whoever reads it adds them up
-    /// anyway. Columns that it leaves out mean nothing, but to filters that the scan applies.
+    /// Returns the table with one row for all cells that the grain does not distinguish: the plan
+    /// above adds them up anyway. Columns outside the grain have no meaning in its rows; only
+    /// filters that the scan applies may use them.
     pub(crate) fn merged_to(self, grain: Grain) -> Self {
         Self { grain, ..self }
     }
 
-    /// What a filter says of one key column, when it says only that.
+    /// Returns the key column and its values when a filter restricts one key column and nothing
+    /// else.
     fn key_values(&self, filter: &Expr) -> Option<(usize, Vec<KeyValue>)> {
         let (name, values) = key_filter(filter)?;
         let key = self
@@ -182,15 +187,16 @@ impl LevelTable {
         Some((key, values))
     }
 
-    /// Whether a filter is one on cells, which the scan applies itself.
+    /// Checks whether the scan itself can apply a filter to cells.
     pub(crate) fn applies(&self, filter: &Expr) -> bool {
         time_range(filter, "bucket").is_some() || self.key_values(filter).is_some()
     }
 
-    /// The filter on cells that all these filters make together.
+    /// Combines filters into one filter on cells.
     fn filter(&self, filters: &[Expr]) -> Filter {
         let mut made = Filter {
-            // What retention has given up is not returned, nor what came late below it.
+            // Buckets below the retention floor are not returned, even if late events have added
+            // cells.
             from_us: self.rollup.meta.floor_us(self.level.as_str()),
             keys: vec![None; self.rollup.definition.by().len()],
             ..Filter::ALL
@@ -209,7 +215,8 @@ impl LevelTable {
         made
     }
 
-    /// The starts of the buckets in a range that have a cell with such keys. Reads now.
+    /// Returns the starts of the buckets in a range that have a cell with these keys. Unlike a
+    /// scan it reads tiles during the call, which may be during planning.
     pub(crate) fn buckets_with(
         &self,
         keys: Vec<Option<Vec<KeyValue>>>,
@@ -225,7 +232,8 @@ impl LevelTable {
             .buckets()
     }
 
-    /// What is to be read for these columns of the cells that pass the filter.
+    /// Plans the read of these columns for the cells that pass the filter: selects sections by
+    /// their buckets.
     fn source(&self, schema: SchemaRef, filter: Filter) -> Result<Source> {
         let definition = &self.rollup.definition;
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
@@ -281,7 +289,8 @@ impl LevelTable {
     }
 }
 
-/// The column and the values of `key = 1`, `key IN (…)`, `key IS NULL` and of their alternatives.
+/// Returns the column and the values of `key = 1`, `key IN (…)`, `key IS NULL`, and of an `OR` of
+/// these.
 pub(crate) fn key_filter(filter: &Expr) -> Option<(&str, Vec<KeyValue>)> {
     match filter {
         Expr::BinaryExpr(BinaryExpr {

@@ -1,4 +1,4 @@
-//! Reading a level: what is to be read, the reading of it, and what was looked at.
+//! Reads a level: the input of a scan, its reader, and the counts of what the scan has read.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,17 +26,17 @@ use crate::tables::stream::exec::ROWS_EXAMINED;
 
 const BYTES_READ: &str = "bytes_read";
 
-/// What is to be read: everything that a blocking thread needs.
+/// Input of a scan: everything that a blocking thread needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// The generation under which chunks keep their cells.
+    /// Generation of the rollup. Chunks keep their cells under it.
     pub(crate) rollup: u32,
     pub(crate) definition: Arc<Definition>,
     pub(crate) level: Level,
     pub(crate) projection: Projection,
     pub(crate) filter: Filter,
-    /// What tells rows apart.
+    /// Columns that distinguish rows; cells that agree in them are merged.
     pub(crate) grain: Grain,
     /// Treatment of a sum beyond 64 bits.
     pub(crate) too_large: TooLarge,
@@ -46,14 +46,15 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// The start of the first bucket that the level still has.
+    /// Returns the start of the first bucket that retention has left in the level, microseconds
+    /// since 1970.
     pub(crate) fn floor_us(&self) -> i64 {
         let rollups = &self.snapshot.manifest().rollups;
         let meta = rollups.iter().find(|r| r.id == self.rollup);
         meta.map_or(i64::MIN, |r| r.floor_us(self.level.as_str()))
     }
 
-    /// The same work for the buckets of an interval alone.
+    /// Restricts the scan to the buckets of an interval.
     pub(crate) fn within(&self, interval: Bucket) -> Self {
         let mut part = Self {
             files: Vec::new(),
@@ -74,7 +75,7 @@ impl Work {
         part
     }
 
-    /// The starts of the buckets of the cells that pass the filter.
+    /// Reads the starts of the buckets that have a cell which passes the filter.
     pub(crate) fn buckets(&self) -> Result<BTreeSet<i64>> {
         let mut starts = BTreeSet::new();
         for (file, sections) in &self.files {
@@ -92,7 +93,7 @@ impl Work {
         Ok(starts)
     }
 
-    /// The cells of the memtable's chunks that pass the filter.
+    /// Returns the cells of the memtable's chunks that pass the filter, one item per chunk.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = Result<Cells>> {
         let chunks = self.snapshot.chunks(self.definition.stream().as_str());
         chunk_cells(&self.definition, self.rollup, &self.snapshot)
@@ -107,7 +108,7 @@ impl Work {
             })
     }
 
-    /// Whether a chunk may hold an event of the buckets that are asked for.
+    /// Checks whether a chunk may hold an event of a requested bucket.
     fn may_hold(&self, chunk: &Chunk) -> bool {
         let (first, last) = chunk.time;
         let first_bucket = self.definition.calendar().bucket(self.level, first);
@@ -115,16 +116,16 @@ impl Work {
     }
 }
 
-/// Whether a section may hold a bucket that is asked for.
+/// Checks whether a section may hold a requested bucket.
 pub(crate) fn meets(section: &Section, filter: &Filter) -> bool {
     section.bucket_max_us >= filter.from_us && section.bucket_min_us < filter.to_us
 }
 
-/// A level of which something is to be read, how much of it, and the figures of reading it.
+/// Scan of one level: its input, the counts after pruning, and the metrics of the read.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) work: Work,
-    /// The columns to be read.
+    /// Columns to read.
     pub(crate) schema: SchemaRef,
     pub(crate) partitions: Count,
     pub(crate) parts: Count,
@@ -133,7 +134,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// `stats.hourly`
+    /// Returns the qualified name of the table, such as `stats.hourly`.
     pub(crate) fn table(&self) -> String {
         let Work {
             definition, level, ..
@@ -141,7 +142,7 @@ impl Source {
         format!("{}.{}", definition.name(), level.table())
     }
 
-    /// A reader that stops soon after `stop` is set.
+    /// Returns a reader that stops soon after `stop` is set.
     pub(crate) fn reader(
         &self,
         partition: usize,
@@ -157,7 +158,7 @@ impl Source {
         }
     }
 
-    /// What was looked at so far.
+    /// Returns the counts of the scan so far.
     pub(crate) fn looked(&self) -> LevelStats {
         let metrics = self.metrics.clone_inner();
         let sum = |name: &str| {
@@ -192,7 +193,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a scan looked at in one level.
+/// Counts of the scan of one level: of all items and of those that were read.
 pub(crate) struct LevelStats {
     pub(crate) answered_by: String,
     pub(crate) partitions: Count,
@@ -202,7 +203,7 @@ pub(crate) struct LevelStats {
     pub(crate) bytes: u64,
 }
 
-/// Tells a blocking thread that the reader of the answer has gone.
+/// Stops a blocking thread when the client drops the result stream.
 pub(crate) struct StopOnDrop(pub(crate) Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
@@ -211,7 +212,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Reads, on a blocking thread.
+/// Reads and merges cells on a blocking thread.
 #[derive(Debug)]
 pub(crate) struct Reader {
     schema: SchemaRef,
@@ -222,7 +223,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// The rows of the level that the work asks for, by bucket and keys, with the memory they take.
+    /// Reads, merges and finalises the rows of a scan, sorted by bucket and keys. Returns them
+    /// with the reservation of their memory.
     pub(crate) fn read(&self, work: &Work) -> Result<(RecordBatch, MemoryReservation)> {
         let memory = self.memory.new_empty();
         let cells = self.cells(work, &memory)?;
@@ -253,7 +255,7 @@ impl Reader {
         Ok((batch, memory))
     }
 
-    /// The cells of tiles and of chunks that pass the filter.
+    /// Reads the cells of tiles and chunks that pass the filter.
     fn cells(&self, work: &Work, memory: &MemoryReservation) -> Result<Vec<Cells>> {
         let mut cells = vec![Cells::empty(&work.definition, work.level, &work.projection)];
         let mut keep = |found: Cells| -> Result<()> {
@@ -269,7 +271,7 @@ impl Reader {
         };
         for (file, sections) in &work.files {
             let (tile, read) = work.cache.open(&work.snapshot, file, &work.definition)?;
-            // What is cached costs the sections alone.
+            // A read from a cached tile counts only the bytes of its sections.
             let bytes = if read > 0 {
                 read
             } else {

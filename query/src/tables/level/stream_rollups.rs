@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use super::{Rollup, TileCache};
 
-/// When rollups answer aggregates over raw events.
+/// Policy by which rollups answer aggregates over raw events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RollupUse {
-    /// Where they have the same answer and raw events are likely to cost more.
+    /// Use rollups that have the same answer where raw events are likely to cost more.
     #[default]
     Auto,
-    /// Where they have the same answer.
+    /// Use rollups wherever they have the same answer.
     Always,
-    /// Never.
+    /// Never use rollups.
     Never,
 }
 
-/// The rollups of a stream, for the rule.
+/// The rollups of a stream, as the rule needs them.
 #[derive(Debug)]
 pub(crate) struct StreamRollups {
     pub(crate) rollups: Vec<Rollup>,
     pub(crate) tiles: Arc<TileCache>,
-    /// Also where raw events are likely to cost less: for tests.
+    /// True to use rollups even where raw events are likely to cost less: for tests and for
+    /// random questions (`questions.rs`).
     pub(crate) always: bool,
 }

@@ -1,7 +1,7 @@
 //! Columns that are not stored because they can be computed: `_id` and `request`.
 //!
-//! `_id` is an ObjectId of 12 bytes: the store's prefix (6 bytes) and the sequence number (6 bytes,
-//! big endian), written as 24 hex digits. `request` is stored only where it cannot be put together
+//! `_id` is an ObjectId of 12 bytes: the store's prefix (6 bytes) and the sequence number (6
+//! bytes, big endian), written as 24 hex digits. `request` is stored only if it cannot be rebuilt
 //! from `method`, `path`, `query` and `protocol`.
 
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use storage::object_id;
 
 use crate::functions::arrays::over_arrays;
 
-/// The digits of an ObjectId.
+/// Hex digits of an ObjectId.
 const ID_DIGITS: usize = 24;
 
-/// The sequence number in an ObjectId made by [`object_id`] with the same prefix.
+/// Returns the sequence number in an ObjectId that [`object_id`] made with the same prefix.
 pub(crate) fn seq_of(prefix: [u8; 6], id: &str) -> Option<u64> {
     if id.len() != ID_DIGITS || !id.is_ascii() {
         return None;
@@ -29,7 +29,7 @@ pub(crate) fn seq_of(prefix: [u8; 6], id: &str) -> Option<u64> {
     (object_id(prefix, seq) == *id.as_bytes()).then_some(seq)
 }
 
-/// `_seq` → `_id`.
+/// SQL function: `_seq` → `_id`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectIdOf {
     pub(crate) prefix: [u8; 6],
@@ -79,7 +79,7 @@ impl ScalarUDFImpl for ObjectIdOf {
     }
 }
 
-/// `request`, `method`, `path`, `query`, `protocol` → the request line.
+/// SQL function: `request`, `method`, `path`, `query`, `protocol` → the request line.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RequestLine {
     signature: Signature,
@@ -93,7 +93,7 @@ impl RequestLine {
     }
 }
 
-/// Puts the request line together where it is not stored and there is a method.
+/// Rebuilds the request line of rows that do not store it and have a method.
 pub(crate) fn request_lines(
     stored: &StringViewArray,
     method: &StringViewArray,

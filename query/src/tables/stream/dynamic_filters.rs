@@ -1,11 +1,11 @@
-//! Tells filters that change while a query runs and lose their columns on the way to a scan.
+//! Detects dynamic filters that lose their columns on the way to a scan.
 //!
-//! A sort of the first rows tells scans what comes before the rows that it has, in terms of its
-//! keys. A projection below has other columns, so the keys are replaced by what they are there. The
-//! filter is searched for keys from its leaves upwards: where one key is within another, as in
-//! `ORDER BY a, a + b`, the inner one is replaced first, the outer one is not found any more, and
-//! its other columns stay those of the sort. A scan takes `b` for whatever column it has by that
-//! name or in that place.
+//! A sort of the first rows sends a filter to scans: the rows that come before the rows it has,
+//! in terms of its keys. A projection below has other columns, so DataFusion replaces the keys
+//! with the projection's expressions. It searches the filter for keys from its leaves upwards.
+//! Where one key is within another, as in `ORDER BY a, a + b`, it replaces the inner key first.
+//! Then it does not find the outer key any more, whose other columns stay those of the sort. A
+//! scan takes such a `b` for whatever column it has by that name or at that position.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 
-/// Returns whether every column of a filter is that of the node which it was handed down to.
+/// Returns whether every column of a filter belongs to the node to which the filter was pushed.
 ///
-/// Keys are seen here as they are after they were replaced. One that was within another still is,
-/// since the columns of both were replaced alike; the reverse does not hold.
+/// The keys are visible here only after their replacement. A key that was within another still
+/// is, since the columns of both were replaced alike; the reverse does not hold.
 pub(crate) fn has_its_columns(filter: &Arc<dyn PhysicalExpr>) -> Result<bool> {
     let mut has = true;
     filter.apply(|expr| {
@@ -31,8 +31,8 @@ pub(crate) fn has_its_columns(filter: &Arc<dyn PhysicalExpr>) -> Result<bool> {
     Ok(has)
 }
 
-/// Returns whether no other key is within this one, or all columns of this one are within it. In
-/// either case all are replaced: with the inner key, or else with the outer one.
+/// Returns whether no other key is within this one, or one key within it has all of its columns.
+/// In either case all columns are replaced: with the inner key, or else with the outer one.
 fn is_replaced(key: &Arc<dyn PhysicalExpr>, keys: &[&Arc<dyn PhysicalExpr>]) -> bool {
     let parts = key.children().into_iter();
     let parts: Vec<_> = parts
@@ -44,7 +44,7 @@ fn is_replaced(key: &Arc<dyn PhysicalExpr>, keys: &[&Arc<dyn PhysicalExpr>]) -> 
     }
 }
 
-/// Returns whether an expression is one of the keys, or has one within.
+/// Returns whether an expression is one of the keys, or contains one.
 fn has_key(expr: &Arc<dyn PhysicalExpr>, keys: &[&Arc<dyn PhysicalExpr>]) -> bool {
     keys.contains(&expr) || expr.children().iter().any(|part| has_key(part, keys))
 }

@@ -1,5 +1,5 @@
-//! Two plan nodes: the memtable's chunks as rows, and the node above a stream's sources that says in
-//! `EXPLAIN` and in the figures what was looked at.
+//! Two plan nodes. One returns the rows of the memtable's chunks. The other, above all sources of
+//! a stream, reports in `EXPLAIN` and in the query's statistics what was read.
 
 use std::any::Any;
 use std::fmt;
@@ -36,13 +36,13 @@ use super::dynamic_filters::has_its_columns;
 use super::prune::TimeRange;
 use crate::stats::Count;
 
-/// Rows of one batch that leaves a chunk: as many as DataFusion's own batches hold.
+/// Rows in one batch from a chunk: the same as DataFusion's own batch size.
 const BATCH_ROWS: usize = 8192;
 
-/// The name of the counter of rows taken from chunks or cells before any filter.
+/// Name of the counter of rows read from chunks, or of cells, before any filter.
 pub(crate) const ROWS_EXAMINED: &str = "rows_examined";
 
-/// The rows of some chunks, in the columns asked for.
+/// Reads the rows of some chunks, in the requested columns.
 #[derive(Debug)]
 pub(crate) struct ChunksExec {
     chunks: Vec<Vec<Arc<Chunk>>>,
@@ -53,7 +53,8 @@ pub(crate) struct ChunksExec {
 }
 
 impl ChunksExec {
-    /// Rows of `chunks` whose time lies in `range`, as `answer/schema`; `statistics` are exact.
+    /// Plans the read of the rows of `chunks` whose time lies in `range`, as `schema`.
+    /// `statistics` are exact.
     pub(crate) fn new(
         chunks: Vec<Arc<Chunk>>,
         range: TimeRange,
@@ -62,7 +63,8 @@ impl ChunksExec {
         partitions: usize,
     ) -> Self {
         let rows: usize = chunks.iter().map(|c| c.events.num_rows()).sum();
-        // Chunks in turn, so that every partition gets some; one partition while they are few.
+        // Partitions take chunks in turn, so that every partition gets some. Few rows need only
+        // one partition.
         let partitions = partitions
             .min(rows.div_ceil(4 * BATCH_ROWS))
             .clamp(1, chunks.len().max(1));
@@ -167,7 +169,7 @@ impl ExecutionPlan for ChunksExec {
     }
 }
 
-/// The rows of `batch` whose time lies in `range`.
+/// Returns the rows of `batch` whose time lies in `range`.
 fn within(batch: &RecordBatch, range: TimeRange) -> Result<RecordBatch> {
     if range == TimeRange::ALL {
         return Ok(batch.clone());
@@ -181,7 +183,7 @@ fn within(batch: &RecordBatch, range: TimeRange) -> Result<RecordBatch> {
     Ok(filter_record_batch(batch, &keep)?)
 }
 
-/// The event times of a chunk.
+/// Returns the event times of a chunk.
 pub(crate) fn times(batch: &RecordBatch) -> &TimestampMicrosecondArray {
     batch
         .column_by_name(TIME)
@@ -189,7 +191,8 @@ pub(crate) fn times(batch: &RecordBatch) -> &TimestampMicrosecondArray {
         .expect("BUG: every chunk has a time column")
 }
 
-/// The columns of `answer/schema` from `batch`, cast where the type differs, null where missing.
+/// Converts `batch` to `schema`: casts columns whose type differs, and adds nulls for missing
+/// ones.
 pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = schema
         .fields()
@@ -210,22 +213,20 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordB
     )?)
 }
 
-/// What pruning by the manifest left of a stream.
+/// Sources of a stream that are left after pruning by the manifest.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ScanStats {
-    /// The table.
+    /// Name of the stream.
     pub(crate) table: String,
-    /// `parts of access`, `memtable of access`.
+    /// Sources, such as `parts of access` and `memtable of access`.
     pub(crate) answered_by: Vec<String>,
-    /// Time partitions.
     pub(crate) partitions: Count,
-    /// Parts.
     pub(crate) parts: Count,
-    /// Rows of the parts and of the memtable that are looked at.
+    /// Rows to read in parts and in the memtable.
     pub(crate) rows: u64,
 }
 
-/// Passes its input through and says what pruning left of the stream.
+/// Passes its input through, and reports the sources that are left after pruning.
 #[derive(Debug)]
 pub(crate) struct StreamScanExec {
     input: Arc<dyn ExecutionPlan>,
@@ -329,19 +330,19 @@ impl ExecutionPlan for StreamScanExec {
     }
 }
 
-/// Metrics of a plan node that is one of ours, `None` for others.
+/// Returns the statistics of a stream scan; `None` for other plan nodes.
 pub(crate) fn looked(plan: &dyn ExecutionPlan) -> Option<&ScanStats> {
     (plan as &dyn Any)
         .downcast_ref::<StreamScanExec>()
         .map(|scan| &scan.looked)
 }
 
-/// Whether a plan node reads chunks.
+/// Checks whether a plan node reads chunks.
 pub(crate) fn is_chunks(plan: &dyn ExecutionPlan) -> bool {
     (plan as &dyn Any).is::<ChunksExec>()
 }
 
-/// Exact row count of some rows.
+/// Converts a number of rows to an exact statistic.
 pub(crate) fn exact(rows: u64) -> Precision<usize> {
     usize::try_from(rows).map_or(Precision::Absent, Precision::Exact)
 }

@@ -1,10 +1,12 @@
-//! Which rows of which parts are to be looked at, as the indexes of storage say.
+//! Selects the rows of parts to read, by the indexes of storage.
 //!
 //! # Invariants
-//! * An index only leaves out what no filter would let pass: the filters stay above the scan, and a part
-//!   whose index is missing or damaged is scanned. (The rows of a covering one are compared as they are read: the
-//!   query that meets a damaged block fails and names it, the next one scans.)
-//! * Heads of indexes are kept up to a bound; nothing is believed of one that is not of the very part.
+//! * An index excludes only rows that the filters would exclude: the filters stay above the scan,
+//!   and a part whose index is missing or damaged is scanned. (The blocks of a covering index are
+//!   verified when they are read. A query that reads a damaged block fails with an error that
+//!   names it, and the next query scans the part.)
+//! * Heads of indexes are cached up to a bound. A head is used only if it belongs to the very
+//!   part.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -23,22 +25,23 @@ use tokio::task::spawn_blocking;
 use super::Files;
 use super::prune::Bounds;
 
-/// Rows that more than one in so many of a part are asked for are found by a scan as quickly.
+/// An index that names more than one in this many rows of a part is not used: a scan is as fast.
 const SHARE: usize = 30;
 
-/// What is to be looked at in the place of whole parts, by their numbers. Parts that are not named are to be
+/// Rows to read instead of whole parts, by number of the part. Parts that are not listed are
 /// scanned.
 #[derive(Debug, Default)]
 pub(super) struct Picked {
-    /// These rows of a part, ascending.
+    /// Rows of a part, ascending.
     rows: HashMap<u64, Vec<u32>>,
-    /// The rows of a part in the order of a column that is asked for.
+    /// Covering indexes: the rows of a part in the order of a requested column.
     covering: HashMap<u64, Covering>,
-    /// The columns whose indexes say so.
+    /// Columns whose indexes were used.
     pub(super) fields: BTreeSet<String>,
 }
 
-/// A part that is looked at, or these rows of it, or all of them in another order.
+/// A part to read: all of its rows, some of them, or all of them in the order of a covering
+/// index.
 pub(super) struct Candidate<'a> {
     pub(super) part: &'a PartMeta,
     pub(super) rows: Option<Vec<u32>>,
@@ -46,13 +49,13 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// How many rows that are at most.
+    /// Returns the upper bound of the number of rows to read.
     pub(super) fn rows(&self) -> u64 {
         let picked = self.rows.as_ref().map(|rows| rows.len() as u64);
         picked.unwrap_or(self.part.rows)
     }
 
-    /// The file that is read.
+    /// Returns the file to read.
     pub(super) fn file(&self) -> &FileRef {
         let covering = self.covering.as_ref().map(|covering| covering.index.file());
         covering.unwrap_or(&self.part.file)
@@ -72,24 +75,24 @@ impl Covering {
         self.index.read(snapshot)
     }
 
-    /// The column in whose order it is.
+    /// Returns the column by which the index is sorted.
     pub(super) fn column(&self) -> &str {
         &self.key.2
     }
 
-    /// It was read and is damaged: the part is scanned from now on.
+    /// Records that a read has found the index damaged. The part is scanned from now on.
     pub(super) fn is_damaged(&self, error: &storage::Error) {
         self.heads.tell(self.key.clone(), error);
     }
 }
 
 impl Picked {
-    /// What is to be looked at of a part, when there is anything.
+    /// Returns the rows of a part to read; `None` if there are none.
     pub(super) fn candidate<'a>(&mut self, part: &'a PartMeta) -> Option<Candidate<'a>> {
         let rows = self.rows.remove(&part.id);
         let covering = self.covering.remove(&part.id);
         let has_any = rows.as_ref().is_none_or(|rows| !rows.is_empty());
-        // Places in the part are not those in another order of it.
+        // Row numbers of the part do not hold in a covering index, which has another order.
         has_any.then_some(Candidate {
             part,
             covering: covering.filter(|_| rows.is_none()),
@@ -98,8 +101,8 @@ impl Picked {
     }
 }
 
-/// Looks up what is asked for in the indexes that there are, the covering ones unless parts are read by their
-/// own order. They are files, and read where files are.
+/// Looks up the requested values in the existing indexes. Covering indexes are left out if parts
+/// are read by their own order. Indexes are files, so a blocking thread reads them.
 pub(super) async fn pick(
     files: &Files,
     snapshot: &Arc<Snapshot>,
@@ -159,7 +162,7 @@ fn look_up(
     picked
 }
 
-/// A selection of these rows of a part.
+/// Returns the Parquet selection of these rows of a part.
 pub(super) fn selection(rows: &[u32], part: &PartMeta) -> ParquetRowSelection {
     let runs = rows.chunk_by(|a, b| a + 1 == *b);
     let ranges = runs.map(|run| run[0] as usize..run[0] as usize + run.len());
@@ -167,7 +170,7 @@ pub(super) fn selection(rows: &[u32], part: &PartMeta) -> ParquetRowSelection {
     RowSelection::from_consecutive_ranges(ranges, all).into()
 }
 
-/// Heads of indexes in memory, the least recently used forgotten first.
+/// LRU cache of the heads of indexes.
 #[derive(Debug)]
 pub(crate) struct Heads {
     bytes_max: usize,
@@ -179,13 +182,13 @@ struct Inner {
     heads: HashMap<Key, Entry>,
     bytes: usize,
     tick: u64,
-    /// When each index was of use last, microseconds since 1970.
+    /// Time of the last use of each index, microseconds since 1970.
     used_us: BTreeMap<(PathBuf, Name, String), i64>,
-    /// Those that are known to be damaged: that is told once.
+    /// Indexes that are known to be damaged. Each is logged once.
     told: HashSet<Key>,
 }
 
-/// A store, the number of a part in it, and a column.
+/// Data directory of a store, number of a part in it, and column.
 type Key = (PathBuf, u64, String);
 
 #[derive(Debug)]
@@ -197,7 +200,7 @@ struct Entry {
 }
 
 impl Heads {
-    /// Heads of at most `bytes_max` bytes together.
+    /// Creates a cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
@@ -205,7 +208,8 @@ impl Heads {
         }
     }
 
-    /// The rows of a part that have one of these values; `None` when it is to be scanned.
+    /// Returns the rows of a part that may have one of these values; `None` if the part has to be
+    /// scanned.
     fn rows(
         &self,
         snapshot: &Snapshot,
@@ -241,7 +245,7 @@ impl Heads {
         }
     }
 
-    /// The covering index of a part; `None` when there is none, or none that is sound.
+    /// Returns the covering index of a part; `None` if there is none, or if it is damaged.
     fn covering(
         self: &Arc<Self>,
         snapshot: &Snapshot,
@@ -251,7 +255,7 @@ impl Heads {
         let key = (snapshot.data_dir().to_owned(), part.id, field.to_owned());
         match CoveringIndex::open(snapshot, part, field) {
             Ok(None) => {
-                // What comes in its place is another one.
+                // An index that is created again is a new one, and is used.
                 self.inner.lock().told.remove(&key);
                 None
             }
@@ -313,7 +317,7 @@ impl Heads {
         inner.used_us.insert(index, now_us);
     }
 
-    /// Bytes in memory of an index, and when it was of use last.
+    /// Returns the bytes of an index in memory, and the time of its last use.
     pub(crate) fn usage(&self, data: &Path, name: &IndexName) -> (u64, Option<i64>) {
         let inner = self.inner.lock();
         let of_it = inner.heads.iter().filter(|((store, _, field), entry)| {
@@ -327,7 +331,7 @@ impl Heads {
 }
 
 impl Inner {
-    /// A quarter is forgotten at once, so that not every further head looks for the oldest.
+    /// Evicts a quarter at once, so that not every new head needs a search for the oldest.
     fn make_room(&mut self, bytes_max: usize) {
         if self.bytes <= bytes_max {
             return;

@@ -1,15 +1,15 @@
 //! Streams as tables.
 //!
-//! A stream is two tables, one upon the other: [`StreamTable`] holds what is stored (parts and
-//! chunks, `_seq` included), and a view over it puts `_id` first, computes `_id` and `request`, and
+//! A stream is two tables, one above the other. [`StreamTable`] has the stored rows (parts and
+//! chunks, `_seq` included). A view over it puts `_id` first, computes `_id` and `request`, and
 //! orders the columns as `SELECT *` shows them. DataFusion inlines the view, so a derived column
-//! costs nothing unless it is asked for, and filters reach the stored columns by themselves.
+//! costs nothing unless a query reads it, and filters reach the stored columns.
 //!
 //! # Invariants
 //! * One scan reads one snapshot: every acknowledged event once.
-//! * The range of `time` is applied by the scan itself, exactly: parts and chunks wholly inside are
-//!   read without looking at `time`, and their row counts stay exact, so that counting a range of
-//!   whole days reads the manifest alone.
+//! * The scan itself applies the range of `time`, exactly. Parts and chunks wholly inside the
+//!   range are read without a check of `time`, and their row counts stay exact, so that a count
+//!   over a range of whole days reads the manifest alone.
 
 pub(crate) mod derive;
 pub(crate) mod dynamic_filters;
@@ -46,23 +46,24 @@ use prune::{Bounds, TimeRange};
 pub(crate) use settled::STATE;
 pub(crate) use view::{Views, shown, stored_schema, table, view};
 
-/// What a scan needs from the engine.
+/// Caches and options that a scan needs from the engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     /// Footers of parts.
     pub(crate) footers: Arc<FileMetadataCache>,
-    /// Dictionaries of parts, inflated: a cache of their own, so that they take no footer's place.
+    /// Decompressed dictionaries of parts. Their cache is separate, so that they do not evict
+    /// footers.
     pub(crate) dictionaries: Arc<FileMetadataCache>,
     /// Heads of indexes.
     pub(crate) heads: Arc<Heads>,
-    /// What streams are seen as.
+    /// Views of streams.
     pub(crate) views: Arc<Views>,
-    /// The columns whose indexes the query may use, whether they seem to help or not; `None` when those of
-    /// all that do.
+    /// Columns whose indexes the query may use, whether or not they seem to help. `None` allows
+    /// the indexes of all columns, where they seem to help.
     pub(crate) indexes: Option<Vec<String>>,
 }
 
-/// The stored rows of a stream: parts and chunks.
+/// Table of the stored rows of a stream: parts and chunks.
 #[derive(Debug)]
 pub(crate) struct StreamTable {
     snapshot: Arc<Snapshot>,
@@ -145,12 +146,12 @@ impl TableProvider for StreamTable {
 }
 
 impl StreamTable {
-    /// The snapshot, and the stream in it.
+    /// Returns the snapshot, and the name of the stream in it.
     pub(crate) fn of(&self) -> (&Arc<Snapshot>, &Name) {
         (&self.snapshot, &self.name)
     }
 
-    /// The stored columns.
+    /// Returns the schema of the stored columns.
     pub(crate) fn stored(&self) -> &SchemaRef {
         &self.schema
     }
@@ -160,7 +161,7 @@ impl StreamTable {
         self.levels.as_deref()
     }
 
-    /// The same rows, for which no rollup answers.
+    /// Returns the same rows as a table that no rollup answers for.
     pub(crate) fn raw(&self) -> Arc<dyn TableSource> {
         provider_as_source(Arc::new(Self {
             snapshot: Arc::clone(&self.snapshot),
@@ -171,7 +172,7 @@ impl StreamTable {
         }))
     }
 
-    /// The stored columns that are asked for.
+    /// Returns the schema of the requested stored columns.
     fn projected(&self, projection: Option<&Vec<usize>>) -> Result<SchemaRef> {
         Ok(match projection {
             Some(projection) => Arc::new(self.schema.project(projection)?),
@@ -179,7 +180,7 @@ impl StreamTable {
         })
     }
 
-    /// Exact statistics: rows and the least and greatest time.
+    /// Returns exact statistics: rows, and the least and the greatest time.
     fn statistics_of(&self, rows: u64, time: (i64, i64)) -> Statistics {
         let stamp = |t: i64| {
             Precision::Exact(ScalarValue::TimestampMicrosecond(
@@ -234,7 +235,8 @@ impl StreamTable {
                 widen(chunk.time.0);
                 widen(chunk.time.1);
             } else {
-                // Counted now, so that the count of a range stays exact without running the scan.
+                // The rows are counted during planning, so that the count of a range is exact
+                // without a run of the scan.
                 for t in times(&chunk.events)
                     .values()
                     .iter()
@@ -255,7 +257,7 @@ impl StreamTable {
             .push(format!("memtable of {}", self.name));
         let statistics = self.statistics_of(rows, time).project(projection);
         let schema = self.projected(projection)?;
-        // The range is dropped where it takes nothing away.
+        // The range is not applied if it excludes no row.
         let range = if chosen.iter().all(|c| bounds.time.covers(c.time)) {
             TimeRange::ALL
         } else {

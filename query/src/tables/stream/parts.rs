@@ -1,5 +1,6 @@
-//! The parts of a stream: which of them may hold what is asked for, and in what way each is read: some rows of it
-//! that an index names, a slice of its order, or all of it by DataFusion's scan.
+//! Plans the read of a stream's parts: selects the parts that may hold requested rows, and the
+//! way to read each of them. An index names some rows of the part, or a slice of its sort order
+//! is enough, or DataFusion's scan reads all of it.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -29,12 +30,12 @@ use super::read::{PartReaders, Rows};
 use super::slices::{SliceExec, Slices, Wanted};
 use crate::stats::Count;
 
-/// Below this many bytes a scan is not split: a thread more costs more than it saves.
+/// Scans of fewer bytes are not split: another thread costs more than it saves.
 const SPLIT_BYTES: u64 = 1 << 20;
-/// Rows of a row group as parts are written.
+/// Rows in a row group, as storage writes parts.
 const ROW_GROUP_ROWS: u64 = 1 << 20;
 
-/// What is asked of the parts of a stream.
+/// Inputs for planning the read of a stream's parts.
 pub(super) struct PartScans<'a> {
     pub(super) table: &'a StreamTable,
     pub(super) bounds: &'a Bounds,
@@ -44,8 +45,9 @@ pub(super) struct PartScans<'a> {
 }
 
 impl PartScans<'_> {
-    /// What reads the parts that may hold what is asked for: slices of those that are in the order of it, scans
-    /// of the others. Parts wholly inside the range of time are scanned without a predicate, the rest with one.
+    /// Returns plan nodes for the parts that may hold requested rows: slices of parts that are
+    /// sorted by a requested column, scans of the others. Parts wholly inside the time range are
+    /// scanned without a predicate, the rest with one.
     pub(super) async fn plan(&self, looked: &mut ScanStats) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
         let StreamTable {
             snapshot,
@@ -53,7 +55,7 @@ impl PartScans<'_> {
             files,
             ..
         } = self.table;
-        // Parts that are in the order of what is asked for are not read in another one.
+        // A part that is sorted by a requested column is not read from a covering index instead.
         let asked = (self.bounds, self.leading().is_some());
         let picked = indexed::pick(files, snapshot, name, asked).await?;
         let (mut sliced, mut scanned): (Vec<_>, Vec<_>) = self
@@ -81,7 +83,7 @@ impl PartScans<'_> {
         Ok(inputs)
     }
 
-    /// The parts that may hold what is asked for.
+    /// Returns the parts that may hold requested rows, and counts parts and partitions.
     fn candidates(&self, mut picked: Picked, looked: &mut ScanStats) -> Vec<Candidate<'_>> {
         let StreamTable { snapshot, name, .. } = self.table;
         let mut starts = (BTreeSet::new(), BTreeSet::new());
@@ -112,15 +114,16 @@ impl PartScans<'_> {
         candidates
     }
 
-    /// The column that comes first in the order, and the values that are asked for of it, when these are few:
-    /// their rows lie together.
+    /// Returns the first column of the sort order and its requested values, if these are few: the
+    /// rows of each value lie together.
     fn leading(&self) -> Option<(&str, &[IndexValue])> {
         let streams = self.table.snapshot.streams();
         let first = streams.get(&self.table.name)?.order_by.first()?;
         self.bounds.few_of(first)
     }
 
-    /// What is wanted of a part that is in the order of it.
+    /// Returns the wanted rows of a part that is sorted by a requested column; `None` for other
+    /// parts.
     fn wanted(&self, part: &Candidate<'_>) -> Option<Wanted> {
         let (column, values) = match (&part.rows, &part.covering) {
             (Some(_), _) => None,
@@ -144,7 +147,8 @@ impl PartScans<'_> {
             .then(|| Wanted::new(column, values, range))
     }
 
-    /// The slices of these parts; `None` when there are none, or they look at too many rows.
+    /// Plans slices of these parts; `None` if there are no parts, if the slices would read too
+    /// many rows, or if a page index is missing.
     async fn slices(&self, parts: &[Candidate<'_>]) -> Result<Option<SliceExec>> {
         if parts.is_empty() {
             return Ok(None);
@@ -167,9 +171,10 @@ impl PartScans<'_> {
         Ok(Some(SliceExec::new(slices, readers, schemas, asked)))
     }
 
-    /// A scan of parts: of all of which rows were picked, or of none. Filters are looked at before the other
-    /// columns are read, where that saves something: not for rows that were picked, which pass nearly all
-    /// filters, and not where there is one column.
+    /// Plans a scan of parts, of which an index has picked rows either in all or in none. The
+    /// scan evaluates filters before it reads the other columns, unless that saves nothing:
+    /// nearly all picked rows pass the filters, and a single column leaves no other column to
+    /// read.
     fn scan(&self, parts: &[Candidate<'_>], range: TimeRange) -> Result<Arc<dyn ExecutionPlan>> {
         let is_late = self.projection.is_none_or(|columns| columns.len() > 1)
             && parts.iter().all(|part| part.rows.is_none());
@@ -195,9 +200,10 @@ impl PartScans<'_> {
         Ok(DataSourceExec::from_data_source(config))
     }
 
-    /// Files for each partition of the scan, about as many bytes in each. A part of one row group is
-    /// read by one thread; larger ones are split, but not in the order of a column: the other thread would open
-    /// them and find nothing.
+    /// Distributes files over the partitions of the scan, with about the same number of bytes in
+    /// each. A part of one row group is read by one thread, and larger parts are split. Covering
+    /// indexes are not split: the rows of a value lie together, so the other threads would open
+    /// the file and find nothing.
     fn groups(&self, parts: &[Candidate<'_>]) -> Result<Vec<FileGroup>> {
         let files = parts
             .iter()
@@ -217,7 +223,8 @@ impl PartScans<'_> {
                 .repartition_file_groups(&whole);
             return Ok(split.unwrap_or_else(|| whole.to_vec()));
         }
-        // The largest first, each to the group with the least so far.
+        // Files are placed by size, the largest first, each in the group with the fewest bytes so
+        // far.
         let mut order: Vec<usize> = (0..files.len()).collect();
         order.sort_by_key(|i| std::cmp::Reverse(len(*i)));
         let mut groups: Vec<(u64, Vec<usize>)> =
@@ -240,8 +247,8 @@ impl PartScans<'_> {
             .collect())
     }
 
-    /// The predicate that rows of a part must pass for a range of time, and the one that helps to
-    /// leave out pages when single sequence numbers are asked for.
+    /// Returns the predicate of a time range, and of a single requested sequence number, for
+    /// which it prunes pages.
     fn predicate(&self, range: TimeRange) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         let (schema, seq) = (&self.table.schema, self.bounds.seq);
         let mut terms = Vec::new();
@@ -267,7 +274,7 @@ impl PartScans<'_> {
         let path = self.table.snapshot.data_dir().join(&file.path);
         let meta = ObjectMeta {
             location: location(&path),
-            // A part never changes, and its name is never used again in its store.
+            // A constant is enough: a part never changes, and its store never reuses the name.
             last_modified: chrono::DateTime::UNIX_EPOCH,
             size: file.len,
             e_tag: Some(format!("{:08x}", file.crc)),
@@ -287,7 +294,7 @@ impl PartScans<'_> {
         })
     }
 
-    /// Of so many rows of these parts.
+    /// Returns the statistics of `rows` rows of these parts.
     fn statistics(&self, parts: &[Candidate<'_>], rows: u64) -> Statistics {
         let time = parts.iter().fold((i64::MAX, i64::MIN), |t, p| {
             (t.0.min(p.part.time.0), t.1.max(p.part.time.1))
@@ -304,8 +311,9 @@ impl PartScans<'_> {
     }
 }
 
-/// The name by which what is known of a file is kept. The file is not opened by it, so it may be
-/// any that no other file has, also of a store behind `..`, where an object store has no name.
+/// Returns the name under which the metadata of a file is cached. The file is not opened by this
+/// name, so it only has to be unique. It also serves a store behind `..`, for which an object
+/// store has no name.
 fn location(path: &Path) -> ObjectPath {
     let name = |part: Component<'_>| {
         part.as_os_str()

@@ -1,4 +1,4 @@
-//! Pure choices: what a filter says about a part before the part is opened.
+//! Pure functions that derive bounds on parts from filters, before a part is opened.
 
 use std::any::Any;
 
@@ -16,7 +16,7 @@ pub(crate) struct TimeRange {
 }
 
 impl TimeRange {
-    /// Every time.
+    /// The range of all times.
     pub(crate) const ALL: Self = Self {
         first: i64::MIN,
         last: i64::MAX,
@@ -33,7 +33,7 @@ impl TimeRange {
         }
     }
 
-    /// The comparisons with a column of times that say the same; none for an end without bound.
+    /// Returns the range as comparisons with a column of times; none for an unbounded end.
     pub(crate) fn filter(self, column: &Column) -> Vec<Expr> {
         let stamp = |at_us: i64| {
             let value = ScalarValue::TimestampMicrosecond(Some(at_us), Some("UTC".into()));
@@ -45,33 +45,34 @@ impl TimeRange {
         first.into_iter().chain(last).collect()
     }
 
-    /// Whether every time of a part or chunk lies inside.
+    /// Checks whether every time of a part or chunk lies inside.
     pub(crate) fn covers(self, time: (i64, i64)) -> bool {
         self.first <= time.0 && time.1 <= self.last
     }
 
-    /// Whether some time of a part or chunk may lie inside.
+    /// Checks whether some time of a part or chunk may lie inside.
     pub(crate) fn meets(self, time: (i64, i64)) -> bool {
         self.first <= time.1 && time.0 <= self.last
     }
 }
 
-/// So many values are few: each has its own place in what is in their order.
+/// Largest number of values that are read as slices: each value has its own place in a sorted
+/// file.
 const FEW_VALUES: usize = 16;
 
-/// What the filters of a scan say in terms of the manifest.
+/// Bounds of a scan's filters, in terms of the manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bounds {
-    /// The times asked for: exactly these, the scan applies them itself.
+    /// Requested times. They are exact: the scan applies them itself.
     pub(crate) time: TimeRange,
-    /// The sequence numbers asked for, both ends included: at most these.
+    /// Superset of the requested sequence numbers, both ends included.
     pub(crate) seq: (u64, u64),
-    /// Columns with the values asked for: at most these.
+    /// Columns with a superset of their requested values.
     pub(crate) values: Vec<(String, Vec<IndexValue>)>,
 }
 
 impl Bounds {
-    /// The bounds of filters that all hold.
+    /// Returns the bounds of filters that all have to hold.
     pub(crate) fn of<'a>(filters: impl IntoIterator<Item = &'a Expr>) -> Self {
         let mut bounds = Self {
             time: TimeRange::ALL,
@@ -90,7 +91,7 @@ impl Bounds {
         bounds
     }
 
-    /// The values that are asked for of a column, when these are few.
+    /// Returns the requested values of a column, if these are few.
     pub(crate) fn few_of(&self, column: &str) -> Option<(&str, &[IndexValue])> {
         let few = |(name, values): &&(String, Vec<IndexValue>)| {
             name == column && values.len() <= FEW_VALUES
@@ -99,7 +100,7 @@ impl Bounds {
         Some((column, values))
     }
 
-    /// Whether a part may hold a row that is asked for.
+    /// Checks whether a part may hold a requested row.
     pub(crate) fn may_hold(&self, part: &PartMeta) -> bool {
         self.time.meets(part.time)
             && self.seq.0 <= part.seq.1
@@ -115,7 +116,8 @@ impl Bounds {
     }
 }
 
-/// The range of timestamps that a comparison of `column` with constants allows, when it is one.
+/// Returns the range of timestamps that a comparison of `column` with constants allows; `None`
+/// for other filters.
 pub(crate) fn time_range(filter: &Expr, column: &str) -> Option<TimeRange> {
     let range = match filter {
         Expr::BinaryExpr(BinaryExpr {
@@ -169,13 +171,13 @@ pub(crate) fn time_range(filter: &Expr, column: &str) -> Option<TimeRange> {
     Some(range)
 }
 
-/// The range of `_seq`, both ends included, that a comparison with constants allows.
+/// Returns the range of `_seq`, both ends included, that a comparison with constants allows.
 fn seq_range(filter: &Expr) -> Option<(u64, u64)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else {
         return None;
     };
     if let (Some(prefix), Operator::Eq, Some(id)) = (id_prefix(left), op, text(right)) {
-        // Another ObjectId than one of this store's: no row has it. An empty range says so.
+        // No row has an ObjectId of another store: the range is empty.
         return Some(seq_of(prefix, id).map_or((1, 0), |seq| (seq, seq)));
     }
     let (value, op) = if is_column(left, SEQ) {
@@ -195,7 +197,8 @@ fn seq_range(filter: &Expr) -> Option<(u64, u64)> {
     })
 }
 
-/// The column and the values of `column = 'a'`, of `column IN (…)` and of the alternatives of these.
+/// Returns the column and the values of `column = 'a'`, of `column IN (…)`, and of an `OR` of
+/// these.
 fn values(filter: &Expr) -> Option<(&str, Vec<IndexValue>)> {
     match filter {
         Expr::BinaryExpr(BinaryExpr {
@@ -233,7 +236,7 @@ pub(crate) fn is_column(expr: &Expr, name: &str) -> bool {
     matches!(expr, Expr::Column(c) if c.name == name)
 }
 
-/// A constant timestamp in microseconds, when it is a whole number of them.
+/// Returns a constant timestamp in microseconds, if it is a whole number of them.
 pub(crate) fn micros(expr: &Expr) -> Option<i64> {
     let Expr::Literal(value, _) = expr else {
         return None;
@@ -262,7 +265,7 @@ fn text(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// A constant that an index may know.
+/// Returns a constant as a value that an index may have.
 fn value(expr: &Expr) -> Option<IndexValue> {
     let Expr::Literal(literal, _) = expr else {
         return None;
@@ -274,7 +277,7 @@ fn value(expr: &Expr) -> Option<IndexValue> {
     })
 }
 
-/// The store's prefix, when the expression is the `_id` made of `_seq`.
+/// Returns the store's prefix, if the expression is the `_id` computed from `_seq`.
 fn id_prefix(expr: &Expr) -> Option<[u8; 6]> {
     let Expr::ScalarFunction(call) = expr else {
         return None;
@@ -287,7 +290,7 @@ fn id_prefix(expr: &Expr) -> Option<[u8; 6]> {
         .map(|f| f.prefix)
 }
 
-/// Whether a filter helps to leave out parts.
+/// Checks whether a filter can prune parts.
 pub(crate) fn prunes(filter: &Expr) -> bool {
     seq_range(filter).is_some() || values(filter).is_some_and(|(column, _)| column != ID)
 }

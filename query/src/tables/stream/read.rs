@@ -1,8 +1,8 @@
-//! How the Parquet reader gets at the parts of a snapshot: through storage, which compares every
-//! block with the manifest before a byte of it is parsed.
+//! Access of the Parquet reader to the parts of a snapshot. It reads through storage, which
+//! compares every block with the manifest before a byte of it is parsed.
 //!
-//! Footers are kept by the engine from one query to the next. One is taken for the file of which it
-//! was read: same path, length and checksum.
+//! The engine caches footers from one query to the next. A footer is used only for the file from
+//! which it was read: same path, length and checksum.
 
 use std::fmt;
 use std::ops::Range;
@@ -27,17 +27,17 @@ use storage::{CheckedFile, FileRef, Snapshot};
 use super::indexed::Covering;
 use crate::error::Error;
 
-/// Bytes that usually hold a part's footer. The blocks around them are read, which mostly brings the
-/// page index too.
+/// Bytes that usually hold a part's footer. Storage reads the blocks around them, which mostly
+/// have the page index too.
 const FOOTER_BYTES: usize = 16 * 1024;
-/// So few bytes are read where they are asked for, by a thread that no other query needs: to wake another
-/// one takes longer.
+/// Reads of at most this many bytes run on the calling thread, which no other query needs: to
+/// wake another thread takes longer.
 const AT_ONCE_BYTES: u64 = 4 << 20;
 
-/// The name of the counter of bytes that were read.
+/// Name of the counter of bytes that were read.
 pub(crate) const BYTES_READ: &str = "bytes_scanned";
 
-/// What a file of a scan holds.
+/// Content of a file of a scan: a part, or a covering index of a part.
 pub(super) enum Rows {
     Part(FileRef),
     Covering(Covering),
@@ -57,7 +57,7 @@ impl fmt::Debug for PartReaders {
 }
 
 impl PartReaders {
-    /// A reader of a file that carries its [`Rows`].
+    /// Returns a reader of a file that carries its [`Rows`].
     pub(super) fn open(
         &self,
         partition: usize,
@@ -91,7 +91,7 @@ impl ParquetFileReaderFactory for PartReaders {
     }
 }
 
-/// Reads one part.
+/// Reads one part, or one covering index.
 pub(super) struct PartReader {
     file: Arc<Mutex<CheckedFile>>,
     covering: Option<Covering>,
@@ -144,8 +144,8 @@ impl AsyncFileReader for PartReader {
         async move {
             let footer = match self.known_footer() {
                 Some(known) if known.offset_index().is_some() => return Ok(known),
-                // What is asked for again is worth its page index: whoever needs that would read it
-                // each time.
+                // A footer that is requested again gets its page index: a reader that needs the
+                // index would read it each time.
                 Some(known) => {
                     let mut reader =
                         ParquetMetaDataReader::new_with_metadata(Arc::unwrap_or_clone(known))
@@ -172,13 +172,13 @@ impl AsyncFileReader for PartReader {
 }
 
 impl PartReader {
-    /// The footer, with what it says of pages.
+    /// Returns the footer with its page index.
     pub(super) async fn footer(&mut self) -> Result<Arc<ParquetMetaData>> {
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
         self.get_metadata(Some(&options)).await
     }
 
-    /// The footer of this very file, when it is kept. Its page index may be missing.
+    /// Returns the footer of this very file, if it is cached. Its page index may be missing.
     fn known_footer(&self) -> Option<Arc<ParquetMetaData>> {
         let kept = self.footers.get(&self.meta.location)?;
         let footer = kept

@@ -1,5 +1,5 @@
-//! The column `state` of `system.quarantine`: `waiting`, `replayed` or `dropped`, made of the sequence
-//! number and of what the snapshot knows as settled.
+//! The column `state` of `system.quarantine`: `waiting`, `replayed` or `dropped`, computed from
+//! the sequence number and the snapshot's resolutions.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::functions::arrays::over_arrays;
 /// The name of the column.
 pub(crate) const STATE: &str = "state";
 
-/// `_seq` → `state`. Two are the same when they speak of the same snapshot.
+/// SQL function: `_seq` → `state`. Two of them are equal if they have the same snapshot.
 #[derive(Debug)]
 pub(crate) struct StateOf {
     snapshot: Arc<Snapshot>,

@@ -1,13 +1,14 @@
-//! Slices of an order: the rows that have one of few values in the column by which a file is ordered. They lie
-//! together, in few pages, whose numbers the footer knows; so they are looked up when the query is planned, and
-//! read by themselves. A scan would open each part, ask what it may pass over, and inflate the dictionaries of a
-//! day for ten rows.
+//! A slice consists of the rows that have one of few values in the column by which a file is
+//! sorted. These rows lie together, in few pages that the page index names. So the pages are
+//! looked up while the query is planned, and only they are read. A scan would open each part,
+//! evaluate which pages it can skip, and decompress the dictionaries of a whole day for ten rows.
 //!
 //! # Invariants
-//! * A slice reads every row that is wanted of a file, once, and no other: what the page index leaves out has none,
-//!   and of what is read each row is held against the values and the range of time.
-//! * Slices of many rows are left to scans: these share out a part among threads, and pass over what filters on
-//!   other columns leave out.
+//! * A slice returns every wanted row of a file once, and no other row. Pages that the page index
+//!   excludes hold no wanted row, and every row that is read is compared with the values and the
+//!   time range.
+//! * Slices of many rows are left to scans, which split a part among threads, and skip pages by
+//!   filters on other columns.
 
 mod dictionaries;
 mod places;
@@ -47,15 +48,15 @@ pub(super) use places::Wanted;
 use places::{Place, places};
 use rows::Slice;
 
-/// More rows than these are no slice.
+/// Largest number of rows that slices of one query read; beyond it parts are scanned.
 const ROWS_MAX: u64 = 1 << 18;
 
-/// The names of the counters of a slice.
+/// Names of a slice's counters. Pairs count all items and those that were read.
 pub(crate) const ROW_GROUPS: [&str; 2] = ["row_groups", "row_groups_examined"];
 pub(crate) const PAGES: [&str; 2] = ["pages", "pages_examined"];
 pub(crate) const FILES: &str = "files_processed";
 
-/// A file, and where in it wanted rows may lie.
+/// A file, and the places where wanted rows may lie.
 #[derive(Debug)]
 struct File {
     file: PartitionedFile,
@@ -68,13 +69,14 @@ struct File {
 #[derive(Debug)]
 pub(super) struct Slices {
     files: Vec<File>,
-    /// The most rows that they look at.
+    /// Upper bound of the number of rows to read.
     pub(super) rows: u64,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl Slices {
-    /// Looks up where wanted rows may lie; `None` when these are many, or a file does not say it.
+    /// Looks up the places where wanted rows may lie. Returns `None` if there are too many rows,
+    /// or if a file has no page index for the columns.
     pub(super) async fn find(
         readers: &PartReaders,
         files: Vec<(PartitionedFile, Wanted)>,
@@ -83,7 +85,7 @@ impl Slices {
         let mut slices = Vec::new();
         let mut rows = 0;
         for (file, wanted) in files {
-            // Whoever stops the query is heard between footers.
+            // A cancelled query stops between two footers.
             consume_budget().await;
             let footer = readers.open(0, &file, &metrics).footer().await?;
             let Some(places) = places(&footer, &wanted) else {
@@ -112,10 +114,10 @@ impl Slices {
 #[derive(Debug)]
 pub(crate) struct SliceExec {
     files: Arc<Vec<File>>,
-    /// The numbers of the files that each partition reads.
+    /// Indexes of the files that each partition reads.
     shares: Vec<Vec<usize>>,
     readers: Arc<PartReaders>,
-    /// The stored columns.
+    /// Schema of the stored columns.
     stored: SchemaRef,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
@@ -123,7 +125,7 @@ pub(crate) struct SliceExec {
 }
 
 impl SliceExec {
-    /// Reads slices as `answer/schema`, whose columns are some of `stored`.
+    /// Plans the read of slices as `schema`, whose columns are some of `stored`.
     pub(super) fn new(
         slices: Slices,
         readers: PartReaders,
@@ -154,7 +156,7 @@ impl SliceExec {
 }
 
 impl SliceExec {
-    /// The most rows that it looks at.
+    /// Returns the upper bound of the number of rows to read.
     pub(super) fn rows(&self) -> u64 {
         let places = self.files.iter().flat_map(|file| &file.places);
         places.map(Place::row_count).sum()
@@ -267,7 +269,7 @@ impl ExecutionPlan for SliceExec {
     }
 }
 
-/// What a partition reads with.
+/// State that a partition needs for its reads.
 struct Reading {
     files: Arc<Vec<File>>,
     readers: Arc<PartReaders>,
@@ -316,7 +318,8 @@ impl Counters {
         }
     }
 
-    /// A file is to be read; of one without places nothing is.
+    /// Counts a file before it is read. A file without places counts as processed, since nothing
+    /// of it will be read.
     fn opened(&self, file: &File) {
         self.files.add(usize::from(file.places.is_empty()));
         self.row_groups[0].add(file.footer.num_row_groups());

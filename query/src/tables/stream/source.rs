@@ -1,5 +1,5 @@
-//! What a plan reads, when that is the rows of one stream: the expressions above its scan in terms of the
-//! stream's own columns.
+//! Recognises a plan that reads the rows of one stream, and rewrites the expressions above its
+//! scan to the stream's own columns.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -15,19 +15,20 @@ use storage::TIME;
 use super::StreamTable;
 use super::prune::{TimeRange, time_range};
 
-/// The rows of a stream that some filters let through.
+/// Rows of a stream that pass some filters.
 pub(crate) struct Source {
     provider: Arc<dyn TableProvider>,
-    /// The times asked for.
+    /// Requested times.
     pub(crate) range: TimeRange,
-    /// What else rows must satisfy, over the stream's columns.
+    /// Other conditions on rows, over the stream's columns.
     pub(crate) predicates: Vec<Expr>,
-    /// What each column of the input is, over the stream's columns.
+    /// Expression behind each column of the input, over the stream's columns.
     columns: HashMap<Column, Expr>,
 }
 
 impl Source {
-    /// What a plan reads; `None` when it is not the rows of one stream, each by itself.
+    /// Returns the source of a plan; `None` unless the plan reads the rows of one stream, each by
+    /// itself.
     pub(crate) fn of(plan: &LogicalPlan) -> Option<Self> {
         match plan {
             LogicalPlan::TableScan(scan) => {
@@ -80,13 +81,13 @@ impl Source {
         }
     }
 
-    /// The stream.
+    /// Returns the table of the stream.
     pub(crate) fn table(&self) -> &StreamTable {
         stream_table(&*self.provider).expect("BUG: it was one when this was made")
     }
 
-    /// An expression over the input's columns, without its alias, over the stream's own; `None` when
-    /// it asks another plan, or gives another value each time.
+    /// Rewrites an expression over the input's columns, without its alias, to the stream's own
+    /// columns. `None` if it reads another plan or is volatile.
     pub(crate) fn resolve(&self, expr: &Expr) -> Option<Expr> {
         let expr = expr.clone().unalias();
         if expr.is_volatile() || expr.contains_outer() || has_subquery(&expr) {
@@ -117,18 +118,18 @@ impl Source {
     }
 }
 
-/// A stream's column.
+/// Returns a column without a qualifier.
 pub(crate) fn plain(name: &str) -> Expr {
     Expr::Column(Column::from_name(name))
 }
 
-/// Whether an operator compares two values by their order.
+/// Checks whether an operator compares two values by their order.
 pub(crate) fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
-/// The stored rows of a stream, when a table is that.
+/// Returns the stream table behind a provider; `None` for other tables.
 pub(crate) fn stream_table(provider: &dyn TableProvider) -> Option<&StreamTable> {
     (provider as &dyn Any).downcast_ref()
 }
@@ -138,7 +139,7 @@ fn by_position(schema: &DFSchema, expr: impl Fn(usize) -> Expr) -> HashMap<Colum
     columns.map(|(nth, column)| (column, expr(nth))).collect()
 }
 
-/// The same with columns that do not say their table.
+/// Removes the qualifiers of all columns.
 fn bare(expr: &Expr) -> Option<Expr> {
     let bared = expr.clone().transform_up(|e| {
         Ok(match e {
@@ -163,7 +164,7 @@ fn has_subquery(expr: &Expr) -> bool {
     found.unwrap_or(true)
 }
 
-/// A plan with its one stream read as raw events, and only in a range of time.
+/// Restricts a plan to raw events of its one stream in a time range.
 pub(crate) fn within(plan: &LogicalPlan, range: TimeRange) -> Result<LogicalPlan> {
     let within = plan.clone().transform_down(|node| {
         let LogicalPlan::TableScan(mut scan) = node else {

@@ -1,7 +1,9 @@
-//! What queries see under a stream's name: the columns that are stored, and those that are made of them.
+//! The view that queries see under a stream's name: the stored columns, and columns computed from
+//! them.
 //!
-//! Most queries see what the last one saw, so the view of a stream is kept until its columns change: to
-//! name, type and check two dozen expressions takes longer than to answer a small question.
+//! The view of a stream is cached until the stream's columns change, because most queries need
+//! the same view as the last one. To name, type and check two dozen expressions takes longer than
+//! a small query.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,10 +25,10 @@ use super::settled::{STATE, StateOf};
 use super::{Files, StreamTable};
 use crate::tables::level::StreamRollups;
 
-/// Views that are kept.
+/// Largest number of cached views.
 const KEPT: usize = 256;
 
-/// The Arrow type in which queries see a column.
+/// Returns the Arrow type in which queries see a column.
 fn query_type(column: ColumnType) -> DataType {
     match column {
         ColumnType::Text => DataType::Utf8View,
@@ -34,7 +36,8 @@ fn query_type(column: ColumnType) -> DataType {
     }
 }
 
-/// The stored columns as queries read them: the stream's own, those every access log has, `_seq`.
+/// Returns the stored columns as queries read them: those that every access log has, the stream's
+/// own, and `_seq`.
 pub(crate) fn stored_schema(meta: &StreamMeta) -> SchemaRef {
     let mut seen = BTreeSet::new();
     let fixed = if meta.kind == StreamKind::Access {
@@ -59,7 +62,7 @@ pub(crate) fn stored_schema(meta: &StreamMeta) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The columns of `SELECT *` in order, without `_id`.
+/// Returns the columns of `SELECT *` in order, without `_id`.
 pub(crate) fn shown(meta: &StreamMeta) -> Vec<String> {
     let stored = stored_schema(meta);
     let names = || stored.fields().iter().map(|f| f.name().as_str());
@@ -77,8 +80,8 @@ pub(crate) fn shown(meta: &StreamMeta) -> Vec<String> {
     shown
 }
 
-/// The expressions of the view over a stream's stored columns, in the order of `SELECT *`; `_seq`
-/// last when `with_seq`.
+/// Returns the expressions of the view over a stream's stored columns, in the order of `SELECT
+/// *`; `_seq` is last if `with_seq`.
 pub(crate) fn view(
     meta: &StreamMeta,
     prefix: [u8; 6],
@@ -113,23 +116,23 @@ pub(crate) fn view(
     exprs
 }
 
-/// The views of the streams that were asked about last.
+/// Cache of views. It is emptied when it is full.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
-    /// By name, and whether `_seq` is seen.
+    /// Views by name of the stream, and by whether `_seq` is visible.
     known: Mutex<HashMap<(Name, bool), Arc<View>>>,
 }
 
-/// What is seen of a stream.
+/// View of one stream.
 #[derive(Debug)]
 struct View {
-    /// Of which it was made.
+    /// Kind, columns and ID prefix from which the view was built.
     kind: StreamKind,
     columns: Vec<Column>,
     id_prefix: [u8; 6],
     relation: TableReference,
     stored: SchemaRef,
-    /// The same with the stream's name.
+    /// The stored columns, qualified with the stream's name.
     scanned: DFSchemaRef,
     exprs: Vec<Expr>,
     seen: DFSchemaRef,
@@ -175,9 +178,9 @@ impl View {
             && self.id_prefix == snapshot.manifest().id_prefix()
     }
 
-    /// The view over a scan of what is stored.
+    /// Returns the plan of the view over a scan of the stored rows.
     fn over(&self, stored: StreamTable) -> Result<LogicalPlan> {
-        // As its builder makes it, with a schema that is known.
+        // The node is the same as DataFusion's builder makes, but with a cached schema.
         let scan = TableScan {
             table_name: self.relation.clone(),
             source: provider_as_source(Arc::new(stored)),
@@ -202,7 +205,7 @@ impl Views {
         meta: &StreamMeta,
         with_seq: bool,
     ) -> Result<Arc<View>> {
-        // What became of an item of the quarantine is of the snapshot.
+        // The state of quarantined items depends on the snapshot, so this view is not cached.
         if meta.kind == StreamKind::Quarantine {
             return Ok(Arc::new(View::new(snapshot, name, meta, with_seq)?));
         }
@@ -222,7 +225,7 @@ impl Views {
     }
 }
 
-/// The table that queries see under a stream's name.
+/// Returns the table that queries see under a stream's name; `None` if there is no such stream.
 pub(crate) fn table(
     snapshot: &Arc<Snapshot>,
     name: &Name,

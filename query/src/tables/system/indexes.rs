@@ -1,11 +1,11 @@
-//! `system.indexes`.
+//! The table `system.indexes`.
 
 use storage::{Snapshot, index_use};
 
 use super::{Column, int, of, stamp, text};
 use crate::tables::stream::indexed::Heads;
 
-/// What makes rows quick to find: the order in which parts are sorted, or an index of a column.
+/// Access path to rows: the order in which parts are sorted, or an index of a column.
 struct Row {
     stream: String,
     field: String,
@@ -14,12 +14,12 @@ struct Row {
     parts_indexed: u64,
     parts_waiting: u64,
     rows: u64,
-    /// Of an order there is nothing that could be told from the parts themselves.
+    /// Bytes in memory and on disk. `None` for an order, which takes no space beyond the parts.
     bytes: Option<(u64, u64)>,
     last_used_us: Option<i64>,
 }
 
-/// One row for the order of each stream and one for each index.
+/// Builds one row for the order of each stream, and one for each index.
 pub(super) fn indexes(snapshot: &Snapshot, heads: &Heads) -> Vec<Column> {
     let orders = snapshot.streams().iter().map(|(stream, meta)| {
         let (mut parts, mut rows) = (0, 0);

@@ -1,10 +1,10 @@
-//! `system.maintenance` and `system.disk`.
+//! The tables `system.maintenance` and `system.disk`.
 
 use storage::{DiskUse, JobEntry};
 
 use super::{Column, int, of, stamp, text, word};
 
-/// One row for each piece of work that did something, failed, or is under way.
+/// Builds one row for each job that did something, failed, or is under way.
 pub(super) fn maintenance(rows: &[JobEntry]) -> Vec<Column> {
     vec![
         stamp("started", of(rows, |e| Some(e.started_us))),
@@ -26,7 +26,7 @@ fn said(sentence: &str) -> Option<String> {
     (!sentence.is_empty()).then(|| sentence.to_owned())
 }
 
-/// One row for each stream, partition and kind of file.
+/// Builds one row for each stream, partition and kind of file.
 pub(super) fn disk(rows: &[DiskUse]) -> Vec<Column> {
     vec![
         text(

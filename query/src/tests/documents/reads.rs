@@ -1,4 +1,4 @@
-//! What is read for documents, and what is refused.
+//! Data read for documents, and refused queries.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::{Engine, EngineOptions, Kind, NoSystemInfo};
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_on_metadata_change_what_is_read_and_not_what_is_found() {
     let fixture = in_zone("Europe/Berlin");
-    // A local day is written at once, but for the last week: then they begin an hour earlier.
+    // Each write holds one local day. In the last week, after a clock change, local days begin an
+    // hour earlier than the writes.
     for day in 0..24 {
         let from = utc("2013-03-13T23:00:00Z") + day * DAY_US;
         write(&fixture, &mixture(30, from, DAY_US / 31));
@@ -68,7 +69,7 @@ async fn filters_on_metadata_change_what_is_read_and_not_what_is_found() {
     )
     .await;
     assert_eq!(all.row_groups.examined, all.row_groups.total);
-    // One section of hours and one of minutes.
+    // The query reads one section of hours and one of minutes.
     assert_eq!(
         (one.row_groups.total, one.row_groups.examined),
         (all.row_groups.total, 2),
@@ -129,7 +130,7 @@ async fn what_documents_lack_is_named() {
             "has no hour and no minute level",
         ),
         (
-            // With keys there would be one: it is the list of their names.
+            // With keys there would be a day level: the list of their names.
             json!({ "by": [], "levels": ["hour", "month"] }),
             "monthly_documents",
             "has no day level",
@@ -243,7 +244,7 @@ async fn no_two_documents_have_one_id() {
     );
 }
 
-/// How many documents come, and in how many batches.
+/// Returns the number of documents, and of their batches.
 async fn read_documents(fixture: &Fixture) -> Result<(i64, i64), String> {
     let sql = "SELECT * FROM pages.daily_documents";
     let snapshot = fixture.store.snapshot();
@@ -276,14 +277,15 @@ async fn documents_of_everything_come_in_little_memory() {
         write(&fixture, &events);
         fixture.store.seal().expect("seals");
     }
-    // All documents together take 70 MiB; a quarter of this is for what operators hold.
+    // All documents together take 70 MiB; a quarter of the limit is for data that operators hold.
     let memory_bytes = 32 << 20;
     fixture.engine = Engine::new(EngineOptions {
         memory_bytes,
         ..EngineOptions::default()
     })
     .expect("starts");
-    // What is held is looked at for the whole process, in which other tests run: one of some must end.
+    // Memory is measured for the whole process, in which other tests run: one of several reads
+    // must end.
     let mut read = Err("not asked".to_owned());
     for _ in 0..5 {
         read = read_documents(&fixture).await;

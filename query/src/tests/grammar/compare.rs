@@ -1,7 +1,7 @@
 //! A query's rows beside those of the oracle.
 //!
-//! Without an order they are equal as multisets. Of an order only the keys are told: each row has
-//! to be one of those that the oracle has in its place, with a limit some of them.
+//! Without an order the rows are equal as multisets. With an order only the keys are fixed: each
+//! row must be one of those that the oracle has in its place, with a limit some of them.
 
 use arrow::compute::SortOptions;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -14,16 +14,17 @@ use crate::ask::random_questions::rows::{Row, Rows, alike, not_among};
 /// The oracle's form of a query, and the way in which its rows are read.
 pub(super) struct Asked {
     pub(super) oracle: Statement,
-    /// Columns by which the rows are ordered, those behind the query's own included, and how.
+    /// Columns by which the rows are ordered, those after the query's own included, and their
+    /// directions.
     keys: Vec<(Key, SortOptions)>,
-    /// The rows that are passed over, and the most that follow.
+    /// The number of rows to skip, and the most that follow.
     window: (usize, usize),
 }
 
 enum Key {
     /// A column of the query.
     Own(usize),
-    /// One that only the oracle shows, from the first behind the query's.
+    /// A column that only the oracle shows, counted from the first after the query's.
     Added(usize),
 }
 
@@ -50,7 +51,7 @@ pub(super) fn query_of(statement: &mut Statement) -> Option<&mut Query> {
 }
 
 impl Asked {
-    /// The query without its limit, with its keys as columns.
+    /// Returns the query without its limit, with its keys as columns.
     pub(super) fn of(sql: &str) -> Result<Self, String> {
         let mut oracle = parse(sql)?;
         let query = query_of(&mut oracle).ok_or("no query")?;
@@ -95,7 +96,7 @@ impl Asked {
         })
     }
 
-    /// The oracle's columns to sort by, where the query has so many.
+    /// Returns the oracle's columns to sort by, where the query has `own` columns.
     pub(super) fn sorted(&self, own: usize) -> Vec<(usize, SortOptions)> {
         let keys = self.keys.iter();
         let place = |key: &Key| match key {
@@ -105,7 +106,7 @@ impl Asked {
         keys.map(|(key, options)| (place(key), *options)).collect()
     }
 
-    /// Number of columns that the oracle has beyond those of the query.
+    /// Returns the number of columns that the oracle has beyond those of the query.
     pub(super) fn added(&self) -> usize {
         let added = |key: &&(Key, SortOptions)| matches!(key.0, Key::Added(_));
         self.keys.iter().filter(added).count()
@@ -134,7 +135,7 @@ impl Asked {
             });
             cells.collect()
         };
-        // From the first row of a key to the last.
+        // Each round compares the rows of one key, from the first to the last.
         let mut from = 0;
         while from < all.len() {
             let of_key = key(&all[from]);

@@ -7,7 +7,7 @@ use super::queries::{
 };
 use super::values::Values;
 
-/// A query over another one, in its place or before it.
+/// Returns a query over another one, which stands in place of its table or in a clause before it.
 pub(super) fn derived(values: &mut Values) -> String {
     let of_access = Scope::of(&ACCESS);
     let (inner, scope) = match values.below(3) {

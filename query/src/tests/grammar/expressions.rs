@@ -46,7 +46,7 @@ impl Scope {
         }
     }
 
-    /// The same with the name of their table before them.
+    /// Returns the same columns with the name of their table before them.
     pub(super) fn under(&self, alias: &str) -> Self {
         let columns = self.columns.iter();
         let columns = columns.map(|(name, kind)| (format!("{alias}.{name}"), *kind));
@@ -70,12 +70,12 @@ impl Scope {
         (!known.is_empty()).then(|| known[values.below(known.len())].clone())
     }
 
-    /// Any column and its kind.
+    /// Returns any column and its kind.
     pub(super) fn any(&self, values: &mut Values) -> (String, Kind) {
         self.columns[values.below(self.columns.len())].clone()
     }
 
-    /// An expression of a kind, made of at most so many functions within one another.
+    /// Returns an expression of a kind, made of at most so many functions within one another.
     pub(super) fn expression(&self, values: &mut Values, kind: Kind, depth: usize) -> String {
         let column = self.column(values, kind);
         if depth == 0 || (column.is_some() && values.below(20) < 13) {
@@ -93,7 +93,7 @@ impl Scope {
         self.fill(values, form, depth - 1)
     }
 
-    /// A literal for a kind of which no column exists.
+    /// Returns a literal for a kind of which no column exists.
     fn leaf(&self, values: &mut Values, kind: Kind) -> String {
         match kind {
             Time => values.stamp(),
@@ -114,7 +114,7 @@ impl Scope {
         }
     }
 
-    /// A form with its places filled.
+    /// Returns a form with its places filled.
     fn fill(&self, values: &mut Values, form: &str, depth: usize) -> String {
         let mut filled = String::with_capacity(form.len() + 32);
         let mut rest = form;
@@ -134,7 +134,7 @@ impl Scope {
         filled
     }
 
-    /// One comparison or test.
+    /// Returns one comparison or test.
     fn term(&self, values: &mut Values, depth: usize) -> String {
         let has_time = self.columns.iter().any(|(_, kind)| *kind == Time);
         match values.below(10) {
@@ -142,7 +142,7 @@ impl Scope {
                 let form = values.of(&ON_TIME);
                 self.fill(values, form, depth)
             }
-            // An expression beside what it gives for some other moment.
+            // An expression is compared with its value at some other moment.
             4 | 5 if has_time => self.as_at_a_moment(values, depth.max(1)),
             _ => {
                 let form = values.of(&CONDITIONS);
@@ -173,7 +173,7 @@ impl Scope {
         )
     }
 
-    /// A condition: one term, or several with AND, OR and NOT.
+    /// Returns a condition: one term, or several with AND, OR and NOT.
     pub(super) fn condition(&self, values: &mut Values, depth: usize) -> String {
         if depth > 0 && values.below(5) < 2 {
             let (left, right) = (

@@ -247,7 +247,7 @@ pub(super) const CONDITIONS: [&str; 40] = [
     "{b} IS {not}DISTINCT FROM false",
 ];
 
-/// All forms, for the test that says which functions are asked.
+/// Returns all forms, for the test that lists the functions that no question uses.
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
     let all: [&'static [&'static str]; 7] = [
         &TIMES,

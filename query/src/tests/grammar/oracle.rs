@@ -1,5 +1,5 @@
-//! A plain DataFusion session over rows in memory: none of our tables, rules or caches, of
-//! DataFusion's own optimizer only what sub-queries cannot do without, one thread.
+//! A plain DataFusion session over rows in memory, on one thread: none of our tables, rules or
+//! caches, and of DataFusion's own optimizer only the rules that sub-queries cannot do without.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ const RULES: [&str; 9] = [
     "decorrelate_lateral_join",
     "extract_equijoin_predicate",
     "eliminate_cross_join",
-    // A limit above a sort that does not know it keeps any rows.
+    // Without this rule a limit above a sort keeps any rows, since the sort does not know it.
     "push_down_limit",
 ];
 
@@ -76,8 +76,9 @@ impl Oracle {
             .expect("new");
     }
 
-    /// The rows of a statement in the order of some of its columns. They are sorted when they are
-    /// there, since DataFusion takes rows of one day for rows of one time and leaves the sort out.
+    /// Returns the rows of a statement in the order of some of its columns. They are sorted after
+    /// they are read, since DataFusion takes rows of one day for rows of one time and leaves the
+    /// sort out.
     pub(super) async fn ask_sorted(
         &self,
         statement: Statement,

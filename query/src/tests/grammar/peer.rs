@@ -1,8 +1,8 @@
-//! The answers of DuckDB, over the same rows, to what both understand: so that the oracle is not
-//! DataFusion alone.
+//! DuckDB's answers, over the same rows, to questions that both understand: so that the oracle is
+//! not DataFusion alone.
 //!
-//! `LOGMILL_DUCKDB=DIR cargo test -p logmill-query --lib duckdb -- --nocapture` asks 5,000
-//! questions of the DuckDB that is installed in the virtual environment DIR (`python3 -m venv DIR
+//! `LOGMILL_DUCKDB=DIR cargo test -p logmill-query --lib duckdb -- --nocapture` runs 5,000
+//! questions on the DuckDB that is installed in the virtual environment DIR (`python3 -m venv DIR
 //! && DIR/bin/pip install duckdb`).
 
 mod words;
@@ -35,7 +35,7 @@ struct Duckdb {
 
 impl Drop for Duckdb {
     fn drop(&mut self) {
-        // It ends when nobody can ask any more.
+        // The process ends when its input is closed.
         drop(self.ask.take());
         let _ended = self.process.wait();
     }
@@ -66,7 +66,7 @@ impl Duckdb {
     }
 }
 
-/// The rows of the oracle, in files.
+/// Writes the rows of the oracle to files.
 async fn files(world: &World, folder: &Path) -> BTreeMap<String, String> {
     let levels = LEVELS.iter().map(|(name, ..)| *name);
     let mut files = BTreeMap::new();
@@ -94,7 +94,7 @@ fn cell(value: &Value) -> Cell {
     }
 }
 
-/// As DuckDB's are written: stamps without zeros at their end.
+/// Returns a cell as DuckDB writes it: stamps without zeros at their end.
 fn plain(cell: Cell) -> Cell {
     match cell {
         Cell::Other(text) if text.len() > 20 && text.ends_with('Z') && text.contains('.') => {

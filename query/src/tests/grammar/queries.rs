@@ -7,10 +7,10 @@ use super::expressions::Scope;
 use super::tables::LEVELS;
 use super::values::{Values, ZONES};
 
-/// The hint that asks the indexes of these columns.
+/// The hint that requests the indexes of these columns.
 const BY_INDEX: &str = "index(path, host, status, user, method)";
 
-/// A query, and what is written behind its first SELECT.
+/// A query, and the hint behind its first SELECT.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
     pub(super) sql: String,
@@ -18,12 +18,12 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// As the engine is asked.
+    /// Returns the query as the engine gets it.
     pub(super) fn hinted(&self) -> String {
         self.of(&self.sql)
     }
 
-    /// Another query with the same hint.
+    /// Returns another query with the same hint.
     pub(super) fn of(&self, sql: &str) -> String {
         match self.hint {
             "" => sql.to_owned(),
@@ -98,7 +98,7 @@ pub(super) fn question(values: &mut Values) -> Question {
     Question { sql, hint }
 }
 
-/// All rows of a value, or of one of two columns' values.
+/// Returns a query for all rows of a value, or of the values of two columns.
 fn of_value(values: &mut Values) -> String {
     let scope = Scope::of(&ACCESS[1..6]).and(Scope::of(&ACCESS[13..15]));
     let (first, second) = (equality(values, &scope), equality(values, &scope));
@@ -115,7 +115,8 @@ fn of_value(values: &mut Values) -> String {
     format!("SELECT {columns} FROM access WHERE {condition}")
 }
 
-/// Queries of charts: counts and sums by time and keys, in a range of time and of some keys.
+/// Returns a query of a chart: counts and sums by time and keys, in a range of time and of some
+/// keys.
 fn simple(values: &mut Values) -> String {
     let scope = Scope::of(values.of(&THEMES));
     let mut columns = Vec::new();
@@ -164,7 +165,7 @@ fn simple(values: &mut Values) -> String {
     sql + &ordered(values, columns.len())
 }
 
-/// A column that is one of some values, as indexes find them.
+/// Returns a condition that a column is one of some values, as indexes find them.
 fn equality(values: &mut Values, scope: &Scope) -> String {
     let kind = values.of(&[Text, Text, Integer]);
     let Some(column) = scope.column(values, kind) else {
@@ -219,7 +220,7 @@ pub(super) fn level(values: &mut Values) -> (&'static str, Scope, &'static [&'st
     (table, scope, measures)
 }
 
-/// Counts of events in a range of time.
+/// Returns a count of events in a range of time.
 fn counted(values: &mut Values) -> String {
     let (from, to) = (values.day(), values.day());
     let stamp = values.stamp();
@@ -232,7 +233,7 @@ fn counted(values: &mut Values) -> String {
     }
 }
 
-/// ` WHERE …`, or nothing.
+/// Returns ` WHERE …`, or nothing.
 pub(super) fn filter(values: &mut Values, scope: &Scope, outer: Option<&str>) -> String {
     let mut terms = Vec::new();
     if values.below(5) > 0 {
@@ -241,7 +242,7 @@ pub(super) fn filter(values: &mut Values, scope: &Scope, outer: Option<&str>) ->
     let time = scope.column(values, Time);
     if let (Some(time), true) = (time, values.once_in(3)) {
         let (a, b) = (values.stamp(), values.stamp());
-        // As long as they are written alike their order is that of time.
+        // Stamps that are written alike have the order of time.
         terms.push(format!("{time} >= {}", a.clone().min(b.clone())));
         if values.once_in(2) {
             terms.push(format!("{time} < {}", a.max(b)));
@@ -269,7 +270,7 @@ pub(super) fn filter(values: &mut Values, scope: &Scope, outer: Option<&str>) ->
     }
 }
 
-/// A condition that asks another query about the stream `access`.
+/// Returns a condition with a sub-query on the stream `access`.
 fn by_query(values: &mut Values, scope: &Scope, outer: &str) -> String {
     let of_access = Scope::of(&ACCESS).under("z");
     let condition = of_access.condition(values, 1);
@@ -347,7 +348,7 @@ fn groups(values: &mut Values, scope: &Scope) -> Vec<String> {
     (0..count).map(one).collect()
 }
 
-/// ` GROUP BY …` of some expressions, which are the first columns.
+/// Returns ` GROUP BY …` of some expressions, which are the first columns.
 fn group_by(values: &mut Values, groups: &[String]) -> String {
     if groups.is_empty() {
         return String::new();
@@ -380,7 +381,7 @@ fn limit(values: &mut Values) -> String {
     }
 }
 
-/// ` ORDER BY 2 DESC, … LIMIT …` of columns by their place.
+/// Returns ` ORDER BY 2 DESC, … LIMIT …` of columns by their place.
 pub(super) fn ordered(values: &mut Values, columns: usize) -> String {
     if values.below(3) > 0 {
         return String::new();
@@ -407,7 +408,7 @@ pub(super) fn grouped(values: &mut Values, from: &str, scope: &Scope, measures: 
     sql.1
 }
 
-/// A query without an order, and how many columns it has.
+/// Returns a query without an order, and its number of columns.
 fn aggregated(
     values: &mut Values,
     from: &str,

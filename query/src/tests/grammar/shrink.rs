@@ -29,7 +29,7 @@ impl Shrinking {
         }
     }
 
-    /// A shorter form to try; `None` when there are no more.
+    /// Returns a shorter form to try; `None` when there are no more.
     pub(super) fn shorter(&mut self) -> Option<String> {
         while self.trials < TRIALS {
             self.trials += 1;
@@ -42,7 +42,7 @@ impl Shrinking {
         None
     }
 
-    /// Takes a form that was tried when it still differs, else passes on.
+    /// Keeps a form that was tried if it still differs, else passes on.
     pub(super) fn tried(&mut self, shorter: String, differs: bool) {
         match differs {
             true => self.shortest = shorter,
@@ -51,7 +51,7 @@ impl Shrinking {
     }
 }
 
-/// The query with the nth thing left out that can be; `None` when there are not so many.
+/// Returns the query without its nth removable clause; `None` when there are not so many.
 fn without(sql: &str, nth: usize) -> Option<String> {
     let mut statement = parse(sql).ok()?;
     let query = query_of(&mut statement)?;
@@ -66,7 +66,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// Returns whether this is the thing to leave out.
+    /// Returns whether this is the clause to leave out.
     fn is_it(&mut self) -> bool {
         let is_it = self.left == 0;
         self.left = self.left.saturating_sub(1);

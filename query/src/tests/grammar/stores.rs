@@ -1,4 +1,4 @@
-//! Random stores, and what is in them by a model that knows no store: the events that were written,
+//! Random stores, and a model of their content that knows no store: the events that were written,
 //! less those of partitions that were dropped or detached, and levels added up from all of them.
 
 use std::collections::BTreeMap;
@@ -92,7 +92,8 @@ impl World {
     }
 }
 
-/// The defaults, two of random zones and few names, and one that lacks levels and measures.
+/// Returns the default rollups, two in random zones with a key limit, and one that lacks levels
+/// and measures.
 fn cascade(values: &mut Values) -> Arc<Cascade> {
     let (zone, other) = (values.of(&ZONES), values.of(&ZONES));
     let week = values.of(&["sunday", "monday"]);
@@ -119,7 +120,7 @@ struct Model {
     fixture: Fixture,
     next_seq: u64,
     access: Kept<Event>,
-    /// All that the rollups count.
+    /// All events that the rollups count.
     ever: Vec<Event>,
     app: Kept<Line>,
 }
@@ -195,7 +196,7 @@ impl Model {
         let days = values.days;
         for step in 0..steps {
             let latest = (step * days / steps + 1).min(days);
-            // Most of the day under way, some late.
+            // Most events are of the day under way, some are late.
             let day = |values: &mut Values| match values.below(4) {
                 0 => values.below(latest),
                 _ => latest - 1,
@@ -245,7 +246,7 @@ impl Model {
         }
     }
 
-    /// The first and the last time of each day, and some others.
+    /// Returns the first and the last time of each day, and some others.
     fn times(&self) -> Vec<i64> {
         let mut days: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
         for (_, event, _) in &self.access {
@@ -258,7 +259,7 @@ impl Model {
         edges.chain(some.map(|(_, event, _)| event.time)).collect()
     }
 
-    /// Indexes of some columns of what is sealed.
+    /// Makes indexes of some columns of the sealed events.
     fn index(&self, values: &mut Values) {
         for field in INDEXED {
             if values.once_in(2) {
@@ -266,14 +267,15 @@ impl Model {
                     true => IndexKind::Covering,
                     false => IndexKind::Inverted,
                 };
-                // Refused where it has one of the other kind.
+                // The store refuses a column that has an index of the other kind.
                 let _ = self.fixture.store.create_index(&access(), field, kind);
             }
         }
         self.fixture.store.build_indexes().expect("builds");
     }
 
-    /// Upkeep between two batches: compaction, indexes, a partition that goes or comes back.
+    /// Does upkeep between two batches: compaction, indexes, a partition that is dropped,
+    /// detached or attached.
     fn change(&mut self, values: &mut Values) {
         let store = &self.fixture.store;
         let day = values.start_us + values.below(values.days) as i64 * DAY_US;
@@ -288,7 +290,7 @@ impl Model {
                 self.access.retain(|(_, e, _)| day_of(e.time) != day);
             }
             3 | 4 => {
-                // Refused where some of it is detached already.
+                // The store refuses a range of which some is detached already.
                 let detached = store.detach_partitions(&access(), range, false);
                 if detached.is_ok() {
                     self.mark(day, true);
@@ -308,7 +310,7 @@ impl Model {
                 } else {
                     IndexKind::Inverted
                 };
-                // Refused where it has one of the other kind.
+                // The store refuses a column that has an index of the other kind.
                 let _ = store.create_index(&access(), field, kind);
                 store.build_indexes().expect("builds");
             }
@@ -324,7 +326,8 @@ impl Model {
         }
     }
 
-    /// The rows in plain tables, in the order and of the types that the store shows them with.
+    /// Returns the rows in plain tables, in the order and of the types that the store shows them
+    /// with.
     async fn oracle(&self, snapshot: &Arc<Snapshot>) -> Oracle {
         let prefix = snapshot.manifest().id_prefix();
         let mut oracle = Oracle::new();

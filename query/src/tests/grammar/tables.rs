@@ -62,7 +62,7 @@ pub(super) fn column_of_lines<'a, I: Iterator<Item = &'a Line> + 'a>(
     }
 }
 
-/// The request line, as access logs have it.
+/// Returns the request line, as access logs have it.
 fn request(event: &Event) -> Option<String> {
     if let Some(request) = event.request {
         return Some(request.to_owned());
@@ -103,7 +103,7 @@ pub(super) fn column_of_events<'a, I: Iterator<Item = &'a Event> + 'a>(
     }
 }
 
-/// StreamRollups that queries join: name, width, keys, and what is counted.
+/// Levels that queries join: name, width, keys, and what is counted.
 pub(super) const LEVELS: &[(&str, i64, &[&str], &[&str])] = &[
     (
         "stats.hourly",
@@ -142,15 +142,15 @@ pub(super) fn rows(
             _ => column(field),
         }
     });
-    // A column that is null nowhere here may be so by its type.
+    // A column without nulls here may be nullable by its type.
     let columns: Vec<ArrayRef> = columns.collect();
     RecordBatch::try_new(Arc::clone(schema), columns).expect("columns fit")
 }
 
-/// By start of the bucket and keys, the hits and the sizes of a cell.
+/// The hits and the sizes of a cell, by start of the bucket and keys.
 type Cells = BTreeMap<(i64, Vec<Option<String>>), (i64, Vec<i64>)>;
 
-/// A level of a rollup in UTC.
+/// Returns a level of a rollup in UTC.
 pub(super) fn level(
     ever: &[Event],
     schema: SchemaRef,

@@ -1,4 +1,4 @@
-//! Constants of random queries: such as stand in the rows, lie on edges, or are nowhere.
+//! Constants of random queries: they occur in the rows, lie on edges, or occur nowhere.
 
 use chrono::{DateTime, Utc};
 
@@ -105,7 +105,7 @@ impl Values {
         self.random.below(end)
     }
 
-    /// True once in so many times.
+    /// Returns true once in so many times.
     pub(super) fn once_in(&mut self, times: usize) -> bool {
         self.random.below(times) == 0
     }
@@ -114,14 +114,14 @@ impl Values {
         some[self.below(some.len())]
     }
 
-    /// An instant near the rows, often on an edge of a bucket or beside one.
+    /// Returns an instant near the rows, often on an edge of a bucket or beside one.
     pub(super) fn instant(&mut self) -> i64 {
         if !self.times.is_empty() && self.once_in(5) {
             let nth = self.below(self.times.len());
             return self.times[nth];
         }
         let day_us = 24 * HOUR_US;
-        // Some lie before all rows, some after.
+        // Some instants lie before all rows, some after.
         let days = self.below(self.days + 2) as i64 - 1;
         let within = match self.below(6) {
             0 | 1 => 0,
@@ -151,7 +151,7 @@ impl Values {
         self.of(&NUMBERS).to_string()
     }
 
-    /// Replacement of a placeholder of a constant; `None` when it is none of them.
+    /// Returns the replacement of a placeholder of a constant; `None` when it is none of them.
     pub(super) fn constant(&mut self, name: &str) -> Option<String> {
         Some(match name {
             "zone" => self.of(&ZONES).to_owned(),

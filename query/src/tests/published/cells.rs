@@ -14,7 +14,7 @@ use sqllogictest::ColumnType;
 
 /// Digits behind the point of a floating-point number.
 const FLOAT_DIGITS: i64 = 12;
-/// Where the files believe to be run.
+/// The directory in which the files expect to run.
 const THERE: &str = "WORKSPACE_ROOT/datafusion/sqllogictest";
 
 /// The letter of a column's type.
@@ -34,7 +34,7 @@ impl ColumnType for Letter {
     }
 }
 
-/// The working directory, without its leading `/`: an object store's spelling.
+/// Returns the working directory, without its leading `/`: an object store's spelling.
 pub(super) fn here() -> &'static str {
     static HERE: LazyLock<String> = LazyLock::new(|| {
         let here = std::env::current_dir().expect("a working directory");
@@ -100,7 +100,7 @@ fn cell(column: &dyn Array, row: usize) -> Result<String> {
     })
 }
 
-/// A number in its plain form; what is none, as it is.
+/// Returns a number in its plain form; any other text as it is.
 fn number(text: &str, digits: i64) -> String {
     match BigDecimal::from_str(text) {
         Ok(number) => number.round(digits).normalized().to_plain_string(),
@@ -108,8 +108,8 @@ fn number(text: &str, digits: i64) -> String {
     }
 }
 
-/// Adds a row; where its last cell has several lines, each of them becomes a row of its own with its
-/// number, and the spaces in front of it, which a comparison would not see, become dashes.
+/// Adds a row; where its last cell has several lines, each of them becomes a row of its own with
+/// its number, and the spaces in front of it, which a comparison would not see, become dashes.
 fn spread(mut row: Vec<String>, rows: &mut Vec<Vec<String>>) {
     for cell in &mut row {
         *cell = cell.replace(here(), THERE);

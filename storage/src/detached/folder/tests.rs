@@ -1,4 +1,4 @@
-//! A folder read elsewhere: all of it, in order, under the names its events had; or nothing.
+//! A folder is read elsewhere as a whole, in order and with the old `_id`s, or not at all.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -10,7 +10,7 @@ use crate::testing::batch;
 
 const DAY_US: i64 = 86_400_000_000;
 
-/// A store that has detached its first day, of two parts, and the folder.
+/// Makes a store that has detached its first day, of two parts; returns it and the folder.
 fn detached() -> (tempfile::TempDir, Store, PathBuf) {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path(), Options::default()).expect("opens");
@@ -81,7 +81,7 @@ fn a_folder_of_which_anything_is_amiss_is_refused() {
     }
 }
 
-/// Another card in the place of a folder's, with the checksum that belongs to it.
+/// Changes a folder's card and gives it a valid checksum.
 fn rewrite(folder: &Path, change: impl FnOnce(&mut Card)) {
     let path = folder.join(FILE);
     let bytes = std::fs::read(&path).expect("read");

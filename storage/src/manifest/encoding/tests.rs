@@ -1,4 +1,5 @@
-//! The bytes of a manifest: today's and those of development versions, whole, damaged and too new.
+//! Tests of the encoding of a manifest, of today's and development formats: whole, damaged and
+//! too new.
 
 use super::super::tests::good;
 use super::*;
@@ -11,14 +12,14 @@ fn encoded() -> Vec<u8> {
     encode(&good()).expect("encodes").0
 }
 
-/// As development versions wrote it.
+/// Returns the good manifest as a development version wrote it.
 fn of_development(version: u32) -> Vec<u8> {
     let body = serde_json::to_vec(&good()).expect("plain data");
     let head = Layout::Development(version).head_line(&body);
     [head.as_bytes(), b"\n", &body].concat()
 }
 
-/// Another head line before the same body.
+/// Replaces `from` by `to` in the head line before the same body.
 fn with_head(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     let end = bytes.iter().position(|b| *b == b'\n').expect("a head");
     let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
@@ -57,7 +58,7 @@ fn any_flipped_byte_is_refused() {
             assert!(decoded(&bytes[..at]).is_err(), "cut at {at}");
         }
     }
-    // The head line is read letter for letter.
+    // The head line is compared letter for letter.
     for (from, to) in [
         ("store 1 ", "store 0 "),
         ("store 1 ", "store +1 "),
@@ -86,7 +87,7 @@ fn a_newer_format_is_named() {
             other => panic!("{other:?}"),
         }
     }
-    // What it consists of, and even its head's last words, are none of our business.
+    // The body, and even the last words of the head line, may be of an unknown form.
     assert!(refuse_newer(Path::new("m"), b"logmill store 7 x y\n?").is_err());
     refuse_newer(Path::new("m"), &encoded()).expect("ours");
     let unheard_of = with_head(&of_development(2), "manifest 2 ", "manifest 3 ");

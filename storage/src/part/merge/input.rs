@@ -1,4 +1,4 @@
-//! One part that is merged: read from its file a batch at a time, and held against the manifest.
+//! One input of a merge: a part that is read a batch at a time and compared with the manifest.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::part::bounds::Bounds;
 use crate::part::order::RowOrder;
 use crate::part::read::{Pieces, select};
 
-/// Which rows these are, whatever their order: how many, and the sum of the hashes of their sequence
-/// numbers. A row that is lost and another that is doubled add up to the same number, not to the same
-/// sum.
+/// A fingerprint of a set of rows, whatever their order: their number, and the sum of the hashes
+/// of their sequence numbers. A lost row and a repeated one leave the number unchanged, but not
+/// the sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Census {
     rows: u64,
@@ -47,7 +47,7 @@ impl Census {
     }
 }
 
-/// The census of a file.
+/// Returns the census of a file.
 pub(crate) fn census(path: &str, file: CheckedFile) -> Result<Census> {
     let pieces = Pieces::of(file);
     let read = || {
@@ -68,7 +68,7 @@ fn parquet(path: &str, source: parquet::errors::ParquetError) -> Error {
     }
 }
 
-/// A part that is merged, and its footer.
+/// A part to be merged, with its footer.
 pub(super) struct Input<'a> {
     part: &'a PartMeta,
     pieces: Pieces,
@@ -92,7 +92,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Whether some row has this column, as far as the footer says.
+    /// Checks whether some row has a value in this column, as far as the footer shows.
     pub(super) fn has(&self, name: &str) -> bool {
         let Ok(nth) = self.footer.schema().index_of(name) else {
             return false;
@@ -106,7 +106,7 @@ impl<'a> Input<'a> {
         })
     }
 
-    /// Every column is one of the stream's: none is lost.
+    /// Checks that every column is one of the stream's, so that none is lost.
     pub(super) fn knows_only(&self, stored: &Schema) -> Result<(), Stop> {
         let fields = self.footer.schema().fields();
         let known = |name: &str| stored.index_of(name).is_ok();
@@ -124,7 +124,7 @@ impl<'a> Input<'a> {
         Stop::Unread(self.part.id, Error::invalid(what))
     }
 
-    /// Rows of a batch, so that it has few bytes.
+    /// Returns the number of rows of a batch that has few bytes.
     fn batch_rows(&self, (rows, bytes): (usize, u64)) -> usize {
         let groups = self.footer.metadata().row_groups();
         let all: i64 = groups.iter().map(|g| g.total_byte_size()).sum();
@@ -133,7 +133,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Where a merge is in one of its inputs.
+/// The position of a merge in one of its inputs.
 pub(super) struct Cursor<'a> {
     input: Input<'a>,
     reader: ParquetRecordBatchReader,
@@ -147,7 +147,7 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Before the first row. Batches have at most so many rows and bytes.
+    /// Returns a cursor before the first row. Batches have at most this many rows and bytes.
     pub(super) fn begin(
         input: Input<'a>,
         schema: &SchemaRef,
@@ -172,7 +172,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The key of the row it is at.
+    /// Returns the key of the current row.
     pub(super) fn head(&self) -> Row<'_> {
         self.keys
             .as_ref()
@@ -184,7 +184,7 @@ impl<'a> Cursor<'a> {
         self.row == self.batch.num_rows()
     }
 
-    /// Goes on to the next batch, when there is one.
+    /// Loads the next batch, if there is one.
     pub(super) fn load(&mut self, order: &RowOrder) -> Result<bool, Stop> {
         let Some(batch) = self.next_batch()? else {
             return Ok(false);
@@ -204,7 +204,8 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// The next rows, in the columns of the merge. After the last, all of them are as the manifest says.
+    /// Returns the next rows, in the columns of the merge. After the last ones it compares all
+    /// rows read with the manifest.
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Stop> {
         let part = self.input.part;
         for batch in self.reader.by_ref() {
@@ -230,7 +231,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Rows in these columns: null for those that are missing, and cast where the type is another.
+/// Fits rows to these columns: missing columns are null, and values of another type are cast.
 pub(super) fn fit(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let column = |field: &arrow::datatypes::FieldRef| -> Result<ArrayRef> {
         let Some(array) = batch.column_by_name(field.name()) else {

@@ -1,4 +1,4 @@
-//! A merge of any parts is a sort of all their rows.
+//! Tests of merges: a merge of any parts is a sort of all their rows.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ impl Parts {
         }
     }
 
-    /// Adds the parts that a seal of these rows makes.
+    /// Adds the parts that a seal of these rows writes.
     fn seal(&mut self, meta: &StreamMeta, rows: &[(Vec<Row>, Has)]) {
         let made: Vec<_> = rows.iter().map(|(rows, has)| chunk(rows, *has)).collect();
         for image in build(meta, &made).expect("builds") {
@@ -62,7 +62,7 @@ impl Parts {
         Ok((image, read))
     }
 
-    /// The census of some bytes as a file.
+    /// Returns the census of some bytes as a file.
     fn census(&self, bytes: &[u8]) -> Census {
         let file = FileRef::write(&RealFs, self.dir.path(), "merged".into(), bytes);
         census("merged", self.open(&file.expect("written"))).expect("a part")
@@ -109,7 +109,7 @@ proptest! {
             Just(f64::NAN), Just(-f64::NAN), Just(-0.0), Just(0.0), Just(f64::NEG_INFINITY),
         ]), 0..8),
     ) {
-        // One partition: a month is long enough for all.
+        // Put all rows into one partition: a month is long enough.
         for (rows, has) in &mut chunks {
             for row in rows.iter_mut() {
                 row.time = row.time.rem_euclid(1_000_000_000_000);
@@ -130,10 +130,10 @@ proptest! {
         let (merged, read) = parts.merge(&meta).map_err(|e| TestCaseError::fail(format!("{e:?}")))?;
         let known: Vec<String> = meta.order_by.iter().filter(|n| *n != "nowhere").cloned().collect();
         expected.sort_by(|a, b| compare(&known, a, b));
-        // NaN is not equal to itself, its name is.
+        // Compare as text: NaN is not equal to itself, but its name is.
         let text = |rows: &[Row]| rows.iter().map(|r| format!("{r:?}")).collect::<Vec<_>>();
         prop_assert_eq!(text(&rows_of(&merged)), text(&expected));
-        // As if one seal had built it.
+        // The bounds are as if one seal had built the part.
         prop_assert_eq!(&merged.bounds, &all.bounds);
         prop_assert_eq!(read, parts.census(&merged.bytes));
         let lacks = |name: &str, has: &dyn Fn(&Row) -> bool| {
@@ -179,7 +179,7 @@ fn a_lost_row_and_a_doubled_one_are_another_census() {
     assert_eq!(census(&[1, 2, 3]), census(&[1, 2, 3]));
     assert_ne!(census(&[1, 2, 3]), census(&[1, 1, 3]));
     assert_ne!(census(&[1, 2, 3]), census(&[1, 2]));
-    // Their plain sums are equal.
+    // The plain sums of both are equal.
     assert_ne!(census(&[1, 2, 6]), census(&[2, 3, 4]));
 }
 

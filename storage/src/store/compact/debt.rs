@@ -1,24 +1,24 @@
-//! What compaction would do: for those who want to know how far behind it is, and for its own log.
+//! Compaction debt: the merges that are due, for operators and for the log of maintenance.
 
 use std::collections::BTreeMap;
 
 use super::parts::{self, Partition, by_partition};
-use super::tiles::{self, Place, Placed, by_place};
+use super::tiles::{self, FileSection, LevelPartition, by_level_partition};
 use crate::manifest::{Manifest, PartMeta};
 use crate::model::Name;
 use crate::part::partition_folder;
 
-/// Files that wait to be merged.
+/// Files due to be merged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Debt {
-    /// Parts, or sections of tiles.
+    /// Number of parts, or of sections of tiles.
     pub count: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
 }
 
-/// What would be merged next if nothing were added to any partition: parts by stream, and sections of
-/// tiles by rollup. Every stream and rollup is named.
+/// Returns the debt if every partition were quiet: parts by stream, and sections of tiles by
+/// rollup. The result names every stream and rollup.
 pub fn compaction_debt(manifest: &Manifest) -> (BTreeMap<Name, Debt>, BTreeMap<Name, Debt>) {
     let streams = manifest.streams.keys();
     let mut of_parts: BTreeMap<Name, Debt> =
@@ -30,9 +30,9 @@ pub fn compaction_debt(manifest: &Manifest) -> (BTreeMap<Name, Debt>, BTreeMap<N
     }
     let mut of_tiles: BTreeMap<Name, Debt> = BTreeMap::new();
     for rollup in &manifest.rollups {
-        // A rollup that was defined anew has several generations.
+        // A redefined rollup has several generations.
         let debt = of_tiles.entry(rollup.name.clone()).or_default();
-        for sections in by_place(manifest, rollup).into_values() {
+        for sections in by_level_partition(manifest, rollup).into_values() {
             for (_, section) in tiles::alike(sections, true).unwrap_or_default() {
                 debt.count += 1;
                 debt.bytes += section.len;
@@ -42,7 +42,7 @@ pub fn compaction_debt(manifest: &Manifest) -> (BTreeMap<Name, Debt>, BTreeMap<N
     (of_parts, of_tiles)
 }
 
-/// The parts of each partition that are to be merged first.
+/// Returns the parts of each partition that are merged first.
 fn alike_parts<'a>(
     manifest: &'a Manifest,
     quiet: &dyn Fn(Partition<'_>) -> bool,
@@ -56,7 +56,7 @@ fn alike_parts<'a>(
     alike.collect()
 }
 
-/// How many parts there are to merge, and why, in a sentence.
+/// Returns the number of parts to merge, and the reason in a sentence.
 pub(super) fn why_parts(
     manifest: &Manifest,
     only: Option<&Name>,
@@ -80,13 +80,16 @@ pub(super) fn why_parts(
     )
 }
 
-/// How many sections of tiles there are to merge, and why, in a sentence.
-pub(super) fn why_tiles(manifest: &Manifest, quiet: &dyn Fn(Place<'_>) -> bool) -> (u64, String) {
+/// Returns the number of sections of tiles to merge, and the reason in a sentence.
+pub(super) fn why_tiles(
+    manifest: &Manifest,
+    quiet: &dyn Fn(LevelPartition<'_>) -> bool,
+) -> (u64, String) {
     let (mut count, mut places) = (0, 0);
     for rollup in &manifest.rollups {
-        for ((level, partition_us), sections) in by_place(manifest, rollup) {
+        for ((level, partition_us), sections) in by_level_partition(manifest, rollup) {
             let is_quiet = quiet((rollup.id, level, partition_us));
-            let alike: Option<Vec<Placed<'_>>> = tiles::alike(sections, is_quiet);
+            let alike: Option<Vec<FileSection<'_>>> = tiles::alike(sections, is_quiet);
             places += u64::from(alike.is_some());
             count += alike.map_or(0, |sections| sections.len() as u64);
         }

@@ -1,18 +1,18 @@
-//! Compaction of parts: within one partition of a stream, parts of like size become one.
+//! Compaction of parts: within one partition of a stream, parts of similar size become one.
 //!
 //! # Invariants
-//! * The choice is a pure function of the manifest and of which partitions are quiet; one edit puts the
-//!   new part in the place of those it was made of. The manifest's proof says that their rows add up,
-//!   and [`Census`] that they are the same rows.
-//! * A part is merged again only with others that hold at least as many rows together as it does (a
-//!   quarter, once the partition is quiet): its rewrites grow with the logarithm of the history, and a
-//!   few late rows do not rewrite a day.
-//! * A merge reads at most [`INPUTS_MAX`] parts of [`ROWS_MAX`] rows and [`BYTES_MAX`] bytes together,
-//!   and keeps some thousand rows of each in memory, and the dictionaries: few large parts are open at a
-//!   time ([`OPEN_BYTES_MAX`]).
-//! * A part that cannot be read is left alone; the others are merged, and the error is told.
-//! * `Shared.parts` is held only while inputs are looked for once more and the edit is committed. What
-//!   was dropped meanwhile makes the merge void.
+//! * The choice is a pure function of the manifest and of the set of quiet partitions; one edit
+//!   replaces the inputs by the new part. The manifest's proof checks that their rows add up, and
+//!   [`Census`] that they are the same rows.
+//! * A part is merged again only with others that hold at least as many rows together as it does
+//!   (a quarter, once the partition is quiet). So the number of its rewrites grows with the
+//!   logarithm of the history, and a few late rows do not rewrite a day.
+//! * A merge reads at most [`INPUTS_MAX`] parts of [`ROWS_MAX`] rows and [`BYTES_MAX`] bytes
+//!   together. It keeps some thousand rows of each in memory, and the dictionaries; therefore few
+//!   large parts are open at a time ([`OPEN_BYTES_MAX`]).
+//! * A part that cannot be read is left alone; the others are merged, and the error is reported.
+//! * `Shared.parts` is held only while the inputs are checked once more and the edit is
+//!   committed. A merge whose inputs were dropped meanwhile is void.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -32,42 +32,43 @@ use crate::snapshot::Snapshot;
 use crate::store::staged_files::StagedFiles;
 use crate::store::{Shared, wait_for};
 
-/// Rows of a merged part at most: what reads a part as a whole (a rebuild, a verification) holds some
-/// hundred bytes of each. A day of two million events is one part.
+/// Maximum rows of a merged part. A reader of whole parts (a rebuild, a verification) holds some
+/// hundred bytes for each row. A day of two million events is one part.
 const ROWS_MAX: u64 = 1 << 21;
-/// Bytes that one merge reads at most: some seconds of one core and of the disk.
+/// Maximum bytes read by one merge: some seconds of one core and of the disk.
 const BYTES_MAX: u64 = 128 << 20;
-/// Parts that one merge reads at most; an open one takes two megabytes or so.
+/// Maximum number of parts read by one merge; an open part takes about two megabytes.
 const INPUTS_MAX: usize = 32;
-/// What the inputs of a merge may count together, each with its bytes up to [`OPEN_BYTES`]: an open part
-/// has its dictionaries in memory, which for long texts that do not repeat take more than the part does.
-/// Four fit in always, as many as there must be.
+/// Maximum for the open inputs of a merge, each of which counts as its bytes up to
+/// [`OPEN_BYTES`]. An open part has its dictionaries in memory, which for long texts that do not
+/// repeat take more than the part itself. Four parts always fit, as many as a merge needs at
+/// least.
 const OPEN_BYTES_MAX: u64 = 4 * OPEN_BYTES;
 const OPEN_BYTES: u64 = 8 << 20;
-/// Parts of fewer rows are alike: as long as a footer outweighs the rows.
+/// Parts of up to this many rows count as equally large, since their footers outweigh their rows.
 const SMALL: u64 = 256;
-/// Merges of one edit, and the bytes that they read before no further is begun: a manifest is written
-/// with each edit.
+/// Maximum number of merges in one edit, and the bytes read after which no further merge begins.
+/// Several merges share an edit because each edit writes a manifest.
 const MERGES_MAX: usize = 64;
 const EDIT_BYTES: u64 = 32 << 20;
-/// How long a merge pauses after some thousand rows while others need the machine more.
+/// Pause of a merge after every few thousand rows while ingest or a seal needs the machine.
 const PAUSE_US: i64 = 100_000;
 
 /// A partition of a stream.
 pub(in crate::store) type Partition<'a> = (&'a Name, i64);
 
-/// What compaction of parts did.
+/// Result of a compaction of parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartsReport {
-    /// Parts that were merged.
+    /// Parts merged.
     pub merged: usize,
-    /// Parts that they became.
+    /// Parts that replaced them.
     pub into: usize,
-    /// Rows that were written again.
+    /// Rows rewritten.
     pub rows: u64,
-    /// Bytes of the parts that were merged.
+    /// Bytes of the merged parts.
     pub bytes_read: u64,
-    /// Bytes of the parts that they became.
+    /// Bytes of the parts that replaced them.
     pub bytes_written: u64,
     /// Edits of the manifest.
     pub edits: usize,
@@ -88,16 +89,17 @@ impl PartsReport {
     }
 }
 
-/// Who waits for whom.
+/// Priority of a compaction or an index build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Pace {
-    /// Somebody has asked for it.
-    Asked,
-    /// Nobody waits for it. A merge gives way to a seal, and to ingest once the memtable is half full.
+    /// A client has requested it and waits.
+    Foreground,
+    /// Background work. A merge gives way to a seal, and to ingest once the memtable is half
+    /// full.
     Background,
 }
 
-/// The parts of each partition.
+/// Returns the parts of each partition.
 pub(in crate::store) fn by_partition(
     manifest: &Manifest,
 ) -> BTreeMap<Partition<'_>, Vec<&PartMeta>> {
@@ -109,12 +111,12 @@ pub(in crate::store) fn by_partition(
     partitions
 }
 
-/// What is to be merged next, or nothing; `left` are to stay.
+/// Chooses the next merges, none when nothing is due; parts in `unreadable` are left out.
 fn choose<'a>(
     manifest: &'a Manifest,
     only: Option<&Name>,
     quiet: &dyn Fn(Partition<'_>) -> bool,
-    left: &BTreeSet<u64>,
+    unreadable: &BTreeSet<u64>,
 ) -> Vec<Vec<&'a PartMeta>> {
     let (mut merges, mut bytes) = (Vec::new(), 0);
     for (partition, mut parts) in by_partition(manifest) {
@@ -124,7 +126,7 @@ fn choose<'a>(
         if only.is_some_and(|only| only != partition.0) {
             continue;
         }
-        parts.retain(|part| !left.contains(&part.id));
+        parts.retain(|part| !unreadable.contains(&part.id));
         let alike = alike(&mut parts, quiet(partition));
         if alike > 0 {
             parts.truncate(alike);
@@ -135,9 +137,10 @@ fn choose<'a>(
     merges
 }
 
-/// Sorts parts by their rows. How many of the first are to be merged: as many as there are such that the
-/// last has at most as many rows as the others together (or four times as many, in a quiet partition).
-/// Those between are smaller than it, so what holds for it holds for each.
+/// Sorts parts by rows and returns how many of the first to merge: the largest number for which
+/// the last part has at most as many rows as the others together (or four times as many, in a
+/// quiet partition). The parts between are smaller than the last, so the same holds for each of
+/// them.
 pub(super) fn alike(parts: &mut [&PartMeta], quiet: bool) -> usize {
     let (enough, ratio) = if quiet { (2, 4) } else { (4, 1) };
     parts.sort_by_key(|p| (p.rows, p.id));
@@ -171,17 +174,17 @@ pub(in crate::store) fn compact(
     let run = shared
         .log
         .begin(Job::CompactParts, only.map(Name::as_str), why);
-    let work = Work {
+    let work = PartsCompaction {
         shared,
         run: &run,
         parts,
         pace,
-        left: BTreeSet::new(),
-        told: None,
+        unreadable: BTreeSet::new(),
+        first_error: None,
         report: PartsReport::default(),
         permit: None,
     };
-    let (outcome, report) = work.done(only, quiet);
+    let (outcome, report) = work.run(only, quiet);
     match outcome {
         Ok(()) if report.merged == 0 => {}
         Ok(()) => run.done(report.said()),
@@ -193,43 +196,50 @@ pub(in crate::store) fn compact(
     Ok(report)
 }
 
-struct Work<'a> {
+struct PartsCompaction<'a> {
     shared: &'a Shared,
     run: &'a Running,
-    /// Parts that were alike at first; their merges may be merged again.
+    /// Number of parts of similar size at the start; merged parts may be merged again.
     parts: u64,
     pace: Pace,
     /// Parts that cannot be read.
-    left: BTreeSet<u64>,
-    /// Why the first of them could not.
-    told: Option<Error>,
+    unreadable: BTreeSet<u64>,
+    /// Error of the first unreadable part.
+    first_error: Option<Error>,
     report: PartsReport,
-    /// The turn of what is merged now.
+    /// Permit of the merge under way.
     permit: Option<BackgroundPermit<'a>>,
 }
 
-impl Work<'_> {
-    /// What came of it, and what was merged all the same.
-    fn done(
+impl PartsCompaction<'_> {
+    /// Runs the compaction. Returns its outcome, and a report of the merges that succeeded.
+    fn run(
         mut self,
         only: Option<&Name>,
         quiet: &dyn Fn(Partition<'_>) -> bool,
     ) -> (Result<()>, PartsReport) {
-        let outcome = self.all(only, quiet);
-        (outcome.and(self.told.map_or(Ok(()), Err)), self.report)
+        let outcome = self.merge_all(only, quiet);
+        (
+            outcome.and(self.first_error.map_or(Ok(()), Err)),
+            self.report,
+        )
     }
 
     /// Merges until nothing is left to do, or the store is closing.
-    fn all(&mut self, only: Option<&Name>, quiet: &dyn Fn(Partition<'_>) -> bool) -> Result<()> {
+    fn merge_all(
+        &mut self,
+        only: Option<&Name>,
+        quiet: &dyn Fn(Partition<'_>) -> bool,
+    ) -> Result<()> {
         let shared = self.shared;
         while !shared.state.lock().closing {
             let sealed = shared.sealed(&shared.state.lock());
-            let merges = choose(&sealed.manifest, only, quiet, &self.left);
+            let merges = choose(&sealed.manifest, only, quiet, &self.unreadable);
             if merges.is_empty() {
                 break;
             }
             let done = self.step(&sealed, &merges);
-            // What was merged stays on the disk as long as its snapshot lives.
+            // A snapshot keeps the merged inputs on the disk, so drop it before they are removed.
             drop(merges);
             drop(sealed);
             match done {
@@ -241,9 +251,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Some merges and one edit.
+    /// Does some merges and commits them in one edit.
     fn step(&mut self, sealed: &Snapshot, merges: &[Vec<&PartMeta>]) -> Result<()> {
-        self.has_room(merges)?;
+        self.check_disk_space(merges)?;
         self.permit = Some(self.shared.background_permits.acquire());
         let mut written = StagedFiles::default();
         let mut gone: Vec<&PartMeta> = Vec::new();
@@ -257,12 +267,13 @@ impl Work<'_> {
         self.permit = None;
         let outcome = worked.and_then(|()| self.commit(&gone, &mut written));
         if let Err(error) = &outcome {
-            written.take_away(self.shared, error);
+            written.discard(self.shared, error);
         }
         outcome
     }
 
-    /// Merges parts of one partition and returns those that are replaced: none when one cannot be read.
+    /// Merges parts of one partition and returns the parts to replace: none when one cannot be
+    /// read.
     fn merge<'p>(
         &mut self,
         sealed: &Snapshot,
@@ -278,8 +289,8 @@ impl Work<'_> {
             Err(Stop::Unread(id, error)) => {
                 tracing::error!(%error, "a part cannot be read; it is not merged with others");
                 written.undo(self.shared, before);
-                self.left.insert(id);
-                self.told.get_or_insert(error);
+                self.unreadable.insert(id);
+                self.first_error.get_or_insert(error);
                 Ok(Vec::new())
             }
             Err(Stop::Unsorted(id)) => panic!("BUG: part {id} was sorted in pieces"),
@@ -287,7 +298,8 @@ impl Work<'_> {
         }
     }
 
-    /// Writes what parts become, and says which of them that replaces: all, or one that was not sorted.
+    /// Writes the merged parts. Returns which inputs they replace: all, or one that was not
+    /// sorted.
     fn write<'p>(
         &self,
         sealed: &Snapshot,
@@ -313,7 +325,7 @@ impl Work<'_> {
         parts: &[&PartMeta],
         written: &mut StagedFiles,
     ) -> Result<Census, Stop> {
-        let (meta, folder) = place(sealed, parts[0]);
+        let (meta, folder) = stream_and_folder(sealed, parts[0]);
         let inputs = parts.iter().map(|p| (*p, sealed.open(&p.file))).collect();
         let mut read = Census::default();
         let place = (folder.as_str(), parts[0].partition_us);
@@ -331,7 +343,7 @@ impl Work<'_> {
         one: &PartMeta,
         written: &mut StagedFiles,
     ) -> Result<Census, Stop> {
-        let (meta, folder) = place(sealed, one);
+        let (meta, folder) = stream_and_folder(sealed, one);
         let place = (folder.as_str(), one.partition_us);
         part::rewrite(meta, one, sealed.open(&one.file), &mut |rows| {
             self.pause()?;
@@ -341,7 +353,8 @@ impl Work<'_> {
         })
     }
 
-    /// Puts what was written in the place of what is gone, unless something of that was dropped meanwhile.
+    /// Replaces the inputs by the written parts in one edit, unless an input was dropped
+    /// meanwhile.
     fn commit(&mut self, gone: &[&PartMeta], written: &mut StagedFiles) -> Result<()> {
         if gone.is_empty() {
             return Ok(());
@@ -371,9 +384,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The inputs stay until the merge is committed, and longer while somebody reads them. A disk that is
-    /// nearly full is left to ingest.
-    fn has_room(&self, merges: &[Vec<&PartMeta>]) -> Result<()> {
+    /// Checks that the merge leaves half of the free disk space to ingest. Its inputs stay on the
+    /// disk until the merge is committed, and longer while a snapshot refers to them.
+    fn check_disk_space(&self, merges: &[Vec<&PartMeta>]) -> Result<()> {
         let data = &self.shared.data;
         let free = self.shared.fs().space(data).at("measure", data)?.free;
         let bytes: u64 = merges.iter().flatten().map(|p| p.file.len).sum();
@@ -383,14 +396,15 @@ impl Work<'_> {
         Err(Error::DiskFull { path: data.clone() })
     }
 
-    /// Lets others go first.
+    /// Lets foreground requests and seals go first.
     fn pause(&self) -> Result<()> {
         let permit = self.permit.as_ref().expect("BUG: a merge has its turn");
         permit.pass(|| wait_for_others(self.shared, self.pace))
     }
 }
 
-/// Ends what is done when the store closes, and waits while ingest is pressed.
+/// Waits for a moment while ingest or a seal needs the machine. Fails with [`Error::Closed`] when
+/// the store is closing, which ends the work of the caller.
 pub(in crate::store) fn wait_for_others(shared: &Shared, pace: Pace) -> Result<()> {
     let mut state = shared.state.lock();
     let half = shared.options.config.memtable_bytes_max / 2;
@@ -405,8 +419,8 @@ pub(in crate::store) fn wait_for_others(shared: &Shared, pace: Pace) -> Result<(
     }
 }
 
-/// The stream of a part as its manifest knows it, and the folder of its partition.
-fn place<'a>(sealed: &'a Snapshot, of: &PartMeta) -> (&'a StreamMeta, String) {
+/// Returns the stream of a part as its manifest has it, and the folder of its partition.
+fn stream_and_folder<'a>(sealed: &'a Snapshot, of: &PartMeta) -> (&'a StreamMeta, String) {
     let meta = sealed.manifest.streams.get(&of.stream);
     let meta = meta.expect("BUG: a part's stream is in its manifest");
     (
@@ -415,7 +429,7 @@ fn place<'a>(sealed: &'a Snapshot, of: &PartMeta) -> (&'a StreamMeta, String) {
     )
 }
 
-/// The files hold the rows that were read, each once.
+/// Checks that the written files hold exactly the rows that were read, each once.
 fn compare(sealed: &Snapshot, read: Census, written: &[PartMeta]) -> Result<()> {
     let mut found = Census::default();
     for part in written {

@@ -1,16 +1,18 @@
-//! Compaction of tiles: within one (level, time partition) of a rollup, sections of like size become
-//! one section in a file of its own.
+//! Compaction of tiles: within one (level, time partition) of a rollup, sections of similar size
+//! become one section in a file of its own.
 //!
 //! # Invariants
-//! * The choice is a pure function of the manifest; one edit puts the new files in the place of the
-//!   sections they were made of, and the manifest's proof says that no event is gone or counted twice.
-//! * A merge reads at most [`CELLS_MAX`] cells and [`BYTES_MAX`] bytes of sections, and the merges of
-//!   one edit few files beyond [`FILES_MAX`] bytes, so memory is bounded whatever the history.
-//! * A section is merged again only with others that count at least as many events together as it does
-//!   (a quarter, once the partition is quiet): its rewrites grow with the logarithm of the history.
-//!   (Cells say less: those of a year are as many as there are keys, however many events they count.)
-//! * A section that is left in a file of which most was given up moves into a file of its own, once
-//!   its partition is quiet; there is nothing else in that file, so it moves once.
+//! * The choice is a pure function of the manifest; one edit replaces the sections by the new
+//!   files, and the manifest's proof checks that no event is lost or counted twice.
+//! * A merge reads at most [`CELLS_MAX`] cells and [`BYTES_MAX`] bytes of sections, and the
+//!   merges of one edit few files beyond [`FILES_MAX`] bytes, so memory is bounded whatever the
+//!   history.
+//! * A section is merged again only with others that count at least as many events together as it
+//!   does (a quarter, once the partition is quiet). So the number of its rewrites grows with the
+//!   logarithm of the history. (Cells are the wrong measure: a year has as many as there are
+//!   keys, however many events they count.)
+//! * The section that remains in a file most of which was dropped moves into a file of its own,
+//!   once its partition is quiet. The new file holds nothing else, so a section moves once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,26 +28,26 @@ use crate::rollup_hook::{Merge, RollupMeta, Section};
 use crate::snapshot::Snapshot;
 use crate::store::{Shared, seal};
 
-/// Cells that one merge reads at most; decoded they take some 200 bytes each.
+/// Maximum cells read by one merge; a decoded cell takes some 200 bytes.
 const CELLS_MAX: u64 = 1 << 19;
-/// Bytes of sections that one merge reads at most.
+/// Maximum bytes of sections read by one merge.
 const BYTES_MAX: u64 = 16 << 20;
-/// Bytes of the files that the merges of one edit read.
+/// Bytes of files after which no further merge joins an edit.
 const FILES_MAX: u64 = 64 << 20;
-/// Sections of fewer events than this are alike.
+/// Sections of up to this many events count as equally large.
 const SMALL: u64 = 64;
-/// Merges of one edit.
+/// Maximum number of merges in one edit.
 const MERGES_MAX: usize = 256;
 
 /// A (level, time partition) of a rollup.
-pub(in crate::store) type Place<'a> = (u32, &'a str, i64);
+pub(in crate::store) type LevelPartition<'a> = (u32, &'a str, i64);
 
-/// What compaction did.
+/// Result of a compaction of tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactReport {
-    /// Sections that were merged.
+    /// Sections merged.
     pub merged: usize,
-    /// Sections that they became.
+    /// Sections that replaced them.
     pub into: usize,
     /// Cells read.
     pub cells_read: u64,
@@ -91,15 +93,15 @@ impl CompactReport {
     }
 }
 
-/// A section and the file in which it lies.
-pub(super) type Placed<'a> = (&'a FileRef, &'a Section);
+/// A section and its file.
+pub(super) type FileSection<'a> = (&'a FileRef, &'a Section);
 
-/// The sections of a rollup by level and time partition, in the order of their tiles.
-pub(in crate::store) fn by_place<'a>(
+/// Returns the sections of a rollup by level and time partition, in the order of their tiles.
+pub(in crate::store) fn by_level_partition<'a>(
     manifest: &'a Manifest,
     rollup: &RollupMeta,
-) -> BTreeMap<(&'a str, i64), Vec<Placed<'a>>> {
-    let mut places: BTreeMap<(&str, i64), Vec<Placed<'_>>> = BTreeMap::new();
+) -> BTreeMap<(&'a str, i64), Vec<FileSection<'a>>> {
+    let mut places: BTreeMap<(&str, i64), Vec<FileSection<'_>>> = BTreeMap::new();
     for file in manifest.tiles_of(rollup.id).flat_map(|t| &t.files) {
         for section in &file.sections {
             places
@@ -111,19 +113,20 @@ pub(in crate::store) fn by_place<'a>(
     places
 }
 
-/// The next merges of one rollup, or none when nothing is left to do. In a quiet partition, to which
-/// nothing is added any more, two sections suffice where there must be four otherwise.
+/// Chooses the next merges of one rollup, `None` when nothing is due. In a quiet partition, which
+/// gets no more events, two sections suffice; otherwise four are needed.
 pub(in crate::store) fn choose<'a>(
     manifest: &'a Manifest,
-    quiet: &dyn Fn(Place<'_>) -> bool,
+    quiet: &dyn Fn(LevelPartition<'_>) -> bool,
 ) -> Option<(&'a RollupMeta, Vec<Merge<'a>>)> {
     for rollup in &manifest.rollups {
         let (mut merges, mut cells) = (Vec::new(), 0);
         let mut files: BTreeMap<&str, u64> = BTreeMap::new();
-        let wasted = wasted(manifest, rollup);
-        for ((level, partition_us), sections) in by_place(manifest, rollup) {
+        let mostly_dropped = mostly_dropped(manifest, rollup);
+        for ((level, partition_us), sections) in by_level_partition(manifest, rollup) {
             let is_quiet = quiet((rollup.id, level, partition_us));
-            let left = |(file, _): &&Placed<'_>| is_quiet && wasted.contains(&*file.path);
+            let left =
+                |(file, _): &&FileSection<'_>| is_quiet && mostly_dropped.contains(&*file.path);
             let left = sections.iter().find(left).map(|section| vec![*section]);
             let Some(sections) = alike(sections, is_quiet).or(left) else {
                 continue;
@@ -147,8 +150,9 @@ pub(in crate::store) fn choose<'a>(
     None
 }
 
-/// The files of a rollup of which more than half lies behind their first section and was given up.
-fn wasted<'a>(manifest: &'a Manifest, rollup: &RollupMeta) -> BTreeSet<&'a str> {
+/// Returns the files of a rollup of which more than half was dropped, the part before their first
+/// section not counted.
+fn mostly_dropped<'a>(manifest: &'a Manifest, rollup: &RollupMeta) -> BTreeSet<&'a str> {
     let files = manifest.tiles_of(rollup.id).flat_map(|t| &t.files);
     let given_up = |f: &TileFile| {
         let first = f.sections.iter().map(|s| s.offset).min().unwrap_or(0);
@@ -161,14 +165,17 @@ fn wasted<'a>(manifest: &'a Manifest, rollup: &RollupMeta) -> BTreeSet<&'a str> 
         .collect()
 }
 
-/// Sections that are alike, the smallest first: each counts at most as many events as those before it
-/// together (or four times as many, in a quiet partition).
-pub(super) fn alike(mut sections: Vec<Placed<'_>>, quiet: bool) -> Option<Vec<Placed<'_>>> {
+/// Returns sections of similar size, the smallest first: each counts at most as many events as
+/// those before it together (or four times as many, in a quiet partition).
+pub(super) fn alike(
+    mut sections: Vec<FileSection<'_>>,
+    quiet: bool,
+) -> Option<Vec<FileSection<'_>>> {
     let (enough, ratio) = if quiet { (2, 4) } else { (4, 1) };
     sections.sort_by_key(|(_, s)| s.events);
     for first in 0..sections.len() {
         let (mut events, mut cells, mut bytes) = (0, 0, 0);
-        let fits = |(_, s): &&Placed<'_>| {
+        let fits = |(_, s): &&FileSection<'_>| {
             let alike = events == 0 || s.events <= SMALL.max(events * ratio);
             events += s.events;
             cells += s.cells;
@@ -186,7 +193,7 @@ pub(super) fn alike(mut sections: Vec<Placed<'_>>, quiet: bool) -> Option<Vec<Pl
 /// Merges until nothing is left to do, or the store is closing.
 pub(in crate::store) fn compact(
     shared: &Shared,
-    quiet: &dyn Fn(Place<'_>) -> bool,
+    quiet: &dyn Fn(LevelPartition<'_>) -> bool,
 ) -> Result<CompactReport> {
     let _one_at_a_time = shared.tiles.lock();
     let sealed = Arc::clone(&shared.state.lock().committed.manifest);
@@ -194,11 +201,11 @@ pub(in crate::store) fn compact(
     drop(sealed);
     let run = shared.log.begin(Job::CompactTiles, None, why);
     let mut report = CompactReport::default();
-    let told = |report: &CompactReport| {
+    let report_progress = |report: &CompactReport| {
         let merged = report.merged as u64;
         run.progress(merged, Some(sections.max(merged)));
     };
-    let outcome = merge_all(shared, quiet, &mut report, &told);
+    let outcome = merge_all(shared, quiet, &mut report, &report_progress);
     match &outcome {
         Ok(()) if report.merged == 0 => {}
         Ok(()) => run.done(report.said()),
@@ -209,9 +216,9 @@ pub(in crate::store) fn compact(
 
 fn merge_all(
     shared: &Shared,
-    quiet: &dyn Fn(Place<'_>) -> bool,
+    quiet: &dyn Fn(LevelPartition<'_>) -> bool,
     report: &mut CompactReport,
-    told: &dyn Fn(&CompactReport),
+    report_progress: &dyn Fn(&CompactReport),
 ) -> Result<()> {
     while !shared.state.lock().closing {
         let sealed = shared.sealed(&shared.state.lock());
@@ -219,7 +226,7 @@ fn merge_all(
             break;
         };
         merge(shared, rollup, &merges, &sealed, report)?;
-        told(report);
+        report_progress(report);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Detaching and attaching on a real disk: what is refused, and in which words.
+//! Detaching and attaching on a real disk: the refusals and their messages.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ fn events() -> Name {
     Name::new("events").expect("a name")
 }
 
-/// A store with two events on the first day and one on the second, and its disk.
+/// Opens a store with two events on the first day and one on the second. Returns it with its
+/// disk.
 fn store() -> (tempfile::TempDir, FaultFs, Store) {
     let dir = tempfile::tempdir().expect("a directory");
     let fs = FaultFs::default();
@@ -89,7 +90,7 @@ fn a_detached_day_comes_back_once_and_what_came_meanwhile_stays() {
         store.attach_partitions(&events(), FIRST),
         "nothing of events is detached there",
     );
-    // And again, with a reader that has not yet let go of the folder's files.
+    // The same again, with a reader that still holds the folder's files.
     let again = store.detach_partitions(&events(), FIRST, false);
     assert_eq!(again.expect("detaches").events, 3);
     let reading = store.snapshot();

@@ -1,4 +1,4 @@
-//! Which indexes there are, in the life of a store.
+//! Indexes during the life of a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn open(dir: &Path) -> Store {
     Store::open(dir, quiet_options(&FaultFs::default())).expect("opens")
 }
 
-/// A part of each of these days, with a hundred rows.
+/// Writes and seals one part of a hundred rows for each of these days.
 fn seal(store: &Store, days: std::ops::Range<i64>) {
     let times: Vec<i64> = days
         .flat_map(|day| (0..100).map(move |n| day * DAY_US + n))
@@ -39,7 +39,7 @@ fn seal(store: &Store, days: std::ops::Range<i64>) {
     store.seal().expect("seals");
 }
 
-/// (parts, those that are indexed) of the one index.
+/// Returns (parts, indexed parts) of the one index.
 fn counts(store: &Store) -> (u64, u64) {
     let found = index_use(&store.snapshot());
     let [one] = &found[..] else {
@@ -53,7 +53,7 @@ fn index_files(dir: &Path) -> usize {
     crate::index::files(&fs, dir).expect("listed").len()
 }
 
-/// Whether each part that is indexed finds a row of `host1`.
+/// Checks that the index of each part finds a row of `host1`.
 fn is_right(store: &Store) -> bool {
     let snapshot = store.snapshot();
     let parts = snapshot.manifest().parts.iter();
@@ -95,7 +95,7 @@ fn an_index_follows_its_parts_and_outlives_a_start() {
     let disk = disk_use(&store.snapshot());
     let disk = disk.iter().find(|u| u.kind == "indexes").expect("counted");
     assert_eq!(disk.files, 4, "with the list of those that are wanted");
-    // More parts, and after a merge fewer and others.
+    // More parts are added, and a merge replaces them by fewer.
     seal(&store, 0..2);
     assert_eq!(counts(&store), (5, 3));
     store.close().expect("closes");
@@ -107,11 +107,11 @@ fn an_index_follows_its_parts_and_outlives_a_start() {
     assert_eq!((report.parts, report.removed), (2, 4));
     assert_eq!((counts(&store), index_files(dir.path())), ((3, 3), 3));
     assert!(is_right(&store));
-    // What is dropped takes its index along.
+    // The index of a dropped partition is removed with it.
     let dropped = store.drop_partitions(&events(), (0, DAY_US), false);
     dropped.expect("drops");
     assert_eq!(store.build_indexes().expect("builds").removed, 1);
-    // Others read what is wanted.
+    // Other processes read which indexes are wanted.
     let reader = ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("a reader");
     assert_eq!(index_use(&reader.snapshot()).len(), 1);
     store.drop_index(&events(), "host").expect("there");
@@ -140,7 +140,7 @@ fn a_covering_index_follows_its_parts_and_is_the_only_one_of_its_column() {
     assert_eq!(store.build_indexes().expect("builds").parts, 2);
     assert_eq!((counts(&store), index_files(dir.path())), ((2, 2), 4));
     store.close().expect("closes");
-    // What one that was killed has left.
+    // A killed build has left this file.
     let left = dir.path().join("indexes/.making/7.tmp");
     std::fs::write(&left, "half").expect("written");
     let store = open(dir.path());
@@ -273,7 +273,7 @@ fn what_was_damaged_or_lost_is_made_again() {
     let report = store.build_indexes().expect("builds");
     assert_eq!((report.parts, report.removed), (3, 2));
     assert!(is_right(&store));
-    // All of it is gone, what is wanted too.
+    // The whole folder is lost, with the list of wanted indexes.
     store.close().expect("closes");
     std::fs::remove_dir_all(dir.path().join("indexes")).expect("removed");
     let store = open(dir.path());
@@ -284,7 +284,7 @@ fn what_was_damaged_or_lost_is_made_again() {
             .expect("anew")
     );
     assert_eq!(store.build_indexes().expect("builds").parts, 4);
-    // Removed under the store's feet.
+    // The folder is removed while the store is open.
     std::fs::remove_dir_all(dir.path().join("indexes")).expect("removed");
     assert_eq!(store.build_indexes().expect("builds").parts, 4);
 }
@@ -303,7 +303,7 @@ fn a_disk_that_fails_leaves_no_half_of_an_index() {
     assert_eq!(index_files(dir.path()), 0);
     fs.mend();
     assert_eq!(store.build_indexes().expect("builds").parts, 3);
-    // A damaged part has none, the others do.
+    // A damaged part gets no index, the others do.
     let snapshot = store.snapshot();
     seal(&store, 3..4);
     let part = store

@@ -26,7 +26,7 @@ fn options(fs: Arc<dyn Fs>) -> Options {
     }
 }
 
-/// So many parts of the first day.
+/// Writes this many parts of the first day.
 fn with_parts(store: &Store, parts: i64) {
     for at in 0..parts {
         let ack = store.write(batch(&[at], &[], None), WriteConcern::ACKNOWLEDGED);
@@ -106,7 +106,7 @@ fn what_is_done_to_parts_is_told_with_its_reason() {
         told[4].why,
         "asked for by hand: what begins from 1970-01-01 to 1970-01-02"
     );
-    // A reader, and the next writer, find the same.
+    // A reader and the next writer find the same entries.
     let log = crate::JobLog::of(
         Arc::new(RealFs),
         Arc::new(ManualClock::at(0)),
@@ -125,7 +125,7 @@ fn a_log_that_cannot_be_written_harms_nothing() {
     let data = Path::new("/data");
     let store = Store::open(data, options(Arc::new(fs.clone()))).expect("opens");
     with_parts(&store, 4);
-    // The folder, the file, its first line: none of them comes to be.
+    // Creating the folder, creating the file and writing its first line each fail.
     for (call, after) in [(Call::Create, 0), (Call::Create, 1), (Call::Write, 0)] {
         fs.fail(Fault {
             call,
@@ -207,7 +207,7 @@ fn what_a_store_takes_is_what_lies_on_the_disk() {
     );
     let on_disk = bytes_below(dir.path());
     let told: u64 = uses.iter().map(|u| u.bytes).sum();
-    // All but the lock and the writer's name.
+    // The rest is the lock and the writer's name.
     let rest = on_disk - told;
     assert!(rest < 200, "{told} of {on_disk}: {uses:?}");
     assert!(of("journal").0 >= 1 && of("manifest").0 == 1 && of("maintenance").0 == 1);

@@ -1,4 +1,4 @@
-//! Two writers: who is refused, who stops, and that nothing acknowledged is lost between them.
+//! Two writers: one is refused or stops, and no acknowledged event is lost between them.
 
 use std::fmt;
 use std::io;
@@ -24,7 +24,7 @@ fn write(store: &Store, n: i64, concern: WriteConcern) -> Result<()> {
     store.write(batch(&[n], &[], None), concern).map(|_| ())
 }
 
-/// The values of every event, in their order.
+/// Returns the values of all events, sorted.
 fn values(snapshot: &Snapshot) -> Vec<i64> {
     let events = Name::new("events").expect("a name");
     let mut batches = Vec::new();
@@ -107,7 +107,7 @@ fn a_writer_that_nobody_asks_anything_finds_out_by_itself() {
     }
 }
 
-/// Puts a version of the manifest there that another writer has made.
+/// Writes a version of the manifest as another writer would.
 fn foreign_version(data: &Path, version: u64) {
     let newest = manifest::read_newest(&RealFs, data).expect("read");
     let mut foreign = (*newest.expect("there").manifest).clone();
@@ -158,7 +158,7 @@ fn a_manifest_that_was_removed_or_damaged_under_its_writer_is_mended_by_the_next
     }
 }
 
-/// A disk on which something happens once, before or after a call of the process that has it.
+/// A disk on which an act runs once, before or after one call of the process that uses it.
 #[derive(Debug, Clone)]
 struct Watched {
     fs: SimFs,
@@ -185,7 +185,7 @@ impl Watch {
         }
     }
 
-    /// Makes a call, between two moments.
+    /// Makes a call, with a moment before and one after it.
     fn call<T>(&self, call: impl FnOnce() -> T) -> T {
         self.moment();
         let done = call();
@@ -274,10 +274,10 @@ impl Fs for Watched {
     }
 }
 
-/// The second writer, and what it was acknowledged.
+/// The values that the second writer acknowledged, and its store.
 type Second = Arc<Mutex<(Vec<i64>, Option<Store>)>>;
 
-/// The lock's file is removed, and a second writer comes and goes to work.
+/// Removes the lock's file and starts a second writer.
 fn usurp(fs: &SimFs, second: &Second) {
     let data = Path::new(DATA);
     let _none = fs.remove(&data.join(LOCK));
@@ -292,14 +292,14 @@ fn usurp(fs: &SimFs, second: &Second) {
     };
     take(100, WriteConcern::JOURNALED);
     take(101, WriteConcern::ACKNOWLEDGED);
-    // The first may have left a file in its way, and it says so.
+    // The first writer may have left a file in the way; the seal fails then.
     let _sealed = store.seal();
     take(102, WriteConcern::JOURNALED);
     *second.lock() = (acknowledged, Some(store));
 }
 
-/// The life of a first writer, at one moment of which a second one comes. Says how many moments
-/// there were, and whether the second got to work while the first was alive.
+/// Runs a first writer, and starts a second one at moment `at`. Returns the number of moments,
+/// and whether the second could write while the first was alive.
 fn two_writers(at: u64) -> (u64, bool) {
     let fs = SimFs::new();
     let second = Second::default();

@@ -1,4 +1,4 @@
-//! The tend thread in a store to which nothing comes.
+//! Maintenance of a store without writes.
 
 use std::path::Path;
 

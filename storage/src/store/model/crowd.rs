@@ -1,11 +1,11 @@
-//! Many threads at one store, on the disk as it is.
+//! Many threads that use one store, on a real disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::listing::Listing;
 use super::motley;
-use super::seen::{DAY_US, Known, STREAM, look};
+use super::seen::{DAY_US, Known, STREAM, read_content};
 use crate::env::RealFs;
 use crate::model::{Identity, Name, WriteConcern};
 use crate::read_only_store::ReadOnlyStore;
@@ -19,7 +19,7 @@ fn many_writers_seals_and_readers_get_along() {
     const BATCHES: i64 = 40;
     const SEALS: u64 = 4;
     let dir = tempfile::tempdir().expect("a directory");
-    // On the disk as it is, whose syncs take their time.
+    // Use the real disk, whose syncs take time.
     let options = Options {
         rollup_hook: Arc::new(Listing),
         fs: Arc::new(RealFs),
@@ -39,7 +39,7 @@ fn many_writers_seals_and_readers_get_along() {
                 .map(|c| c.events.num_rows() as u64)
                 .sum::<u64>()
     };
-    // Looks until the writers are done, and once after.
+    // Runs `look` until the writers are done, and once after.
     let watch = |look: &dyn Fn() -> u64| {
         let (mut last, mut looks) = (0, 0);
         loop {
@@ -62,7 +62,7 @@ fn many_writers_seals_and_readers_get_along() {
             .map(|writer| {
                 let (store, acknowledged, seals) = (&store, &acknowledged, &seals);
                 scope.spawn(move || {
-                    // On a slow disk a seal takes long: until there were some.
+                    // A seal takes long on a slow disk: write until there were some.
                     let more = |i: &i64| *i < BATCHES || seals.load(Ordering::SeqCst) < SEALS;
                     for i in (0..).take_while(more) {
                         let times: Vec<i64> = (0..1 + i % 5)
@@ -93,9 +93,9 @@ fn many_writers_seals_and_readers_get_along() {
             watch(&|| {
                 let reader =
                     ReadOnlyStore::open(Arc::new(RealFs), dir.path()).expect("never an error");
-                // Every file it names can be read while it lives.
+                // All files of the snapshot can be read while the reader lives.
                 let snapshot = reader.snapshot();
-                let seen = look(&snapshot, [], &mut Known::default());
+                let seen = read_content(&snapshot, [], &mut Known::default());
                 assert_eq!(seen.events.len() as u64, count(&snapshot));
                 count(&snapshot)
             })

@@ -1,4 +1,4 @@
-//! A roller whose cells are the events themselves, so that the model can look at each of them.
+//! A rollup hook whose cells are the events themselves, so that the model can check each of them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,17 +15,17 @@ use crate::rollup_hook::{
 };
 use crate::snapshot::Snapshot;
 
-/// A sequence number, and what the event carries.
+/// Sequence number and payload of an event.
 pub(super) type Row = (u64, i64);
 
-/// A level partitioned by day, and one that has a single partition.
+/// Names of the levels: one partitioned by day, and one with a single partition.
 pub(super) const LEVELS: [&str; 2] = ["fine", "coarse"];
 
-/// How long the fine level keeps its buckets. The clock stands in the second of three days, so the
-/// floor comes to lie at its beginning.
+/// Retention of the fine level. The clock stands in the second of three days, so the floor is the
+/// start of that day.
 const KEPT_US: i64 = 0;
 
-/// Lists events: sequence number and payload, 16 bytes each.
+/// Hook that lists events: sequence number and payload, 16 bytes each.
 #[derive(Debug, Default)]
 pub(crate) struct Listing;
 
@@ -126,7 +126,8 @@ impl RollupHook for Listing {
     }
 }
 
-/// Where a level's partition begins that holds this payload, which is also the event's time.
+/// Returns the start of a level's partition that holds this payload, which is also the event's
+/// time.
 fn start(level: &str, payload: i64) -> i64 {
     if level == "fine" {
         day(payload) * DAY_US
@@ -169,7 +170,7 @@ fn image(rows: &[Row], levels: &[&str]) -> TileImage {
     }
 }
 
-/// The events of a section.
+/// Returns the events of a section.
 pub(super) fn listed(bytes: &Bytes, section: &Section) -> Vec<Row> {
     let at: Range<usize> = section.offset as usize..(section.offset + section.len) as usize;
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
@@ -179,7 +180,7 @@ pub(super) fn listed(bytes: &Bytes, section: &Section) -> Vec<Row> {
         .collect()
 }
 
-/// Every sealed event whose part is there.
+/// Returns every sealed event whose part exists.
 fn raw(sealed: &Snapshot) -> Result<Vec<Row>, BoxError> {
     let mut all = Vec::new();
     for part in sealed.manifest().parts_of(&Name::new(super::seen::STREAM)?) {
@@ -189,7 +190,7 @@ fn raw(sealed: &Snapshot) -> Result<Vec<Row>, BoxError> {
     Ok(all)
 }
 
-/// Sequence numbers and payloads; 0 for what has none.
+/// Returns sequence numbers and payloads; the payload is 0 for events without one.
 pub(super) fn rows(batch: &RecordBatch) -> Vec<Row> {
     let seqs = batch[SEQ].as_primitive::<UInt64Type>().values();
     let payloads = batch

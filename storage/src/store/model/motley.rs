@@ -1,5 +1,6 @@
-//! What events carry beside their payload: a value whose column, type and size follow from the
-//! batch's number, so that columns come, widen, and meet other types and the limit of columns.
+//! A value that events carry beside their payload. Its column, type and size follow from the
+//! batch's number, so that columns are added and widened, and conflict with other types and the
+//! limit of columns.
 
 use std::sync::Arc;
 
@@ -12,28 +13,29 @@ use bson::{Bson, Document};
 use super::oracle::number_of;
 use crate::model::REST;
 
-/// Of `host`, `n` and three more columns there may be these.
+/// Limit of columns, out of `host`, `n` and three more.
 pub(super) const COLUMNS_MAX: usize = 4;
 
-/// The column of a batch's value.
+/// Returns the column of a batch's value.
 fn name(number: i64) -> String {
     format!("x{}", number % 3)
 }
 
-/// The value itself; none in some batches.
+/// Returns the value of a batch; some batches have none.
 fn value(number: i64) -> Option<Bson> {
     Some(match number % 16 {
         0..6 => Bson::Int64(number),
         6..9 => Bson::Double(number as f64 + 0.5),
         9 | 10 => Bson::String(format!("text {number}")),
         11 => Bson::Boolean(true),
-        // No float holds it. Seldom: a column that has one does not widen any more.
+        // No float represents it. It is rare, because a column that has one is never widened
+        // again.
         12 if number % 7 == 0 => Bson::Int64((1 << 53) + 1 + 2 * number),
         _ => return None,
     })
 }
 
-/// The events with the value of their batch.
+/// Returns the events with the value of their batch.
 pub(super) fn extend(events: &RecordBatch, number: i64) -> RecordBatch {
     let rows = events.num_rows();
     let array: ArrayRef = match value(number) {
@@ -50,7 +52,8 @@ pub(super) fn extend(events: &RecordBatch, number: i64) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns fit")
 }
 
-/// Every event has its value in one place, and of its own type where that is not a number.
+/// Checks that every event has its value in one place, and in its own type unless that is a
+/// number.
 pub(super) fn check(events: &RecordBatch) {
     let Some(payloads) = events.column_by_name("n") else {
         return;
@@ -70,7 +73,7 @@ pub(super) fn check(events: &RecordBatch) {
             .into_iter()
             .collect();
         let is_same = match (found.as_slice(), wanted.as_slice()) {
-            // What was written before its column became wider.
+            // The value was written before its column was widened.
             ([(a, Bson::Double(float))], [(b, Bson::Int64(integer))]) => {
                 a == b && *float as i64 == *integer && float.fract() == 0.0
             }

@@ -1,5 +1,6 @@
-//! What must be there, and the comparison with what is. The oracle knows batches by their numbers,
-//! which their events carry; of the store it believes acknowledgements, and holds it to them.
+//! The oracle: the expected content of the store, and the comparison with the actual one. It
+//! identifies batches by their numbers, which their events carry. It trusts the store's
+//! acknowledgements, and checks that the store honours them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +10,19 @@ use crate::model::{Ack, Identity};
 use crate::resolutions::{Ranges, Settlement};
 use crate::testing::batch;
 
-/// Items of a batch at most.
+/// Maximum of items of a batch.
 const ITEMS_MAX: i64 = 8;
 
-/// What is known of a batch's fate.
+/// Known state of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Acknowledged: visible until power is cut, and then the rest is a prefix.
+    /// Acknowledged: visible until power is cut; then a prefix of such batches remains.
     Acknowledged,
-    /// Acknowledged, and everything it was promised with says that it outlives a power cut.
+    /// Acknowledged, and a sync that covers it has succeeded: it survives a power cut.
     Durable,
-    /// No answer, or one that says that it is not known.
+    /// No answer, or an answer that the result is unknown.
     Unknown,
-    /// Not there, and never to be seen.
+    /// Not stored, and never to become visible.
     Gone,
 }
 
@@ -45,7 +46,7 @@ impl Sent {
         batch
     }
 
-    /// The ranks of what is bad: even as long as there are events between them.
+    /// Returns the ranks of quarantined items: even numbers, as long as events lie between them.
     fn ranks(&self) -> Vec<u32> {
         let step = if self.bad <= self.events + 1 { 2 } else { 1 };
         (0..self.bad as u32).map(|i| i * step).collect()
@@ -59,7 +60,7 @@ impl Sent {
         matches!(self.fate, Fate::Acknowledged | Fate::Durable)
     }
 
-    /// The sequence numbers of what is bad.
+    /// Returns the sequence numbers of quarantined items.
     pub(super) fn bad_seqs(&self) -> impl Iterator<Item = u64> {
         let ranks = self.ranks().into_iter();
         let first = self.first_seq.unwrap_or(0);
@@ -76,17 +77,17 @@ impl Sent {
     }
 }
 
-/// Each batch is spread over three days.
+/// Returns the time and payload of an event: each batch is spread over three days.
 fn payload(number: i64, event: i64) -> i64 {
     ((number + event / 2) % 3 - 1) * DAY_US + number * ITEMS_MAX + event
 }
 
-/// The number of the batch that an event belongs to.
+/// Returns the number of the batch that an event belongs to.
 pub(super) fn number_of(payload: i64) -> i64 {
     payload.rem_euclid(DAY_US) / ITEMS_MAX
 }
 
-/// What is done to partitions.
+/// An operation on partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Move {
     Drop,
@@ -94,18 +95,18 @@ pub(super) enum Move {
     Attach,
 }
 
-/// Something that is done to partitions and of which it is not known whether it was.
+/// An operation on partitions whose outcome is not checked yet.
 #[derive(Debug, Clone, Copy)]
 struct Moving {
     what: Move,
     days: (i64, i64),
-    /// Everything below was acknowledged before.
+    /// Exclusive end of the sequence numbers acknowledged before the operation.
     acknowledged: u64,
-    /// The store has said that it was.
+    /// True when the store has reported success.
     done: bool,
 }
 
-/// Partitions of which raw events are elsewhere: from which sequence number on they are complete.
+/// Dropped and detached partitions, with the first sequence number from which each is complete.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Gone {
     dropped: BTreeMap<i64, u64>,
@@ -123,7 +124,8 @@ impl Gone {
         from.is_some_and(|from| seq < *from) && !self.is_dropped(seq, payload)
     }
 
-    /// What this becomes by something that is done as a whole; the sequence numbers are the store's.
+    /// Returns the state after an operation that is applied as a whole; the sequence numbers are
+    /// the store's.
     fn after(&self, moving: Moving, seen: &Seen) -> Self {
         let mut wanted = self.clone();
         let days = moving.days.0..moving.days.1;
@@ -153,24 +155,24 @@ impl Gone {
     }
 }
 
-/// Everything sent so far, in the order of sending.
+/// All batches sent so far, in the order of sending.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Oracle {
     pub(super) sent: Vec<Sent>,
-    /// Where each producer's next range begins.
+    /// Start of each producer's next range.
     pub(super) producers: BTreeMap<String, u64>,
     gone: Gone,
     moving: Option<Moving>,
-    /// Items of the quarantine that need not be there any more.
+    /// Quarantined items that may have been dropped.
     pub(super) may_be_gone: Ranges,
     next_number: i64,
-    /// No sequence number below this may be given any more.
+    /// Lowest sequence number that may still be assigned.
     next_seq: u64,
     pub(super) known: Known,
 }
 
 impl Oracle {
-    /// A new batch; `producer` when it is a range of one, a key when there is none and `keyed`.
+    /// Adds a new batch. Its identity is a range if there is a `producer`, else a key if `keyed`.
     pub(super) fn new_batch(
         &mut self,
         events: u64,
@@ -200,7 +202,7 @@ impl Oracle {
         self.sends(events, bad, identity)
     }
 
-    /// A batch with this identity is about to be sent.
+    /// Adds a batch with this identity, which is about to be sent.
     pub(super) fn sends(&mut self, events: u64, bad: u64, identity: Option<Identity>) -> usize {
         let new = self.never_sent(events, bad, identity);
         self.next_number += 1;
@@ -208,7 +210,7 @@ impl Oracle {
         self.sent.len() - 1
     }
 
-    /// A batch with the next number that is not taken note of.
+    /// Returns a batch with the next number without adding it.
     pub(super) fn never_sent(&self, events: u64, bad: u64, identity: Option<Identity>) -> Sent {
         Sent {
             number: self.next_number,
@@ -220,7 +222,8 @@ impl Oracle {
         }
     }
 
-    /// A batch is about to be sent again. One that was gone is as new: its place is that of now.
+    /// Prepares a batch that is about to be sent again. A batch that was not stored counts as
+    /// new: its place in the order is the last.
     pub(super) fn again(&mut self, which: usize) -> usize {
         if self.sent[which].fate != Fate::Gone {
             return which;
@@ -231,7 +234,7 @@ impl Oracle {
         self.sent.len() - 1
     }
 
-    /// A batch was acknowledged, with `j` or without.
+    /// Records that a batch was acknowledged, with `j` or without.
     pub(super) fn acknowledged(&mut self, which: usize, ack: &Ack, j: bool) {
         let forgotten = self.is_older_range(which);
         if ack.duplicate && self.sent[which].settles().is_some() {
@@ -266,7 +269,8 @@ impl Oracle {
         }
     }
 
-    /// Whether later ranges of the same producer were taken: its figures may be forgotten.
+    /// Returns true when later ranges of the same producer are stored: the store may forget the
+    /// figures of this one.
     fn is_older_range(&self, which: usize) -> bool {
         let range = |sent: &Sent| sent.range().map(|(p, from, _)| (p.clone(), from));
         let Some((producer, from)) = range(&self.sent[which]) else {
@@ -278,7 +282,8 @@ impl Oracle {
             .any(|(p, f)| p == producer && f > from)
     }
 
-    /// A batch was refused cleanly: it is not there, and its source goes back.
+    /// Records that a batch was refused with certainty: it is not stored, and the next
+    /// range of its source begins where this one did.
     pub(super) fn refused(&mut self, which: usize) {
         let sent = &mut self.sent[which];
         sent.fate = Fate::Gone;
@@ -289,13 +294,13 @@ impl Oracle {
         }
     }
 
-    /// Whether the range of this batch begins after one that was refused.
+    /// Returns true when the range of this batch begins after one that was refused.
     pub(super) fn follows_a_refusal(&self, which: usize) -> bool {
         let range = self.sent[which].range();
         range.is_some_and(|(producer, from, _)| from > self.producers[producer])
     }
 
-    /// A sync that covers everything has succeeded.
+    /// Records that a sync covering everything has succeeded.
     pub(super) fn all_durable(&mut self) {
         for sent in &mut self.sent {
             if sent.fate == Fate::Acknowledged {
@@ -304,22 +309,22 @@ impl Oracle {
         }
     }
 
-    /// The batches of which it is known what a second copy is to be answered.
+    /// Returns the batches for which the answer to a second copy is known.
     pub(super) fn known_batches(&self) -> Vec<usize> {
         let known = |sent: &Sent| match (&sent.identity, sent.fate) {
             (None, _) | (_, Fate::Unknown) => false,
             (Some(_), Fate::Acknowledged | Fate::Durable) => true,
             (Some(Identity::Key { .. }), Fate::Gone) => true,
-            // The range may have been given to others since.
+            // The range may have been assigned to others since.
             (Some(Identity::Range { .. }), Fate::Gone) => false,
-            // The items may be gone with the batch that brought them.
+            // The items may be lost with the batch that introduced them.
             (Some(Identity::Settles { .. }), Fate::Gone) => false,
         };
         let all = self.sent.iter().enumerate();
         all.filter(|(_, s)| known(s)).map(|(i, _)| i).collect()
     }
 
-    /// A key of a batch that is there, whatever `which` of them.
+    /// Returns the key of a stored batch, chosen by `which`.
     pub(super) fn known_key(&self, which: u64) -> Option<String> {
         let key = |sent: &Sent| match &sent.identity {
             Some(Identity::Key { key, .. }) if sent.lives() => Some(key.clone()),
@@ -330,7 +335,7 @@ impl Oracle {
         Some(keys[which as usize].clone())
     }
 
-    /// Something is about to be done to partitions.
+    /// Records that an operation on partitions is about to start.
     pub(super) fn moves(&mut self, what: Move, days: (i64, i64)) {
         let end = |s: &Sent| s.first_seq.map_or(0, |first| first + s.items());
         let there = self.sent.iter().filter(|s| s.lives());
@@ -343,14 +348,14 @@ impl Oracle {
         });
     }
 
-    /// The store has done it and says that it concerned this many events.
+    /// Records that the store has reported success for this many events.
     pub(super) fn has_moved(&mut self, events: u64) {
         if let Some(moving) = &mut self.moving {
             moving.done = events > 0;
         }
     }
 
-    /// How many events of these days are there to be dropped.
+    /// Returns the number of events of these days to be dropped.
     pub(super) fn to_be_dropped(&self, days: (i64, i64), seen: &Seen) -> u64 {
         let of_days = |payload| (days.0..days.1).contains(&day(payload));
         let there = |(seq, payload): &(&u64, &i64)| {
@@ -359,7 +364,8 @@ impl Oracle {
         seen.events.iter().filter(there).count() as u64
     }
 
-    /// How many events of these days are there to be detached; none when that is to be refused.
+    /// Returns the number of events of these days to be detached; `None` when the request must be
+    /// refused.
     pub(super) fn to_be_detached(&self, days: (i64, i64), seen: &Seen) -> Option<u64> {
         let of_days = |at: &i64| (days.0..days.1).contains(at);
         let live = |(seq, payload): &(&u64, &i64)| {
@@ -375,7 +381,7 @@ impl Oracle {
         (!refused).then_some(live.len() as u64)
     }
 
-    /// How many events of these days are there to be attached.
+    /// Returns the number of events of these days to be attached.
     pub(super) fn to_be_attached(&self, days: (i64, i64), seen: &Seen) -> u64 {
         let detached = |(seq, payload): &(&u64, &i64)| {
             let of_days = (days.0..days.1).contains(&day(**payload));
@@ -384,8 +390,9 @@ impl Oracle {
         seen.events.iter().filter(detached).count() as u64
     }
 
-    /// What is dropped and detached is what was, or with what is under way the whole of it.
-    fn settle_move(&mut self, seen: &Seen) {
+    /// Checks that dropped and detached partitions are unchanged, or that the current operation
+    /// was applied as a whole.
+    fn check_move(&mut self, seen: &Seen) {
         let found = Gone {
             dropped: seen.dropped.clone(),
             detached: seen.detached.clone(),
@@ -402,9 +409,9 @@ impl Oracle {
         self.gone = found;
     }
 
-    /// Settles what became of the batches of a store that was opened again, and checks that it is
-    /// what was promised: all that was acknowledged when only the process ended; when the power was
-    /// cut, all that is durable and of the others a prefix.
+    /// Determines the fate of the batches after the store was opened again, and checks it: after
+    /// the end of the process all acknowledged batches must exist; after a power cut all durable
+    /// ones, and of the others a prefix.
     pub(super) fn reopened(&mut self, seen: &Seen, power: bool) {
         let mut first_event: BTreeMap<i64, u64> = BTreeMap::new();
         for (seq, payload) in &seen.events {
@@ -412,9 +419,9 @@ impl Oracle {
         }
         let mut missing: Option<i64> = None;
         let dropped = seen.settled.items(Settlement::Dropped).iter();
-        let mut given_up: BTreeSet<u64> = dropped.flat_map(|(from, to)| from..to).collect();
+        let mut discarded: BTreeSet<u64> = dropped.flat_map(|(from, to)| from..to).collect();
         for sent in self.sent.iter_mut().filter(|s| s.fate != Fate::Gone) {
-            if sent.is_there(seen, &first_event, &mut given_up, self.next_seq) {
+            if sent.is_there(seen, &first_event, &mut discarded, self.next_seq) {
                 let number = sent.number;
                 assert!(
                     missing.is_none(),
@@ -444,9 +451,10 @@ impl Oracle {
         self.moving = None;
     }
 
-    /// Everything that was acknowledged is there, once, and nothing else but what is unknown.
+    /// Checks that every acknowledged event exists once, and no other event except those of
+    /// batches with an unknown result.
     pub(super) fn check(&mut self, seen: &Seen) {
-        self.settle_move(seen);
+        self.check_move(seen);
         let (mut events, mut bad) = (seen.events.clone(), seen.bad.clone());
         let mut positions = BTreeMap::new();
         for sent in self.sent.iter().filter(|s| s.lives()) {
@@ -484,16 +492,18 @@ impl Oracle {
 }
 
 impl Sent {
-    /// Whether the batch is in a store that was opened again; where, is taken note of.
+    /// Returns true when the batch is in a store that was opened again; records its sequence
+    /// number.
     fn is_there(
         &mut self,
         seen: &Seen,
         first_event: &BTreeMap<i64, u64>,
-        given_up: &mut BTreeSet<u64>,
+        discarded: &mut BTreeSet<u64>,
         next_seq: u64,
     ) -> bool {
         if let Some(first) = first_event.get(&self.number) {
-            // What is bad may come before: the ranks tell where the batch begins.
+            // Quarantined items may come before the first event: the ranks determine where the
+            // batch begins.
             let ranks = self.ranks();
             let before = (0..).take_while(|rank| ranks.contains(rank)).count();
             let begins = first - before as u64;
@@ -503,8 +513,9 @@ impl Sent {
             self.first_seq = Some(begins);
             return true;
         }
-        // Without events what it settled tells, or its source's position.
-        if let Some(there) = self.has_given_up(given_up) {
+        // A batch without events is recognised by the items it discarded, or by its source's
+        // position.
+        if let Some(there) = self.has_discarded(discarded) {
             return there;
         }
         let Some((producer, _, to)) = self.range() else {

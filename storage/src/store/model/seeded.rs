@@ -1,4 +1,4 @@
-//! Faults put into the store on purpose: the model finds each of them.
+//! Bugs inserted into the store on purpose: the model finds each of them.
 
 use std::process::{Command, Output};
 use std::time::Instant;
@@ -11,7 +11,7 @@ const TWO_WRITERS: &str =
 const REPAIRS: &str = "repair::tests::whatever_is_damaged_or_gone_every_sound_event_is_had_back_and_no_number_is_given_twice";
 const RESERVE: &str = "store::reserve::tests::nobody_takes_events_into_the_room_that_was_kept_back";
 
-/// The test that finds a fault; histories have one writer at a time.
+/// Returns the test that finds a bug; histories have one writer at a time.
 fn test_of(bug: Bug) -> &'static str {
     match bug {
         Bug::LockUnchecked => TWO_WRITERS,
@@ -35,7 +35,7 @@ fn run(name: &str, bug: Option<&str>, seconds: u64) -> Output {
     test.output().expect("started")
 }
 
-/// What the model says when it finds a fault: one of these.
+/// Returns the possible messages of the model when it finds a bug.
 fn reasons(bug: Bug) -> &'static [&'static str] {
     match bug {
         Bug::FileSyncSkipped => &["no head line", "is corrupt", "Corrupt"],
@@ -47,7 +47,8 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
             "is lost",
         ],
         Bug::UnalignedGroup => &["is lost", "is corrupt"],
-        // Parts that were dropped and tiles that were merged go too early with it, from under a reader.
+        // The bug also removes dropped parts and merged tiles too early, while a reader uses
+        // them.
         Bug::JournalDeletedEarly => &[
             "the segment is missing",
             "a part is there: Io",
@@ -85,7 +86,7 @@ fn every_bug_put_in_on_purpose_is_found() {
             .lines()
             .find(|l| reasons(bug).iter().any(|r| l.contains(r)));
         println!("{name}: {seed:?} in {:.1?}: {reason:?}", started.elapsed());
-        // A test without seeds names what it damaged in its reason.
+        // A test without seeds prints the damage in its message.
         let is_history = test_of(bug) == HISTORIES;
         let named = seed.is_some() || !is_history;
         let found = !output.status.success() && named && reason.is_some();

@@ -1,4 +1,5 @@
-//! What a snapshot shows, held against itself: parts, tiles, memory and manifest tell the same.
+//! The content of a snapshot, checked for consistency between parts, tiles, memtable and
+//! manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,39 +19,39 @@ use crate::sim::SimFs;
 use crate::snapshot::Snapshot;
 
 pub(super) const STREAM: &str = "events";
-/// The width of a partition, microseconds.
+/// Width of a partition, microseconds.
 pub(super) const DAY_US: i64 = 24 * 3600 * 1_000_000;
 
-/// Events by sequence number.
+/// Payloads of events by sequence number.
 pub(super) type Events = BTreeMap<u64, i64>;
 
-/// What is to be seen of one store.
+/// Visible content of one store.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// Every event of tiles and memory: those that were dropped since are among them.
+    /// Every event of tiles and memtable, including those dropped since.
     pub(super) events: Events,
-    /// What is in quarantine.
+    /// Sequence numbers of quarantined items.
     pub(super) bad: BTreeSet<u64>,
-    /// What of it no longer waits.
+    /// Quarantined items that are resolved.
     pub(super) settled: Settled,
     pub(super) positions: BTreeMap<String, u64>,
-    /// For each partition that was dropped, from which sequence number on it is complete.
+    /// Dropped partitions, with the first sequence number from which each is complete.
     pub(super) dropped: BTreeMap<i64, u64>,
-    /// The same for each partition that is detached.
+    /// Detached partitions, with the first sequence number from which each is complete.
     pub(super) detached: BTreeMap<i64, u64>,
 }
 
-/// Rows that were read before, by file and checksum.
+/// Cache of rows by file and checksum.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known(BTreeMap<(String, u32), Arc<Vec<Row>>>);
 
-/// The day of an event, from 1970.
+/// Returns the day of an event, from 1970.
 pub(super) fn day(payload: i64) -> i64 {
     payload.div_euclid(DAY_US)
 }
 
-/// Looks at everything that a snapshot shows.
-pub(super) fn look(
+/// Reads and checks the content of a snapshot.
+pub(super) fn read_content(
     snapshot: &Snapshot,
     positions: impl IntoIterator<Item = (String, u64)>,
     known: &mut Known,
@@ -99,13 +100,13 @@ pub(super) fn look(
     }
 }
 
-/// Looks at what a reader in another process has.
+/// Reads the content of a reader in another process.
 pub(super) fn by_reader(reader: &ReadOnlyStore, known: &mut Known) -> Seen {
     let positions = reader.positions().into_iter().map(|(p, at)| (p, at.to));
-    look(&reader.snapshot(), positions, known)
+    read_content(&reader.snapshot(), positions, known)
 }
 
-/// Looks at a store that nobody has open; `None` where there is none.
+/// Reads a store that no process has open; `None` when there is none.
 pub(super) fn at_rest(fs: &SimFs, data: &Path, known: &mut Known) -> Option<Seen> {
     let committed = manifest::read_newest(fs, data).expect("whole or not there")?;
     let found = recover(fs, data, &committed.manifest).expect("whole");
@@ -123,7 +124,7 @@ pub(super) fn at_rest(fs: &SimFs, data: &Path, known: &mut Known) -> Option<Seen
         pin: Arc::new(()),
     };
     let positions = positions.into_iter().map(|(p, at)| (p, at.to));
-    Some(look(&snapshot, positions, known))
+    Some(read_content(&snapshot, positions, known))
 }
 
 fn dropped(snapshot: &Snapshot) -> BTreeMap<i64, DroppedPartition> {
@@ -142,8 +143,8 @@ fn dropped(snapshot: &Snapshot) -> BTreeMap<i64, DroppedPartition> {
     by_day.map(|d| (day(d.partition_us), *d)).collect()
 }
 
-/// The partitions that are detached; their events are added to those of the live parts, of which
-/// those of the same day came later.
+/// Returns the detached partitions and adds their events to `parts`, those of the live parts.
+/// Live events of the same day arrived later.
 fn detached(snapshot: &Snapshot, parts: &mut Events, known: &mut Known) -> BTreeMap<i64, u64> {
     let live = parts.clone();
     let mut days = BTreeMap::new();
@@ -164,7 +165,7 @@ fn detached(snapshot: &Snapshot, parts: &mut Events, known: &mut Known) -> BTree
                 assert_eq!(before, None, "sequence {seq} is there twice");
             }
         }
-        // It goes at once when the partition is attached; readers do without it.
+        // The card is removed as soon as the partition is attached; readers do not need it.
         let newest = manifest::newest_version(&*snapshot.fs, &snapshot.data).expect("listed");
         if newest == Some(snapshot.manifest.version) {
             let card = snapshot.data.join(card_path(&partition.folder));
@@ -176,7 +177,8 @@ fn detached(snapshot: &Snapshot, parts: &mut Events, known: &mut Known) -> BTree
     days
 }
 
-/// The events that the tiles count, the same at every level but for what lies below its floor.
+/// Returns the events that the tiles count, which are the same at every level except below its
+/// floor.
 fn tiles(snapshot: &Snapshot) -> Events {
     let manifest = snapshot.manifest();
     let mut levels = LEVELS.map(|_| Events::new());
@@ -208,7 +210,7 @@ fn tiles(snapshot: &Snapshot) -> Events {
     coarse
 }
 
-/// What is in parts, and what is in memory.
+/// Returns the events in parts and those in the memtable.
 fn events(snapshot: &Snapshot, stream: &str, known: &mut Known) -> (Events, Events) {
     let name = Name::new(stream).expect("a name");
     let (mut parts, mut memory) = (Events::new(), Events::new());
@@ -229,8 +231,8 @@ fn events(snapshot: &Snapshot, stream: &str, known: &mut Known) -> (Events, Even
 }
 
 impl Known {
-    /// A part's rows. The file is read each time and compared with its checksum; what is in it
-    /// follows from that.
+    /// Returns a part's rows. The file is read each time and compared with its checksum, which
+    /// determines its content.
     fn part(&mut self, snapshot: &Snapshot, file: &FileRef) -> Arc<Vec<Row>> {
         let bytes = snapshot.read(file).expect("a part is there");
         let read = || {

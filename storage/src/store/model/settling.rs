@@ -1,5 +1,5 @@
-//! What the oracle knows of the quarantine: by which batch each item was settled, and which of them
-//! may be gone.
+//! The oracle's view of the quarantine: which batch resolved each item, and which items may have
+//! been dropped.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ impl Sent {
         }
     }
 
-    /// Whether all that this batch gives up is given up, and by no batch before it: it is taken out of
-    /// `left`. `None` for one that gives nothing up.
-    pub(super) fn has_given_up(&self, left: &mut BTreeSet<u64>) -> Option<bool> {
+    /// Returns true when all items that this batch discards are discarded, by no batch before it;
+    /// removes them from `left`. Returns `None` for a batch that discards nothing.
+    pub(super) fn has_discarded(&self, left: &mut BTreeSet<u64>) -> Option<bool> {
         let Some((items, Settlement::Dropped)) = self.settles() else {
             return None;
         };
@@ -33,7 +33,7 @@ impl Sent {
 }
 
 impl Oracle {
-    /// A batch that settles some items.
+    /// Adds a batch that resolves some items.
     pub(super) fn new_settling(&mut self, items: Ranges, how: Settlement) -> usize {
         let events = match how {
             Settlement::Replayed => items.count(),
@@ -42,7 +42,7 @@ impl Oracle {
         self.sends(events, 0, Some(Identity::Settles { items, how }))
     }
 
-    /// Some items of the quarantine: waiting ones, and now and then any.
+    /// Returns some quarantined items: open ones, and sometimes any.
     pub(super) fn some_items(&self, seen: &Seen, count: u64, seed: &mut Random) -> Ranges {
         let any = seed.below(4) == 0;
         let fits = |seq: &u64| any || seen.settled.how(*seq).is_none();
@@ -53,7 +53,7 @@ impl Oracle {
         Ranges::of((0..count).map(|_| all[seed.below(all.len() as u64) as usize]))
     }
 
-    /// What the batches that are there have settled, each item once.
+    /// Returns the resolutions of the batches that exist, each item once.
     pub(super) fn settled(&self) -> Settled {
         let mut settled = Settled::default();
         for sent in self.sent.iter().filter(|s| s.lives()) {
@@ -66,14 +66,14 @@ impl Oracle {
         settled
     }
 
-    /// Whether only some of the items of this batch wait.
+    /// Returns true when only some of the items of this batch are open.
     pub(super) fn is_settled_in_part(&self, which: usize) -> bool {
         let items = self.sent[which].settles();
         items.is_some_and(|(items, _)| self.settled().known(items, 0).is_err())
     }
 
-    /// A batch that settles items was answered as a duplicate: all of them had been settled, by itself
-    /// or by others, in which case it is not there.
+    /// Records that a resolving batch was answered as a duplicate: all its items had been
+    /// resolved, by itself or by others. In the second case it is not stored.
     pub(super) fn settles_nothing(&mut self, which: usize) {
         let (items, _) = self.sent[which].settles().expect("it settles");
         let known = self.settled().known(items, 0);
@@ -87,7 +87,7 @@ impl Oracle {
         }
     }
 
-    /// The quarantine may give up what is settled.
+    /// Records that the quarantine may drop resolved items.
     pub(super) fn may_drop_settled(&mut self) {
         let settled = self.settled();
         for how in Settlement::ALL {
@@ -95,7 +95,8 @@ impl Oracle {
         }
     }
 
-    /// What is settled is what the batches say, and what is gone had been settled.
+    /// Checks that the store's resolutions are those of the batches, and that dropped items had
+    /// been resolved.
     pub(super) fn check_settled(&self, seen: &Seen) {
         assert_eq!(seen.settled, self.settled(), "what is settled");
         let batches = self.sent.iter().filter(|s| s.lives());

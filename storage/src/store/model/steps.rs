@@ -1,8 +1,8 @@
-//! What can happen to a store, and in which order it does.
+//! The operations of a history, and their random order.
 
 use crate::sim::Random;
 
-/// Something that is done to an open store. Its numbers decide everything about it.
+/// An operation on an open store. Its numbers determine everything about it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
     Write {
@@ -12,75 +12,75 @@ pub(super) enum Step {
         keyed: bool,
         j: bool,
     },
-    /// Batches that go into one group, the last perhaps with `j`.
+    /// Writes batches in one group, the last perhaps with `j`.
     Burst {
         batches: u64,
         j: bool,
     },
-    /// Earlier batches again, this many.
+    /// Sends this many earlier batches again.
     Retry {
         times: u64,
         seed: u64,
     },
-    /// A known key with another body.
+    /// Sends a known key with another body.
     ReuseKey(u64),
-    /// A range that begins after the end of what is known of its producer, or before it.
+    /// Sends a range that begins after the known end of its producer, or before it.
     Hole {
         producer: u8,
         overlaps: bool,
     },
-    /// Partitions are dropped, from one day to before another.
+    /// Drops the partitions from one day to before another.
     Drop {
         days: (i64, i64),
         dry: bool,
     },
-    /// Partitions are detached, from one day to before another.
+    /// Detaches the partitions from one day to before another.
     Detach {
         days: (i64, i64),
         dry: bool,
     },
-    /// Those that are detached are attached, from one day to before another.
+    /// Attaches the detached partitions from one day to before another.
     Attach {
         days: (i64, i64),
     },
-    /// Partitions go that the retention of the stream says.
+    /// Drops the partitions beyond the retention of the stream.
     Expire,
-    /// The disk has this many blocks left.
+    /// Leaves this many blocks free on the disk.
     Full(u64),
-    /// The disk has room again.
+    /// Removes the limit of the disk.
     Room,
-    /// Items of the quarantine are settled, waiting ones and perhaps one that is already; `twice` at
-    /// once by two batches in one group.
+    /// Resolves quarantined items, open ones and perhaps a resolved one; with `twice` in two
+    /// batches of one group.
     Settle {
         items: u64,
         replay: bool,
         twice: bool,
         seed: u64,
     },
-    /// The quarantine gives up the partitions of which all is settled.
+    /// Drops the partitions of the quarantine in which all items are resolved.
     DropSettled,
     Sync,
     Seal,
-    /// Tiles and parts are compacted until nothing is left to merge.
+    /// Compacts tiles and parts until nothing is left to merge.
     Compact {
         quiet: bool,
     },
-    /// The fine level gives up what is older than a day.
+    /// Drops buckets of the fine level that are older than its retention.
     Retain,
-    /// Rollups are made again, from one day to before another.
+    /// Rebuilds rollups from one day to before another.
     Rebuild {
         days: (i64, i64),
     },
-    /// A reader in another process opens the store, or is closed again.
+    /// Opens the store in a reader of another process, or closes that reader.
     Read,
-    /// A backup is made, and perhaps gone on with as a store of its own.
+    /// Makes a backup, and perhaps writes to it as a store of its own.
     Backup {
         opens: bool,
     },
     Close,
 }
 
-/// The next step of a history.
+/// Returns the next step of a history.
 pub(super) fn step(random: &mut Random) -> Step {
     let j = random.below(3) == 0;
     let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
@@ -151,13 +151,13 @@ pub(super) fn step(random: &mut Random) -> Step {
     }
 }
 
-/// Steps that follow from a seed.
+/// Returns steps that follow from a seed.
 pub(super) fn script(seed: u64, steps: usize) -> Vec<Step> {
     let mut random = Random::new(seed);
     (0..steps).map(|_| step(&mut random)).collect()
 }
 
-/// A little of everything, for tests that try each of its calls.
+/// Returns steps of every kind, for tests that make each of their calls fail.
 pub(super) fn short_script() -> Vec<Step> {
     let write = |producer, keyed, j| Step::Write {
         events: 3,

@@ -1,4 +1,4 @@
-//! A store on a disk and what must be there: steps are taken, crashes are survived.
+//! A store on a simulated disk with its oracle: takes steps and recovers from crashes.
 
 mod acts;
 mod backups;
@@ -23,12 +23,13 @@ use crate::store::{Config, Options, Store, StreamConfig};
 use crate::testing::RECEIVED_US;
 
 const DATA: &str = "/data";
-/// No sync and no seal comes by itself within this.
+/// Interval of syncs and seals: none runs on its own within a history.
 const NEVER_US: i64 = 1 << 50;
-/// The days that end before the age of what is kept, by the clock that stands.
+/// Days that end before the retention age, by the clock that stands.
 const OLD_DAYS: (i64, i64) = (-1, 0);
 const AGE_US: i64 = RECEIVED_US / 2;
-/// Most recoveries have fewer operations of the disk than this: 25 on a quiet store, at most 52 in 10,556 histories.
+/// Usual upper bound of the disk operations of a recovery: 25 on a quiet store, at most 52 in
+/// 10,556 histories.
 const RECOVERY: u64 = 48;
 const RESERVE_BYTES: u64 = 4 * 4096;
 
@@ -50,11 +51,11 @@ fn options(fs: &SimFs) -> Options {
             memtable_bytes_max: 1 << 30,
             sync_interval_ms: 3_600_000,
             tends: false,
-            // Nothing depends on it, and what may fail there is no failure.
+            // Nothing depends on the job log, and a failure there is no error.
             keeps_log: false,
             streams: BTreeMap::from([(name, stream)]),
             index_rows_min: crate::index::INDEX_ROWS_MIN,
-            // A few blocks, as the disk is when it is full.
+            // A few blocks, in proportion to the free blocks of a full disk.
             reserve_bytes: RESERVE_BYTES,
             columns_max: motley::COLUMNS_MAX,
             ..Config::default()
@@ -63,12 +64,12 @@ fn options(fs: &SimFs) -> Options {
     }
 }
 
-/// What was done so far.
+/// Counts of a history so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Done {
     pub(super) steps: u64,
     pub(super) crashes: u64,
-    /// Operations of the longest recovery.
+    /// Disk operations of the longest recovery.
     pub(super) recovery: u64,
 }
 
@@ -76,33 +77,33 @@ pub(super) struct World {
     pub(super) fs: SimFs,
     pub(super) random: Random,
     pub(super) done: Done,
-    /// Whether each step is told.
-    pub(super) tells: bool,
-    /// Every operation of the disks before this one, when wanted.
+    /// True when each step is printed.
+    pub(super) verbose: bool,
+    /// All operations on earlier disks, if recorded.
     pub(super) log: Option<Vec<(Call, PathBuf)>>,
-    /// What the oracle knew after so many operations, when wanted.
+    /// States of the oracle with the number of operations before each, if recorded.
     pub(super) moments: Option<Vec<(u64, Oracle)>>,
     store: Option<Store>,
-    /// A reader in another process, and what it has seen.
+    /// A reader in another process, and the content that it saw first.
     reader: Option<(ReadOnlyStore, Seen)>,
-    /// The newest backups.
-    backups: Vec<backups::Made>,
+    /// Newest backups.
+    backups: Vec<backups::Backup>,
     oracle: Oracle,
 }
 
 impl World {
-    /// An empty disk.
+    /// Returns a world with an empty disk.
     pub(super) fn new(seed: u64) -> Self {
         Self::at(SimFs::new(), Oracle::default(), seed)
     }
 
-    /// A disk and what is known of it.
+    /// Returns a world with a disk and the oracle of its content.
     pub(super) fn at(fs: SimFs, oracle: Oracle, seed: u64) -> Self {
         Self {
             fs,
             random: Random::new(seed),
             done: Done::default(),
-            tells: false,
+            verbose: false,
             log: None,
             moments: None,
             store: None,
@@ -116,21 +117,21 @@ impl World {
         self.store.as_ref().expect("it is open")
     }
 
-    fn tell(&self, what: impl FnOnce() -> String) {
-        if self.tells {
+    fn trace(&self, what: impl FnOnce() -> String) {
+        if self.verbose {
             println!("{} calls: {}", self.fs.operations(), what());
         }
     }
 
-    /// Takes note of what the oracle knows now.
+    /// Records the current state of the oracle.
     fn moment(&mut self) {
         if let Some(moments) = &mut self.moments {
             moments.push((self.fs.operations(), self.oracle.clone()));
         }
     }
 
-    /// Every part and tile on the disk is one that the manifest names, or is to be deleted.
-    pub(super) fn nothing_else_is_there(&mut self) {
+    /// Checks that every part and tile on the disk is listed in the manifest or pending deletion.
+    pub(super) fn check_no_stray_files(&mut self) {
         let Some(store) = &self.store else {
             return;
         };
@@ -152,15 +153,15 @@ impl World {
                 if self.fs.is_dir(&Path::new(DATA).join(&path)) {
                     folders.push(path);
                 } else if !path.ends_with("/partition.json") {
-                    // A card that could not be removed is in nobody's way.
+                    // A card that could not be removed does no harm.
                     assert!(known.contains(&*path), "{path} belongs to nobody");
                 }
             }
         }
     }
 
-    /// Looks at the store from outside: no call fails for that.
-    fn look(&mut self) -> Seen {
+    /// Reads the store from outside the process: faults do not apply.
+    fn read_content(&mut self) -> Seen {
         let store = self.store.as_ref().expect("it is open");
         let snapshot = store.snapshot();
         let durable_seq = store.status().durable_seq;
@@ -170,13 +171,13 @@ impl World {
         );
         self.fs.suspend(true);
         let positions = store.positions().into_iter().map(|(p, at)| (p, at.to));
-        let seen = seen::look(&snapshot, positions, &mut self.oracle.known);
+        let seen = seen::read_content(&snapshot, positions, &mut self.oracle.known);
         self.fs.suspend(false);
         seen
     }
 
-    /// What a reader has seen stays as it was, whatever happens to the store.
-    fn look_by_reader(&mut self) {
+    /// Checks that a reader's content never changes, whatever happens to the store.
+    fn check_reader(&mut self) {
         if let Some((reader, before)) = &self.reader {
             self.fs.suspend(true);
             let seen = seen::by_reader(reader, &mut self.oracle.known);
@@ -185,12 +186,12 @@ impl World {
         }
     }
 
-    fn look_and_check(&mut self) {
-        let seen = self.look();
+    fn check_store(&mut self) {
+        let seen = self.read_content();
         self.oracle.check(&seen);
     }
 
-    /// Whether something was done to the disk that this may follow from.
+    /// Returns true when a fault or a full disk can have caused the error.
     fn excused(&self, error: &Error) -> bool {
         let full = matches!(error.kind(), Kind::DiskFull | Kind::Overloaded);
         self.faulty() || full && self.fs.capacity().is_some()
@@ -205,28 +206,29 @@ impl World {
         assert_ne!(error.kind(), Kind::Corrupt, "{error}");
     }
 
-    /// Opens the store and settles what is there after a crash, unless another came meanwhile.
+    /// Opens the store and checks its content after a crash, unless another crash came meanwhile.
     pub(super) fn open(&mut self, power: bool) -> Result<()> {
         self.moment();
         let before = self.fs.operations();
         let opened = Store::open(Path::new(DATA), options(&self.fs));
         let operations = self.fs.operations() - before;
         self.done.recovery = self.done.recovery.max(operations);
-        self.tell(|| format!("opened: {:?}", opened.as_ref().err()));
+        self.trace(|| format!("opened: {:?}", opened.as_ref().err()));
         self.store = Some(opened?);
         if self.fs.halted() {
             return Ok(());
         }
-        let seen = self.look();
+        let seen = self.read_content();
         self.oracle.reopened(&seen, power);
-        self.look_at_backups();
-        self.look_at_places();
+        self.check_backups();
+        self.check_manifest_copies();
         self.moment();
         Ok(())
     }
 
-    /// A writer that has just opened the store has written the manifest to both of its places.
-    fn look_at_places(&self) {
+    /// Checks that a writer that has just opened the store has written the manifest to both
+    /// folders.
+    fn check_manifest_copies(&self) {
         if self.faulty() || self.fs.capacity().is_some() {
             return;
         }
@@ -239,7 +241,7 @@ impl World {
         self.fs.suspend(false);
     }
 
-    /// Where the newest version of the manifest is to lie.
+    /// Returns the paths of the newest version of the manifest and its copy.
     fn places(&self) -> Vec<PathBuf> {
         let data = Path::new(DATA);
         let newest = manifest::newest_version(&self.fs, data).expect("listed");
@@ -247,8 +249,8 @@ impl World {
         places.into_iter().flatten().collect()
     }
 
-    /// While nobody has the store open one of the two places of its manifest rots, where both have
-    /// it: a crash may have come before the copy was made.
+    /// Damages one of the two copies of the manifest while no process has the store open, if both
+    /// exist: a crash may have come before the copy was made.
     fn rot_one_place(&mut self) {
         let which = self.random.below(16) as usize;
         let places = self.places();
@@ -271,10 +273,10 @@ impl World {
             }
             file.sync_data().expect("synced");
         }
-        self.tell(|| format!("{} rots: {}", path.display(), which / 2));
+        self.trace(|| format!("{} rots: {}", path.display(), which / 2));
     }
 
-    /// Opens the store; when the disk is full, after it was given room.
+    /// Opens the store; on a full disk, tries again without the limit.
     fn open_with_room(&mut self, power: bool) -> Result<()> {
         match self.open(power) {
             Err(error) if self.fs.capacity().is_some() && error.kind() == Kind::DiskFull => {
@@ -285,7 +287,7 @@ impl World {
         }
     }
 
-    /// Ends the process, or the power with it.
+    /// Kills the process, or cuts the power.
     pub(super) fn end(&mut self, image: Option<Image>) {
         let fs = match image {
             Some(image) => self.fs.crash(image),
@@ -299,10 +301,10 @@ impl World {
         }
         self.fs = fs;
         self.done.crashes += 1;
-        self.tell(|| format!("ended: {image:?}"));
+        self.trace(|| format!("ended: {image:?}"));
     }
 
-    /// Takes steps until the disk stops or they are done, looking after each.
+    /// Takes steps and checks the store after each, until they are done or the disk stops.
     pub(super) fn run(&mut self, steps: &[Step]) {
         for step in steps {
             self.done.steps += 1;
@@ -315,26 +317,26 @@ impl World {
                     return;
                 }
             }
-            self.tell(|| format!("{step:?}"));
+            self.trace(|| format!("{step:?}"));
             self.take(*step);
             if self.fs.halted() {
                 return;
             }
-            self.look_by_reader();
-            self.look_at_backups();
+            self.check_reader();
+            self.check_backups();
             if self.store.is_some() {
-                self.look_and_check();
+                self.check_store();
                 self.moment();
                 if let Some(why) = self.store().status().poisoned {
                     assert!(self.faulty(), "poisoned without a fault: {why}");
-                    // The process ends with 74, and another begins.
+                    // The process exits with 74, and another one starts.
                     self.store = None;
                 }
             }
         }
     }
 
-    /// Recovers, after so many recoveries that were cut short by another crash.
+    /// Recovers, after this many recoveries that were interrupted by another crash.
     pub(super) fn recover(&mut self, mut power: bool, cuts: u64) {
         self.rot_one_place();
         for _ in 0..cuts {
@@ -345,14 +347,14 @@ impl World {
         self.open_with_room(power).expect("opens after a crash");
     }
 
-    /// Begins to recover and ends before this operation, or after it all. Says whether what is found
-    /// next is what a power cut has left.
+    /// Begins to recover and crashes before this operation, or after the recovery. Returns true
+    /// when the disk found next is the result of a power cut.
     pub(super) fn cut_recovery(&mut self, power: bool, at: u64, image: Option<Image>) -> bool {
         self.fs.halt_at(at);
         let opened = self.open(power);
         let done = opened.is_ok() && !self.fs.halted();
         if done {
-            self.look_and_check();
+            self.check_store();
         } else if let Err(error) = opened {
             self.excuse(&error);
         }
@@ -360,7 +362,7 @@ impl World {
         image.is_some() || power && !done
     }
 
-    /// How the process ends: killed, or by a power cut.
+    /// Chooses how the process ends: killed, or by a power cut.
     pub(super) fn image(&mut self) -> Option<Image> {
         match self.random.below(10) {
             0..3 => None,

@@ -21,7 +21,7 @@ fn settles(items: &[u64], how: Settlement) -> Batch {
     batch(&vec![RECEIVED_US; events], &[], identity)
 }
 
-/// A store in which nothing happens by itself.
+/// Opens a store without background work.
 fn store(clock: &Arc<ManualClock>) -> (Store, Options) {
     let options = Options {
         fs: Arc::new(SimFs::new()),
@@ -42,7 +42,7 @@ fn a_partition_goes_once_it_is_over_and_all_of_it_is_settled() {
     let clock = Arc::new(ManualClock::at(RECEIVED_US));
     let (store, options) = store(&clock);
     let write = |batch| store.write(batch, WriteConcern::ACKNOWLEDGED);
-    // Items 1 and 3 of the first batch, 5 of the second.
+    // The items are 1 and 3 of the first batch, and 5 of the second.
     write(batch(&[7, 8], &[1, 3], None)).expect("stored");
     store.seal().expect("sealed");
     write(batch(&[9], &[1], None)).expect("stored");
@@ -58,7 +58,7 @@ fn a_partition_goes_once_it_is_over_and_all_of_it_is_settled() {
     assert_eq!((gone(), gone()), (3, 0));
     let quarantine = Name::new(QUARANTINE).expect("a name");
     assert_eq!(store.snapshot().manifest().parts_of(&quarantine).count(), 0);
-    // What is gone is settled for ever.
+    // Dropped items stay settled for ever.
     store.close().expect("closes");
     let store = Store::open(Path::new("/data"), options).expect("opens");
     let write = |batch| store.write(batch, WriteConcern::ACKNOWLEDGED);
@@ -87,7 +87,7 @@ fn a_batch_that_settles_what_does_not_wait_is_refused() {
         ),
         "{partly}"
     );
-    // As many events as items, and nothing bad.
+    // A replay needs as many events as items and no bad ones, a discard no events.
     let items = Ranges::of([3]);
     for (events, bad, how) in [
         (&[][..], &[][..], Settlement::Replayed),
@@ -110,7 +110,7 @@ fn a_batch_that_settles_what_does_not_wait_is_refused() {
     assert_eq!((of.stored, of.quarantined), (3, 2));
 }
 
-/// Bad items alone, that came at this time.
+/// Makes a batch of bad items alone, received at this time.
 fn bad(items: u32, received_us: i64) -> Batch {
     let ranks: Vec<u32> = (0..items).collect();
     Batch {
@@ -123,7 +123,8 @@ fn bad(items: u32, received_us: i64) -> Batch {
 fn numbers_of_another_partition_do_not_count() {
     let (store, _) = store(&Arc::new(ManualClock::at(2 * DAY_US)));
     let write = |batch| store.write(batch, WriteConcern::ACKNOWLEDGED);
-    // The clock was set forward a day and back: items 0 and 2 lie in the first day, 1 and 3 in the next.
+    // The clock was set forward a day and back: items 0 and 2 are in the first day, 1 and 3 in
+    // the next.
     for received_us in [0, DAY_US, 0, DAY_US] {
         write(bad(1, received_us)).expect("stored");
     }
@@ -163,8 +164,9 @@ fn a_part_that_came_meanwhile_keeps_its_partition() {
     assert_eq!(store.snapshot().manifest().parts_of(&quarantine).count(), 2);
 }
 
-/// A seal may freeze what is there while a group is on its way to the journal. What a batch without
-/// items says is in no checkpoint then, and takes no number by which its segment would be kept.
+/// A seal may freeze the memtable while a group is on its way to the journal. A batch without
+/// items in that group is in no checkpoint then, and has no sequence number that would keep its
+/// segment.
 #[test]
 fn what_is_given_up_while_a_seal_begins_is_given_up_after_a_kill() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -181,7 +183,7 @@ fn what_is_given_up_while_a_seal_begins_is_given_up_after_a_kill() {
     fs.before(Op::Write, "journal", move || {
         let seal = std::thread::spawn(move || sealing.seal().map(|_| ()));
         begun.send(seal).expect("somebody waits");
-        // The next group begins a new segment: that is what a seal asks for when it freezes.
+        // A seal requests a new segment for the next group when it freezes.
         while !frozen.state.lock().rotate {
             std::thread::yield_now();
         }

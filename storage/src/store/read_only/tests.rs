@@ -1,4 +1,4 @@
-//! A store that is only read: everything is seen, nothing is written.
+//! A store opened for reading only: everything is visible, nothing is written.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use crate::env::RealFs;
 use crate::model::{Name, WriteConcern};
 use crate::testing::{FaultFs, Op, batch, options};
 
-/// Every file below a directory and what is in it.
+/// Returns every file below a directory with its contents.
 fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(dir).expect("a directory") {
@@ -30,7 +30,7 @@ fn refused<T>(outcome: Result<T>) -> bool {
 
 #[test]
 fn a_store_that_is_only_read_shows_everything_and_writes_nothing() {
-    // As a killed server leaves it, and as one that was stopped; a disk that is full, and one that
+    // The store was left by a killed server or by one that was stopped; the disk is full or
     // cannot be written.
     for (stops, error) in [
         (false, ErrorKind::StorageFull),

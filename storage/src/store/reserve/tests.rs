@@ -1,4 +1,5 @@
-//! A full disk is left with the store's own means: by dropping, detaching, retention or a stop.
+//! A store recovers from a full disk by its own means: by dropping, detaching, retention or a
+//! stop.
 
 use super::*;
 use crate::model::{Name, WriteConcern};
@@ -36,7 +37,7 @@ fn write(store: &Store, times: &[i64]) -> Result<()> {
     written.map(|_| ())
 }
 
-/// A store with a day that is sealed and one more event in memory, on a disk without a free block.
+/// Makes a store with a sealed day and one more event in memory, on a disk without a free block.
 fn full(reserve_bytes: u64) -> (SimFs, Store) {
     let fs = SimFs::new();
     fs.set_capacity(Some(DISK_BYTES));
@@ -51,7 +52,7 @@ fn full(reserve_bytes: u64) -> (SimFs, Store) {
     (fs, store)
 }
 
-/// Takes every free block, as another tenant of the disk does.
+/// Takes every free block, as another user of the disk would.
 fn fill(fs: &SimFs) {
     let ballast = Path::new("/ballast");
     let file = if fs.exists(ballast) {
@@ -90,7 +91,7 @@ fn on_a_full_disk_partitions_are_dropped_detached_and_retained_with_the_reserve(
         let (fs, store) = full(RESERVE_BYTES);
         let gone = work(&store).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(gone >= 2, "{name}: {gone}");
-        // Nobody takes events into the room that was kept back.
+        // Events never take the space that was kept back.
         fill(&fs);
         let refused = write(&store, &[DAY_US + 1]).expect_err("no room yet");
         assert_eq!(refused.kind(), Kind::DiskFull, "{name}: {refused}");

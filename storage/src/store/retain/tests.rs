@@ -20,13 +20,13 @@ fn name(name: &str) -> Name {
     Name::new(name).expect("a name")
 }
 
-/// A store with a stream of an age and one of so many bytes; its clock may be wrong.
+/// A store with one stream limited by age and one by bytes; its clock may be wrong.
 struct Year {
     fs: SimFs,
     clock: Arc<ManualClock>,
     store: Option<Store>,
     trust: Trust,
-    /// By how much the clock is wrong.
+    /// Error of the clock.
     wrong_us: i64,
     dropped: usize,
 }
@@ -85,7 +85,7 @@ impl Year {
         self.wrong_us = wrong_us;
     }
 
-    /// Events of these times for both streams, sealed.
+    /// Writes events with these times to both streams and seals them.
     fn write(&self, times: &[i64]) {
         for stream in ["aged", "capped"] {
             let events = Batch {
@@ -98,7 +98,7 @@ impl Year {
         self.store().seal().expect("seals");
     }
 
-    /// The store looks by itself, and what it has dropped was to go.
+    /// Runs retention as maintenance does, and checks that it drops only what it should.
     fn look(&mut self) -> Vec<Leaving> {
         let shared = Arc::clone(&self.store().shared);
         let gone = tend(&shared, &mut self.trust).expect("tends");
@@ -135,7 +135,7 @@ fn a_year_of_late_events_wrong_clocks_and_restarts() {
         }
         let now_us = year.true_us();
         let mut times: Vec<i64> = (0..24).map(|hour| now_us - hour * HOUR_US).collect();
-        // Some are late, by up to a year.
+        // Some events are late, by up to a year.
         if random.below(3) == 0 {
             times.push(now_us - random.below(365 * 24) as i64 * HOUR_US);
         }
@@ -143,8 +143,8 @@ fn a_year_of_late_events_wrong_clocks_and_restarts() {
         year.look();
         match random.below(40) {
             0 | 1 => year.restart(),
-            // The clock is wrong by years for three hours, which is long enough to be trusted, and
-            // what it stamps comes in.
+            // The clock is wrong by years for three hours, long enough to be trusted, and events
+            // with its timestamps arrive.
             2 => {
                 let years = 1 + random.below(8) as i64;
                 let sign = if random.below(2) == 0 { 1 } else { -1 };
@@ -182,21 +182,21 @@ fn a_year_of_late_events_wrong_clocks_and_restarts() {
 #[test]
 fn a_clock_is_trusted_after_an_hour_and_no_more_once_it_is_set() {
     let mut trust = Trust::default();
-    assert!(!trust.look(0, 0));
-    assert!(!trust.look(HOUR_US - 1, HOUR_US - 1));
-    assert!(trust.look(HOUR_US, HOUR_US));
-    // It is put right by a minute, and by more than that.
-    assert!(trust.look(HOUR_US + JUMP_US, HOUR_US));
+    assert!(!trust.observe(0, 0));
+    assert!(!trust.observe(HOUR_US - 1, HOUR_US - 1));
+    assert!(trust.observe(HOUR_US, HOUR_US));
+    // The clock is corrected by a minute, then by more than that.
+    assert!(trust.observe(HOUR_US + JUMP_US, HOUR_US));
     for jump in [JUMP_US + 1, -JUMP_US - 1, 100 * 365 * DAY_US, i64::MIN / 2] {
         let mut trust = Trust::default();
-        trust.look(0, 0);
-        assert!(trust.look(HOUR_US, HOUR_US));
-        assert!(!trust.look(HOUR_US + jump, HOUR_US), "{jump}");
+        trust.observe(0, 0);
+        assert!(trust.observe(HOUR_US, HOUR_US));
+        assert!(!trust.observe(HOUR_US + jump, HOUR_US), "{jump}");
         let later = |us: i64| (HOUR_US + jump + us, HOUR_US + us);
         let (now, elapsed) = later(HOUR_US - 1);
-        assert!(!trust.look(now, elapsed), "{jump}");
+        assert!(!trust.observe(now, elapsed), "{jump}");
         let (now, elapsed) = later(HOUR_US);
-        assert!(trust.look(now, elapsed), "{jump}");
+        assert!(trust.observe(now, elapsed), "{jump}");
     }
 }
 

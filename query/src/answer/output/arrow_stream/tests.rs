@@ -21,7 +21,7 @@ use crate::answer::output::{Output, write};
 use crate::functions::sizes::size;
 use crate::tests::support::Random;
 
-/// The longest of the texts that no row of a small answer shows.
+/// Bytes of the longest text that no row of a small answer shows.
 const HIDDEN_BYTES: usize = 3000;
 
 fn written(format: Output, schema: &SchemaRef, batches: &[RecordBatch]) -> Vec<u8> {
@@ -30,7 +30,7 @@ fn written(format: Output, schema: &SchemaRef, batches: &[RecordBatch]) -> Vec<u
     out
 }
 
-/// Maximum bytes of headers: of the schema, and of each message.
+/// Returns the maximum bytes of headers: of the schema, and of each message.
 fn headers(schema: &Schema, messages: usize) -> usize {
     let of_field = |field: &Arc<Field>| columns(field);
     let (count, names) = schema
@@ -41,7 +41,7 @@ fn headers(schema: &Schema, messages: usize) -> usize {
     (HEADER_BYTES + HEADER_COLUMN_BYTES * count) * messages.max(1) + names
 }
 
-/// The columns of a field, itself among them, and the bytes of their names.
+/// Returns the number of columns of a field, itself included, and the bytes of their names.
 fn columns(field: &Arc<Field>) -> (usize, usize) {
     let nested: Vec<Arc<Field>> = match field.data_type() {
         DataType::List(item)
@@ -58,7 +58,8 @@ fn columns(field: &Arc<Field>) -> (usize, usize) {
     })
 }
 
-/// Holds an answer to the rule; `places` are bytes of fixed width that its JSON may do without.
+/// Checks an answer against the rule. `places` is the number of fixed-width bytes that its JSON
+/// may not need.
 fn check(schema: &SchemaRef, batches: &[RecordBatch], places: usize) -> Result<(), TestCaseError> {
     let arrow = written(Output::Arrow, schema, batches);
     let ndjson = written(Output::Ndjson, schema, batches);
@@ -91,7 +92,8 @@ fn check(schema: &SchemaRef, batches: &[RecordBatch], places: usize) -> Result<(
     Ok(())
 }
 
-/// Bytes of fixed width below a column: of its numbers, and of what lies in lists and records.
+/// Returns the bytes of fixed width below a column: of its numbers, and of the values in lists
+/// and records.
 fn places(array: &ArrayRef, is_nested: bool) -> usize {
     let own = match array.data_type().primitive_width() {
         Some(width) => (width + 1) * array.len(),
@@ -127,7 +129,7 @@ fn texts(random: &mut Random, rows: usize) -> Vec<Option<String>> {
         .collect()
 }
 
-/// Views of buffers that hold far more than them.
+/// Creates views into buffers that hold far more than the views show.
 fn views(random: &mut Random, rows: usize) -> ArrayRef {
     let mut views = StringViewBuilder::new();
     views.append_value("h".repeat(HIDDEN_BYTES));
@@ -138,7 +140,7 @@ fn views(random: &mut Random, rows: usize) -> ArrayRef {
     views.slice(1, rows)
 }
 
-/// A column of some kind. Most hold more than they show.
+/// Creates a column of a random kind. Most kinds hold more than they show.
 fn column(random: &mut Random, rows: usize, depth: usize) -> ArrayRef {
     let kinds = [14, 19, 20][depth];
     let offsets =
@@ -227,7 +229,7 @@ fn column(random: &mut Random, rows: usize, depth: usize) -> ArrayRef {
             let named = ["a", "b", "c"].into_iter().zip(inner);
             Arc::new(record(named.collect(), true))
         }
-        // Not within another: nobody makes such.
+        // Runs occur only at the top, because nothing produces them within another column.
         _ => {
             let values = StringArray::from(vec![Some("a run of a text"), None, Some("")]);
             let third = (rows / 3).max(1) as i32;
@@ -239,7 +241,7 @@ fn column(random: &mut Random, rows: usize, depth: usize) -> ArrayRef {
     if random.below(3) > 0 {
         return array;
     }
-    // Nulls that hide what is there.
+    // Nulls that hide values.
     let is_hidden: BooleanArray = (0..rows).map(|_| Some(random.below(3) == 0)).collect();
     nullif(&array, &is_hidden).expect("as long")
 }
@@ -262,7 +264,7 @@ fn record(columns: Vec<(&str, ArrayRef)>, nullable: bool) -> StructArray {
     )
 }
 
-/// Batches that are slices of one with far more rows, or what a filter leaves of it.
+/// Cuts a batch with far more rows into batches: slices of it, or the rows that a filter keeps.
 fn cut(random: &mut Random, whole: &RecordBatch) -> Vec<RecordBatch> {
     let (mut batches, mut row) = (Vec::new(), random.below(whole.num_rows()));
     while row < whole.num_rows() {
@@ -304,7 +306,7 @@ proptest! {
     }
 }
 
-/// Columns as a log has them, each with a name of four letters or more.
+/// Creates columns as a log has them, each with a name of four letters or more.
 fn log(rows: usize) -> RecordBatch {
     let random = &mut Random(7);
     let number = |random: &mut Random, end: usize| {
@@ -396,7 +398,7 @@ fn the_bytes_of_a_column_are_those_of_its_rows() {
         assert_eq!(size(&few), size(&copied), "{}", column.data_type());
         assert!(size(&few) <= 10 * 60, "{}", column.data_type());
     }
-    // A value of a dictionary counts as often as it is shown.
+    // A value of a dictionary counts once for each row that has it.
     let path = whole.column_by_name("path").expect("a column");
     assert!(size(path) > 10_000 * 20, "{}", size(path));
 }

@@ -2,9 +2,10 @@
 //!
 //! * `time <=> constant`, `IN`, `BETWEEN`: at the constant, or at the microsecond after it: the
 //!   order of instants;
-//! * `date_trunc('minute', t)`: each minute of the stamp: DataFusion cuts it as a number;
-//! * `date_trunc` to hours and more: where a local hour, day, week (Monday), month, quarter or year
-//!   begins: it clears the fields of the local time and looks for an instant that has what is left;
+//! * `date_trunc('minute', t)`: each minute of the stamp: DataFusion truncates it as a number;
+//! * `date_trunc` to hours and more: where a local hour, day, week (Monday), month, quarter or
+//!   year begins: it clears the fields of the local time and searches for an instant with the
+//!   remaining ones;
 //! * `date_part` of minutes and more: where this field of the local time changes; `week` and
 //!   `isoyear` on Mondays, `dow`, `doy` and `isodow` each day;
 //! * `date_bin`: each width from the origin, of the stamp as a number; months from a first of a
@@ -15,12 +16,14 @@
 //! * `to_char(t, format)`: where the finest field of the format changes;
 //!
 //! and all of these where the offset of their zone from UTC changes: each is a function of the
-//! local time, cut to the unit, and of the offset. `t` is `time`, shown in some zone (`AT TIME
-//! ZONE`), without a zone (`to_local_time`, `CAST(… AS TIMESTAMP)`), or moved by an interval.
+//! local time, truncated to the unit, and of the offset. `t` is `time`, shown in some zone
+//! (`AT TIME ZONE`), without a zone (`to_local_time`, `CAST(… AS TIMESTAMP)`), or moved by an
+//! interval.
 //!
-//! Not listed, among others: seconds and finer units and `epoch`, which change within every bucket;
-//! stamps cut to seconds or milliseconds, which Arrow rounds up before 1970; a local time read in
-//! another zone, which may be ambiguous; `date_bin` from an origin within a month.
+//! Not listed, among others: seconds and finer units and `epoch`, which change within every
+//! bucket; stamps truncated to seconds or milliseconds, which Arrow rounds up before 1970; a
+//! local time read in another zone, which may be ambiguous; `date_bin` from an origin within a
+//! month.
 
 use std::str::FromStr;
 
@@ -45,28 +48,29 @@ const FIRST_MONDAY: i64 = 4;
 /// All instants at which an expression may change.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Changes {
-    /// These.
+    /// Instants, microseconds since 1970.
     At(Vec<i64>),
-    /// Those whose local time is a whole number of widths from an origin, and changes of offset.
+    /// Instants whose local time is a whole number of widths from an origin, and changes of
+    /// offset.
     Every {
         zone: Zone,
         width_us: i64,
         origin_us: i64,
     },
-    /// Those at which some local days begin, and changes of offset.
+    /// Instants at which some local days begin, and changes of offset.
     Days { zone: Zone, days: Days },
 }
 
 /// Runs of days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Days {
-    /// So many, the first of them so many days since 1970-01-01.
+    /// Runs of `days` days. One run begins `first` days after 1970-01-01.
     Every { days: i64, first: i64 },
-    /// So many months, counted from January of year 0.
+    /// Runs of this many months, counted from January of year 0.
     Months(i64),
 }
 
-/// Units of local time in which functions change.
+/// Units of local time at whose starts functions change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Unit {
     Minute,
@@ -105,7 +109,7 @@ impl Unit {
     }
 }
 
-/// All instants at which an expression may change, when it is of the list.
+/// Returns all instants at which an expression may change, if the expression is on the list.
 pub(super) fn of(expr: &Expr) -> Option<Changes> {
     match expr {
         Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) => of_comparison(expr),
@@ -129,7 +133,7 @@ pub(super) fn of(expr: &Expr) -> Option<Changes> {
     }
 }
 
-/// `time` compared with constants.
+/// Returns the changes of a comparison of `time` with constants.
 fn of_comparison(expr: &Expr) -> Option<Changes> {
     let instants = match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -180,7 +184,8 @@ fn date_trunc(unit: &str, clock: Clock) -> Option<Changes> {
     Some(unit.of_local(clock.local))
 }
 
-/// The unit in which a part of a date changes, as DataFusion reads its name.
+/// Returns the unit in which a part of a date changes. Parses the name of the part as DataFusion
+/// does.
 fn unit_of_part(part: &str) -> Option<Unit> {
     let quote = |c| c == '\'' || c == '"';
     let bare = part
@@ -206,7 +211,7 @@ fn unit_of_part(part: &str) -> Option<Unit> {
     }
 }
 
-/// The unit in which a text of that format changes.
+/// Returns the finest unit in which a text of this format changes.
 fn unit_of_format(format: &str) -> Option<Unit> {
     let mut finest = Unit::Year;
     for item in StrftimeItems::new(format) {
@@ -245,8 +250,8 @@ fn unit_of_format(format: &str) -> Option<Unit> {
     Some(finest)
 }
 
-/// `date_bin(width, time [, origin])`: DataFusion counts from the origin in the number of the
-/// stamp, and months in UTC.
+/// Returns the changes of `date_bin(width, time [, origin])`. DataFusion counts from the origin
+/// in the number of the stamp, and months in UTC.
 fn date_bin(call: &ScalarFunction) -> Option<Changes> {
     let (width, time, origin_us) = match call.args.as_slice() {
         [width, time] => (width, time, 0),
@@ -269,7 +274,7 @@ fn date_bin(call: &ScalarFunction) -> Option<Changes> {
             width_us,
             origin_us,
         }),
-        // Each bin is some whole months.
+        // Each bin is a whole number of months.
         (1.., 0) if origin_us == 0 => Some(Changes::Days {
             zone,
             days: Days::Months(1),
@@ -278,7 +283,7 @@ fn date_bin(call: &ScalarFunction) -> Option<Changes> {
     }
 }
 
-/// `time_bucket(width, time [, zone])`
+/// Returns the changes of `time_bucket(width, time [, zone])`.
 fn time_bucket(call: &ScalarFunction) -> Option<Changes> {
     let (width, time, zone) = match call.args.as_slice() {
         [width, time] => (width, time, None),
@@ -301,7 +306,8 @@ fn time_bucket(call: &ScalarFunction) -> Option<Changes> {
         width => Width::parse(text(width)?).ok()?,
     };
     match width {
-        // Wider ones may be cut at one change of offset of several.
+        // A bucket of a day or more may meet several changes of offset and be cut at only one of
+        // them.
         Width::Micros(width_us) if width_us < DAY_US || zone == Zone::UTC => (width_us <= FAR_US)
             .then_some(Changes::Every {
                 zone,
@@ -309,7 +315,7 @@ fn time_bucket(call: &ScalarFunction) -> Option<Changes> {
                 origin_us: 0,
             }),
         Width::Micros(_) => None,
-        // Beyond the calendar an instant is a bucket by itself.
+        // Limited, because beyond the calendar an instant is a bucket by itself.
         Width::Days(days) if days <= FAR_US / DAY_US => {
             let first = if days % 7 == 0 { FIRST_MONDAY } else { 0 };
             let days = Days::Every { days, first };

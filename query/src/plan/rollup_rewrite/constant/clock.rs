@@ -1,4 +1,5 @@
-//! The argument of a function of `time`: `time` itself, in a zone, without one, or moved.
+//! The argument of a function of `time`: `time` itself, in a zone, without one, or moved by an
+//! interval.
 
 use arrow::datatypes::{DataType, IntervalDayTimeType, IntervalMonthDayNanoType, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -10,17 +11,17 @@ use super::zones::Zone;
 pub(super) const MINUTE_US: i64 = 60_000_000;
 pub(super) const HOUR_US: i64 = 60 * MINUTE_US;
 pub(super) const DAY_US: i64 = 24 * HOUR_US;
-/// Widths and intervals up to this keep within what functions can hold, from any of the known
-/// years.
+/// Maximum width or interval. Added to any of the known years, it stays within the range of the
+/// functions' types.
 pub(super) const FAR_US: i64 = 40 * 366 * DAY_US;
 
 /// `time` as a function reads it.
 pub(super) struct Clock {
-    /// Offset from UTC of the number of the stamp.
+    /// Offset of the stamp's number from UTC.
     pub(super) stamp: Zone,
-    /// Offset from UTC of its fields (hour, day, …).
+    /// Offset of the stamp's fields (hour, day, …) from UTC.
     pub(super) local: Zone,
-    /// True when its type names no zone.
+    /// True when the type of the stamp names no zone.
     is_naive: bool,
 }
 
@@ -43,7 +44,8 @@ impl Clock {
                 };
                 let clock = Self::of(expr).filter(|_| is_exact)?;
                 match zone {
-                    // The number stays, and is shown as in UTC.
+                    // The cast keeps the number, and its fields are then the UTC fields of that
+                    // number.
                     None => Some(Self {
                         local: clock.stamp.clone(),
                         is_naive: true,
@@ -72,7 +74,7 @@ impl Clock {
         }
     }
 
-    /// `time + interval`: where all days have 24 hours.
+    /// Reads `time + interval`, in zones where all days have 24 hours.
     fn moved(left: &Expr, op: Operator, right: &Expr) -> Option<Self> {
         let (time, by, sign) = match (left, op, right) {
             (time, Operator::Plus, Expr::Literal(by, _)) => (time, by, 1),
@@ -98,7 +100,7 @@ impl Clock {
     }
 }
 
-/// The months of an interval, and its other microseconds with days of 24 hours.
+/// Returns the months of an interval, and the rest of it in microseconds, with days of 24 hours.
 pub(super) fn interval(value: &ScalarValue) -> Option<(i64, i64)> {
     let (months, days, nanos) = match value {
         ScalarValue::IntervalMonthDayNano(Some(value)) => {

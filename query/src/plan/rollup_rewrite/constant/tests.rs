@@ -1,8 +1,8 @@
-//! The proof against all minutes: an expression is evaluated just before and at each
+//! Checks the proof against all minutes: an expression is evaluated just before and at each
 //! minute of days around a clock change, and must have one value in every bucket of a level for
 //! which the proof holds.
 //!
-//! `LOGMILL_PROOFS=20000` tries as many expressions; `LOGMILL_SEED=7` those of one seed.
+//! `LOGMILL_PROOFS=20000` tries that many expressions; `LOGMILL_SEED=7` tries those of one seed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::{Engine, EngineOptions};
 const MINUTE_US: i64 = 60_000_000;
 const HOUR_US: i64 = 60 * MINUTE_US;
 
-/// An expression over `time` as the rewrite meets it: coerced and simplified.
+/// Returns an expression over `time` as the rewrite receives it: coerced and simplified.
 fn parse(engine: &Engine, sql: &str) -> Expr {
     let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let schema = Schema::new(vec![
@@ -52,7 +52,7 @@ fn engine() -> Engine {
     Engine::new(EngineOptions::default()).expect("an engine")
 }
 
-/// The first microsecond of a date in UTC.
+/// Returns the first microsecond of a date in UTC.
 fn date(year: i32, month: u32, day: u32) -> i64 {
     let date = NaiveDate::from_ymd_opt(year, month, day).expect("a date");
     date.and_hms_opt(0, 0, 0)
@@ -67,23 +67,24 @@ const ZONES: [(&str, (i32, u32, u32)); 12] = [
     ("Europe/Berlin", (2024, 3, 31)),
     ("Europe/Berlin", (2024, 10, 27)),
     ("Asia/Kolkata", (2024, 1, 1)),
-    // By half an hour.
+    // Clocks change by half an hour.
     ("Australia/Lord_Howe", (2024, 4, 6)),
     ("Australia/Lord_Howe", (2024, 10, 5)),
-    // One minute after midnight, to the day before.
+    // Clocks change one minute after midnight, back to the day before.
     ("America/St_Johns", (2006, 10, 29)),
-    // At midnight: a day that begins at one, and an hour before midnight twice.
+    // Clocks change at midnight: one day begins at 01:00, another one repeats the hour before
+    // midnight.
     ("America/Sao_Paulo", (2018, 11, 4)),
     ("America/Sao_Paulo", (2018, 2, 18)),
-    // Midnight comes twice.
+    // Midnight occurs twice.
     ("America/Havana", (2024, 11, 3)),
-    // A date that never was.
+    // The zone skipped this date.
     ("Pacific/Apia", (2011, 12, 30)),
-    // Before 1970, with an offset of seconds.
+    // Until this date the offset from UTC was not a whole number of minutes.
     ("Africa/Monrovia", (1972, 1, 7)),
 ];
 
-/// `time` as functions may read it.
+/// Returns `time` in one of the forms in which functions may read it.
 fn clock(random: &mut Random) -> String {
     let zone = ZONES[random.below(ZONES.len())].0;
     match random.below(12) {
@@ -135,7 +136,7 @@ const FORMATS: [&str; 8] = [
     "%Y-%m-%d", "%H:%M", "%Y", "%H", "%d %B", "%G-%V", "%S", "%I %p %Z",
 ];
 
-/// A function of `time` near an instant.
+/// Returns a random function of `time`, near an instant.
 fn leaf(random: &mut Random, near_us: i64) -> String {
     let instant = |random: &mut Random| {
         let steps = [1, MINUTE_US, HOUR_US, DAY_US][random.below(4)];
@@ -200,8 +201,7 @@ fn expression(random: &mut Random, near_us: i64) -> String {
     }
 }
 
-/// The rule of earlier versions, by sampling: nine instants of each bucket have one value. So it
-/// was decided once.
+/// Decides as earlier versions did, by sampling: nine instants of each bucket have one value.
 fn is_one_in_samples(expr: &Expr, range: TimeRange, calendar: Calendar, level: Level) -> bool {
     let mut instants = Vec::new();
     let mut at_us = range.first;
@@ -216,8 +216,8 @@ fn is_one_in_samples(expr: &Expr, range: TimeRange, calendar: Calendar, level: L
         .is_ok_and(|values| is_one_in_each(&values, &instants, (calendar, level), &[]))
 }
 
-/// Returns whether an expression has one value at all those of the instants that lie in one bucket,
-/// and between cuts.
+/// Returns whether an expression has one value at all given instants of each bucket, between
+/// cuts.
 fn is_one_in_each(
     values: &ArrayRef,
     instants: &[i64],
@@ -247,7 +247,7 @@ fn what_is_proved_is_so_at_every_minute_around_clock_changes() {
         let near_us = date(year, month, day);
         let sql = expression(&mut random, near_us);
         let expr = parse(&engine, &sql);
-        // Minutes of some days, or hours of two years.
+        // Minutes of some days, or half hours of two years.
         let (days, step_us) = if random.below(3) > 0 {
             (2, MINUTE_US)
         } else {
@@ -260,7 +260,7 @@ fn what_is_proved_is_so_at_every_minute_around_clock_changes() {
         let steps = (range.first..=range.last).step_by(step_us as usize);
         let instants: Vec<i64> = steps.flat_map(|at| [at - 1, at]).skip(1).collect();
         let Ok(values) = values_at(&expr, instants.clone()) else {
-            // An error of an event is an error of the query.
+            // An error at one event is an error of the query.
             continue;
         };
         let zone: Tz = ZONES[random.below(ZONES.len())].0.parse().expect("a zone");
@@ -276,7 +276,8 @@ fn what_is_proved_is_so_at_every_minute_around_clock_changes() {
                 "LOGMILL_SEED={seed}: {sql} is not constant in a {level} of {zone}: {expr}"
             );
             tried += 1;
-            // Of levels of many buckets that would take longer than all the rest.
+            // For levels with many buckets this comparison would take longer than the rest of the
+            // test.
             if level >= Level::Day && days == 2 {
                 let is_whole = is_one_in_each(&values, &instants, (calendar, level), &[]);
                 let is_sampled = is_one_in_samples(&expr, range, calendar, level);
@@ -290,13 +291,13 @@ fn what_is_proved_is_so_at_every_minute_around_clock_changes() {
         "seed {first}: {tried} tried, {constant} constant at the instants tried, {proved} proved; sampling \
          would have been wrong {sampled} times"
     );
-    // Much of what is constant there is known to be.
+    // Many of the expressions that are constant at these instants are proved.
     assert!(proved * 4 >= constant, "{proved} of {constant}");
-    // The earlier rule fails here: these expressions tell it from a proof.
+    // Sampling is wrong for some of these expressions, so they distinguish it from a proof.
     assert!(sampled > 0 || wanted < 40, "sampling is never wrong");
 }
 
-/// Queries of charts must stay with rollups, up to the level that has it.
+/// Checks that rollups still answer the queries of charts, up to the coarsest possible level.
 #[test]
 fn what_charts_ask_is_proved_up_to_its_level() {
     use Level::{Day, Hour, Minute, Month, Year};
@@ -338,7 +339,7 @@ fn what_charts_ask_is_proved_up_to_its_level() {
         ("extract(isoyear FROM time)", to_day),
         ("extract(month FROM time)", to_month),
         ("extract(year FROM time)", to_year),
-        // DataFusion makes comparisons of `time` of it.
+        // DataFusion rewrites this to comparisons of `time`.
         ("extract(year FROM time) = 2024", &all[..]),
         ("extract(epoch FROM time)", &[]),
         ("time_bucket('5 minutes', time)", minute),
@@ -450,7 +451,7 @@ fn what_charts_ask_is_proved_up_to_its_level() {
         "time_bucket('1 day', time, 'Asia/Kolkata')",
         to_day,
     );
-    // UTC's hours are not those of Lord Howe in winter, when it is half an hour beside them.
+    // Hours of UTC and of Lord Howe differ in winter, when the offset has half an hour.
     monday("Australia/Lord_Howe", "date_trunc('hour', time)", minute);
     monday(
         "Australia/Lord_Howe",

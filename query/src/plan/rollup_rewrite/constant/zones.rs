@@ -9,18 +9,19 @@ use chrono::{DateTime, Offset, TimeZone};
 use crate::tables::stream::prune::TimeRange;
 
 const SECOND_US: i64 = 1_000_000;
-/// Two changes of offset of one zone are further apart than this, as `aggregator`'s calendar has it
-/// too.
+/// Interval of the search for changes of offset. Two changes of one zone are further apart than
+/// this; `aggregator`'s calendar assumes the same.
 const PROBE_S: i64 = 6 * 3_600;
 
-/// A zone, with the data of those functions that compute with it.
+/// A zone, with the data of the functions that compute with it.
 #[derive(Debug, Clone)]
 pub(super) enum Zone {
-    /// So many microseconds ahead of UTC, always.
+    /// Constant offset: microseconds ahead of UTC.
     Ahead(i64),
-    /// Of rollups and of `time_bucket`.
+    /// Zone of rollups and of `time_bucket`.
     Calendar(Calendar),
-    /// Of DataFusion's and Arrow's functions, by the name that they read: a zone or an offset.
+    /// Zone of DataFusion's and Arrow's functions, by the name that they parse: a zone or an
+    /// offset.
     Arrow(String, Tz),
 }
 
@@ -38,7 +39,7 @@ impl PartialEq for Zone {
 impl Zone {
     pub(super) const UTC: Self = Self::Ahead(0);
 
-    /// The zone of a type of timestamps; `None` when there is no such zone.
+    /// Returns the zone of a timestamp type; `None` when there is no such zone.
     pub(super) fn of_arrow(name: &str) -> Option<Self> {
         match name {
             "UTC" | "+00:00" => Some(Self::UTC),
@@ -58,7 +59,7 @@ impl Zone {
         }
     }
 
-    /// Seconds that local time is ahead of UTC.
+    /// Returns the seconds by which local time is ahead of UTC.
     fn offset_s(&self, at_s: i64) -> i64 {
         match self {
             Self::Ahead(us) => us / SECOND_US,
@@ -71,7 +72,7 @@ impl Zone {
         }
     }
 
-    /// The spans that make up a range, in order.
+    /// Returns the spans that make up a range, in order.
     pub(super) fn spans(&self, range: TimeRange) -> Vec<Span> {
         if let Self::Ahead(offset_us) = *self {
             return vec![Span {
@@ -107,7 +108,7 @@ impl Zone {
         spans
     }
 
-    /// The first second of the offset at `high`, which is not that at `low`.
+    /// Returns the first second of the offset at `high`, which is not the offset at `low`.
     fn change_s(&self, mut low: i64, mut high: i64) -> i64 {
         let before = self.offset_s(low);
         while high - low > 1 {
@@ -131,7 +132,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The part of it that lies in a range.
+    /// Returns the part of the span that lies in a range.
     pub(super) fn within(self, range: TimeRange) -> Option<TimeRange> {
         let within = range.intersect(TimeRange {
             first: self.first_us,

@@ -1,4 +1,4 @@
-//! The pieces are the range: nothing twice, nothing left out.
+//! The pieces are the range: no instant twice, none left out.
 
 use aggregator::{Calendar, Level, WeekStart};
 use chrono_tz::Tz;
@@ -7,14 +7,14 @@ use super::*;
 use crate::tests::support::Random;
 
 const HOUR_US: i64 = 3_600_000_000;
-/// 2026-10-01T00:00:00Z; both zones leave summer time in the two months after it.
+/// 2026-10-01T00:00:00Z; Berlin leaves summer time in the two months after it.
 const START: i64 = 1_790_812_800_000_000;
 
 fn range(first: i64, last: i64) -> TimeRange {
     TimeRange { first, last }
 }
 
-/// A range as it may be asked for, an end without bound among them.
+/// Returns a random range as a query may have it, sometimes without a bound.
 fn asked(random: &mut Random) -> TimeRange {
     let at = |random: &mut Random| {
         let hours = START + random.below(60 * 24) as i64 * HOUR_US;
@@ -114,7 +114,7 @@ fn the_coarsest_level_takes_what_it_can() {
         level,
         floor_us: i64::MIN,
     });
-    // From 22:30 of a day to 01:15 of the second after it.
+    // Range from 22:30 of a day to 01:15 of the second day after it.
     let asked = range(
         START + 22 * HOUR_US + HOUR_US / 2,
         START + 49 * HOUR_US + HOUR_US / 4 - 1,
@@ -142,7 +142,7 @@ fn a_cut_within_a_bucket_leaves_that_bucket_to_finer_levels() {
         floor_us: i64::MIN,
     });
     let asked = range(START, START + 72 * HOUR_US - 1);
-    // At 06:00 of the second day, and a quarter past six of the third.
+    // Cuts at 06:00 of the second day and at 06:15 of the third.
     let cuts = [START + 30 * HOUR_US, START + 54 * HOUR_US + HOUR_US / 4];
     let pieces = cover(calendar, asked, &levels, (&[], &cuts));
     let found: Vec<_> = pieces

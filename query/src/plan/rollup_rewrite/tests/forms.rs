@@ -1,5 +1,5 @@
-//! The forms in which people ask about time: each with and without the rewrite, over rollups of
-//! several zones.
+//! Common forms of conditions and groups over time: each with and without the rewrite, over
+//! rollups of several zones.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::tests::support::{DAY_US, Event, Fixture, Random, batch};
 /// (UTC).
 const START: i64 = 1_711_584_000_000_000;
 
-/// Conditions, which stand in a `WHERE`, a `FILTER`, a `CASE` and as a group.
+/// Conditions, each used in a `WHERE`, a `FILTER`, a `CASE` and as a group.
 const CONDITIONS: [&str; 46] = [
     "time::date = '2024-03-31'",
     "time::date <> '2024-03-31'",
@@ -65,7 +65,7 @@ const CONDITIONS: [&str; 46] = [
     "date_trunc('hour', time + INTERVAL '90 minutes') > '2024-03-31T14:00:00Z'",
 ];
 
-/// Values by which people group.
+/// Common group expressions.
 const GROUPS: [&str; 16] = [
     "date_trunc('hour', time)",
     "date_trunc('day', time)",
@@ -101,7 +101,7 @@ fn store(zone: &str) -> Fixture {
     fixture
 }
 
-/// Events on some days, many of them near the edges of hours and half hours.
+/// Returns an event on one of some days, often near the edge of an hour or half hour.
 fn event(random: &mut Random) -> Event {
     let time = START + random.below(11) as i64 * DAY_US + random.below(48) as i64 * HOUR_US / 2;
     let within = match random.below(4) {
@@ -119,7 +119,7 @@ fn event(random: &mut Random) -> Event {
     }
 }
 
-/// The queries of a condition.
+/// Returns the queries for a condition.
 fn queries(condition: &str) -> [String; 5] {
     [
         format!("SELECT count(*) AS n FROM access WHERE {condition}"),
@@ -138,8 +138,8 @@ fn queries(condition: &str) -> [String; 5] {
     ]
 }
 
-/// Asks each condition in one of its queries, which one turns with the process; with `LOGMILL_FULL`
-/// in all.
+/// Runs one query of each condition; the process id chooses which one. With `LOGMILL_FULL` it
+/// runs all of them.
 async fn check(zone: &str) {
     let fixture = store(zone);
     let snapshot = fixture.store.snapshot();
@@ -196,7 +196,7 @@ async fn levels(snapshot: &Arc<Snapshot>, sql: &str) -> Vec<String> {
     figures.answered_by
 }
 
-/// A dashboard asks in these ways, and must not read events for them.
+/// Checks the queries of a dashboard, which must not read events.
 #[tokio::test(flavor = "multi_thread")]
 async fn charts_are_answered_by_rollups() {
     let utc = store("UTC");
@@ -241,7 +241,7 @@ async fn charts_are_answered_by_rollups() {
             "{sql}"
         );
     }
-    // Whatever is asked, rollups alone answer it.
+    // Rollups alone answer each of these conditions.
     for condition in [
         "time::date = '2024-03-31'",
         "extract(hour FROM time) = 14",
@@ -256,7 +256,7 @@ async fn charts_are_answered_by_rollups() {
             "{sql}: {by:?}"
         );
     }
-    // Raw events add the part that is cut within a minute.
+    // Raw events answer the minute that holds the cut.
     let cut = "SELECT count(*) FILTER (WHERE time < '2024-04-02T07:31:02Z'), count(*) FROM access WHERE path = '/p1'";
     let by = levels(&utc, cut).await;
     assert!(by.contains(&"rollup by_path.daily".to_owned()), "{by:?}");

@@ -1,5 +1,5 @@
-//! The plan node that makes documents. It reads its levels itself, a day or a year at a time, so that
-//! no answer is ever whole in memory.
+//! Plan node that builds documents. It reads its levels itself, in windows of a day to a year, so
+//! that no result is ever in memory as a whole.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use super::form::Shape;
 use super::read::Documents;
 use crate::tables::level::read::{Source, StopOnDrop};
 
-/// Makes documents of levels.
+/// Builds documents from levels.
 #[derive(Debug)]
 pub(crate) struct DocumentExec {
     shape: Shape,
-    /// The levels to be read, the coarsest first.
+    /// Levels to read, the coarsest first.
     sources: Vec<Source>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -48,7 +48,7 @@ impl DocumentExec {
         }
     }
 
-    /// The levels that it reads.
+    /// Returns the scans of the levels, the coarsest first.
     pub(crate) fn sources(&self) -> &[Source] {
         &self.sources
     }
@@ -96,7 +96,7 @@ impl ExecutionPlan for DocumentExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
-        // Dropping the answer stops the thread before its next section.
+        // Dropping the result stream stops the thread before it reads the next section.
         let stop = StopOnDrop(Arc::default());
         let levels = self.sources.iter().map(|source| {
             let reader = source.reader(partition, &context, stop.0.clone());

@@ -1,4 +1,4 @@
-//! The two forms of documents: what they are made of and how their members are spelled.
+//! The two forms of documents: the levels behind them, and the names of their members.
 
 use aggregator::{Definition, Level, MeasureKind};
 use arrow::datatypes::{DataType, Field, Fields, SchemaRef};
@@ -7,29 +7,29 @@ use super::DATE;
 use crate::error::{Error, Result};
 
 const HOURS: usize = 24;
-/// Of an hour.
+/// Minutes of an hour.
 pub(super) const MINUTES: usize = 60;
-/// Of the longest month; what a shorter one lacks is 0.
+/// Days of the longest month. Days that a shorter month lacks are 0.
 const DAYS: usize = 31;
 
-/// Which documents.
+/// Form of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// One for each key and local day.
+    /// One document for each key and local day.
     Daily,
-    /// One for each key and local month.
+    /// One document for each key and local month.
     Monthly,
 }
 
 impl Form {
     pub(crate) const ALL: [Self; 2] = [Self::Daily, Self::Monthly];
 
-    /// The form whose table is `table`.
+    /// Returns the form of a table.
     pub(crate) fn from_table(table: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.table() == table)
     }
 
-    /// The name of its table inside the rollup's schema.
+    /// Returns the table name inside the rollup's schema.
     pub(crate) fn table(self) -> &'static str {
         match self {
             Self::Daily => "daily_documents",
@@ -37,7 +37,7 @@ impl Form {
         }
     }
 
-    /// The calendar interval of one document.
+    /// Returns the calendar interval of one document.
     pub(super) fn document(self) -> Level {
         match self {
             Self::Daily => Level::Day,
@@ -45,7 +45,8 @@ impl Form {
         }
     }
 
-    /// The intervals in which the coarsest level is read at once: the time partitions of its tiles.
+    /// Returns the interval in which the coarsest level is read at once: the time partition of
+    /// its tiles.
     pub(super) fn window(self) -> Level {
         match self {
             Self::Daily => Level::Month,
@@ -53,7 +54,7 @@ impl Form {
         }
     }
 
-    /// The levels whose buckets are members, the coarsest first.
+    /// Returns the levels whose buckets are members, the coarsest first.
     pub(super) fn levels(self) -> &'static [Level] {
         match self {
             Self::Daily => &[Level::Hour, Level::Minute],
@@ -61,7 +62,7 @@ impl Form {
         }
     }
 
-    /// The column of all hits of a document.
+    /// Returns the name of the column with all hits of a document.
     pub(super) fn total(self) -> &'static str {
         match self {
             Self::Daily => "daily",
@@ -69,7 +70,7 @@ impl Form {
         }
     }
 
-    /// The date in an `_id`, as strftime writes it.
+    /// Returns the strftime format of the date in an `_id`.
     pub(super) fn date_format(self) -> &'static str {
         match self {
             Self::Daily => "%Y%m%d",
@@ -77,10 +78,10 @@ impl Form {
         }
     }
 
-    /// The measure that documents show.
+    /// Returns the measure that documents show.
     ///
     /// # Errors
-    /// [`Error::Invalid`] naming what the rollup lacks.
+    /// [`Error::Invalid`], which names the requirement that the rollup lacks.
     pub(crate) fn counter(self, definition: &Definition) -> Result<&str> {
         let (rollup, table) = (definition.name(), self.table());
         let lacks = |what: String, hint: String| Error::Invalid {
@@ -130,7 +131,7 @@ impl Form {
     }
 }
 
-/// Which documents, of which measure, and which of their columns.
+/// Shape of the result: form of the documents, measure, and columns.
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
     pub(super) form: Form,
@@ -138,7 +139,7 @@ pub(super) struct Shape {
     pub(super) schema: SchemaRef,
 }
 
-/// The column whose members are the buckets of a level.
+/// Returns the name of the column whose members are the buckets of a level.
 pub(super) fn column_of(level: Level) -> &'static str {
     match level {
         Level::Minute => "minute",
@@ -146,7 +147,7 @@ pub(super) fn column_of(level: Level) -> &'static str {
     }
 }
 
-/// That column: a struct of numbers, the minutes a struct of hours.
+/// Returns the field of a level's column: a struct of numbers, or for minutes a struct of hours.
 pub(super) fn members_of(level: Level) -> Field {
     let hours = || (0..HOURS).map(|hour| hour.to_string());
     let members: Fields = match level {
@@ -162,12 +163,12 @@ pub(super) fn members_of(level: Level) -> Field {
     Field::new(column_of(level), DataType::Struct(members), false)
 }
 
-/// Null is for buckets that a level has forgotten.
+/// Returns the field of one number. Null marks a bucket that retention has dropped.
 fn number(name: String) -> Field {
     Field::new(name, DataType::Int64, true)
 }
 
-/// How many numbers a document has for a level.
+/// Returns the number of members of a level in one document.
 pub(super) fn members(level: Level) -> usize {
     match level {
         Level::Minute => HOURS * MINUTES,

@@ -1,12 +1,14 @@
-//! StreamRollups as documents: `stats.daily_documents` has one for each key and day, with the hits of its
-//! hours and minutes as members; `stats.monthly_documents` one for each key and month, with its days.
+//! Levels as documents: `stats.daily_documents` has one for each key and day, with the hits of
+//! its hours and minutes as members; `stats.monthly_documents` has one for each key and month,
+//! with the hits of its days.
 //!
 //! # Invariants
-//! * Documents are made when they are read, from one snapshot, and stored nowhere.
-//! * A member is a field of local time in the rollup's zone. What clocks show twice is added up in one
-//!   member, what they skip is 0; so the members of each level add up to the document's total.
-//! * Ranges of `metadata['date']` and values of keys are applied to cells; `minute` is read only when
-//!   it is asked for.
+//! * Documents are computed when they are read, from one snapshot, and never stored.
+//! * A member is a unit of local time in the rollup's zone. Buckets of a local time that clocks
+//!   show twice are added up in one member, and a local time that clocks skip is 0. So the
+//!   members of each level add up to the document's total.
+//! * Ranges of `metadata['date']` and values of keys are applied to cells. The minutes are read
+//!   only for queries that use the column `minute`.
 
 mod exec;
 mod form;
@@ -33,28 +35,28 @@ use form::Shape;
 
 use super::{LevelTable, Rollup, Source, TileCache};
 
-/// The column that names a document's date and keys.
+/// Column with a document's date and keys.
 const METADATA: &str = "metadata";
-/// Its first member, the start of the local day or month.
+/// First member of `metadata`, the start of the local day or month.
 const DATE: &str = "date";
 
-/// The documents of one rollup.
+/// Table of the documents of one rollup.
 #[derive(Debug)]
 pub(crate) struct DocumentTable {
     form: Form,
-    /// The measure that is counted.
+    /// Name of the measure that documents show.
     counter: String,
     calendar: Calendar,
-    /// The tables that documents are made of, the coarsest first.
+    /// Tables of the levels behind the documents, the coarsest first.
     levels: Vec<LevelTable>,
     schema: SchemaRef,
 }
 
 impl DocumentTable {
-    /// The documents of a rollup.
+    /// Creates the table of a rollup's documents.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] naming what the rollup lacks for them.
+    /// [`crate::Error::Invalid`], which names the requirement that the rollup lacks.
     pub(crate) fn new(
         form: Form,
         snapshot: &Arc<Snapshot>,
@@ -91,7 +93,8 @@ impl DocumentTable {
         })
     }
 
-    /// The filter on cells that all these filters make together. It asks for whole documents.
+    /// Combines filters into one filter on cells. Its range begins and ends at the start of a
+    /// document, so it selects whole documents.
     fn filter(&self, filters: &[Expr]) -> Filter {
         let filters: Vec<Expr> = filters.iter().filter_map(on_levels).collect();
         let mut filter = self.levels[0].filter(&filters);
@@ -100,7 +103,7 @@ impl DocumentTable {
         filter
     }
 
-    /// The start of the first document that does not start before `at_us`.
+    /// Returns the start of the first document that starts at `at_us` or later.
     fn first_document(&self, at_us: i64) -> i64 {
         if at_us == i64::MIN || at_us == i64::MAX {
             return at_us;
@@ -113,7 +116,7 @@ impl DocumentTable {
         }
     }
 
-    /// What is to be read of a level.
+    /// Plans the read of a level: bucket, keys and the measure.
     fn source(&self, level: &LevelTable, filter: &Filter) -> Result<Source> {
         let wanted = |field: &&Arc<Field>| {
             let keys = level.rollup.definition.by();
@@ -131,8 +134,8 @@ impl DocumentTable {
     }
 }
 
-/// A filter on `metadata` alone as the same one on a level's columns: `metadata['date']` is `bucket`,
-/// `metadata['path']` is `path`.
+/// Translates a filter on `metadata` to the columns of a level: `metadata['date']` becomes
+/// `bucket`, `metadata['path']` becomes `path`. `None` if the filter has other columns.
 fn on_levels(filter: &Expr) -> Option<Expr> {
     let mut others = false;
     let made = filter.clone().transform_down(|expr| {
@@ -147,7 +150,7 @@ fn on_levels(filter: &Expr) -> Option<Expr> {
     made.ok().filter(|_| !others).map(|made| made.data)
 }
 
-/// The name in `metadata['name']`.
+/// Returns the name in `metadata['name']`.
 fn member_of_metadata(expr: &Expr) -> Option<&str> {
     let Expr::ScalarFunction(call) = expr else {
         return None;
@@ -200,7 +203,7 @@ impl TableProvider for DocumentTable {
             None => self.schema.clone(),
         };
         let filter = self.filter(filters);
-        // The coarsest level says which documents there are; a finer one gives its members alone.
+        // The coarsest level determines which documents exist; a finer one only adds its members.
         let wanted = |level: &&LevelTable| {
             level.level == self.form.levels()[0]
                 || schema.index_of(form::column_of(level.level)).is_ok()

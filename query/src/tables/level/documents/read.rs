@@ -1,4 +1,5 @@
-//! Reading documents: windows of the coarsest level, in each its days or months, of each its documents.
+//! Reads documents in three nested loops: windows of the coarsest level, the days or months of a
+//! window, and the documents of a day or month.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use super::rows::{KeyRows, LevelRows};
 use super::sheet::Sheet;
 use crate::tables::level::read::{Reader, Work};
 
-/// A window's rows of the coarsest level, and how many of them have become documents.
+/// Rows of the coarsest level in one window, and the number of rows that have become documents.
 struct Window {
     rows: LevelRows,
     taken: usize,
@@ -20,7 +21,7 @@ struct Window {
 }
 
 impl Window {
-    /// The rows of the next day or month.
+    /// Returns the rows of the next day or month.
     fn next(&mut self, calendar: Calendar, document: Level) -> Option<(Bucket, LevelRows)> {
         let rest = &self.rows.buckets()[self.taken..];
         let interval = calendar.bucket(document, *rest.first()?);
@@ -31,13 +32,14 @@ impl Window {
     }
 }
 
-/// Makes documents, a batch at a time, by date and keys.
+/// Builds documents in batches, in the order of dates and keys.
 pub(super) struct Documents {
     shape: Shape,
     coarse: (Work, Reader),
     fine: Option<(Work, Reader)>,
     keys: KeyRows,
-    /// Not known before the first batch, since it takes reading the memtable.
+    /// `None` before the first batch, because the windows are known only after a read of the
+    /// memtable.
     windows: Option<std::vec::IntoIter<Bucket>>,
     window: Option<Window>,
     sheet: Option<Sheet>,
@@ -45,7 +47,7 @@ pub(super) struct Documents {
 }
 
 impl Documents {
-    /// `levels` are one or two, the coarsest first.
+    /// Takes one or two levels, the coarsest first.
     pub(super) fn new(
         shape: Shape,
         levels: Vec<(Work, Reader)>,
@@ -66,7 +68,7 @@ impl Documents {
         })
     }
 
-    /// The next documents; `None` after the last.
+    /// Returns the next batch of documents; `None` after the last.
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(sheet) = &mut self.sheet {
@@ -82,7 +84,7 @@ impl Documents {
         }
     }
 
-    /// The next day or month that has documents, with its rows of the coarsest level.
+    /// Returns the next day or month that has documents, with its rows of the coarsest level.
     fn next_interval(&mut self) -> Result<Option<(Bucket, LevelRows)>> {
         let calendar = self.coarse.0.definition.calendar();
         loop {
@@ -123,7 +125,7 @@ impl Documents {
     }
 }
 
-/// The rows of a level in an interval, with the memory they take.
+/// Reads the rows of a level in an interval, with the reservation of their memory.
 fn read(
     (work, reader): &(Work, Reader),
     interval: Bucket,
@@ -133,7 +135,7 @@ fn read(
     Ok((LevelRows::of(work, &batch, counter), memory))
 }
 
-/// The windows that hold cells of a level, rising.
+/// Returns the windows that hold cells of a level, ascending.
 fn windows(work: &Work, window: Level) -> Result<Vec<Bucket>> {
     let calendar = work.definition.calendar();
     let sections = work.files.iter().flat_map(|(_, sections)| sections);
@@ -142,7 +144,8 @@ fn windows(work: &Work, window: Level) -> Result<Vec<Bucket>> {
         .collect();
     for cells in work.chunks() {
         let mut rest = cells?;
-        // From window to window: those between two events that are far apart are not looked at.
+        // The loop jumps from one window with cells to the next, so a long gap between two events
+        // is cheap.
         while let Some((first, _)) = rest.bucket_range() {
             let interval = calendar.bucket(window, first);
             found.insert(interval);

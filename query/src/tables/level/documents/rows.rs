@@ -10,10 +10,10 @@ use datafusion::common::Result;
 
 use crate::tables::level::read::Work;
 
-/// The rows of a level, by bucket and keys.
+/// Rows of a level, sorted by bucket and keys.
 pub(super) struct LevelRows {
     pub(super) level: Level,
-    /// Where the level ends: it has forgotten older buckets.
+    /// Start of the first bucket that retention has left in the level.
     pub(super) floor_us: i64,
     /// Starts of buckets, microseconds since 1970.
     buckets: ArrayRef,
@@ -66,7 +66,7 @@ impl LevelRows {
     }
 }
 
-/// Keys in a form that can be compared.
+/// Converter of keys into rows that can be compared.
 pub(super) struct KeyRows(RowConverter);
 
 impl KeyRows {

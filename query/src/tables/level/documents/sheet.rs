@@ -1,4 +1,4 @@
-//! One day or month: its documents in the order of their keys, written some at a time.
+//! Documents of one day or month, in the order of their keys, returned in batches.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,19 +23,19 @@ use super::form::{Form, MINUTES, Shape, column_of, members};
 use super::rows::{KeyRows, LevelRows};
 use crate::error::Error;
 
-/// Documents of one batch: with minutes each is 12 KiB.
+/// Documents in one batch. A document with minutes takes 12 KiB.
 const BATCH_DOCUMENTS: usize = 256;
 
 /// The documents of one day or month.
 pub(super) struct Sheet {
     start_us: i64,
-    /// The local time at which it starts.
+    /// Local time of the start.
     start: NaiveDateTime,
-    /// A row for each document.
+    /// Key columns, with one row for each document.
     keys: Vec<ArrayRef>,
     documents: usize,
     written: usize,
-    /// The hits of its levels, the coarsest first.
+    /// Hits of the levels, the coarsest first.
     levels: Vec<Hits>,
     _memory: MemoryReservation,
 }
@@ -76,7 +76,7 @@ impl Sheet {
         })
     }
 
-    /// The next documents; `None` after the last.
+    /// Returns the next batch of documents; `None` after the last.
     pub(super) fn next_batch(
         &mut self,
         shape: &Shape,
@@ -138,8 +138,9 @@ impl Sheet {
         structure(field.data_type(), hours)
     }
 
-    /// `20001010/site-1//apache_pb.gif`: the date and the keys. No two documents have the same: in
-    /// every key but the last `/` is written as `%2F`, `%` is `%25`, and null is `-`, a text `-` `%2D`.
+    /// Builds the `_id`s of date and keys, such as `20001010/site-1//apache_pb.gif`. Escapes keep
+    /// them unique: `/` is `%2F` in every key but the last, `%` is `%25`, null is `-`, and the
+    /// text `-` is `%2D`.
     fn ids(&self, form: Form, of: Range<usize>) -> Result<ArrayRef> {
         let date = self.start.format(form.date_format()).to_string();
         let texts = self.keys.iter().map(|key| cast(key, &DataType::Utf8));
@@ -176,7 +177,7 @@ fn push_key(id: &mut String, text: Option<&str>, last: bool) {
     }
 }
 
-/// Per different key, in their order, the first row that has it.
+/// Returns the first row of each distinct key, in the order of keys.
 fn first_rows(rows: &Rows) -> Vec<u32> {
     let mut order: Vec<u32> = (0..rows.num_rows() as u32).collect();
     order.sort_by_key(|row| rows.row(*row as usize));
@@ -194,9 +195,9 @@ struct Cell {
 /// The hits of one level.
 struct Hits {
     level: Level,
-    /// What members read that have no cell: no hits, or null where the level has forgotten them.
+    /// Value of a member that has no cell: 0, or null if retention has dropped its bucket.
     absent: Option<i64>,
-    /// By document.
+    /// Cells, sorted by document.
     cells: Vec<Cell>,
 }
 
@@ -213,7 +214,7 @@ impl Hits {
         let mut cells = Vec::with_capacity(rows.num_rows());
         let mut last = None;
         for (row, (bucket, hits)) in from.buckets().iter().zip(from.counts()).enumerate() {
-            // Rows come by bucket: the zone is asked once for each.
+            // Rows are sorted by bucket, so the local time is computed once for each bucket.
             let member = match last {
                 Some((known, member)) if known == *bucket => member,
                 _ => member_of(from.level, local(zone, *bucket)?),
@@ -236,7 +237,7 @@ impl Hits {
         })
     }
 
-    /// The cells of some documents.
+    /// Returns the cells of a range of documents.
     fn cells(&self, of: &Range<usize>) -> &[Cell] {
         let before = |document: usize| {
             self.cells
@@ -245,7 +246,7 @@ impl Hits {
         &self.cells[before(of.start)..before(of.end)]
     }
 
-    /// All hits of each document.
+    /// Returns the sum of the hits of each document.
     fn totals(&self, of: Range<usize>) -> Vec<i64> {
         let mut totals = vec![0_i64; of.len()];
         for cell in self.cells(&of) {
@@ -255,7 +256,8 @@ impl Hits {
         totals
     }
 
-    /// Per member the hits of each document. What clocks showed twice comes together here.
+    /// Returns the hits of each document, by member. Buckets of a local time that clocks showed
+    /// twice are added up here.
     fn members(&self, of: Range<usize>) -> Vec<Vec<Option<i64>>> {
         let mut members = vec![vec![self.absent; of.len()]; members(self.level)];
         for cell in self.cells(&of) {
@@ -267,7 +269,7 @@ impl Hits {
     }
 }
 
-/// The place among the members of a level of the bucket that starts at a local time.
+/// Returns the index of the member for the bucket that starts at a local time.
 fn member_of(level: Level, start: NaiveDateTime) -> u16 {
     let member = match level {
         Level::Minute => start.hour() * MINUTES as u32 + start.minute(),
@@ -277,7 +279,7 @@ fn member_of(level: Level, start: NaiveDateTime) -> u16 {
     member as u16
 }
 
-/// The local time of an instant.
+/// Returns the local time of an instant.
 fn local(zone: Tz, at_us: i64) -> Result<NaiveDateTime, Error> {
     let beyond = || Error::invalid(format!("an event at {at_us} µs lies beyond the calendar"));
     let at = DateTime::from_timestamp_micros(at_us).ok_or_else(beyond)?;

@@ -1,5 +1,6 @@
-//! Dictionaries of column chunks, inflated: who reads ten rows of a day would inflate all its paths for them.
-//! They have a bounded cache of their own: many of them must not cost a footer its place.
+//! Cache of decompressed dictionaries of column chunks. Without it, a query for ten rows of a day
+//! would decompress all paths of the day. Dictionaries have a bounded cache of their own, so that
+//! many of them do not evict footers.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use object_store::path::Path;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::Result;
 
-/// Where the dictionary of a column chunk is kept.
+/// Cache entry for the dictionary of a column chunk.
 #[derive(Clone)]
 pub(super) struct Dictionary {
     kept: Arc<FileMetadataCache>,
@@ -23,7 +24,7 @@ pub(super) struct Dictionary {
 }
 
 impl Dictionary {
-    /// That of a column in a row group of a file.
+    /// Returns the entry for a column in a row group of a file.
     pub(super) fn of(
         kept: &Arc<FileMetadataCache>,
         file: &ObjectMeta,
@@ -36,7 +37,7 @@ impl Dictionary {
         }
     }
 
-    /// When it is known: of this very file.
+    /// Returns the dictionary page if the cache has it, and has it of this very file.
     pub(super) fn page(&self) -> Option<Page> {
         let entry = self.kept.get(&self.name)?;
         let page = entry.file_metadata.as_any().downcast_ref::<Inflated>()?;
@@ -54,7 +55,7 @@ impl Dictionary {
             return;
         };
         let page = Page::DictionaryPage {
-            // Its own bytes, rather than a piece of what was read.
+            // A copy, because a slice would keep the whole buffer of the read in memory.
             buf: Bytes::copy_from_slice(buf),
             num_values: *num_values,
             encoding: *encoding,
@@ -79,7 +80,7 @@ impl FileMetadata for Inflated {
     }
 }
 
-/// The pages of a column chunk; its dictionary, when it is known, is not among what was read.
+/// Pages of a column chunk. A dictionary that was cached is not among the bytes that were read.
 pub(super) struct Pages<R> {
     pub(super) read: R,
     pub(super) dictionary: Dictionary,
@@ -89,7 +90,7 @@ pub(super) struct Pages<R> {
 impl<R: PageReader> PageReader for Pages<R> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         if let Some(known) = self.known.take() {
-            // Passed over without a look at its bytes: they are not there.
+            // The reader skips the page without its bytes, which were not read.
             self.read.skip_next_page()?;
             return Ok(Some(known));
         }

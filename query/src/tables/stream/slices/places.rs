@@ -1,4 +1,4 @@
-//! Pure choices: which rows of a file may have some values, as its page index says.
+//! Pure functions that find the rows of a file that may have some values, by its page index.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use storage::{IndexValue, TIME};
 use crate::stats::Count;
 use crate::tables::stream::prune::TimeRange;
 
-/// What rows are asked for: those that have one of few values in a column, at times of a range.
+/// Condition on rows: one of few values in a column, and a time in a range.
 #[derive(Debug, Clone)]
 pub(in crate::tables::stream) struct Wanted {
     pub(super) column: String,
@@ -38,17 +38,18 @@ impl Wanted {
     }
 }
 
-/// The rows of a row group that may be those.
+/// Rows of a row group that may meet the condition.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) group: usize,
     pub(super) rows: RowSelection,
-    /// Pages of the column.
+    /// Pages of the condition's column.
     pub(super) pages: Count,
 }
 
 impl Wanted {
-    /// Whether a filter says no more than which value is wanted.
+    /// Checks whether a filter only repeats the single wanted value, so that a slice makes it
+    /// redundant.
     pub(super) fn ensures(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
         let Some(equal) = filter.downcast_ref::<BinaryExpr>() else {
             return false;
@@ -68,7 +69,7 @@ impl Wanted {
 }
 
 impl Place {
-    /// How many they are.
+    /// Returns the number of rows.
     pub(super) fn row_count(&self) -> u64 {
         self.rows.row_count() as u64
     }
@@ -88,12 +89,12 @@ impl fmt::Display for Wanted {
     }
 }
 
-/// Where in a file wanted rows may lie: exactly these row groups hold any. `None` when the file does not say it
-/// of its pages.
+/// Returns the places of a file where wanted rows may lie, one for each row group that may hold
+/// any. `None` if the file has no page index for the columns.
 pub(super) fn places(footer: &ParquetMetaData, wanted: &Wanted) -> Option<Vec<Place>> {
     let mut places = Vec::new();
     let Some(column) = position(footer, &wanted.column) else {
-        // All of it is null there.
+        // A file without the column has only nulls there.
         return Some(places);
     };
     let is_held = |index: &ColumnIndexMetaData, page| {
@@ -128,13 +129,15 @@ pub(super) fn places(footer: &ParquetMetaData, wanted: &Wanted) -> Option<Vec<Pl
     Some(places)
 }
 
-/// The number of a column in a file: it has no columns within columns.
+/// Returns the index of a column in a file. Files have no nested columns, so this is also the
+/// index of the leaf column.
 pub(super) fn position(footer: &ParquetMetaData, column: &str) -> Option<usize> {
     let columns = footer.file_metadata().schema_descr().columns();
     columns.iter().position(|known| known.name() == column)
 }
 
-/// The rows of those pages of a column that `holds` says so of, and how many pages these are.
+/// Returns the rows of all pages of a column for which `holds` is true, and the number of these
+/// pages.
 fn pages(
     footer: &ParquetMetaData,
     (group, column): (usize, usize),
@@ -166,11 +169,12 @@ fn pages(
     Some((rows, count))
 }
 
-/// Rows of a run that are read as such, on average. (The Parquet reader takes shorter ones for a mask, and decodes
-/// what lies between, which may be of pages that were not read.)
+/// Average length of runs from which the Parquet reader skips the rows between them. (It turns
+/// shorter runs into a mask, and decodes the rows between them, which may be in pages that were
+/// not read.)
 const RUN_ROWS: usize = 32;
 
-/// Whether the Parquet reader passes over what lies between the runs of a selection.
+/// Checks whether the Parquet reader skips the rows between the runs of a selection.
 pub(super) fn has_long_runs(rows: &RowSelection) -> bool {
     let (mut runs, mut all) = (0, 0);
     for run in rows.iter() {
@@ -180,7 +184,8 @@ pub(super) fn has_long_runs(rows: &RowSelection) -> bool {
     all >= runs * RUN_ROWS
 }
 
-/// Whether a page may hold a value. Bounds of long texts are shortened, the upper ones upwards.
+/// Checks whether a page may hold a value. The page index truncates the bounds of long texts, and
+/// rounds the upper ones up.
 fn may_be(index: &ColumnIndexMetaData, page: usize, value: &IndexValue) -> Option<bool> {
     Some(match (index, value) {
         (ColumnIndexMetaData::BYTE_ARRAY(index), IndexValue::Text(text)) => {

@@ -1,5 +1,5 @@
-//! Reads wanted rows of a row group: the pages in which they may be, of these first the columns that say which
-//! rows are wanted, and of the others what those rows have.
+//! Reads the wanted rows of a row group. It reads the pages that may hold them, decodes the
+//! columns of the condition first, and then decodes the wanted rows of the other columns.
 
 use std::iter::once;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::places::{Place, Wanted, has_long_runs, position};
 use crate::tables::stream::exec::conform;
 use crate::tables::stream::prune::TimeRange;
 
-/// A row group, and what is wanted of it.
+/// A row group, and the rows that are wanted of it.
 pub(super) struct Slice<'a> {
     pub(super) file: &'a ObjectMeta,
     pub(super) footer: &'a Arc<ParquetMetaData>,
@@ -38,7 +38,8 @@ pub(super) struct Slice<'a> {
 }
 
 impl Slice<'_> {
-    /// The wanted rows, as `answer/schema`, whose types are those of `stored`; `batch_rows` at a time.
+    /// Returns the wanted rows as `schema`, whose types are those of `stored`, in batches of
+    /// `batch_rows`.
     pub(super) async fn read(
         self,
         reader: &mut impl AsyncFileReader,
@@ -99,7 +100,7 @@ impl Slice<'_> {
         })
     }
 
-    /// Which rows of a batch are wanted.
+    /// Returns a mask of the wanted rows of a batch.
     fn passes(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let column = |name| batch.column_by_name(name).expect("BUG: it was read");
         let values = column(&self.wanted.column);
@@ -125,7 +126,8 @@ impl Slice<'_> {
         Ok(known_true(&passes))
     }
 
-    /// The pages of these columns in which wanted rows may be, and their dictionaries unless they are known.
+    /// Reads the pages of these columns in which wanted rows may lie, and the dictionaries that
+    /// are not cached.
     async fn fetch(&self, reader: &mut impl AsyncFileReader, columns: &[usize]) -> Result<Fetched> {
         let group = self.footer.row_group(self.place.group);
         let mut ranges = Vec::new();
@@ -179,19 +181,20 @@ impl Slice<'_> {
     }
 }
 
-/// The wanted rows of a row group, as they are decoded.
+/// Iterator over the wanted rows of a row group, which decodes them on demand.
 pub(super) struct Batches {
-    /// What is left of them in the columns that were read first.
+    /// Rows that were not returned yet, in the columns of the condition.
     told: RecordBatch,
     rest: Option<Rest>,
     batch_rows: usize,
     schema: SchemaRef,
 }
 
-/// The other columns.
+/// Reader of the other columns.
 struct Rest {
     reader: ParquetRecordBatchReader,
-    /// Which rows of those that are read are wanted, from the next one on; `None` when all are.
+    /// Mask of the wanted rows, from the reader's next row on; `None` if the reader returns only
+    /// wanted rows.
     passed: Option<ArrayRef>,
 }
 
@@ -245,7 +248,7 @@ impl Iterator for Batches {
 }
 
 impl Rest {
-    /// The next rows that are wanted.
+    /// Returns the next wanted rows.
     fn next_rows(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(batch) = self.reader.next().transpose()? else {
@@ -265,7 +268,7 @@ impl Rest {
     }
 }
 
-/// What is unknown, for a null, is not true.
+/// Replaces null by false: a comparison with null is not true.
 fn known_true(passes: &BooleanArray) -> BooleanArray {
     match passes.null_count() {
         0 => BooleanArray::new(passes.values().clone(), None),
@@ -281,7 +284,7 @@ struct Chunk {
     known: Option<Page>,
 }
 
-/// What was read of a row group.
+/// Bytes that were read of a row group.
 struct Fetched {
     footer: Arc<ParquetMetaData>,
     group: usize,
@@ -290,7 +293,8 @@ struct Fetched {
 }
 
 impl Fetched {
-    /// Reads the selected rows of these columns, those that the file has.
+    /// Returns a reader of the selected rows in these columns. Columns that the file lacks are
+    /// left out.
     fn reader(
         &self,
         columns: &[&str],
@@ -353,7 +357,7 @@ impl RowGroups for Fetched {
     }
 }
 
-/// The pages of one row group.
+/// Iterator over the pages of one row group.
 struct OneChunk(Option<Box<dyn PageReader>>);
 
 impl Iterator for OneChunk {
@@ -366,7 +370,7 @@ impl Iterator for OneChunk {
 
 impl PageIterator for OneChunk {}
 
-/// Bytes of a file and where each piece begins, ascending.
+/// Pieces of a file with the offset of each, ascending.
 struct Pieces(Vec<(u64, Bytes)>);
 
 impl Length for Pieces {
@@ -396,7 +400,8 @@ impl ChunkReader for Pieces {
 }
 
 impl Pieces {
-    /// The piece that has a byte, and where in it.
+    /// Returns the piece that has the byte at an offset, and the position of the byte in the
+    /// piece.
     fn piece(&self, at: u64) -> ParquetResult<(usize, &Bytes)> {
         let after = self.0.partition_point(|(start, _)| *start <= at);
         let (start, bytes) = after

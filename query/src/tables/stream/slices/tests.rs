@@ -1,5 +1,5 @@
-//! A slice is what a filter over all rows leaves: whatever pages and row groups there are, in whatever order rows
-//! lie, whether dictionaries are known or not.
+//! A slice has the same rows as a filter over all rows: for any pages and row groups, for any
+//! order of rows, and with or without cached dictionaries.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::places::{Wanted, places};
 use super::rows::Slice;
 use crate::tables::stream::prune::TimeRange;
 
-/// A row: what it is looked up by, its time, and two columns more.
+/// A row: the lookup column, its time, and two more columns.
 type Row = (Option<String>, i64, Option<String>, i64);
 
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ fn case() -> impl Strategy<Value = Case> {
     let host = prop_oneof![
         1 => Just(None),
         8 => (0..6_u8).prop_map(|n| Some(format!("host-{n}"))),
-        // Longer than what a page index keeps of it.
+        // This value is longer than the bounds that a page index keeps.
         1 => (0..3_u8).prop_map(|n| Some("h".repeat(80) + &n.to_string())),
     ];
     let path = proptest::option::weighted(0.9, (0..40_u8).prop_map(|n| format!("/a/path/{n}")));
@@ -119,7 +119,7 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
-/// A file without the column that came later.
+/// Writes a file without the column `later`, as if the stream got that column after the file.
 fn write(case: &Case) -> Vec<u8> {
     let compression = match case.is_compressed {
         true => Compression::ZSTD(ZstdLevel::try_new(1).expect("a level")),
@@ -157,7 +157,7 @@ async fn read(case: &Case, wanted: &Wanted) -> Vec<RecordBatch> {
         .get_file_metadata_cache();
     let schema = Arc::new(stored().project(&case.columns).expect("columns"));
     let mut all = Vec::new();
-    // The second time, dictionaries are known.
+    // The second read finds the dictionaries in the cache.
     for _ in 0..2 {
         let mut answer = vec![RecordBatch::new_empty(Arc::clone(&schema))];
         for place in places(&footer, wanted).expect("pages are told") {

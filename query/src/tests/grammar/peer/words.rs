@@ -1,8 +1,8 @@
-//! Random queries in two spellings: ours, and that of DuckDB where it is another one.
+//! Random queries in two spellings: ours, and DuckDB's where it differs.
 
 use super::super::values::Values;
 
-/// The same in both.
+/// The same text in both spellings.
 #[derive(Debug, Clone)]
 pub(super) struct Both {
     pub(super) ours: String,
@@ -13,7 +13,7 @@ impl From<&str> for Both {
     fn from(text: &str) -> Self {
         Self {
             ours: text.to_owned(),
-            // There a time has no zone.
+            // DuckDB's times have no zone.
             theirs: text.replace("Z'", "'"),
         }
     }
@@ -33,7 +33,7 @@ fn join(parts: &[Both], with: &str) -> Both {
     }
 }
 
-/// Text in which each `{}` is one of the parts.
+/// Returns text in which each `{}` is one of the parts.
 fn with(form: (&str, &str), parts: &[Both]) -> Both {
     let fill = |form: &str, side: &dyn Fn(&Both) -> &str| {
         let mut filled = form.to_owned();
@@ -179,7 +179,7 @@ impl Over<'_> {
         }
     }
 
-    /// One comparison or test.
+    /// Returns one comparison or test.
     fn term(&mut self, depth: usize) -> Both {
         let compared: Both = self.values.of(&COMPARED).into();
         let not: Both = self.values.of(&["", "NOT "]).into();
@@ -278,7 +278,7 @@ impl Over<'_> {
         }
     }
 
-    /// A condition that asks another query.
+    /// Returns a condition with a sub-query.
     fn asked(&mut self) -> Both {
         let (table, form) = (self.table, self.values.below(4));
         let condition = Over {
@@ -304,7 +304,7 @@ fn named(columns: &[Both]) -> Both {
     join(&columns, ", ")
 }
 
-/// A random query.
+/// Returns a random query.
 pub(super) fn question(values: &mut Values) -> Both {
     match values.below(12) {
         0..6 => grouped(values, "access", "access"),

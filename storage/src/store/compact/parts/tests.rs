@@ -1,5 +1,5 @@
-//! Which parts are merged: few stay, each row is rewritten seldom, and no merge is large. And what comes
-//! of it: the same rows, in fewer files.
+//! Choice of the parts to merge: few remain, each row is rewritten seldom, and no merge is large.
+//! The merged files hold the same rows.
 
 use super::*;
 use crate::check::check;
@@ -31,7 +31,7 @@ fn part(id: u64, rows: u64) -> PartMeta {
     }
 }
 
-/// Parts of so many rows, and those of them that are chosen.
+/// Makes parts with these rows and returns the rows of the chosen ones.
 fn chosen(rows: &[u64], quiet: bool) -> Vec<u64> {
     let parts: Vec<PartMeta> = (0..).zip(rows).map(|(id, rows)| part(id, *rows)).collect();
     let mut parts: Vec<&PartMeta> = parts.iter().collect();
@@ -48,9 +48,9 @@ fn parts_are_merged_with_as_many_rows_as_they_hold() {
         [4000, 4000, 5000, 9000]
     );
     assert_eq!(chosen(&[4000, 4000, 4000, 12_001], false), none);
-    // Whatever is small is alike.
+    // Small parts count as equally large.
     assert_eq!(chosen(&[1, 250, 3, 20], false), [1, 3, 20, 250]);
-    // What is smaller than those that are merged goes with them.
+    // Parts smaller than the merged ones are merged too.
     assert_eq!(
         chosen(&[300, 1, 5000, 6000, 90_000], true),
         [1, 300, 5000, 6000]
@@ -91,12 +91,12 @@ fn few_large_parts_are_open_at_a_time() {
     assert_eq!(of(1 << 20), 20);
 }
 
-/// What a part costs: its rows, and a footer.
+/// Returns the cost of a part: its rows, and a footer.
 fn cost(rows: u64) -> u64 {
     rows + SMALL
 }
 
-/// Merges until nothing is left; what the parts cost that were written.
+/// Merges until nothing is left to do. Returns the cost of the written parts.
 fn settle(parts: &mut Vec<u64>, quiet: bool) -> u64 {
     let mut written = 0;
     loop {
@@ -127,7 +127,7 @@ fn whatever_arrives_few_parts_stay_and_rows_are_rewritten_seldom() {
         let arrivals = 20 + random.below(1500);
         let (mut parts, mut rows, mut came, mut written) = (Vec::new(), 0, 0, 0);
         for _ in 0..arrivals {
-            // Most are small beside the largest, as late ones are.
+            // Most parts are small beside the largest, as those of late events are.
             let some = 1 + random.below(largest) / (1 + random.below(20));
             parts.push(some);
             rows += some;
@@ -135,7 +135,7 @@ fn whatever_arrives_few_parts_stay_and_rows_are_rewritten_seldom() {
             written += settle(&mut parts, false);
             let busy = parts.iter().filter(|p| !is_full(**p)).count();
             most = most.max(busy);
-            // A quiet hour now and then.
+            // A quiet hour comes now and then.
             if random.below(50) == 0 {
                 written += settle(&mut parts, true);
             }
@@ -181,7 +181,7 @@ fn write(store: &Store, times: &[i64]) {
         .expect("taken");
 }
 
-/// A store with so many parts in one partition.
+/// Opens a store with this many parts in one partition.
 fn store_of(fs: &FaultFs, data: &std::path::Path, parts: i64) -> Store {
     let mut options = options(fs);
     options.config.tends = false;
@@ -301,7 +301,7 @@ fn a_merge_ends_soon_when_the_store_closes() {
         store.seal().expect("seals");
     }
     let shared = Arc::clone(&store.shared);
-    // It closes when the merge has begun to write.
+    // The store closes when the merge has begun to write.
     let closing = Arc::clone(&store.shared);
     fs.before(crate::testing::Op::Create, "parquet", move || {
         closing.state.lock().closing = true;
@@ -324,7 +324,7 @@ fn a_merge_ends_soon_when_the_store_closes() {
 fn parts_that_are_not_in_order_are_sorted_and_merged() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = store_of(&FaultFs::default(), dir.path(), 0);
-    // A seal ranks the last two moments there are alike and goes by the sequence.
+    // A seal sorts the last two representable moments as equal, by their sequence numbers.
     for _ in 0..2 {
         write(&store, &[i64::MAX, i64::MAX - 1, i64::MAX - 2]);
         store.seal().expect("seals");

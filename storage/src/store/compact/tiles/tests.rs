@@ -1,4 +1,5 @@
-//! Which sections are merged: few stay, each cell is rewritten seldom, and no merge is large.
+//! Choice of the sections to merge: few remain, each cell is rewritten seldom, and no merge is
+//! large.
 
 use super::*;
 use crate::manifest::TileMeta;
@@ -28,7 +29,7 @@ fn section(cells: u64) -> Section {
     }
 }
 
-/// Sections of these sizes, what is chosen of them by size.
+/// Makes sections with these cells and returns the cells of the chosen ones.
 fn chosen(cells: &[u64], quiet: bool) -> Option<Vec<u64>> {
     let files: Vec<TileFile> = (0..)
         .zip(cells)
@@ -47,7 +48,7 @@ fn four_of_like_size_are_merged() {
     assert_eq!(chosen(&[5000, 5000, 5000], false), None);
     let four = Some(vec![4000, 4000, 5000, 9000]);
     assert_eq!(chosen(&[4000, 9000, 5000, 4000], false), four);
-    // The small ones below, and the large one above, are left alone.
+    // Smaller sections and a larger one are left alone.
     let sizes = [3, 200_000, 200_000, 90_000, 90_000, 90_000, 90_000];
     assert_eq!(
         chosen(
@@ -60,7 +61,7 @@ fn four_of_like_size_are_merged() {
         ),
         Some(vec![90_000, 90_000, 90_000, 90_000])
     );
-    // Whatever is small is alike.
+    // Small sections count as equally large.
     assert_eq!(chosen(&[1, 60, 3, 20], false), Some(vec![1, 3, 20, 60]));
 }
 
@@ -105,8 +106,8 @@ fn over_ten_thousand_seals_few_sections_stay_and_cells_are_rewritten_seldom() {
     }
 }
 
-/// A store whose one rollup has these files: each the lengths of its sections, those that were given
-/// up among them.
+/// Makes a manifest whose one rollup has these files. Each file lists its sections: the length,
+/// and false for a dropped one.
 fn manifest(files: &[&[(u64, bool)]]) -> Manifest {
     let mut manifest = Manifest::new("0123456789abcdef0123456789abcdef".into(), 0);
     let name = |name| Name::new(name).expect("a name");
@@ -157,7 +158,7 @@ fn manifest(files: &[&[(u64, bool)]]) -> Manifest {
 #[test]
 fn what_is_left_in_a_file_that_was_mostly_given_up_moves_out_once() {
     let chosen = |manifest: &Manifest, is_quiet: bool| -> Vec<i64> {
-        let quiet = |_: Place<'_>| is_quiet;
+        let quiet = |_: LevelPartition<'_>| is_quiet;
         let merges = choose(manifest, &quiet).map(|(_, merges)| merges);
         merges
             .unwrap_or_default()
@@ -171,6 +172,6 @@ fn what_is_left_in_a_file_that_was_mostly_given_up_moves_out_once() {
     let all = manifest(&[&mostly, &hardly, &alone]);
     assert_eq!(chosen(&all, true), [10]);
     assert!(chosen(&all, false).is_empty(), "not while it is written to");
-    // Files of their own are left where they are.
+    // A section alone in its file is left where it is.
     assert!(chosen(&manifest(&[&alone, &alone]), true).is_empty());
 }

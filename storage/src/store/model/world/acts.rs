@@ -1,4 +1,4 @@
-//! What each step does to the store, and what it must answer.
+//! The calls of each step, and the check of their results.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl World {
     }
 
     fn answered(&mut self, which: usize, answer: Result<Ack>, j: bool) {
-        self.tell(|| format!("{:?}: {answer:?}", self.oracle.sent[which]));
+        self.trace(|| format!("{:?}: {answer:?}", self.oracle.sent[which]));
         let error = match answer {
             Ok(ack) => return self.oracle.acknowledged(which, &ack, j),
             Err(error) => error,
@@ -85,9 +85,9 @@ impl World {
         if !gap && !settled {
             self.excuse(&error);
         }
-        // What a store refuses that goes on was not stored, whatever the error.
-        let goes_on = !self.fs.halted() && self.store().status().poisoned.is_none();
-        if goes_on && self.oracle.sent[which].fate == Fate::Unknown {
+        // A batch that a running store refuses was not stored, whatever the error.
+        let is_running = !self.fs.halted() && self.store().status().poisoned.is_none();
+        if is_running && self.oracle.sent[which].fate == Fate::Unknown {
             self.oracle.refused(which);
         }
     }
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Sends batches again, whatever became of their first copies.
+    /// Sends batches again, whatever the result of their first copies.
     fn retry(&mut self, times: u64, mut seed: Random) {
         for _ in 0..times {
             let known = self.oracle.known_batches();
@@ -152,11 +152,11 @@ impl World {
     }
 
     fn settle(&mut self, count: u64, replay: bool, twice: bool, mut seed: Random) {
-        let seen = self.look();
+        let seen = self.read_content();
         let mut whole = Vec::new();
         let mut items = Ranges::default();
         for _ in 0..1 + u64::from(twice) {
-            // The second batch settles what the first does, and perhaps more.
+            // The second batch resolves the items of the first, and perhaps more.
             items.add(&self.oracle.some_items(&seen, count, &mut seed));
             if !items.is_empty() {
                 let how = Settlement::ALL[usize::from(!replay)];
@@ -168,9 +168,9 @@ impl World {
         }
     }
 
-    /// What is sealed lies in one partition, which goes when all of it is settled.
+    /// Drops the sealed items, which lie in one partition, when all of them are resolved.
     fn drop_settled(&mut self) {
-        let seen = self.look();
+        let seen = self.read_content();
         let sealed_seq = self.store().snapshot().manifest().sealed_seq;
         let sealed = seen.bad.range(..sealed_seq);
         let settled = sealed.clone().all(|seq| seen.settled.how(*seq).is_some());
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// A batch that must be refused, for this reason.
+    /// Sends a batch that must be refused, for this reason.
     fn wrong(&self, identity: Identity, reason: impl Fn(&Error) -> bool) {
         let batch = self.oracle.never_sent(2, 0, Some(identity)).build();
         match self.store().write(batch, WriteConcern::ACKNOWLEDGED) {
@@ -228,7 +228,7 @@ impl World {
     fn drop_partitions(&mut self, days: (i64, i64), dry: bool) {
         let stream = Name::new(STREAM).expect("a name");
         let known = self.store().snapshot().streams().contains_key(&stream);
-        let seen = self.look();
+        let seen = self.read_content();
         let there = self.oracle.to_be_dropped(days, &seen);
         if !dry {
             self.oracle.moves(Move::Drop, days);
@@ -251,7 +251,7 @@ impl World {
     fn detach(&mut self, days: (i64, i64), dry: bool) {
         let stream = Name::new(STREAM).expect("a name");
         let known = self.store().snapshot().streams().contains_key(&stream);
-        let seen = self.look();
+        let seen = self.read_content();
         let there = self.oracle.to_be_detached(days, &seen);
         if !dry && there.is_some() {
             self.oracle.moves(Move::Detach, days);
@@ -267,7 +267,7 @@ impl World {
                 self.oracle.all_durable();
             }
             Err(Error::Invalid { .. }) if !known => {}
-            // What is in memory was sealed before it was looked at.
+            // Events in the memtable were sealed before the partitions were checked.
             Err(Error::Invalid { .. }) if there.is_none() => self.oracle.all_durable(),
             Err(error) => self.excuse(&error),
         }
@@ -275,7 +275,7 @@ impl World {
 
     fn attach(&mut self, days: (i64, i64)) {
         let stream = Name::new(STREAM).expect("a name");
-        let seen = self.look();
+        let seen = self.read_content();
         let there = self.oracle.to_be_attached(days, &seen);
         if there > 0 {
             self.oracle.moves(Move::Attach, days);
@@ -292,9 +292,10 @@ impl World {
         }
     }
 
-    /// The first day is the one that is old enough: all of what is live of it goes, or nothing.
+    /// Applies retention: only the first day is old enough. All its live events are dropped, or
+    /// none.
     fn expire(&mut self) {
-        let seen = self.look();
+        let seen = self.read_content();
         let there = self.oracle.to_be_detached(OLD_DAYS, &seen);
         if there.is_some() {
             self.oracle.moves(Move::Drop, OLD_DAYS);
@@ -311,7 +312,7 @@ impl World {
         }
     }
 
-    /// What was refused for want of room is taken again by itself.
+    /// Removes the limit of the disk: writes that were refused on a full disk succeed again.
     fn room(&mut self) {
         self.fs.set_capacity(None);
         let which = self.oracle.new_batch(2, 0, None, true);
@@ -354,7 +355,7 @@ impl World {
         }
     }
 
-    /// What promises that everything is durable, or fails.
+    /// Checks a call that makes everything durable or fails.
     fn promised(&mut self, outcome: Result<()>) {
         match outcome {
             Ok(()) => self.oracle.all_durable(),
@@ -367,7 +368,7 @@ impl World {
             return;
         }
         match ReadOnlyStore::open(Arc::new(self.fs.clone()), Path::new(DATA)) {
-            // Nobody keeps for it what it reads.
+            // An unregistered reader holds no files, so it is checked at once and not kept.
             Ok(reader) if !reader.is_registered() => {
                 self.fs.suspend(true);
                 let seen = seen::by_reader(&reader, &mut self.oracle.known);

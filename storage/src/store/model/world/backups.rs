@@ -1,4 +1,5 @@
-//! Backups: each holds what the store held when it began, for ever, or is no store at all.
+//! Backups: each keeps the content that the store had when it began, for ever, or is no store at
+//! all.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,34 +13,34 @@ use crate::store::Store;
 use crate::store::model::seen::{self, DAY_US, STREAM, Seen};
 use crate::testing::RECEIVED_US;
 
-/// So many are looked after; those before were looked at often enough.
+/// Number of backups that are checked; older ones were checked often enough.
 const KEPT: usize = 2;
 
 /// A backup that was begun.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct Backup {
     place: PathBuf,
-    /// What the store held when it began.
+    /// Content of the store when the backup began.
     held: Seen,
-    /// Whether it was said to be done.
+    /// True when the backup was reported as done.
     done: bool,
 }
 
 impl World {
-    /// Makes a backup; `opens` goes on with it as with a store of its own.
+    /// Makes a backup; with `opens`, writes to it as a store of its own.
     pub(super) fn backup(&mut self, opens: bool) {
-        let held = self.look();
+        let held = self.read_content();
         let place = PathBuf::from(format!("/backup{}", self.done.steps));
         self.moment();
         let (fs, clock): (Arc<dyn Fs>, _) =
             (Arc::new(self.fs.clone()), ManualClock::at(RECEIVED_US));
         let made = backup(&fs, &clock, Path::new(DATA), &place);
-        self.tell(|| format!("{place:?}: {made:?}"));
+        self.trace(|| format!("{place:?}: {made:?}"));
         if let Err(error) = &made {
             self.excuse(error);
         }
         let done = made.is_ok();
-        self.backups.push(Made {
+        self.backups.push(Backup {
             place: place.clone(),
             held,
             done,
@@ -50,17 +51,17 @@ impl World {
         if self.fs.halted() {
             return;
         }
-        self.look_at_backups();
+        self.check_backups();
         if done && opens {
             self.backups.pop();
-            if let Err(error) = self.go_on_with(&place) {
+            if let Err(error) = self.write_to_backup(&place) {
                 self.excuse(&error);
             }
         }
     }
 
-    /// Everything that writes is done to a backup; what it shares with the store stays as it was.
-    fn go_on_with(&self, place: &Path) -> Result<()> {
+    /// Runs all kinds of writes on a backup; files shared with the store must not change.
+    fn write_to_backup(&self, place: &Path) -> Result<()> {
         let store = Store::open(place, options(&self.fs))?;
         let batch = self.oracle.never_sent(3, 1, None).build();
         store.write(batch, WriteConcern::ACKNOWLEDGED)?;
@@ -72,8 +73,8 @@ impl World {
         store.close()
     }
 
-    /// Whatever has happened since, each backup is what it was, or what was cut short is nothing.
-    pub(super) fn look_at_backups(&mut self) {
+    /// Checks that each complete backup is unchanged and that each interrupted one is no store.
+    pub(super) fn check_backups(&mut self) {
         self.fs.suspend(true);
         for made in &self.backups {
             match seen::at_rest(&self.fs, &made.place, &mut self.oracle.known) {
