@@ -400,7 +400,7 @@ const NOT_ASKED: [(&str, &[&str]); 4] = [
 
 #[test]
 fn every_function_is_asked_or_it_is_said_why_not() {
-    let engine = crate::Engine::new(crate::EngineOptions::default()).expect("an engine");
+    let engine = Engine::new(crate::EngineOptions::default()).expect("an engine");
     let forms: Vec<String> = forms::all().map(str::to_lowercase).collect();
     let forms = forms.join("\n");
     let mut missing = Vec::new();
