@@ -4,9 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Random questions of a verification.
-pub(crate) const QUESTIONS: u64 = 100;
-
 /// Logs in, boards out: log lines become typed events, exact rollups and SQL.
 #[derive(Debug, Parser)]
 #[command(name = "logmill", version, max_term_width = 100)]
@@ -275,7 +272,7 @@ pub(crate) enum RollupCommand {
         #[arg(long, value_name = "SHARE")]
         sample: Option<f64>,
         /// Number of random questions to ask.
-        #[arg(long, value_name = "N", default_value_t = QUESTIONS)]
+        #[arg(long, value_name = "N", default_value_t = crate::verification::QUESTIONS)]
         questions: u64,
     },
     /// Make a range again from the raw events, where all of them are there.

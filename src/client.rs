@@ -11,8 +11,8 @@ use storage::{Identity, SourcePosition, WriteConcern};
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
+use crate::api::TAG;
 use crate::failure::{FAILED, Failure, Result, USAGE};
-use crate::server::TAG;
 
 /// A server by its URL.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
 //! One module per command; here is which, and where the store is that it works on.
 
+mod admin;
 mod backup;
 mod check;
 pub(crate) mod import;
@@ -19,6 +20,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use storage::{ReadOnlyStore, Snapshot};
+
+use admin::{Admin, Local, Remote};
 
 use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
@@ -51,6 +54,27 @@ impl Context {
         match &self.place {
             Place::Data(data) => Ok(ReadOnlyStore::open(wiring::disk(), data)?),
             Place::Server(_) => Err(Failure::usage("this command reads a directory; use --data")),
+        }
+    }
+
+    /// Opens the store for an operator's work: through the server that was named or that holds the
+    /// directory, else in this process.
+    fn admin(&self) -> Result<Box<dyn Admin>> {
+        self.admin_with(&self.config)
+    }
+
+    /// As [`Context::admin`], with another configuration for a store opened by this process.
+    fn admin_with(&self, config: &Config) -> Result<Box<dyn Admin>> {
+        let data = match &self.place {
+            Place::Server(client) => return Ok(Box::new(Remote(client.clone()))),
+            Place::Data(data) => data,
+        };
+        match wiring::open_store(data, config) {
+            Ok(store) => Ok(Box::new(Local(store))),
+            Err(failure) => match admin::holder(data, &failure) {
+                Some(client) => Ok(Box::new(Remote(client?))),
+                None => Err(failure),
+            },
         }
     }
 

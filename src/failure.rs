@@ -1,7 +1,7 @@
 //! How a command ends when it fails: a sentence and an exit code, from one table.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 /// The work failed, or differences or damage were found.
 pub(crate) const FAILED: u8 = 1;
@@ -84,6 +84,13 @@ impl fmt::Display for Failure {
 /// Says a last word on standard error. That may be full or gone, which changes nothing.
 pub(crate) fn tell(what: impl fmt::Display) {
     let _ignored = writeln!(std::io::stderr(), "logmill: {what}");
+}
+
+/// Says something on standard error where that is a terminal: scripts need not read it.
+pub(crate) fn note(what: impl fmt::Display) {
+    if std::io::stderr().is_terminal() {
+        tell(what);
+    }
 }
 
 /// The exit code for what can be done about an error of the store.

@@ -4,16 +4,19 @@
 #[macro_use]
 mod print;
 
+mod api;
 mod cli;
 mod client;
 mod commands;
 mod config;
+mod dates;
 mod demo;
 mod failure;
 mod memory;
 mod quarantine;
 mod server;
 mod units;
+mod verification;
 mod wiring;
 
 use std::process::ExitCode;

@@ -55,3 +55,9 @@ pub(crate) fn checked<T>(done: T) -> Result<T> {
         )),
     }
 }
+
+/// Width of the terminal that reads the output; `None` where none does.
+pub(crate) fn width() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
+    Some(width.0.into())
+}

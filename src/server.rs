@@ -29,8 +29,6 @@ mod sql;
 mod status;
 mod tail;
 
-pub(crate) use sql::TAG;
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;

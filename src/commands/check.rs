@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use super::Context;
-use super::rollup::verify_snapshot;
 use crate::cli::CheckArgs;
 use crate::failure::{FAILED, Failure, Result, code_of};
 use crate::units::{grouped, human_bytes};
+use crate::verification::verify_snapshot;
 use crate::wiring;
 
 /// Ends with 1 when damage or differences were found; a store whose manifest or journal is damaged

@@ -4,11 +4,10 @@ use std::process::ExitCode;
 
 use storage::{IndexKind, IndexReport, Name};
 
-use super::{Context, Place, sql};
+use super::{Context, sql};
 use crate::cli::{IndexCommand, Output};
 use crate::failure::Result;
 use crate::units::{grouped, human_bytes};
-use crate::wiring;
 
 pub(super) fn run(context: &Context, command: &IndexCommand) -> Result<ExitCode> {
     match command {
@@ -38,51 +37,35 @@ fn kind(covering: bool) -> IndexKind {
 }
 
 fn create(context: &Context, name: &Name, fields: &[String], kind: IndexKind) -> Result<ExitCode> {
-    match &context.place {
-        Place::Server(client) => {
-            for field in fields {
-                client.create_index(name.as_str(), field, kind)?;
-            }
-            say(
-                context,
-                &format!(
-                    "{} of {name} will be indexed in the background; see logmill index list",
-                    fields.join(", ")
-                ),
-            );
-        }
-        Place::Data(data) => {
-            // They are made here and now, and counted; nobody is to do so beside.
-            let mut config = context.config.clone();
-            config.storage.tends = false;
-            let store = wiring::open_store(data, &config)?;
-            let created = fields
-                .iter()
-                .try_for_each(|field| store.create_index(name, field, kind).map(|_| ()));
-            let built = created.and_then(|()| store.build_indexes());
-            store.close()?;
-            tell(context, &built?)?;
-        }
+    // An index built by this process is built and counted here, so its maintenance stays off.
+    let mut config = context.config.clone();
+    config.storage.tends = false;
+    let admin = context.admin_with(&config)?;
+    let requested = fields
+        .iter()
+        .try_for_each(|field| admin.create_index(name, field, kind));
+    let built = requested.and_then(|()| admin.build_indexes());
+    admin.close()?;
+    match built? {
+        Some(report) => tell(context, &report)?,
+        None => say(
+            context,
+            &format!(
+                "{} of {name} will be indexed in the background; see logmill index list",
+                fields.join(", ")
+            ),
+        ),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn drop(context: &Context, name: &Name, fields: &[String]) -> Result<ExitCode> {
-    match &context.place {
-        Place::Server(client) => {
-            for field in fields {
-                client.drop_index(name.as_str(), field)?;
-            }
-        }
-        Place::Data(data) => {
-            let store = wiring::open_store(data, &context.config)?;
-            let dropped = fields
-                .iter()
-                .try_for_each(|field| store.drop_index(name, field));
-            store.close()?;
-            dropped?;
-        }
-    }
+    let admin = context.admin()?;
+    let dropped = fields
+        .iter()
+        .try_for_each(|field| admin.drop_index(name, field));
+    admin.close()?;
+    dropped?;
     let fields = fields.join(", ");
     say(context, &format!("dropped the index of {fields} of {name}"));
     Ok(ExitCode::SUCCESS)

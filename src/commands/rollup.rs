@@ -1,17 +1,18 @@
 //! `logmill rollup status | run | verify | rebuild | compact | drop | redefine`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use aggregator::{Against, Sample, Verification};
-use query::{Asked, Engine};
-use serde::{Deserialize, Serialize};
-use storage::{CompactReport, Name, Rebuilt, Replaces, Snapshot, Store};
+use aggregator::Against;
+use serde::Serialize;
+use storage::{Name, Rebuilt, Replaces, Store};
 
-use super::{Context, Place, partition, sql};
+use super::admin::Sealed;
+use super::{Context, Place, sql};
 use crate::cli::{Output, RollupCommand};
+use crate::dates::DateRange;
 use crate::failure::{FAILED, Failure, Result};
 use crate::units::{grouped, human_bytes};
+use crate::verification::{Verified, ask, sample, verify_snapshot};
 use crate::wiring;
 
 pub(super) fn run(context: &Context, command: &RollupCommand) -> Result<ExitCode> {
@@ -31,18 +32,10 @@ pub(super) fn run(context: &Context, command: &RollupCommand) -> Result<ExitCode
 }
 
 fn drop_rollup(context: &Context, name: &str) -> Result<ExitCode> {
-    let events = match &context.place {
-        Place::Server(client) => {
-            let answer = client.drop_rollup(name)?;
-            answer["events"].as_u64().unwrap_or(0)
-        }
-        Place::Data(data) => {
-            let store = wiring::open_store(data, &context.config)?;
-            let events = store.drop_rollup(&Name::new(name)?)?;
-            store.close()?;
-            events
-        }
-    };
+    let name = Name::new(name)?;
+    let admin = context.admin()?;
+    let events = admin.drop_rollup(&name)?;
+    admin.close()?;
     if wants_json(context) {
         print_json(&serde_json::json!({ "dropped": name, "events": events }))?;
     } else {
@@ -110,18 +103,9 @@ fn status(context: &Context) -> Result<ExitCode> {
 }
 
 fn compact(context: &Context) -> Result<ExitCode> {
-    let report: CompactReport = match &context.place {
-        Place::Server(client) => {
-            let answer = client.post("/api/v1/rollups/compact")?;
-            serde_json::from_value(answer).map_err(anyhow::Error::from)?
-        }
-        Place::Data(data) => {
-            let store = wiring::open_store(data, &context.config)?;
-            let report = store.compact_tiles(true)?;
-            store.close()?;
-            report
-        }
-    };
+    let admin = context.admin()?;
+    let report = admin.compact_tiles()?;
+    admin.close()?;
     if wants_json(context) {
         print_json(&report)?;
     } else {
@@ -139,19 +123,11 @@ fn compact(context: &Context) -> Result<ExitCode> {
 
 /// Ends with 1 when something had to be left as it was.
 fn rebuild(context: &Context, name: &str, from: &str, to: &str) -> Result<ExitCode> {
-    let range_us = partition::range(&format!("{from}..{to}")).map_err(Failure::usage)?;
-    let rebuilt: Vec<Rebuilt> = match &context.place {
-        Place::Server(client) => {
-            let path = format!("/api/v1/rollups/{name}/rebuild?from={from}&to={to}");
-            serde_json::from_value(client.post(&path)?).map_err(anyhow::Error::from)?
-        }
-        Place::Data(data) => {
-            let store = wiring::open_store(data, &context.config)?;
-            let rebuilt = store.rebuild(&Name::new(name)?, range_us)?;
-            store.close()?;
-            rebuilt
-        }
-    };
+    let range = DateRange::parse(&format!("{from}..{to}")).map_err(Failure::usage)?;
+    let name = Name::new(name)?;
+    let admin = context.admin()?;
+    let rebuilt = admin.rebuild(&name, &range)?;
+    admin.close()?;
     let left: Vec<&Rebuilt> = rebuilt.iter().filter(|r| r.left.is_some()).collect();
     if wants_json(context) {
         print_json(&rebuilt)?;
@@ -189,81 +165,11 @@ fn print_json(value: &impl Serialize) -> Result<()> {
 }
 
 fn seal(context: &Context) -> Result<ExitCode> {
-    let (cutoff, events) = match &context.place {
-        Place::Server(client) => {
-            let answer = client.post("/api/v1/rollups/run")?;
-            (
-                answer["last_run"].as_u64().unwrap_or(0),
-                answer["events"].as_u64().unwrap_or(0),
-            )
-        }
-        Place::Data(data) => {
-            let store = wiring::open_store(data, &context.config)?;
-            let report = store.seal()?;
-            store.retain_levels()?;
-            while store.backfill() {}
-            store.close()?;
-            (report.cutoff, report.events)
-        }
-    };
-    println!("sealed {} events; last_run is {cutoff}", grouped(events));
+    let admin = context.admin()?;
+    let Sealed { last_run, events } = admin.seal()?;
+    admin.close()?;
+    println!("sealed {} events; last_run is {last_run}", grouped(events));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Verifies the named rollup, or all, over one snapshot.
-pub(crate) fn verify_snapshot(
-    snapshot: &Snapshot,
-    name: Option<&str>,
-    sample: Sample,
-) -> Result<Vec<Verification>> {
-    let rollups = &snapshot.manifest().rollups;
-    let wanted: Vec<_> = rollups
-        .iter()
-        .filter(|r| name.is_none_or(|n| n == r.name.as_str()))
-        .collect();
-    if let Some(name) = name.filter(|_| wanted.is_empty()) {
-        let known: Vec<&str> = rollups.iter().map(|r| r.name.as_str()).collect();
-        return Err(Failure::usage(format!(
-            "there is no rollup {name:?}; there are {}",
-            known.join(", ")
-        )));
-    }
-    wanted
-        .into_iter()
-        .map(|r| aggregator::verify(snapshot, r, sample).map_err(|e| Failure::new(FAILED, e)))
-        .collect()
-}
-
-/// Result of a verification of a rollup: its states beside the raw events, and its answers.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Verified {
-    #[serde(flatten)]
-    pub(crate) states: Verification,
-    #[serde(default)]
-    pub(crate) questions: Asked,
-}
-
-impl Verified {
-    /// States and answers that differ.
-    pub(crate) fn differences(&self) -> u64 {
-        self.states.differences() + self.questions.differences
-    }
-}
-
-/// Asks random questions of a rollup whose states were verified.
-pub(crate) async fn ask(
-    engine: &Engine,
-    snapshot: &Arc<Snapshot>,
-    states: Verification,
-    questions: u64,
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Verified> {
-    let (name, seed) = (states.rollup.clone(), rand::random());
-    let asked = engine.ask_at_random(snapshot, Some(&name), questions, seed, stop);
-    Ok(Verified {
-        questions: asked.await?,
-        states,
-    })
 }
 
 fn verify(
@@ -317,11 +223,6 @@ fn verify(
 fn verify_path(name: &str, share: Option<f64>, questions: u64) -> String {
     let share = share.map_or(String::new(), |share| format!("&sample={share}"));
     format!("/api/v1/rollups/{name}/verify?questions={questions}{share}")
-}
-
-/// A different part of the windows each time.
-pub(crate) fn sample(share: Option<f64>) -> Sample {
-    share.map_or(Sample::ALL, |share| Sample::of(share, rand::random()))
 }
 
 fn show(found: &[Verified]) {

@@ -27,6 +27,7 @@ use super::{Context, Place, sql};
 use crate::cli::{Output, SliceArgs};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
+use crate::print;
 use crate::units::{grouped, human_bytes};
 use crate::wiring::{self, StoreInfo};
 
@@ -278,7 +279,7 @@ fn write_paths(rows: &RecordBatch, out: &mut dyn Write) -> Result<()> {
     let paths = paths.as_string::<i32>();
     let events = numbers(rows, "events")?;
     let all = numbers(rows, "paths")?.first().copied().flatten();
-    let width = width().map(|w| w.saturating_sub(24).max(20));
+    let width = print::width().map(|w| w.saturating_sub(24).max(20));
     for (i, (path, events)) in paths.iter().zip(&events).enumerate() {
         let name = if i == 0 { "top paths" } else { "" };
         let events = grouped(u64::try_from(events.unwrap_or(0)).unwrap_or(0));
@@ -332,16 +333,10 @@ fn write_rows(rows: &RecordBatch, zone: Tz, out: &mut dyn Write) -> Result<()> {
     }
     let schema = Arc::new(Schema::new(fields));
     let table = RecordBatch::try_new(schema.clone(), columns).map_err(anyhow::Error::from)?;
-    let mut writer = Writer::new(Form::Table, &schema, out)?.within(width());
+    let mut writer = Writer::new(Form::Table, &schema, out)?.within(print::width());
     writer.batch(&table)?;
     writer.finish()?;
     Ok(())
-}
-
-/// Width of the terminal that reads the output; `None` where none does.
-pub(super) fn width() -> Option<usize> {
-    let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
-    Some(width.0.into())
 }
 
 /// Says that there is nothing, and where to look instead.

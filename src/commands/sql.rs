@@ -14,10 +14,11 @@ use query::output::{Output as Form, Writer};
 use query::{Engine, QueryInfo, QueryStats};
 
 use self::progress::Shown;
-use super::{Context, Place, slice};
+use super::{Context, Place};
 use crate::cli::Output;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
+use crate::print;
 use crate::wiring::{self, StoreInfo};
 
 /// A query that is stopped says so within this time.
@@ -81,7 +82,7 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
                 } else {
                     let mut writer =
                         Writer::new(form, &answer.schema, std::io::BufWriter::new(out))?
-                            .within(slice::width());
+                            .within(print::width());
                     while let Some(batch) = answer.stream.next().await {
                         let batch = batch?;
                         // A table comes when it is whole, anything else from now on.
@@ -152,7 +153,7 @@ fn relay(client: &Client, sql: &str, form: Form) -> Result<()> {
     if matches!(form, Form::Table | Form::Json) {
         let batches = arrow::ipc::reader::StreamReader::try_new(BufReader::new(answer), None);
         let batches = batches.map_err(anyhow::Error::from)?;
-        let mut writer = Writer::new(form, &batches.schema(), &mut out)?.within(slice::width());
+        let mut writer = Writer::new(form, &batches.schema(), &mut out)?.within(print::width());
         for batch in batches {
             writer.batch(&batch.map_err(anyhow::Error::from)?)?;
         }

@@ -1,7 +1,7 @@
 //! What is asked for, as the command line and HTTP spell it.
 
 use super::{Choice, Reading};
-use crate::commands::partition::range;
+use crate::dates::range;
 use crate::failure::{Failure, Result};
 use storage::Name;
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use storage::{Name, PartitionReport, Store};
 
 use super::{App, answer, status};
-use crate::commands::partition::range;
+use crate::dates::range;
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     status::rows(&app, "SELECT * FROM system.partitions").await

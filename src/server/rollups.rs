@@ -12,9 +12,8 @@ use serde_json::json;
 use storage::Name;
 
 use super::{App, answer, status};
-use crate::cli::QUESTIONS;
-use crate::commands::partition::range;
-use crate::commands::rollup::{ask, sample, verify_snapshot};
+use crate::dates::range;
+use crate::verification::{QUESTIONS, ask, sample, verify_snapshot};
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     status::rows(&app, "SELECT * FROM system.rollups").await

@@ -15,11 +15,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{App, answer, body};
+use crate::api::TAG;
 use crate::wiring::StoreInfo;
 
-/// The header by which whoever asks finds its query among those that run: `/api/v1/queries` has it
-/// as `tag`.
-pub(crate) const TAG: &str = "x-logmill-tag";
 /// A longer one is none.
 const TAG_BYTES_MAX: usize = 64;
 /// The longest request body: the engine refuses longer texts itself.

@@ -1,0 +1,238 @@
+//! Work of an operator on a store: done by this process, or by the server that holds the store.
+//!
+//! A command names a directory or a server. Where a server holds the directory, its lock names the
+//! server's address, and the work goes there ([`Context::admin`]).
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use storage::{
+    CompactReport, IndexKind, IndexReport, Leaving, Name, PartitionReport, PartsReport, Rebuilt,
+    Store,
+};
+
+use crate::client::Client;
+use crate::dates::DateRange;
+use crate::failure::{Failure, Result};
+
+/// A change of partitions by hand.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Change {
+    Drop,
+    Detach,
+    Attach,
+}
+
+impl Change {
+    /// The verb, and its participle.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Drop => ("drop", "dropped"),
+            Self::Detach => ("detach", "detached"),
+            Self::Attach => ("attach", "attached"),
+        }
+    }
+}
+
+/// Result of a seal.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sealed {
+    /// Exclusive end of the sequence that is sealed.
+    pub(super) last_run: u64,
+    pub(super) events: u64,
+}
+
+/// Operator work that needs the store's one writer.
+pub(super) trait Admin {
+    /// Seals the memtable and applies the retention of levels.
+    fn seal(&self) -> Result<Sealed>;
+    /// Merges tiles until no more can be merged.
+    fn compact_tiles(&self) -> Result<CompactReport>;
+    /// Merges parts of a stream, or of all, until no more can be merged.
+    fn compact_parts(&self, stream: Option<&Name>) -> Result<PartsReport>;
+    /// Recomputes the partitions of a rollup that begin in a range from raw events.
+    fn rebuild(&self, rollup: &Name, range: &DateRange) -> Result<Vec<Rebuilt>>;
+    /// Drops a rollup that the configuration does not name. Returns the events that it had counted.
+    fn drop_rollup(&self, rollup: &Name) -> Result<u64>;
+    /// Drops, detaches or attaches the partitions of a date or range.
+    fn change_partitions(
+        &self,
+        change: Change,
+        stream: &Name,
+        range: &DateRange,
+        dry: bool,
+    ) -> Result<PartitionReport>;
+    /// Drops the partitions that retention has given up.
+    fn retain(&self, stream: Option<&Name>, dry: bool) -> Result<Vec<Leaving>>;
+    /// Requests an index of a column.
+    fn create_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<()>;
+    /// Builds the requested indexes; `None` where the server builds them in the background.
+    fn build_indexes(&self) -> Result<Option<IndexReport>>;
+    /// Drops the index of a column.
+    fn drop_index(&self, stream: &Name, field: &str) -> Result<()>;
+    /// Ends the work: a store that was opened for it is closed.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// A store opened by this process.
+#[derive(Debug)]
+pub(super) struct Local(pub(super) Store);
+
+impl Admin for Local {
+    fn seal(&self) -> Result<Sealed> {
+        let report = self.0.seal()?;
+        self.0.retain_levels()?;
+        while self.0.backfill() {}
+        Ok(Sealed {
+            last_run: report.cutoff,
+            events: report.events,
+        })
+    }
+
+    fn compact_tiles(&self) -> Result<CompactReport> {
+        Ok(self.0.compact_tiles(true)?)
+    }
+
+    fn compact_parts(&self, stream: Option<&Name>) -> Result<PartsReport> {
+        Ok(self.0.compact_parts(stream, true)?)
+    }
+
+    fn rebuild(&self, rollup: &Name, range: &DateRange) -> Result<Vec<Rebuilt>> {
+        Ok(self.0.rebuild(rollup, range.us)?)
+    }
+
+    fn drop_rollup(&self, rollup: &Name) -> Result<u64> {
+        Ok(self.0.drop_rollup(rollup)?)
+    }
+
+    fn change_partitions(
+        &self,
+        change: Change,
+        stream: &Name,
+        range: &DateRange,
+        dry: bool,
+    ) -> Result<PartitionReport> {
+        Ok(match change {
+            Change::Drop => self.0.drop_partitions(stream, range.us, dry)?,
+            Change::Detach => self.0.detach_partitions(stream, range.us, dry)?,
+            Change::Attach => self.0.attach_partitions(stream, range.us)?,
+        })
+    }
+
+    fn retain(&self, stream: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
+        Ok(self.0.retain(stream, dry)?)
+    }
+
+    fn create_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<()> {
+        self.0.create_index(stream, field, kind)?;
+        Ok(())
+    }
+
+    fn build_indexes(&self) -> Result<Option<IndexReport>> {
+        Ok(Some(self.0.build_indexes()?))
+    }
+
+    fn drop_index(&self, stream: &Name, field: &str) -> Result<()> {
+        Ok(self.0.drop_index(stream, field)?)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.0.close()?)
+    }
+}
+
+/// A server.
+#[derive(Debug)]
+pub(super) struct Remote(pub(super) Client);
+
+impl Admin for Remote {
+    fn seal(&self) -> Result<Sealed> {
+        let answer = self.0.post("/api/v1/rollups/run")?;
+        let number = |name: &str| answer[name].as_u64().unwrap_or(0);
+        Ok(Sealed {
+            last_run: number("last_run"),
+            events: number("events"),
+        })
+    }
+
+    fn compact_tiles(&self) -> Result<CompactReport> {
+        report(self.0.post("/api/v1/rollups/compact")?)
+    }
+
+    fn compact_parts(&self, stream: Option<&Name>) -> Result<PartsReport> {
+        let only = stream.map_or(String::new(), |name| format!("?stream={name}"));
+        report(self.0.post(&format!("/api/v1/partitions/compact{only}"))?)
+    }
+
+    fn rebuild(&self, rollup: &Name, range: &DateRange) -> Result<Vec<Rebuilt>> {
+        let (from, to) = range.text.split_once("..").unwrap_or((&range.text, ""));
+        let path = format!("/api/v1/rollups/{rollup}/rebuild?from={from}&to={to}");
+        report(self.0.post(&path)?)
+    }
+
+    fn drop_rollup(&self, rollup: &Name) -> Result<u64> {
+        let answer = self.0.drop_rollup(rollup.as_str())?;
+        Ok(answer["events"].as_u64().unwrap_or(0))
+    }
+
+    fn change_partitions(
+        &self,
+        change: Change,
+        stream: &Name,
+        range: &DateRange,
+        dry: bool,
+    ) -> Result<PartitionReport> {
+        if matches!(change, Change::Drop) {
+            return self.0.drop_partitions(stream.as_str(), &range.text, dry);
+        }
+        let mut query = vec![("stream", stream.as_str()), ("date", range.text.as_str())];
+        query.extend(dry.then_some(("dry_run", "true")));
+        self.0.partitions(change.words().0, &query)
+    }
+
+    fn retain(&self, stream: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
+        let dry = dry.to_string();
+        let mut query = vec![("dry_run", dry.as_str())];
+        query.extend(stream.map(|name| ("stream", name.as_str())));
+        self.0.partitions("retain", &query)
+    }
+
+    fn create_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<()> {
+        self.0.create_index(stream.as_str(), field, kind)?;
+        Ok(())
+    }
+
+    fn build_indexes(&self) -> Result<Option<IndexReport>> {
+        Ok(None)
+    }
+
+    fn drop_index(&self, stream: &Name, field: &str) -> Result<()> {
+        self.0.drop_index(stream.as_str(), field)?;
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn report<T: DeserializeOwned>(answer: serde_json::Value) -> Result<T> {
+    Ok(serde_json::from_value(answer).map_err(anyhow::Error::from)?)
+}
+
+/// Returns the server that holds a directory, where opening it failed for that reason.
+pub(super) fn holder(data: &Path, failure: &Failure) -> Option<Result<Client>> {
+    let Some(storage::Error::Locked {
+        address: Some(address),
+        ..
+    }) = failure.storage()
+    else {
+        return None;
+    };
+    let url = format!("http://{address}");
+    crate::failure::note(format_args!(
+        "{} is held by the server at {url}, which does this",
+        data.display()
+    ));
+    Some(Client::new(&url))
+}
