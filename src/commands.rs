@@ -27,7 +27,7 @@ use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
 use crate::config::Config;
 use crate::failure::{Failure, Result, tell};
-use crate::{demo, server, wiring};
+use crate::{demo, serve as serving, server, wiring};
 
 const DATA_DEFAULT: &str = "./logmill-data";
 
@@ -168,9 +168,11 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
             data.display()
         ));
     }
-    server::run(&context.config, &data, |address| {
-        println!("logmill serves {} at http://{address}/", data.display());
-    })
+    let named = data.display().to_string();
+    let http = server::http(&context.config.server.http, move |address| {
+        println!("logmill serves {named} at http://{address}/");
+    })?;
+    serving::run(&context.config, &data, vec![http])
 }
 
 /// Returns whether there is nothing at a path, or a directory without anything in it.

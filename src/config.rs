@@ -3,7 +3,10 @@
 //! Every value knows where it came from ([`Config::origins`]); an unknown key is an error that names
 //! the nearest known one, and every error names the file, the line and what was meant there.
 
+mod host;
 mod place;
+
+pub(crate) use host::Authority;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -85,10 +88,7 @@ impl Default for Server {
 
 impl Server {
     fn problems(&self, problems: &mut Vec<String>) {
-        let hosts = self
-            .hosts
-            .iter()
-            .map(|host| crate::server::check_host(host));
+        let hosts = self.hosts.iter().map(|host| host::check_host(host));
         problems.extend(
             hosts
                 .filter_map(Result::err)

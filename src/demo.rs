@@ -13,6 +13,7 @@ use storage::{Batch, Clock, Name, Store, SystemClock, WriteConcern};
 use crate::cli::DemoArgs;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::serve::{self, OpenService, Service, Serving, Stop};
 use crate::server;
 use generator::{Generator, Settings};
 
@@ -43,22 +44,45 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
     let directory = tempfile::Builder::new().prefix("logmill-demo-").tempdir()?;
     let (rate, seconds) = (args.rate, args.seconds);
     let selection = config.selection(STREAM);
-    server::run_with(
-        &config,
-        directory.path(),
-        |address| {
-            println!("The page:   http://{address}/");
-            println!(
-                "Ask:        logmill sql --server http://{address} 'SELECT path, sum(hits) AS hits FROM stats.hourly GROUP BY path ORDER BY hits DESC LIMIT 5'"
-            );
-            println!(
-                "Send lines: curl --data-binary @access.log 'http://{address}/api/v1/ingest/access'"
-            );
-            println!("Follow:     logmill tail --server http://{address} --where 'status >= 500'");
-            println!("A temporary store with sample traffic; Ctrl-C ends it and removes it.");
-        },
-        move |store, stop| traffic(&store, selection.clone(), rate, seconds, &stop),
-    )
+    let http = server::http(&config.server.http, |address| {
+        println!("The page:   http://{address}/");
+        println!(
+            "Ask:        logmill sql --server http://{address} 'SELECT path, sum(hits) AS hits FROM stats.hourly GROUP BY path ORDER BY hits DESC LIMIT 5'"
+        );
+        println!(
+            "Send lines: curl --data-binary @access.log 'http://{address}/api/v1/ingest/access'"
+        );
+        println!("Follow:     logmill tail --server http://{address} --where 'status >= 500'");
+        println!("A temporary store with sample traffic; Ctrl-C ends it and removes it.");
+    })?;
+    let traffic: OpenService = Box::new(move |serving| {
+        Ok(Box::new(Traffic {
+            serving: Arc::clone(serving),
+            selection,
+            rate,
+            seconds,
+        }))
+    });
+    serve::run(&config, directory.path(), vec![http, traffic])
+}
+
+/// Sample traffic as a service.
+struct Traffic {
+    serving: Arc<Serving>,
+    selection: ingest::Selection,
+    rate: u32,
+    seconds: Option<u64>,
+}
+
+impl Service for Traffic {
+    fn name(&self) -> &'static str {
+        "traffic"
+    }
+
+    fn run(self: Box<Self>) -> Result<()> {
+        let Serving { store, stop, .. } = &*self.serving;
+        traffic(store, self.selection, self.rate, self.seconds, stop)
+    }
 }
 
 /// A past first, then a line every so often with stamps of now, until told to stop.
@@ -67,7 +91,7 @@ fn traffic(
     selection: ingest::Selection,
     rate: u32,
     seconds: Option<u64>,
-    stop: &server::Stop,
+    stop: &Stop,
 ) -> Result<()> {
     let settings = Settings {
         seed: SystemClock.now_us().cast_unsigned(),

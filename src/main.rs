@@ -14,6 +14,7 @@ mod demo;
 mod failure;
 mod memory;
 mod quarantine;
+mod serve;
 mod server;
 mod units;
 mod verification;

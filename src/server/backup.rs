@@ -11,7 +11,8 @@ use axum::response::Response;
 use serde::Deserialize;
 use storage::{BackupReport, Job, Said, SystemClock};
 
-use super::{App, answer};
+use super::answer;
+use super::app::App;
 use crate::wiring;
 
 /// A path is no longer than this, even with every byte escaped.
@@ -37,8 +38,8 @@ pub(super) async fn backup(
             return answer::error(wrong.status(), "invalid", &wrong.body_text(), hint);
         }
     };
-    let data = app.store.snapshot().data_dir().to_path_buf();
-    let log = app.store.maintenance().clone();
+    let data = app.serving.store.snapshot().data_dir().to_path_buf();
+    let log = app.serving.store.maintenance().clone();
     let work = move || {
         let data = std::path::absolute(&data).unwrap_or(data);
         let run = log.begin(Job::Backup, None, "asked for by hand");

@@ -29,41 +29,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::front::Front;
-use super::{FINISH_WITHIN, Stop};
+use super::places::Places;
+use crate::serve::{FINISH_WITHIN, Stop};
 use socket::Socket;
 
 /// A client that sends its headers more slowly than this is cut off.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 /// The same for one that has no place, and must be quick.
 const SPARE_HEADERS_WITHIN: Duration = Duration::from_secs(2);
-/// Connections beyond `connections_max`, for supervisors.
-const SPARE_MAX: usize = 64;
 /// A connection beyond the limit that has asked nothing for so long goes when another comes.
 const SPARE_WITHIN: Duration = Duration::from_millis(250);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Pause before the next accept when no descriptor is left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-
-/// Limits on connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Places {
-    pub(super) connections: usize,
-    spare: usize,
-}
-
-impl Places {
-    /// The part of `wanted` that fits into half of the descriptors that this process may have.
-    pub(super) fn within(wanted: usize, descriptors: Option<u64>) -> Self {
-        let half = descriptors.map_or(usize::MAX, |all| {
-            usize::try_from(all / 2).unwrap_or(usize::MAX)
-        });
-        let spare = SPARE_MAX.min(half / 8).max(1);
-        Self {
-            connections: wanted.min(half - spare.min(half)).max(1),
-            spare,
-        }
-    }
-}
 
 /// The connections of one listener.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tower::ServiceExt;
 
-use super::App;
 use super::answer;
+use super::app::App;
 use super::origin::OwnNames;
 use super::routes::{self, Found};
 
@@ -38,7 +38,7 @@ impl Front {
     /// The front of the listener at `address`.
     pub(super) fn new(app: Arc<App>, address: SocketAddr) -> Self {
         Self {
-            own: OwnNames::new(address, &app.config.server.hosts),
+            own: OwnNames::new(address, &app.serving.config.server.hosts),
             router: super::router(Arc::clone(&app)),
             app,
         }

@@ -9,7 +9,8 @@ use axum::response::Response;
 use serde_json::json;
 use storage::{IndexKind, Name, Store};
 
-use super::{App, answer, status};
+use super::app::App;
+use super::{answer, status};
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     status::rows(&app, "SELECT * FROM system.indexes").await
@@ -59,7 +60,7 @@ async fn change(
     match Name::new(stream) {
         Ok(stream) => {
             let work = move |store: &Store| change(store, &stream, &field);
-            answer::of_work(done, &app.store, work).await
+            answer::of_work(done, &app.serving.store, work).await
         }
         Err(error) => answer::bad_request(error),
     }

@@ -1,6 +1,6 @@
 //! `POST /api/v1/ingest/{stream}`: lines or NDJSON in one body are one batch, one journal record.
 
-mod unacknowledged;
+pub(super) mod unacknowledged;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -17,9 +17,9 @@ use storage::{Ack, Batch, Clock, Identity, Name, StreamKind, SystemClock, WriteC
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-pub(super) use self::unacknowledged::Unacknowledged;
-use super::bulk::Turn;
-use super::{App, answer, body};
+use super::app::App;
+use super::{answer, body};
+use crate::serve::Turn;
 
 /// Failed items that an answer lists; the others are counted.
 const ERRORS_MAX: usize = 1000;
@@ -38,8 +38,6 @@ const KEY_BYTES_MAX: usize = 255;
 /// journal, and this much at any rate: very short lines cost far more than they are long.
 const GROWTH_MAX: usize = 4;
 const GROWTH_BYTES_MIN: usize = 256 << 20;
-/// Requests that are parsed at once; more would only hold more memory.
-pub(super) const PARSING_MAX: usize = 8;
 /// How often the end of the synced journal is looked at while a `wtimeout` runs.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -84,9 +82,9 @@ pub(super) async fn ingest(
         Ok(asked) => asked,
         Err(why) => return answer::bad_request(why),
     };
-    let limit = usize::try_from(app.config.server.batch_bytes_max.0).unwrap_or(usize::MAX);
+    let limit = usize::try_from(app.serving.config.server.batch_bytes_max.0).unwrap_or(usize::MAX);
     let Some(body) = body::whole(body, limit).await else {
-        app.store.count_refused(&asked.stream, 1);
+        app.serving.store.count_refused(&asked.stream, 1);
         return too_large(limit);
     };
     let encoding = headers
@@ -97,7 +95,7 @@ pub(super) async fn ingest(
     let unacknowledged = asked.concern == WriteConcern::UNACKNOWLEDGED && !asked.debug;
     let room = match unacknowledged.then(|| app.unacknowledged.room(&body)) {
         Some(None) => {
-            app.store.count_refused(&asked.stream, 1);
+            app.serving.store.count_refused(&asked.stream, 1);
             return too_many_wait();
         }
         Some(room) => room,
@@ -105,9 +103,9 @@ pub(super) async fn ingest(
     };
     let (wtimeout, stream) = (asked.wtimeout, asked.stream.clone());
     let turn = match asked.bulk {
-        true => Some(app.bulk.turn().await),
+        true => Some(app.serving.bulk.turn().await),
         false => {
-            app.store.note_foreground();
+            app.serving.store.note_foreground();
             None
         }
     };
@@ -158,8 +156,8 @@ pub(super) async fn ingest(
 fn make_cells(app: &Arc<App>, turn: &Turn<'_>, stream: Name) {
     let app = Arc::clone(app);
     turn.run(move || {
-        let _turn = app.store.spare_turn();
-        if let Err(error) = query::make_cells(&app.store.snapshot(), &stream) {
+        let _turn = app.serving.store.spare_turn();
+        if let Err(error) = query::make_cells(&app.serving.store.snapshot(), &stream) {
             tracing::warn!(%error, "what a backfill has brought is counted when it is asked for");
         }
     });
@@ -188,7 +186,7 @@ async fn acknowledged(
     // Under a limit the batch was handed over with w=1, so that its sequence numbers are known when
     // the sync is late; the rest of the concern is waited for here.
     if let (Some(limit), true, Some(last)) = (wtimeout, concern.j, ack.last_seq) {
-        while app.store.status().durable_seq <= last {
+        while app.serving.store.status().durable_seq <= last {
             if began.elapsed() >= limit {
                 return Err(too_late(limit, Some(&ack)));
             }
@@ -235,23 +233,23 @@ fn take(
 ) -> Result<Taken, Box<Response>> {
     let lines = decode(body, encoding, limit)?;
     if let Some(Identity::Key { key, body_hash }) = &mut asked.identity {
-        let before = app.store.key_fingerprint(key);
+        let before = app.serving.store.key_fingerprint(key);
         // Earlier versions took the body as it was sent, and nothing else.
         let sent = Some(xxh3_64(body)).filter(|hash| before == Some(*hash));
         *body_hash = sent.unwrap_or_else(|| fingerprint(&lines, &asked.options));
     }
     asked.options.bytes_max = lines.len().saturating_mul(GROWTH_MAX).max(GROWTH_BYTES_MIN);
     asked.options.item_bytes = asked.stream.as_str().len() + asked.source.len();
-    let snapshot = app.store.snapshot();
+    let snapshot = app.serving.store.snapshot();
     if let Some(meta) = snapshot.streams().get(&asked.stream) {
         asked.options.schema = meta.schema();
     }
     let received_us = asked.options.received_us;
-    let turn = asked.bulk.then(|| app.store.spare_turn());
+    let turn = asked.bulk.then(|| app.serving.store.spare_turn());
     let parsed = Parser::new(asked.options).parse(&lines);
     let parsed = parsed.map_err(|error| match error {
         ingest::Error::TooMuch { .. } => {
-            app.store.count_refused(&asked.stream, 1);
+            app.serving.store.count_refused(&asked.stream, 1);
             Box::new(answer::error(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "too_large",
@@ -290,10 +288,11 @@ fn take(
         _ => asked.concern,
     };
     if asked.bulk {
-        app.store.wait_for_bulk_room();
+        app.serving.store.wait_for_bulk_room();
     }
     let (send, receive) = oneshot::channel();
-    app.store
+    app.serving
+        .store
         .submit(batch, handed_over, move |outcome| {
             // A client that has gone does not learn it; a retry with its key will.
             let _ignored = send.send(outcome);
@@ -379,7 +378,8 @@ fn ask(
     };
     let j = text("j").map(|_| flag("j")).transpose()?;
     let concern = if text("w").is_none() && j.is_none() {
-        app.config
+        app.serving
+            .config
             .concern(stream.as_str())
             .map_err(|e| e.to_string())?
     } else {
@@ -387,7 +387,7 @@ fn ask(
     };
     let format = match text("format") {
         Some(format) => format.parse().map_err(|e: ingest::Error| e.to_string())?,
-        None => app.config.format(stream.as_str()),
+        None => app.serving.config.format(stream.as_str()),
     };
     let tz = text("tz")
         .map(|z| {
@@ -435,9 +435,9 @@ fn ask(
         site: text("site").map(str::to_owned),
         tz,
         received_us: SystemClock.now_us(),
-        max_future_us: app.config.ingest.max_future.micros(),
-        columns_max: app.config.ingest.columns_max,
-        selection: app.config.selection(stream.as_str()),
+        max_future_us: app.serving.config.ingest.max_future.micros(),
+        columns_max: app.serving.config.ingest.columns_max,
+        selection: app.serving.config.selection(stream.as_str()),
         first_line: number("line")?.unwrap_or(1),
         values: text("values").map(|_| flag("values")).transpose()?,
         ..ParseOptions::default()

@@ -1,7 +1,7 @@
 //! `GET /metrics`: Prometheus text, written by hand from the store's counters.
 
 mod process;
-mod requests;
+pub(super) mod requests;
 mod upkeep;
 
 use std::fmt::Write;
@@ -12,8 +12,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-use super::App;
-pub(super) use requests::Requests;
+use super::app::App;
 
 /// The text format of exposition, version 0.0.4.
 const CONTENT_TYPE: HeaderValue =
@@ -44,7 +43,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     upkeep::jobs(&mut text, &app);
     upkeep::uncounted(&mut text, &app);
     let mut text = upkeep::with_disk(text, &app).await;
-    let status = app.store.status();
+    let status = app.serving.store.status();
     text.single(
         "logmill_memtable_bytes",
         "gauge",
@@ -75,15 +74,15 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
         "logmill_queries_running",
         "gauge",
         "Queries that are running.",
-        app.engine.queries().len(),
+        app.serving.engine.queries().len(),
     );
     text.single(
         "logmill_uptime_seconds",
         "gauge",
         "Time since the start.",
-        app.started.elapsed().as_secs(),
+        app.serving.started.elapsed().as_secs(),
     );
-    process::write(&mut text, app.started_at);
+    process::write(&mut text, app.serving.started_at);
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text.0).into_response()
 }
 
@@ -120,7 +119,7 @@ fn listener(text: &mut Text, app: &App) {
 }
 
 fn events(text: &mut Text, app: &App) {
-    let counters = app.store.counters();
+    let counters = app.serving.store.counters();
     for (what, help) in [
         (
             "received",
@@ -151,7 +150,7 @@ fn events(text: &mut Text, app: &App) {
 }
 
 fn rollups(text: &mut Text, app: &App) {
-    let snapshot = app.store.snapshot();
+    let snapshot = app.serving.store.snapshot();
     let manifest = snapshot.manifest();
     text.family(
         "logmill_rollup_waiting",
@@ -175,7 +174,7 @@ fn rollups(text: &mut Text, app: &App) {
             text.sample("logmill_rollup_waiting", &labels, waiting);
         }
     }
-    let mismatches = app.mismatches.load(Ordering::Relaxed);
+    let mismatches = app.serving.scrub.mismatches.load(Ordering::Relaxed);
     text.single(
         "logmill_rollup_mismatch_total",
         "counter",
@@ -186,13 +185,13 @@ fn rollups(text: &mut Text, app: &App) {
         "logmill_scrub_windows_total",
         "counter",
         "Windows of rollups that the scrub has verified.",
-        app.scrubbed.load(Ordering::Relaxed),
+        app.serving.scrub.windows.load(Ordering::Relaxed),
     );
     text.single(
         "logmill_scrub_failures_total",
         "counter",
         "Rollups that the scrub could not verify.",
-        app.scrub_failures.load(Ordering::Relaxed),
+        app.serving.scrub.failures.load(Ordering::Relaxed),
     );
     text.family(
         "logmill_rollup_late_total",

@@ -11,13 +11,14 @@
 //! * A client that sends neither `Origin` nor `Sec-Fetch-Site` is no page in a browser: curl and
 //!   shippers are checked for their `Host` alone.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Version, header};
 use axum::response::Response;
 
 use super::answer;
+use crate::config::Authority;
 
 /// The browser's word on the page that makes a request (Fetch Metadata, W3C).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -25,52 +26,6 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const DEFAULT_PORTS: [u16; 2] = [80, 443];
 /// So much of a foreign name is repeated in the answer.
 const SHOWN_CHARS_MAX: usize = 100;
-
-/// A name with perhaps a port, as in `Host`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Authority {
-    /// In lower case; an IPv6 address in brackets and in its shortest form.
-    host: String,
-    port: Option<u16>,
-}
-
-impl Authority {
-    fn parse(text: &str) -> Option<Self> {
-        let (host, port) = match text.strip_prefix('[') {
-            Some(rest) => {
-                let (address, port) = rest.split_once(']')?;
-                let address: Ipv6Addr = address.parse().ok()?;
-                (format!("[{address}]"), port)
-            }
-            None => {
-                let (host, port) = text.split_at(text.find(':').unwrap_or(text.len()));
-                (host.to_ascii_lowercase(), port)
-            }
-        };
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-._[:]".contains(c);
-        if host.is_empty() || !host.chars().all(allowed) {
-            return None;
-        }
-        let port = match port.strip_prefix(':') {
-            None if port.is_empty() => None,
-            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
-                Some(digits.parse().ok()?)
-            }
-            _ => return None,
-        };
-        Some(Self { host, port })
-    }
-}
-
-/// Returns whether `text` can stand in `server.hosts`.
-pub(crate) fn check_host(text: &str) -> Result<(), String> {
-    match Authority::parse(text) {
-        Some(_) => Ok(()),
-        None => Err(format!(
-            "{text:?} is not a host name: write it as logs.example.org or logs.example.org:8443"
-        )),
-    }
-}
 
 /// The names under which this server may be asked.
 #[derive(Debug)]

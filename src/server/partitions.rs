@@ -9,7 +9,8 @@ use axum::response::Response;
 use serde::Serialize;
 use storage::{Name, PartitionReport, Store};
 
-use super::{App, answer, status};
+use super::app::App;
+use super::{answer, status};
 use crate::dates::range;
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
@@ -55,7 +56,7 @@ async fn answer_with<T: Serialize + Send + 'static>(
     work: Result<impl FnOnce(&Store) -> storage::Result<T> + Send + 'static, String>,
 ) -> Response {
     match work {
-        Ok(work) => answer::of_work(StatusCode::OK, &app.store, work).await,
+        Ok(work) => answer::of_work(StatusCode::OK, &app.serving.store, work).await,
         Err(wrong) => answer::bad_request(wrong),
     }
 }

@@ -9,7 +9,8 @@ use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{App, answer, status};
+use super::app::App;
+use super::{answer, status};
 use crate::failure::{Failure, Result, USAGE};
 use crate::quarantine::{Asked, Work, explain as explain_item};
 
@@ -32,12 +33,12 @@ pub(super) async fn list(State(app): State<Arc<App>>, Query(asked): Parameters) 
 /// `GET /api/v1/quarantine/explain?seq=&stream=&reason=&format=&tz=&site=`; `text` is the whole as a
 /// terminal shows it.
 pub(super) async fn explain(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
-    let store = Arc::clone(&app.store);
+    let store = Arc::clone(&app.serving.store);
     on_a_thread(move || {
         let asked = read(&asked, &EXPLAIN)?;
         let (choice, reading) = (asked.choice()?, asked.reading()?);
         let snapshot = store.snapshot();
-        let said = explain_item(&app.config, &snapshot, asked.seq, &choice, &reading)?;
+        let said = explain_item(&app.serving.config, &snapshot, asked.seq, &choice, &reading)?;
         let mut whole = serde_json::to_value(&said).map_err(anyhow::Error::from)?;
         whole["text"] = Value::String(said.to_string());
         Ok(whole)
@@ -51,7 +52,7 @@ pub(super) async fn replay(State(app): State<Arc<App>>, Query(asked): Parameters
         let asked = read(&asked, &REPLAY)?;
         let (choice, reading) = (asked.choice()?, asked.reading()?);
         with_work(&app, &asked, |work| {
-            work.replay(&app.store.snapshot(), &choice, &reading)
+            work.replay(&app.serving.store.snapshot(), &choice, &reading)
         })
     })
     .await
@@ -63,7 +64,7 @@ pub(super) async fn drop(State(app): State<Arc<App>>, Query(asked): Parameters) 
         let asked = read(&asked, &DROP)?;
         let choice = asked.choice()?;
         with_work(&app, &asked, |work| {
-            work.drop(&app.store.snapshot(), &choice)
+            work.drop(&app.serving.store.snapshot(), &choice)
         })
     })
     .await
@@ -80,9 +81,9 @@ fn with_work<T>(
     what: impl FnOnce(&Work<'_>) -> Result<T>,
 ) -> Result<T> {
     what(&Work {
-        config: &app.config,
-        store: (!asked.dry_run).then_some(&*app.store),
-        stop: &|| app.stop.is_set(),
+        config: &app.serving.config,
+        store: (!asked.dry_run).then_some(&*app.serving.store),
+        stop: &|| app.serving.stop.is_set(),
         progress: &|_| (),
     })
 }

@@ -11,7 +11,8 @@ use serde::Serialize;
 use serde_json::json;
 use storage::Name;
 
-use super::{App, answer, status};
+use super::app::App;
+use super::{answer, status};
 use crate::dates::range;
 use crate::verification::{QUESTIONS, ask, sample, verify_snapshot};
 
@@ -21,7 +22,7 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
 
 /// All rollups at once: one seal, and what the retention of their levels says.
 pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
-    let store = Arc::clone(&app.store);
+    let store = Arc::clone(&app.serving.store);
     let seal = move || {
         let report = store.seal()?;
         store.retain_levels()?;
@@ -62,7 +63,7 @@ pub(super) async fn verify(
         Ok(questions) => questions.unwrap_or(QUESTIONS),
         Err(_) => return answer::bad_request("questions: write a number such as 100"),
     };
-    let snapshot = app.store.snapshot();
+    let snapshot = app.serving.store.snapshot();
     let known = snapshot
         .manifest()
         .rollups
@@ -98,11 +99,14 @@ pub(super) async fn verify(
                     None,
                 );
             };
-            let stop = || app.stop.is_set();
-            match ask(&app.engine, &snapshot, states, questions, &stop).await {
+            let stop = || app.serving.stop.is_set();
+            match ask(&app.serving.engine, &snapshot, states, questions, &stop).await {
                 Ok(one) => {
                     let differences = one.differences();
-                    app.mismatches.fetch_add(differences, Ordering::Relaxed);
+                    app.serving
+                        .scrub
+                        .mismatches
+                        .fetch_add(differences, Ordering::Relaxed);
                     answer::json(StatusCode::OK, &one)
                 }
                 Err(error) => failed(&error),
@@ -120,7 +124,7 @@ pub(super) async fn verify(
 
 /// `POST /api/v1/rollups/compact`: merges tiles until nothing is left to merge.
 pub(super) async fn compact(State(app): State<Arc<App>>) -> Response {
-    let store = Arc::clone(&app.store);
+    let store = Arc::clone(&app.serving.store);
     work(move || store.compact_tiles(true)).await
 }
 
@@ -139,7 +143,7 @@ pub(super) async fn rebuild(
         Ok(range) => range,
         Err(what) => return answer::bad_request(what),
     };
-    let store = Arc::clone(&app.store);
+    let store = Arc::clone(&app.serving.store);
     work(move || store.rebuild(&name, range_us)).await
 }
 
@@ -149,7 +153,7 @@ pub(super) async fn drop(State(app): State<Arc<App>>, Path(name): Path<String>) 
         Ok(name) => name,
         Err(error) => return answer::of_storage(&error),
     };
-    let store = Arc::clone(&app.store);
+    let store = Arc::clone(&app.serving.store);
     work(move || {
         let events = store.drop_rollup(&name)?;
         Ok(json!({ "dropped": name.as_str(), "events": events }))

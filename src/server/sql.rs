@@ -14,7 +14,8 @@ use query::{Answer, Session, Sources};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{App, answer, body};
+use super::app::App;
+use super::{answer, body};
 use crate::api::TAG;
 use crate::wiring::StoreInfo;
 
@@ -65,10 +66,12 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
                 "application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream",
             ),
         ),
-        Some((Output::Json, _)) => match whole(answer, app.config.query.limits().bytes).await {
-            Ok(text) => answer::json_bytes(StatusCode::OK, text),
-            Err(error) => answer::of_query(&error),
-        },
+        Some((Output::Json, _)) => {
+            match whole(answer, app.serving.config.query.limits().bytes).await {
+                Ok(text) => answer::json_bytes(StatusCode::OK, text),
+                Err(error) => answer::of_query(&error),
+            }
+        }
         Some((form, content_type)) => streamed(answer, form, content_type).await,
     }
 }
@@ -88,21 +91,25 @@ async fn start_tagged(
     params: Option<serde_json::Value>,
     tag: Option<String>,
 ) -> query::Result<Answer> {
-    app.store.note_foreground();
-    let sources = Sources::one(app.store.snapshot(), Arc::new(info(app)));
+    app.serving.store.note_foreground();
+    let sources = Sources::one(app.serving.store.snapshot(), Arc::new(info(app)));
     let session = Session {
         tag,
         ..Session::default()
     };
     let question = sql.into();
-    app.engine
+    app.serving
+        .engine
         .ask(sources, &session, question, params.into())
         .await
 }
 
 /// What system tables tell of the store as it is now.
 pub(super) fn info(app: &App) -> StoreInfo {
-    StoreInfo::of_store(&app.store, app.scrub_error.lock().clone())
+    StoreInfo::of_store(
+        &app.serving.store,
+        app.serving.scrub.last_error.lock().clone(),
+    )
 }
 
 fn read(body: &[u8]) -> Result<Asked, String> {

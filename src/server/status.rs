@@ -10,21 +10,22 @@ use query::output::Output;
 use serde_json::json;
 use storage::{Name, StreamKind};
 
-use super::{App, answer, sql};
+use super::app::App;
+use super::{answer, sql};
 
 pub(super) async fn health() -> &'static str {
     "ok\n"
 }
 
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
-    let status = app.store.status();
+    let status = app.serving.store.status();
     let unavailable = |why: &str| {
         let why = format!("{why}\n");
         (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
     };
     match status.poisoned {
         Some(why) => unavailable(&why),
-        None if app.stop.is_set() => unavailable("stopping"),
+        None if app.serving.stop.is_set() => unavailable("stopping"),
         None if status.disk_full => unavailable(
             "the disk is full: nothing is taken until there is room, queries are answered",
         ),
@@ -34,7 +35,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
 }
 
 pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
-    let snapshot = app.store.snapshot();
+    let snapshot = app.serving.store.snapshot();
     let known = snapshot
         .streams()
         .iter()
@@ -71,7 +72,14 @@ pub(super) async fn schema(State(app): State<Arc<App>>, Path(name): Path<String>
         Err(error) => return answer::bad_request(error),
     };
     let system = Arc::new(sql::info(&app));
-    match query::schema(&app.engine, app.store.snapshot(), system, &name).await {
+    match query::schema(
+        &app.serving.engine,
+        app.serving.store.snapshot(),
+        system,
+        &name,
+    )
+    .await
+    {
         Ok(Some(found)) => answer::json(StatusCode::OK, &found),
         Ok(None) => {
             let message = format!("there is no stream {name}");
@@ -103,13 +111,13 @@ pub(super) async fn source(
     Query(asked): Query<HashMap<String, String>>,
 ) -> Response {
     if let Some(prefix) = asked.get("prefix") {
-        return answer::json(StatusCode::OK, &app.store.source_names(prefix));
+        return answer::json(StatusCode::OK, &app.serving.store.source_names(prefix));
     }
     let Some(producer) = asked.get("producer") else {
         return answer::bad_request("name a producer: /api/v1/sources?producer=…");
     };
     let state = |p: &storage::SourcePosition| json!({ "to": p.to, "content": p.content });
-    let states = app.store.source_states(producer);
+    let states = app.serving.store.source_states(producer);
     let position = states.last().map(|last| {
         let mut position = state(last);
         position["states"] = states.iter().map(state).collect();
@@ -119,11 +127,11 @@ pub(super) async fn source(
 }
 
 pub(super) async fn queries(State(app): State<Arc<App>>) -> Response {
-    answer::json(StatusCode::OK, &app.engine.queries())
+    answer::json(StatusCode::OK, &app.serving.engine.queries())
 }
 
 pub(super) async fn cancel(State(app): State<Arc<App>>, Path(id): Path<u64>) -> Response {
-    if app.engine.cancel(id) {
+    if app.serving.engine.cancel(id) {
         return answer::json(StatusCode::OK, &json!({ "cancelled": id }));
     }
     answer::error(

@@ -10,7 +10,7 @@
 //! * `last` events and those that follow overlap in none and leave out none: the feed is joined
 //!   before the snapshot is taken, and gives what lies behind the snapshot.
 
-mod feed;
+pub(super) mod feed;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -27,8 +27,8 @@ use storage::Name;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{App, answer, sql};
-pub(super) use feed::Tails;
+use super::app::App;
+use super::{answer, sql};
 use feed::{Piece, Pieces, filter};
 
 /// A comment is sent this often when nothing comes, so that a dead connection is noticed.
@@ -69,14 +69,14 @@ async fn follow(
     };
     let condition = asked.get("where").filter(|c| !c.trim().is_empty()).cloned();
     let of_query = |e: &query::Error| Box::new(answer::of_query(e));
-    let known = filter(app, &stream, condition.as_deref()).map_err(|e| of_query(&e))?;
+    let known = filter(&app.serving, &stream, condition.as_deref()).map_err(|e| of_query(&e))?;
     if known.is_none() {
         let message = format!("there is no stream {stream}");
         let status = StatusCode::NOT_FOUND;
         return Err(Box::new(answer::error(status, "no_stream", &message, None)));
     }
     let place = app.tails.place().ok_or_else(full)?;
-    let pieces = app.tails.join(app, &stream, condition.as_deref());
+    let pieces = app.tails.join(&app.serving, &stream, condition.as_deref());
     let pieces = pieces.map_err(|e| {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Box::new(answer::error(status, "unavailable", &e.to_string(), None))
@@ -144,14 +144,19 @@ impl Tail {
         condition: Option<&str>,
         last: usize,
     ) -> query::Result<()> {
-        let snapshot = self.app.store.snapshot();
+        let snapshot = self.app.serving.store.snapshot();
         self.from = snapshot.next_seq();
         // The condition may end with a comment.
         let condition = condition.map_or_else(String::new, |c| format!("WHERE ({c}\n)"));
         let text =
             format!("SELECT * FROM \"{stream}\" {condition} ORDER BY _seq DESC LIMIT {last}");
         let system = Arc::new(sql::info(&self.app));
-        let answer = self.app.engine.sql(snapshot, system, &text, None).await?;
+        let answer = self
+            .app
+            .serving
+            .engine
+            .sql(snapshot, system, &text, None)
+            .await?;
         let (schema, batches, _) = answer.collect().await?;
         let mut lines = Vec::new();
         write(Output::Ndjson, &schema, &batches, &mut lines)?;
@@ -170,7 +175,7 @@ impl Tail {
         }
         while !self.ended {
             tokio::select! {
-                () = self.app.stop.heard() => return None,
+                () = self.app.serving.stop.heard() => return None,
                 () = tokio::time::sleep(BEAT) => return Some(Bytes::from_static(b": still here\n\n")),
                 piece = self.pieces.recv() => match piece {
                     Ok(Piece::Events { first_seq, .. }) if first_seq < self.from => {}

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Text;
-use crate::server::descriptors;
+use crate::serve::descriptors;
 
 /// Fields of `/proc/self/stat` after the name of the program, which may hold spaces.
 const USER_TICKS: usize = 11;

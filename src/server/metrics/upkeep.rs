@@ -6,11 +6,11 @@ use std::sync::Arc;
 use storage::{Debt, Name, Store, compaction_debt, disk_use};
 
 use super::Text;
-use crate::server::App;
+use crate::server::app::App;
 
 /// Counts of the jobs since the store was opened, and what compaction would merge.
 pub(super) fn jobs(text: &mut Text, app: &App) {
-    let counts = app.store.maintenance().counts();
+    let counts = app.serving.store.maintenance().counts();
     for (what, help) in [
         ("runs", "Runs of maintenance that did something."),
         ("failures", "Runs of maintenance that failed."),
@@ -27,7 +27,7 @@ pub(super) fn jobs(text: &mut Text, app: &App) {
             text.sample(&name, &format!("{{job=\"{job}\"}}"), value);
         }
     }
-    let (parts, tiles) = compaction_debt(app.store.snapshot().manifest());
+    let (parts, tiles) = compaction_debt(app.serving.store.snapshot().manifest());
     debt(text, "logmill_compaction_debt", "stream", "parts", &parts);
     let name = "logmill_tile_compaction_debt";
     debt(text, name, "rollup", "sections", &tiles);
@@ -38,7 +38,7 @@ pub(super) fn uncounted(text: &mut Text, app: &App) {
     let name = "logmill_rollup_uncounted_events";
     let help = "Sealed events that a rollup does not count: they wait for it, or raw events cannot give them.";
     text.family(name, "gauge", help);
-    for rollup in &app.store.snapshot().manifest().rollups {
+    for rollup in &app.serving.store.snapshot().manifest().rollups {
         let labels = format!("{{rollup=\"{}\"}}", rollup.name);
         text.sample(name, &labels, rollup.missing());
     }
@@ -66,7 +66,7 @@ fn debt(text: &mut Text, name: &str, label: &str, files: &str, all: &BTreeMap<Na
 
 /// Adds what is asked of the disk, on a thread that may wait for it.
 pub(super) async fn with_disk(mut text: Text, app: &App) -> Text {
-    let store = Arc::clone(&app.store);
+    let store = Arc::clone(&app.serving.store);
     let asked = tokio::task::spawn_blocking(move || {
         let mut disk_text = Text(String::new());
         disk(&mut disk_text, &store);

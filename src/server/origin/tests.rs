@@ -144,17 +144,3 @@ fn a_listener_at_port_80_is_asked_without_a_port() {
         assert_eq!(own.check(&head).is_ok(), expected, "{host}");
     }
 }
-
-#[test]
-fn a_configured_host_is_a_name_with_perhaps_a_port() {
-    assert!(check_host("logs.example.org:8443").is_ok());
-    for wrong in [
-        "",
-        "https://logs.example.org",
-        "logs.example.org/",
-        "a b",
-        "*",
-    ] {
-        assert!(check_host(wrong).is_err(), "{wrong:?}");
-    }
-}

@@ -18,7 +18,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
 use super::{BATCH_WITHIN, TURNS};
-use crate::server::{App, Stop, answer};
+use crate::serve::{Serving, Stop};
+use crate::server::answer;
 
 /// Batches kept for a feed that evaluates slowly; then its tails miss some.
 const BATCHES: usize = 16;
@@ -89,8 +90,8 @@ impl Tails {
 
     /// Joins the feed of a stream and a condition from now on; the first to join makes it.
     pub(super) fn join(
-        &self,
-        app: &Arc<App>,
+        self: &Arc<Self>,
+        serving: &Arc<Serving>,
         stream: &Name,
         condition: Option<&str>,
     ) -> std::io::Result<Pieces> {
@@ -99,12 +100,13 @@ impl Tails {
         if let Some(feed) = feeds.get(&key) {
             return Ok(feed.subscribe());
         }
-        let batches = self.batches_of(app, stream)?;
+        let batches = self.batches_of(serving, stream)?;
         let (send, receive) = broadcast::channel(PIECES);
         feeds.insert(key.clone(), send.clone());
         drop(feeds);
         let feed = Feed {
-            app: Arc::clone(app),
+            serving: Arc::clone(serving),
+            tails: Arc::clone(self),
             key,
             known: None,
             send,
@@ -114,15 +116,15 @@ impl Tails {
     }
 
     fn batches_of(
-        &self,
-        app: &Arc<App>,
+        self: &Arc<Self>,
+        serving: &Arc<Serving>,
         stream: &Name,
     ) -> std::io::Result<broadcast::Receiver<Arc<Arrived>>> {
         let mut batches = self.batches.lock();
         if batches.is_none() {
             // The thread must not hold the store: nobody waits for it when the server ends.
-            let (tails, stop) = (Arc::clone(&app.tails), app.stop.clone());
-            let arrivals = app.store.follow();
+            let (tails, stop) = (Arc::clone(self), serving.stop.clone());
+            let arrivals = serving.store.follow();
             std::thread::Builder::new()
                 .name("logmill-tail".into())
                 .spawn(move || hand_out(&tails, &stop, &arrivals))?;
@@ -173,18 +175,23 @@ fn hand_out(tails: &Tails, stop: &Stop, arrivals: &Receiver<Arrived>) {
 
 /// A filter for the stream as it is now, with the number of its columns.
 pub(super) fn filter(
-    app: &App,
+    serving: &Serving,
     stream: &Name,
     condition: Option<&str>,
 ) -> query::Result<Option<Known>> {
-    let snapshot = app.store.snapshot();
+    let snapshot = serving.store.snapshot();
     let Some(meta) = snapshot.streams().get(stream) else {
         return Ok(None);
     };
     let id_prefix = snapshot.manifest().id_prefix();
     Ok(Some(Known {
         columns: meta.columns.len(),
-        filter: Arc::new(TailFilter::new(&app.engine, meta, id_prefix, condition)?),
+        filter: Arc::new(TailFilter::new(
+            &serving.engine,
+            meta,
+            id_prefix,
+            condition,
+        )?),
     }))
 }
 
@@ -198,7 +205,8 @@ pub(super) struct Known {
 /// One stream under one condition.
 #[derive(Debug)]
 struct Feed {
-    app: Arc<App>,
+    serving: Arc<Serving>,
+    tails: Arc<Tails>,
     key: Key,
     known: Option<Known>,
     send: broadcast::Sender<Piece>,
@@ -208,8 +216,8 @@ impl Feed {
     async fn run(mut self, mut batches: broadcast::Receiver<Arc<Arrived>>) {
         loop {
             let arrived = tokio::select! {
-                () = self.app.stop.heard() => break,
-                () = self.send.closed() => match self.app.tails.leave(&self.key) {
+                () = self.serving.stop.heard() => break,
+                () = self.send.closed() => match self.tails.leave(&self.key) {
                     true => return,
                     false => continue,
                 },
@@ -219,7 +227,7 @@ impl Feed {
                 Ok(arrived) => {
                     if let Err(error) = self.pass_on(arrived).await {
                         // Whoever joins from now on gets another feed.
-                        self.app.tails.end(&self.key);
+                        self.tails.end(&self.key);
                         self.send(Piece::Failed(failed(&error)));
                         return;
                     }
@@ -228,7 +236,7 @@ impl Feed {
                 Err(RecvError::Closed) => break,
             }
         }
-        self.app.tails.end(&self.key);
+        self.tails.end(&self.key);
     }
 
     /// Without clients nobody misses it.
@@ -246,7 +254,7 @@ impl Feed {
             .is_none_or(|known| known.columns + 1 < columns)
         {
             let (stream, condition) = &self.key;
-            self.known = filter(&self.app, stream, condition.as_deref())?;
+            self.known = filter(&self.serving, stream, condition.as_deref())?;
         }
         let Some(known) = self.known.clone() else {
             return Ok(());
@@ -263,7 +271,7 @@ impl Feed {
         };
         let mut waited = Duration::ZERO;
         while work.row < work.arrived.events.num_rows() {
-            let turn = Arc::clone(&self.app.tails.turns).acquire_owned().await;
+            let turn = Arc::clone(&self.tails.turns).acquire_owned().await;
             let done = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
                 let text = work.piece();

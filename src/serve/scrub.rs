@@ -6,15 +6,17 @@
 //! goes on there; what a crash broke off is verified again. When it is lost, or the share has changed,
 //! the scrub begins anew.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aggregator::{Sample, Verification, verify};
+use parking_lot::Mutex;
 use query::Asked;
 use serde::{Deserialize, Serialize};
 use storage::{Job, Said};
-use tokio::runtime::Handle;
 
-use super::App;
+use super::{Service, Serving};
+use crate::failure::Result;
 
 /// Random questions of a turn.
 const QUESTIONS: u64 = 5;
@@ -39,16 +41,43 @@ impl Place {
     }
 }
 
+/// Findings of the scrub since the start.
+#[derive(Debug, Default)]
+pub(crate) struct ScrubState {
+    /// Differences that the scrub and `verify` have found.
+    pub(crate) mismatches: AtomicU64,
+    /// Windows that were verified.
+    pub(crate) windows: AtomicU64,
+    /// Rollups that could not be verified.
+    pub(crate) failures: AtomicU64,
+    /// The last difference or failure.
+    pub(crate) last_error: Mutex<Option<String>>,
+}
+
+/// The scrub as a service.
+pub(super) struct Scrub(pub(super) Arc<Serving>);
+
+impl Service for Scrub {
+    fn name(&self) -> &'static str {
+        "scrub"
+    }
+
+    fn run(self: Box<Self>) -> Result<()> {
+        run(&self.0);
+        Ok(())
+    }
+}
+
 /// Verifies a share of the windows every interval, another each time, until told to stop.
-pub(super) fn run(app: &App, runtime: &Handle) {
-    let config = &app.config.storage;
+fn run(serving: &Serving) {
+    let config = &serving.config.storage;
     if config.scrub_share <= 0.0 {
         return;
     }
-    let log = app.store.maintenance();
+    let log = serving.store.maintenance();
     let mut place = Place::after(log.kept(PLACE).as_deref(), config.scrub_share);
-    while !app.stop.wait(config.scrub_interval.0) {
-        if !once(app, place, runtime) {
+    while !serving.stop.wait(config.scrub_interval.0) {
+        if !once(serving, place) {
             return;
         }
         place.turn += 1;
@@ -59,17 +88,17 @@ pub(super) fn run(app: &App, runtime: &Handle) {
 }
 
 /// One turn; whether it came to its end.
-fn once(app: &App, place: Place, runtime: &Handle) -> bool {
-    let snapshot = app.store.snapshot();
+fn once(serving: &Serving, place: Place) -> bool {
+    let snapshot = serving.store.snapshot();
     let rollups = &snapshot.manifest().rollups;
     let why = format!(
         "turn {} of the scrub, a share of {} each",
         place.turn, place.share
     );
-    let run = app.store.maintenance().begin(Job::Scrub, None, why);
+    let run = serving.store.maintenance().begin(Job::Scrub, None, why);
     let (mut windows, mut differences, mut failed) = (0, 0, None);
     for (done, rollup) in (0..).zip(rollups) {
-        if app.stop.is_set() {
+        if serving.stop.is_set() {
             return false;
         }
         run.progress(done, Some(rollups.len() as u64));
@@ -77,29 +106,29 @@ fn once(app: &App, place: Place, runtime: &Handle) -> bool {
             Ok(found) => {
                 windows += found.windows;
                 differences += found.differences();
-                tell(app, &found);
+                tell(serving, &found);
             }
             Err(error) => {
                 tracing::error!(rollup = %rollup.name, %error, "scrub: could not verify");
                 let what = format!("scrub of {}: {error}", rollup.name);
-                *app.scrub_error.lock() = Some(what.clone());
-                app.scrub_failures.fetch_add(1, Ordering::Relaxed);
+                *serving.scrub.last_error.lock() = Some(what.clone());
+                serving.scrub.failures.fetch_add(1, Ordering::Relaxed);
                 failed.get_or_insert(what);
             }
         }
     }
-    let stop = || app.stop.is_set();
-    let asked = app
+    let stop = || serving.stop.is_set();
+    let asked = serving
         .engine
         .ask_at_random(&snapshot, None, QUESTIONS, rand::random(), &stop);
-    let asked = match runtime.block_on(asked) {
+    let asked = match serving.runtime.block_on(asked) {
         Ok(asked) => asked,
         Err(error) => {
             failed.get_or_insert(format!("scrub: {error}"));
             Asked::default()
         }
     };
-    tell_answers(app, &asked);
+    tell_answers(serving, &asked);
     match failed {
         Some(what) => run.failed(&what),
         None => run.done(Said {
@@ -115,11 +144,13 @@ fn once(app: &App, place: Place, runtime: &Handle) -> bool {
     true
 }
 
-fn tell_answers(app: &App, asked: &Asked) {
+fn tell_answers(serving: &Serving, asked: &Asked) {
     if asked.differences == 0 {
         return;
     }
-    app.mismatches
+    serving
+        .scrub
+        .mismatches
         .fetch_add(asked.differences, Ordering::Relaxed);
     let first = asked.shown.first().map_or("", String::as_str);
     let what = format!(
@@ -127,16 +158,22 @@ fn tell_answers(app: &App, asked: &Asked) {
         asked.differences, asked.asked
     );
     tracing::error!("scrub: {what}; `/*+ no_rollup */` asks the raw events");
-    *app.scrub_error.lock() = Some(what);
+    *serving.scrub.last_error.lock() = Some(what);
 }
 
-fn tell(app: &App, found: &Verification) {
-    app.scrubbed.fetch_add(found.windows, Ordering::Relaxed);
+fn tell(serving: &Serving, found: &Verification) {
+    serving
+        .scrub
+        .windows
+        .fetch_add(found.windows, Ordering::Relaxed);
     let differences = found.differences();
     if differences == 0 {
         return;
     }
-    app.mismatches.fetch_add(differences, Ordering::Relaxed);
+    serving
+        .scrub
+        .mismatches
+        .fetch_add(differences, Ordering::Relaxed);
     let first = found.levels.iter().flat_map(|l| &l.shown).next();
     let what = format!(
         "rollup {}: {differences} states differ from the raw events, the first {}",
@@ -147,7 +184,7 @@ fn tell(app: &App, found: &Verification) {
         "scrub: {what}; see `logmill rollup verify {0}` and `logmill rollup rebuild {0}`",
         found.rollup
     );
-    *app.scrub_error.lock() = Some(what);
+    *serving.scrub.last_error.lock() = Some(what);
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the limit to what this process may ask for. The usual soft limit of 1,024 is a courtesy
 /// to programs that use `select`; a server that keeps to it runs out under load.
-pub(super) fn raise_limit() {
+pub(crate) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return;
@@ -21,12 +21,12 @@ pub(super) fn raise_limit() {
 }
 
 /// Maximum number of descriptors; `None` is no limit.
-pub(super) fn limit() -> Option<u64> {
+pub(crate) fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
 /// Number of open descriptors; `None` where the kernel does not say.
-pub(super) fn open() -> Option<usize> {
+pub(crate) fn open() -> Option<usize> {
     // The folder is open itself while it is read.
     Some(
         std::fs::read_dir("/proc/self/fd")

@@ -20,7 +20,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// The thread and the turn that requests take.
 #[derive(Debug)]
-pub(super) struct Bulk {
+pub(crate) struct Bulk {
     jobs: Sender<Job>,
     /// When what has come was counted last.
     turn: Mutex<Option<Instant>>,
@@ -28,14 +28,14 @@ pub(super) struct Bulk {
 
 /// The turn of one request, until it was answered.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     jobs: &'a Sender<Job>,
     counted: MutexGuard<'a, Option<Instant>>,
 }
 
 impl Bulk {
     /// Starts the thread; it ends with this.
-    pub(super) fn start() -> std::io::Result<Self> {
+    pub(crate) fn start() -> std::io::Result<Self> {
         let (jobs, inbox): (Sender<Job>, Receiver<Job>) = crossbeam_channel::unbounded();
         std::thread::Builder::new()
             .name("logmill-bulk".into())
@@ -53,7 +53,7 @@ impl Bulk {
     }
 
     /// Waits for its turn.
-    pub(super) async fn turn(&self) -> Turn<'_> {
+    pub(crate) async fn turn(&self) -> Turn<'_> {
         Turn {
             jobs: &self.jobs,
             counted: self.turn.lock().await,
@@ -63,13 +63,13 @@ impl Bulk {
 
 impl Turn<'_> {
     /// Runs `job` on the thread.
-    pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         // The thread lives as long as the sender does.
         let _ignored = self.jobs.send(Box::new(job));
     }
 
     /// Whether it is time to count what has come; then it is taken for counted.
-    pub(super) fn is_to_count(&mut self) -> bool {
+    pub(crate) fn is_to_count(&mut self) -> bool {
         let now = Instant::now();
         let due = self.counted.is_none_or(|at| now - at >= COUNT_EVERY);
         if due {

@@ -1,0 +1,196 @@
+//! A running server: one store, one engine, and a list of services over them.
+//!
+//! # Invariants
+//! * The first signal stops every service, finishes the requests under way, seals and exits 0; the
+//!   second stops at once.
+//! * A service that fails stops the others; the server ends with its error.
+
+mod bulk;
+pub(crate) mod descriptors;
+mod scrub;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::{Condvar, Mutex};
+use query::Engine;
+use storage::Store;
+use tokio::runtime::Handle;
+
+use crate::config::Config;
+use crate::failure::{FAILED, Failure, Result};
+use crate::wiring;
+pub(crate) use bulk::Turn;
+
+use bulk::Bulk;
+use scrub::ScrubState;
+
+/// Time that requests under way get to finish when the server stops.
+pub(crate) const FINISH_WITHIN: Duration = Duration::from_secs(10);
+
+/// The state that all services share.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    pub(crate) store: Arc<Store>,
+    pub(crate) engine: Engine,
+    pub(crate) config: Config,
+    pub(crate) stop: Stop,
+    /// Runs connections and queries.
+    pub(crate) runtime: Handle,
+    pub(crate) started: Instant,
+    pub(crate) started_at: SystemTime,
+    pub(crate) scrub: ScrubState,
+    pub(crate) bulk: Bulk,
+}
+
+/// A part of a running server: a listener, or work beside the listeners.
+pub(crate) trait Service: Send {
+    /// The name of its thread, and of the service in messages.
+    fn name(&self) -> &'static str;
+
+    /// Runs until [`Serving::stop`] is set.
+    ///
+    /// # Errors
+    /// A failure that ends the server.
+    fn run(self: Box<Self>) -> Result<()>;
+}
+
+/// Opens a service: a listener binds its address here, before any service runs.
+pub(crate) type OpenService = Box<dyn FnOnce(&Arc<Serving>) -> Result<Box<dyn Service>>>;
+
+/// Serves `data` until told to stop.
+///
+/// # Errors
+/// When the store cannot be opened, a service cannot be opened, or a service fails.
+pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> Result<ExitCode> {
+    descriptors::raise_limit();
+    let store = Arc::new(wiring::open_served(data, config)?);
+    let stop = Stop::default();
+    listen_for_signals(&stop)?;
+    let runtime = wiring::runtime()?;
+    let serving = Arc::new(Serving {
+        store: Arc::clone(&store),
+        engine: wiring::engine(config)?,
+        config: config.clone(),
+        stop: stop.clone(),
+        runtime: runtime.handle().clone(),
+        started: Instant::now(),
+        started_at: SystemTime::now(),
+        scrub: ScrubState::default(),
+        bulk: Bulk::start()?,
+    });
+    let mut opened: Vec<Box<dyn Service>> = Vec::new();
+    for open in services {
+        opened.push(open(&serving)?);
+    }
+    opened.push(Box::new(scrub::Scrub(Arc::clone(&serving))));
+    drop(serving);
+    let outcome = run_all(opened, &stop);
+    runtime.shutdown_timeout(FINISH_WITHIN);
+    match Arc::into_inner(store) {
+        Some(store) => store.close()?,
+        // A query that does not stop still holds the store: acknowledged events are in the journal.
+        None => tracing::warn!(
+            "a request did not end in time; the store is left to recover at its next start"
+        ),
+    }
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs every service on a thread of its own until all have ended. Returns the first failure.
+fn run_all(services: Vec<Box<dyn Service>>, stop: &Stop) -> Result<()> {
+    std::thread::scope(|scope| {
+        let mut outcome = Ok(());
+        let mut running: Vec<ScopedJoinHandle<'_, Result<()>>> = Vec::new();
+        for service in services {
+            let name = format!("logmill-{}", service.name());
+            let on_failure = stop.clone();
+            let run = move || {
+                // A panic stops the server too.
+                let on_failure = StopOnDrop(on_failure);
+                let outcome = service.run();
+                if outcome.is_ok() {
+                    std::mem::forget(on_failure);
+                }
+                outcome
+            };
+            match std::thread::Builder::new()
+                .name(name)
+                .spawn_scoped(scope, run)
+            {
+                Ok(thread) => running.push(thread),
+                Err(error) => {
+                    outcome = Err(Failure::from(error));
+                    stop.set();
+                    break;
+                }
+            }
+        }
+        for thread in running {
+            let panicked = || Err(Failure::new(FAILED, "a thread panicked"));
+            let ended = thread.join().unwrap_or_else(|_| panicked());
+            outcome = outcome.and(ended);
+        }
+        outcome
+    })
+}
+
+/// Stops the server when dropped.
+struct StopOnDrop(Stop);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// The stop signal of a server: set once, seen by every service.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar, tokio::sync::Notify)>);
+
+impl Stop {
+    /// Stops the server.
+    pub(crate) fn set(&self) {
+        *self.0.0.lock() = true;
+        self.0.1.notify_all();
+        self.0.2.notify_waiters();
+    }
+
+    /// Returns whether the server stops.
+    pub(crate) fn is_set(&self) -> bool {
+        *self.0.0.lock()
+    }
+
+    /// Waits for at most `time`; returns whether the server stops.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        let mut set = self.0.0.lock();
+        if !*set {
+            self.0.1.wait_for(&mut set, time);
+        }
+        *set
+    }
+
+    /// Waits until the server stops.
+    pub(crate) async fn heard(&self) {
+        let notified = self.0.2.notified();
+        if !self.is_set() {
+            notified.await;
+        }
+    }
+}
+
+fn listen_for_signals(stop: &Stop) -> Result<()> {
+    let stop = stop.clone();
+    let heard = AtomicUsize::new(0);
+    ctrlc::set_handler(move || {
+        if heard.fetch_add(1, Ordering::SeqCst) > 0 {
+            std::process::exit(130);
+        }
+        stop.set();
+    })
+    .map_err(|e| Failure::new(FAILED, format!("cannot listen for signals: {e}")))
+}

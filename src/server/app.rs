@@ -1,0 +1,44 @@
+//! State of the HTTP listener, shared by its handlers.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use super::bodies::{Bodies, Limits};
+use super::ingest::unacknowledged::Unacknowledged;
+use super::metrics::requests::Requests;
+use super::places::Places;
+use super::tail::feed::Tails;
+use crate::serve::Serving;
+
+/// Requests that are parsed at once; more would only hold more memory.
+const PARSING_MAX: usize = 8;
+
+/// State of the HTTP listener.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(super) serving: Arc<Serving>,
+    pub(super) requests: Requests,
+    pub(super) bodies: Bodies,
+    /// Open connections.
+    pub(super) connections: Arc<AtomicUsize>,
+    pub(super) tails: Arc<Tails>,
+    pub(super) unacknowledged: Unacknowledged,
+    /// Permits for requests that are parsed: rows take far more memory than their lines.
+    pub(super) parsing: Arc<tokio::sync::Semaphore>,
+}
+
+impl App {
+    pub(super) fn new(serving: Arc<Serving>, places: Places) -> Self {
+        let server = &serving.config.server;
+        Self {
+            requests: Requests::default(),
+            bodies: Bodies::new(Limits::of(server)),
+            connections: Arc::default(),
+            // Tails stay open: half of the places are kept for other requests.
+            tails: Arc::new(Tails::new(server.tails_max.min(places.connections / 2))),
+            unacknowledged: Unacknowledged::default(),
+            parsing: Arc::new(tokio::sync::Semaphore::new(PARSING_MAX)),
+            serving,
+        }
+    }
+}
