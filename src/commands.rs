@@ -78,6 +78,22 @@ impl Context {
         }
     }
 
+    /// Does work here, or at the server that was named or that holds the directory.
+    fn local_or_remote<T>(
+        &self,
+        local: impl FnOnce(&Path) -> Result<T>,
+        remote: impl FnOnce(&Client) -> Result<T>,
+    ) -> Result<T> {
+        let data = match &self.place {
+            Place::Server(client) => return remote(client),
+            Place::Data(data) => data,
+        };
+        local(data).or_else(|failure| match admin::holder(data, &failure) {
+            Some(client) => remote(&client?),
+            None => Err(failure),
+        })
+    }
+
     /// The directory that a command works on which is of no use through a server; `why` says so.
     fn directory(&self, named: Option<PathBuf>, why: &str) -> Result<PathBuf> {
         match (named, &self.place) {

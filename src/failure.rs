@@ -1,18 +1,16 @@
 //! How a command ends when it fails: a sentence and an exit code, from one table.
 
+mod class;
+
 use std::fmt;
 use std::io::{IsTerminal, Write};
 
-/// The work failed, or differences or damage were found.
-pub(crate) const FAILED: u8 = 1;
+pub(crate) use class::{Class, DISK, FAILED};
+
 /// Wrong usage.
 pub(crate) const USAGE: u8 = 2;
 /// Some input was quarantined and `--strict` was given.
 pub(crate) const QUARANTINED: u8 = 3;
-/// The store is corrupt and refused.
-pub(crate) const CORRUPT: u8 = 65;
-/// Disk error.
-pub(crate) const DISK: u8 = 74;
 /// Bad configuration.
 pub(crate) const CONFIG: u8 = 78;
 
@@ -93,13 +91,9 @@ pub(crate) fn note(what: impl fmt::Display) {
     }
 }
 
-/// The exit code for what can be done about an error of the store.
+/// Returns the exit code for an error of the store.
 pub(crate) fn code_of(kind: storage::Kind) -> u8 {
-    match kind {
-        storage::Kind::Corrupt => CORRUPT,
-        storage::Kind::Disk | storage::Kind::DiskFull => DISK,
-        _ => FAILED,
-    }
+    Class::from(kind).codes().exit
 }
 
 impl From<storage::Error> for Failure {
@@ -118,10 +112,7 @@ impl From<storage::Error> for Failure {
 
 impl From<query::Error> for Failure {
     fn from(error: query::Error) -> Self {
-        let code = match error.kind() {
-            query::Kind::Corrupt => CORRUPT,
-            _ => FAILED,
-        };
+        let code = Class::from(error.kind()).codes().exit;
         Self {
             code,
             error: error.into(),

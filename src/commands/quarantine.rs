@@ -1,6 +1,7 @@
 //! `logmill quarantine list | explain | replay | drop`.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -85,12 +86,14 @@ fn explain(context: &Context, asked: &Asked<'_>) -> Result<()> {
 
 fn replay(context: &Context, asked: &Asked<'_>) -> Result<()> {
     let (choice, reading) = (asked.choice()?, asked.reading()?);
-    let report: ReplayReport = match &context.place {
-        Place::Server(client) => client.post_for(&format!("{PATH}/replay"), &asked.pairs())?,
-        Place::Data(_) => work(context, asked, |work, snapshot| {
-            work.replay(snapshot, &choice, &reading)
-        })?,
-    };
+    let report: ReplayReport = context.local_or_remote(
+        |data| {
+            work(context, data, asked, |work, snapshot| {
+                work.replay(snapshot, &choice, &reading)
+            })
+        },
+        |client| client.post_for(&format!("{PATH}/replay"), &asked.pairs()),
+    )?;
     if wants_json(context) {
         return print_json(&report);
     }
@@ -114,12 +117,14 @@ fn replay(context: &Context, asked: &Asked<'_>) -> Result<()> {
 
 fn drop(context: &Context, asked: &Asked<'_>) -> Result<()> {
     let choice = asked.choice()?;
-    let report: DropReport = match &context.place {
-        Place::Server(client) => client.post_for(&format!("{PATH}/drop"), &asked.pairs())?,
-        Place::Data(_) => work(context, asked, |work, snapshot| {
-            work.drop(snapshot, &choice)
-        })?,
-    };
+    let report: DropReport = context.local_or_remote(
+        |data| {
+            work(context, data, asked, |work, snapshot| {
+                work.drop(snapshot, &choice)
+            })
+        },
+        |client| client.post_for(&format!("{PATH}/drop"), &asked.pairs()),
+    )?;
     if wants_json(context) {
         return print_json(&report);
     }
@@ -139,6 +144,7 @@ fn drop(context: &Context, asked: &Asked<'_>) -> Result<()> {
 /// Does something to the items of a directory's store; a dry run reads beside whoever writes to it.
 fn work<T>(
     context: &Context,
+    data: &Path,
     asked: &Asked<'_>,
     what: impl FnOnce(&Work<'_>, &std::sync::Arc<storage::Snapshot>) -> Result<T>,
 ) -> Result<T> {
@@ -158,10 +164,9 @@ fn work<T>(
     if asked.dry_run {
         return what(&work, &context.reader()?.snapshot());
     }
-    let data = context.directory(None, "BUG: a server was named")?;
     // Looks first: a command that changes nothing else is not to make a store.
     context.reader()?;
-    let store = wiring::open_store(&data, &context.config)?;
+    let store = wiring::open_store(data, &context.config)?;
     work.store = Some(&store);
     let outcome = what(&work, &store.snapshot());
     store.close()?;

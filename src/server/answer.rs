@@ -8,6 +8,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use storage::Store;
 
+use crate::failure::Class;
+
 /// A JSON answer.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
@@ -72,61 +74,33 @@ pub(super) fn bad_request(message: impl std::fmt::Display) -> Response {
     )
 }
 
-/// What the store's errors are in HTTP.
+/// The answer to a failure of the store.
 pub(super) fn of_storage(e: &storage::Error) -> Response {
-    use storage::Kind;
-    let (status, code, hint) = match e.kind() {
-        Kind::Invalid => (StatusCode::BAD_REQUEST, "invalid", None),
-        Kind::Conflict => (StatusCode::UNPROCESSABLE_ENTITY, "key_reused", None),
-        Kind::Overloaded => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "overloaded",
-            Some("send it again shortly"),
-        ),
-        Kind::DiskFull => (
-            StatusCode::INSUFFICIENT_STORAGE,
-            "disk_full",
-            Some("free some space; writes resume by themselves"),
-        ),
-        Kind::Unavailable | Kind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", None),
-        Kind::Disk => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "unknown",
-            Some("the outcome is unknown; send it again with the same key"),
-        ),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal", None),
+    let class = Class::from(e.kind());
+    let hint = match class {
+        Class::Overloaded => Some("send it again shortly"),
+        Class::DiskFull => Some("free some space; writes resume by themselves"),
+        Class::Unknown => Some("the outcome is unknown; send it again with the same key"),
+        _ => None,
     };
-    let mut response = error(status, code, &e.to_string(), hint);
-    if matches!(
-        e.kind(),
-        Kind::Overloaded | Kind::DiskFull | Kind::Closed | Kind::Unavailable
-    ) {
-        retry_soon(&mut response);
-    }
-    response
+    of_class(class, &e.to_string(), hint)
 }
 
-/// A query's error where the status is sent already.
+/// The body of a failed query whose status has been sent already.
 pub(super) fn query_error(e: &query::Error) -> Value {
-    said(of_kind(e.kind()).1, &e.message(), e.hint())
+    said(Class::from(e.kind()).codes().code, &e.message(), e.hint())
 }
 
-fn of_kind(kind: query::Kind) -> (StatusCode, &'static str) {
-    use query::Kind;
-    match kind {
-        Kind::Invalid => (StatusCode::BAD_REQUEST, "invalid_query"),
-        Kind::Cancelled => (StatusCode::CONFLICT, "cancelled"),
-        Kind::Resources => (StatusCode::UNPROCESSABLE_ENTITY, "too_large"),
-        Kind::Busy => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
-    }
-}
-
-/// What a query's errors are in HTTP.
+/// The answer to a failed query.
 pub(super) fn of_query(e: &query::Error) -> Response {
-    let (status, code) = of_kind(e.kind());
-    let mut response = error(status, code, &e.message(), e.hint());
-    if e.kind() == query::Kind::Busy {
+    of_class(Class::from(e.kind()), &e.message(), e.hint())
+}
+
+fn of_class(class: Class, message: &str, hint: Option<&str>) -> Response {
+    let codes = class.codes();
+    let status = StatusCode::from_u16(codes.http).expect("BUG: a status of three digits");
+    let mut response = error(status, codes.code, message, hint);
+    if codes.retry {
         retry_soon(&mut response);
     }
     response
