@@ -29,6 +29,7 @@ mod format;
 mod fresh;
 mod full_disk;
 mod guard;
+mod held;
 mod http_ingest;
 mod http_server;
 mod http_sql;
