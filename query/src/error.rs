@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use strsim::levenshtein;
 
 /// The hint of errors for lack of memory.
 pub(crate) const LESS: &str = "narrow its time range, or select fewer columns or groups";
@@ -439,29 +440,13 @@ pub(crate) fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
         .iter()
         .map(|candidate| {
             (
-                distance(&name.to_lowercase(), &candidate.to_lowercase()),
+                levenshtein(&name.to_lowercase(), &candidate.to_lowercase()),
                 candidate.as_str(),
             )
         })
         .filter(|(d, _)| *d <= most)
         .min()
         .map(|(_, candidate)| candidate)
-}
-
-/// Levenshtein's distance in characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
