@@ -28,14 +28,14 @@ pub(crate) fn unzigzag(value: u128) -> i128 {
 
 /// A reader of a byte slice. Every error carries the offset in the file.
 #[derive(Debug, Clone)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct ByteReader<'a> {
     bytes: &'a [u8],
     at: usize,
     /// Offset of `bytes` in its file.
     base: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     /// Creates a reader of `bytes`, which begin at offset `base` of their file.
     pub(crate) fn new(bytes: &'a [u8], base: usize) -> Self {
         Self { bytes, at: 0, base }

@@ -19,14 +19,16 @@ use arrow::array::RecordBatch;
 
 use crate::calendar::{Cursor, Level};
 use crate::cells::{CellSet, Cells};
-use crate::column::{Column, EventValues};
+use crate::column::{EventValues, StateColumn};
 use crate::definition::{Component, Definition};
 use crate::error::Result;
 use crate::group::{Grouping, group};
 use crate::intern::{KeyValues, Tuples};
 use crate::key_limit::{self, KeyAdmission, NothingAdmitted};
+use crate::keys::Keys;
+#[cfg(test)]
 use crate::seeded::{self, Bug};
-use shared::{Coupons, Shared, distinct_fields, lookup, number_of};
+use shared::{Coupons, SharedColumns, distinct_fields, lookup, number_of};
 
 /// Cascades events through every level of each rollup, in one pass over the columns they share.
 ///
@@ -51,14 +53,33 @@ pub(crate) fn cascade_after(
     admissions: &mut [impl KeyAdmission],
     events: &[RecordBatch],
 ) -> Result<Vec<CellSet>> {
-    let open = seeded::is(Bug::OpenEnds).then(|| seeded::open_ends(events));
-    let open = open.transpose()?;
-    let shared = Shared::of(definitions, open.as_deref().unwrap_or(events))?;
+    #[cfg(test)]
+    let events = &*with_open_ends(events)?;
+    let shared = SharedColumns::of(definitions, events)?;
     definitions
         .iter()
         .zip(admissions)
         .map(|(definition, admission)| Run::new(definition, &shared, admission)?.finish())
         .collect()
+}
+
+/// Applies [`Bug::OpenEnds`]: drops the events exactly at the start of a minute.
+#[cfg(test)]
+fn with_open_ends(events: &[RecordBatch]) -> Result<Cow<'_, [RecordBatch]>> {
+    use arrow::array::AsArray;
+    use arrow::compute::filter_record_batch;
+    use arrow::datatypes::TimestampMicrosecondType;
+
+    if !seeded::is(Bug::OpenEnds) {
+        return Ok(Cow::Borrowed(events));
+    }
+    let inside = |batch: &RecordBatch| {
+        let times = batch[storage::TIME].as_primitive::<TimestampMicrosecondType>();
+        let inside = times.values().iter().map(|t| Some(t % 60_000_000 != 0));
+        Ok(filter_record_batch(batch, &inside.collect())?)
+    };
+    let kept: Result<Vec<RecordBatch>> = events.iter().map(inside).collect();
+    Ok(Cow::Owned(kept?))
 }
 
 /// One level of a running cascade.
@@ -75,9 +96,9 @@ struct ComputedLevel {
 /// The cascade of one rollup.
 struct Run<'a> {
     definition: &'a Definition,
-    shared: &'a Shared,
+    shared: &'a SharedColumns,
     key_ids: Vec<u32>,
-    keys: Arc<crate::cells::Keys>,
+    keys: Arc<Keys>,
     coupons: &'a Coupons,
     fields: Vec<String>,
     computed: Vec<ComputedLevel>,
@@ -86,7 +107,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(
         definition: &'a Definition,
-        shared: &'a Shared,
+        shared: &'a SharedColumns,
         admission: &mut impl KeyAdmission,
     ) -> Result<Self> {
         let columns: Vec<&KeyValues> = definition
@@ -237,7 +258,7 @@ impl<'a> Run<'a> {
         groups
     }
 
-    fn of_events(&self, component: &Component, level: Level, groups: &Grouping) -> Column {
+    fn of_events(&self, component: &Component, level: Level, groups: &Grouping) -> StateColumn {
         let groups = match self.definition.filter_of(component) {
             None => Cow::Borrowed(groups),
             Some(filter) => {
@@ -270,7 +291,7 @@ impl<'a> Run<'a> {
                 EventValues::Coupons(&self.coupons.1[nth])
             }
         };
-        Column::of_events(&values, &groups, component.range_at(level), &self.coupons.0)
+        StateColumn::of_events(&values, &groups, component.range_at(level), &self.coupons.0)
     }
 
     fn cells(
@@ -278,7 +299,7 @@ impl<'a> Run<'a> {
         bucket: Vec<i64>,
         key: Vec<u32>,
         count: Vec<u64>,
-        columns: Vec<Option<Column>>,
+        columns: Vec<Option<StateColumn>>,
     ) -> Cells {
         let (keys, coupons) = (Arc::clone(&self.keys), Arc::clone(&self.coupons.0));
         Cells {

@@ -6,65 +6,19 @@
 //!   Neither dictionary holds a value twice; both may hold values that no cell refers to.
 //! * The cascade's cells are sorted by (bucket, key id); cells read from a tile need not be.
 
-mod keys;
+mod filter;
 
-pub(crate) use keys::{Keys, Passing, int_column};
+pub use filter::Filter;
+pub(crate) use filter::Passing;
 
 use std::sync::Arc;
 
 use crate::calendar::Level;
-use crate::column::Column;
-use crate::definition::{Definition, MeasureKind};
+use crate::column::StateColumn;
+use crate::definition::{Definition, MeasureKind, columns_of};
 use crate::error::{Error, Result};
-use crate::read::{column_entry_level, columns_of};
-
-/// The value of one key column.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum KeyValue {
-    /// Null, a key like any other.
-    Null,
-    /// A value of an integer column.
-    Int(i64),
-    /// A value of a text column.
-    Text(String),
-}
-
-impl std::fmt::Display for KeyValue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Null => f.write_str("null"),
-            Self::Int(value) => write!(f, "{value}"),
-            Self::Text(value) => write!(f, "{value:?}"),
-        }
-    }
-}
-
-/// The cells that a reader requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filter {
-    /// The least start of a bucket, microseconds since 1970.
-    pub from_us: i64,
-    /// The exclusive upper bound of the starts of buckets, microseconds since 1970.
-    pub to_us: i64,
-    /// Per key column, in the definition's order: the values that pass, or `None` for all. An empty
-    /// outer list lets all keys pass.
-    pub keys: Vec<Option<Vec<KeyValue>>>,
-}
-
-impl Filter {
-    /// All cells.
-    pub const ALL: Self = Self {
-        from_us: i64::MIN,
-        to_us: i64::MAX,
-        keys: Vec::new(),
-    };
-}
-
-impl Default for Filter {
-    fn default() -> Self {
-        Self::ALL
-    }
-}
+use crate::keys::Keys;
+use crate::level_columns::{column_entry_level, sum_of_exact};
 
 /// The states that a reader requests; others are not decoded. Counts of events are always read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +42,7 @@ impl Projection {
     pub fn of_columns(definition: &Definition, level: Level, names: &[&str]) -> Result<Self> {
         let mut components = vec![false; definition.components().len()];
         for name in names {
-            let name = &crate::read::sum_of_exact(definition, name).unwrap_or(name);
+            let name = &sum_of_exact(definition, name).unwrap_or(name);
             if matches!(*name, "bucket" | "bucket_end")
                 || definition.by().iter().any(|k| k.name == **name)
             {
@@ -156,7 +110,7 @@ pub struct Cells {
     /// Number of events of each cell.
     pub(crate) count: Vec<u64>,
     /// Per component of the definition; `None` if the level lacks it or it was not requested.
-    pub(crate) columns: Vec<Option<Column>>,
+    pub(crate) columns: Vec<Option<StateColumn>>,
 }
 
 impl Cells {
@@ -167,7 +121,7 @@ impl Cells {
             .iter()
             .zip(&projection.components)
             .map(|(component, wanted)| {
-                (*wanted && component.at(level)).then(|| Column::empty(component, level))
+                (*wanted && component.at(level)).then(|| StateColumn::empty(component, level))
             })
             .collect();
         Self {
@@ -211,14 +165,14 @@ impl Cells {
             .columns
             .iter()
             .flatten()
-            .map(Column::memory_bytes)
+            .map(StateColumn::memory_bytes)
             .sum();
         self.keys.memory_bytes() + self.coupons.len() * 8 + self.len() * 20 + columns
     }
 
     /// Returns the cells that pass `filter`, with the states of `projection`.
     pub fn filter(&self, filter: &Filter, projection: &Projection) -> Self {
-        let passing = self.keys.passing(filter);
+        let passing = filter.passing(&self.keys);
         let kept: Vec<u32> = (0..self.len())
             .filter(|c| {
                 let bucket = self.bucket[*c];

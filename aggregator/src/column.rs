@@ -1,35 +1,32 @@
 //! Columns: one component's states of many cells, in flat arrays.
 //!
-//! A column is built from events ([`Column::of_events`]), from groups of finer or partial cells
-//! ([`Column::reduce`]), or from a tile. No cell owns an allocation: histogram entries and coupons
-//! lie in flat arrays with offsets per cell, registers as canonical bodies in one arena.
+//! A column is built from events ([`StateColumn::of_events`]), from groups of finer or partial
+//! cells ([`StateColumn::reduce`]), or from a tile. No cell owns an allocation: histogram entries
+//! and coupons lie in flat arrays with offsets per cell, registers as canonical bodies in one
+//! arena.
 
 mod buckets;
 mod numeric;
 mod sets;
 mod squares;
+mod vectors;
 
 pub(crate) use buckets::Buckets;
 pub(crate) use numeric::Numeric;
 pub(crate) use sets::Sets;
 pub(crate) use squares::{Squares, square};
+pub(crate) use vectors::or_zero;
 
 use crate::calendar::Level;
 use crate::definition::Component;
 use crate::group::Grouping;
 use crate::intern::Numbers;
 use crate::state::Layout;
-
-/// An event's value has no bucket.
-pub(crate) const NO_BUCKET: u32 = u32::MAX;
-/// An event's value lies above the histogram's max.
-pub(crate) const OVERFLOWS: u32 = u32::MAX - 1;
-/// An event has no value for a distinct count.
-pub(crate) const NO_COUPON: u32 = u32::MAX;
+use vectors::{gather, sum_of};
 
 /// The states of one component.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Column {
+pub(crate) enum StateColumn {
     /// Events that passed a filter.
     Counts(Vec<u64>),
     Numeric(Numeric),
@@ -45,13 +42,13 @@ pub(crate) enum EventValues<'a> {
     Events,
     Numbers(&'a Numbers),
     Squares(&'a Numbers),
-    /// Bucket of each event, [`NO_BUCKET`] or [`OVERFLOWS`].
+    /// Bucket of each event, `NO_BUCKET` or `OVERFLOWS`.
     Buckets(&'a [u32], Layout),
-    /// Coupon id of each event or [`NO_COUPON`].
+    /// Coupon id of each event or `NO_COUPON`.
     Coupons(&'a [u32]),
 }
 
-impl Column {
+impl StateColumn {
     /// Returns a column without cells.
     pub(crate) fn empty(component: &Component, level: Level) -> Self {
         match component {
@@ -179,50 +176,4 @@ impl Column {
             _ => unreachable!("BUG: a distinct component has a column of sets"),
         }
     }
-}
-
-/// Returns a cell's value from a vector that is empty if all its values are zero.
-pub(crate) fn or_zero(values: &[u64], cell: usize) -> u64 {
-    values.get(cell).copied().unwrap_or(0)
-}
-
-fn sparse_zeros(values: Vec<u64>) -> Vec<u64> {
-    if values.iter().any(|v| *v > 0) {
-        values
-    } else {
-        Vec::new()
-    }
-}
-
-fn append_or_zero(mine: &mut Vec<u64>, before: usize, other: &[u64], cells: usize) {
-    if mine.is_empty() && other.is_empty() {
-        return;
-    }
-    mine.resize(before, 0);
-    mine.extend_from_slice(other);
-    mine.resize(before + cells, 0);
-}
-
-fn gather<T: Copy>(values: &[T], cells: &[u32]) -> Vec<T> {
-    cells.iter().map(|c| values[*c as usize]).collect()
-}
-
-fn take_or_zero(values: &[u64], cells: &[u32]) -> Vec<u64> {
-    if values.is_empty() {
-        Vec::new()
-    } else {
-        sparse_zeros(gather(values, cells))
-    }
-}
-
-fn reduce_or_zero(values: &[u64], groups: &Grouping) -> Vec<u64> {
-    if values.is_empty() {
-        return Vec::new();
-    }
-    sparse_zeros(groups.iter().map(|cells| sum_of(values, cells)).collect())
-}
-
-fn sum_of(values: &[u64], cells: &[u32]) -> u64 {
-    let add = |sum: u64, cell: &u32| sum.wrapping_add(values[*cell as usize]);
-    cells.iter().fold(0, add)
 }

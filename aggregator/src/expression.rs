@@ -23,13 +23,15 @@
 //! * Text of events is untrusted: patterns run in time linear in its length, and their size is
 //!   limited.
 
+mod cast;
 mod evaluate;
 mod lexer;
 mod parse;
 mod print;
 mod types;
 
-pub(crate) use types::ValueType;
+pub(crate) use cast::{as_text, whole};
+pub(crate) use types::{ValueType, column_type};
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};

@@ -13,52 +13,22 @@ mod keys;
 mod numbers;
 
 pub(crate) use keys::{KeyValues, Tuples};
-pub(crate) use numbers::Numbers;
+pub(crate) use numbers::{NO_BUCKET, Numbers, OVERFLOWS};
 
 use std::cmp::Ordering;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType};
 use hashbrown::{HashMap, HashTable};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::calendar::{Calendar, Cursor, Level};
-use crate::column::NO_COUPON;
 use crate::error::{Error, Result};
+use crate::expression::{as_text, whole};
 
-/// Casts any column to text. An instant outside the range of `chrono` becomes null: the cast would
-/// fail on it, and with the cast every seal that contains the event.
-pub(crate) fn as_text(array: &ArrayRef) -> Result<StringArray> {
-    if let Some(binary) = array.as_binary_opt::<i32>() {
-        return Ok(binary
-            .iter()
-            .map(|v| v.map(String::from_utf8_lossy))
-            .collect());
-    }
-    if let Some(times) = array.as_primitive_opt::<TimestampMicrosecondType>() {
-        let in_range = |us| chrono::DateTime::from_timestamp_micros(us).map(|_| us);
-        let times = times.unary_opt::<_, TimestampMicrosecondType>(in_range);
-        let times = times.with_data_type(array.data_type().clone());
-        return Ok(cast(&times, &DataType::Utf8)?.as_string::<i32>().clone());
-    }
-    if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
-        let texts = cast(array, &DataType::Utf8)?;
-        let texts = floats.iter().zip(texts.as_string::<i32>());
-        let text = |(float, text): (Option<f64>, Option<&str>)| match float.and_then(whole) {
-            Some(integer) => Some(integer.to_string()),
-            None => text.map(str::to_owned),
-        };
-        return Ok(texts.map(text).collect());
-    }
-    Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
-}
-
-/// Returns the integer that a float equals, up to 2^53: floats hold every integer below. -0 is 0.
-pub(crate) fn whole(value: f64) -> Option<i64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    (value.trunc() == value && value.abs() <= EXACT).then_some(value as i64)
-}
+/// An event has no value for a distinct count.
+pub(crate) const NO_COUPON: u32 = u32::MAX;
 
 /// The distinct values of a field: an id per event ([`NO_COUPON`] for null), and a hash per id.
 #[derive(Debug)]

@@ -29,9 +29,7 @@ use crate::definition::{Definition, KeyType};
 use crate::error::Result;
 use crate::group::group;
 use crate::intern::{Tuples, bucket_ranks};
-
-/// The value of text columns in the key of all keys that are not admitted; integers are null.
-pub const OTHER: &str = "(other)";
+use crate::keys::OTHER;
 
 /// The keys that each day has admitted before some events.
 pub(crate) trait KeyAdmission {

@@ -23,11 +23,14 @@ mod expression;
 mod group;
 mod intern;
 mod key_limit;
+mod keys;
+mod level_columns;
 #[cfg(test)]
 mod model;
 mod outdated;
 mod raw;
 mod read;
+mod recompute;
 mod rollup_hook;
 mod seeded;
 pub mod state;
@@ -39,15 +42,15 @@ mod verify;
 
 pub use calendar::{Bucket, Calendar, Cursor, Level, WeekStart, zone};
 pub use cascade::{cascade, chunk_cells};
-pub use cells::{CellSet, Cells, Filter, Grain, KeyValue, Projection};
+pub use cells::{CellSet, Cells, Filter, Grain, Projection};
 pub use definition::{Definition, Key, KeyType, Measure, MeasureKind, Number, defaults};
 pub use error::{Error, Result};
 pub use expression::{Condition, Expression};
-pub use key_limit::OTHER;
+pub use keys::{KeyValue, OTHER};
+pub use level_columns::{EXACT_TYPE, column_entry_level, columns, exact_column, exact_columns};
 pub use outdated::outdated_levels;
 pub use read::{
-    Comparison, Difference, EXACT_TYPE, TooLarge, column_entry_level, columns, compare,
-    exact_column, exact_columns, finalise, finalise_by_bucket, merge, merge_to,
+    Comparison, Difference, TooLarge, compare, finalise, finalise_by_bucket, merge, merge_to,
 };
 pub use rollup_hook::{Cascade, Config};
 pub use table::RollupTable;

@@ -30,13 +30,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use world::{Counters, World};
+use world::{RollupWorld, WorldCounters};
 
 const STREAM: &str = "events";
 
 /// Runs several lives of one store. Each takes some steps and ends in a crash at a random operation
 /// of the disk.
-fn run_lives(world: &mut World) {
+fn run_lives(world: &mut RollupWorld) {
     let enough = 30 + world.random.below(10);
     world.run(1);
     while world.counters.steps < enough {
@@ -61,8 +61,8 @@ fn run_lives(world: &mut World) {
     }
 }
 
-fn history(seed: u64, prints_steps: bool) -> Counters {
-    let mut world = World::new(seed);
+fn history(seed: u64, prints_steps: bool) -> WorldCounters {
+    let mut world = RollupWorld::new(seed);
     world.prints_steps = prints_steps;
     match catch_unwind(AssertUnwindSafe(|| run_lives(&mut world))) {
         Ok(()) => world.counters,
@@ -79,7 +79,7 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|s| s.parse().ok())
 }
 
-impl Counters {
+impl WorldCounters {
     fn add(&mut self, other: Self) {
         self.steps += other.steps;
         self.crashes += other.crashes;
@@ -99,7 +99,7 @@ fn every_level_shows_the_acknowledged_events_after_every_step() {
     let limit = Duration::from_secs(setting("LOGMILL_SIM_SECONDS").unwrap_or(10));
     let at_least = setting("LOGMILL_SIM_HISTORIES").unwrap_or(1);
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    let all = Mutex::new(Counters::default());
+    let all = Mutex::new(WorldCounters::default());
     let work = || {
         let enough = |seed| seed >= at_least && started.elapsed() >= limit;
         while !failed.load(Ordering::SeqCst) {

@@ -7,31 +7,28 @@ use arrow::compute::filter_record_batch;
 use storage::{Chunk, PartMeta, RollupMeta, SEQ, Snapshot, TIME, read_part};
 
 use crate::calendar::Bucket;
-use crate::cascade::cascade_after;
-use crate::cells::CellSet;
 use crate::definition::{Definition, Key};
 use crate::error::{Error, Result};
-use crate::key_limit::AdmittedByDay;
 
 /// The raw events of a window that the rollup's generation covers. The window consists of whole
 /// days of the rollup.
-pub(crate) struct Raw<'a> {
+pub(crate) struct RawEvents<'a> {
     snapshot: &'a Snapshot,
     meta: &'a RollupMeta,
     definition: &'a Definition,
     window: Bucket,
     /// Sorted by the time of their first event.
-    sources: Vec<Source<'a>>,
+    sources: Vec<EventSource<'a>>,
 }
 
 /// A part, or a chunk of the memtable.
 #[derive(Clone, Copy)]
-enum Source<'a> {
+enum EventSource<'a> {
     Part(&'a PartMeta),
     Chunk(&'a Chunk),
 }
 
-impl Source<'_> {
+impl EventSource<'_> {
     fn time(&self) -> (i64, i64) {
         match self {
             Self::Part(part) => part.time,
@@ -52,7 +49,7 @@ impl Source<'_> {
     }
 }
 
-impl<'a> Raw<'a> {
+impl<'a> RawEvents<'a> {
     /// Selects the sealed events.
     pub(crate) fn sealed(
         snapshot: &'a Snapshot,
@@ -68,7 +65,7 @@ impl<'a> Raw<'a> {
             window,
             sources: Vec::new(),
         };
-        raw.with(parts.map(Source::Part))
+        raw.with(parts.map(EventSource::Part))
     }
 
     /// Selects the sealed events and those in the memtable.
@@ -80,10 +77,10 @@ impl<'a> Raw<'a> {
     ) -> Self {
         let chunks = snapshot.chunks(meta.stream.as_str()).iter();
         let sealed = Self::sealed(snapshot, meta, definition, window);
-        sealed.with(chunks.map(|chunk| Source::Chunk(chunk)))
+        sealed.with(chunks.map(|chunk| EventSource::Chunk(chunk)))
     }
 
-    fn with(mut self, sources: impl Iterator<Item = Source<'a>>) -> Self {
+    fn with(mut self, sources: impl Iterator<Item = EventSource<'a>>) -> Self {
         self.sources
             .extend(sources.filter(|s| s.reaches(self.window)));
         self.sources.sort_by_key(|s| s.time().0);
@@ -97,31 +94,24 @@ impl<'a> Raw<'a> {
     /// Returns an upper bound for the number of events in a range of the window.
     pub(crate) fn rows_at_most(&self, window: Bucket) -> u64 {
         let sources = self.sources.iter().filter(|s| s.reaches(window));
-        sources.map(Source::rows).sum()
+        sources.map(EventSource::rows).sum()
     }
 
-    /// Returns the cells, part by part and chunk by chunk.
-    pub(crate) fn cells(self) -> impl Iterator<Item = Result<CellSet>> {
-        let mut admitted = [AdmittedByDay::new()];
-        (0..self.sources.len()).map(move |nth| self.cells_of(self.sources[nth], &mut admitted))
+    /// Returns the number of parts and chunks with events of the window.
+    pub(crate) fn sources(&self) -> usize {
+        self.sources.len()
     }
 
-    fn cells_of(&self, source: Source<'_>, admitted: &mut [AdmittedByDay; 1]) -> Result<CellSet> {
-        let (first, last) = source.time();
+    /// Returns the times of the first and the last event of a source, at most the window's.
+    pub(crate) fn source_time(&self, nth: usize) -> (i64, i64) {
+        let (first, last) = self.sources[nth].time();
         let (start_us, end_us) = (self.window.start_us, self.window.end_us);
-        admitted[0].reach(self, (first.max(start_us), last.min(end_us - 1)))?;
-        let events = self.read(source, &self.definition.fields(), self.window)?;
-        let mut sets = cascade_after(&[self.definition], admitted, &events)?;
-        Ok(sets
-            .pop()
-            .expect("BUG: one definition gives one set of cells"))
+        (first.max(start_us), last.min(end_us - 1))
     }
 
-    /// Returns the events themselves.
-    pub(crate) fn events(&self) -> impl Iterator<Item = Result<Vec<RecordBatch>>> {
-        let fields = self.definition.fields();
-        let sources = self.sources.iter();
-        sources.map(move |source| self.read(*source, &fields, self.window))
+    /// Returns the events of a source, with the fields that the rollup reads.
+    pub(crate) fn source_events(&self, nth: usize) -> Result<Vec<RecordBatch>> {
+        self.read(self.sources[nth], &self.definition.fields(), self.window)
     }
 
     /// Returns the key fields of the events in a range of the window.
@@ -134,19 +124,19 @@ impl<'a> Raw<'a> {
 
     fn read(
         &self,
-        source: Source<'_>,
+        source: EventSource<'_>,
         fields: &[String],
         window: Bucket,
     ) -> Result<Vec<RecordBatch>> {
         let columns: BTreeSet<&str> = fields.iter().map(String::as_str).collect();
         let columns: Vec<&str> = columns.into_iter().chain([TIME, SEQ]).collect();
         match source {
-            Source::Chunk(chunk) => inside(
+            EventSource::Chunk(chunk) => inside(
                 std::slice::from_ref(&chunk.events),
                 window,
                 self.meta.first_seq,
             ),
-            Source::Part(part) => {
+            EventSource::Part(part) => {
                 let bytes = self.snapshot.read(&part.file)?;
                 let events =
                     read_part(bytes, Some(&columns)).map_err(|e| storage::Error::Corrupt {

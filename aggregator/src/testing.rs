@@ -17,16 +17,17 @@ use storage::{Name, StreamKind};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::calendar::Level;
-use crate::cells::{Cells, KeyValue};
+use crate::cells::Cells;
 use crate::definition::{Definition, Measure, MeasureKind, defaults};
+use crate::keys::KeyValue;
 use crate::state::{Distinct, Histogram, Layout};
 use crate::table::RollupTable;
 
 /// A deterministic source of numbers (splitmix64).
 #[derive(Debug, Clone)]
-pub(crate) struct Random(pub(crate) u64);
+pub(crate) struct TestRandom(pub(crate) u64);
 
-impl Random {
+impl TestRandom {
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -43,7 +44,7 @@ impl Random {
 
 /// One event of an access log, as far as the defaults count it.
 #[derive(Debug, Clone)]
-pub(crate) struct Event {
+pub(crate) struct AccessEvent {
     pub(crate) time: i64,
     pub(crate) site: Option<String>,
     pub(crate) path: Option<String>,
@@ -55,15 +56,15 @@ pub(crate) struct Event {
 
 /// Returns events over `days` around changes of offset, with nulls, extremes and many or few hosts.
 pub(crate) fn events(
-    random: &mut Random,
+    random: &mut TestRandom,
     len: usize,
     days: u64,
     paths: u64,
     hosts: u64,
-) -> Vec<Event> {
+) -> Vec<AccessEvent> {
     // 2024-10-25: two days before Europe leaves summer time.
     let start = 1_729_814_400_000_000_i64;
-    let some = |random: &mut Random, text: String| (random.below(12) > 0).then_some(text);
+    let some = |random: &mut TestRandom, text: String| (random.below(12) > 0).then_some(text);
     (0..len)
         .map(|_| {
             let time = start + random.below(days * 86_400_000_000) as i64;
@@ -83,7 +84,7 @@ pub(crate) fn events(
                 format!("site{}", random.below(3)),
                 format!("10.0.0.{}", random.below(hosts)),
             );
-            Event {
+            AccessEvent {
                 time,
                 site: some(random, site),
                 path: some(random, format!("/page/{path}")),
@@ -97,9 +98,9 @@ pub(crate) fn events(
         .collect()
 }
 
-pub(crate) fn batch(events: &[Event]) -> RecordBatch {
+pub(crate) fn batch(events: &[AccessEvent]) -> RecordBatch {
     let time: TimestampMicrosecondArray = events.iter().map(|e| Some(e.time)).collect();
-    let text = |of: fn(&Event) -> &Option<String>| -> StringArray {
+    let text = |of: fn(&AccessEvent) -> &Option<String>| -> StringArray {
         events.iter().map(|e| of(e).as_deref()).collect()
     };
     RecordBatch::try_from_iter_with_nullable([
@@ -194,11 +195,11 @@ pub(crate) fn filtered(by: &[&str], zone: Tz, from: &str) -> Definition {
 }
 
 /// The rows of a level, cell by cell, as text.
-pub(crate) type Rows = BTreeMap<(i64, Vec<KeyValue>), Vec<String>>;
+pub(crate) type RowTexts = BTreeMap<(i64, Vec<KeyValue>), Vec<String>>;
 
 /// Computes the rows of a level from the events alone, in the order of their sequence numbers.
-pub(crate) fn recompute(definition: &Definition, level: Level, events: &[Event]) -> Rows {
-    let mut cells: BTreeMap<(i64, Vec<KeyValue>), Vec<&Event>> = BTreeMap::new();
+pub(crate) fn recompute(definition: &Definition, level: Level, events: &[AccessEvent]) -> RowTexts {
+    let mut cells: BTreeMap<(i64, Vec<KeyValue>), Vec<&AccessEvent>> = BTreeMap::new();
     let calendar = definition.calendar();
     for (event, key) in events.iter().zip(counted_under(definition, events)) {
         cells
@@ -212,7 +213,7 @@ pub(crate) fn recompute(definition: &Definition, level: Level, events: &[Event])
         .collect()
 }
 
-fn naive_key(name: &str, event: &Event) -> KeyValue {
+fn naive_key(name: &str, event: &AccessEvent) -> KeyValue {
     let text = |value: &Option<String>| value.clone().map_or(KeyValue::Null, KeyValue::Text);
     match name {
         "site" => text(&event.site),
@@ -242,7 +243,7 @@ fn naive_key(name: &str, event: &Event) -> KeyValue {
 }
 
 /// Evaluates a condition on an event; `None` is null.
-type Evaluate = fn(&Event) -> Option<bool>;
+type Evaluate = fn(&AccessEvent) -> Option<bool>;
 
 /// Conditions in their canonical spelling, each with its meaning written a second time.
 const CONDITIONS: [(&str, Evaluate); 5] = [
@@ -276,7 +277,7 @@ fn all(answers: [Option<bool>; 2]) -> Option<bool> {
     Some(!any(answers.map(|answer| Some(!answer?)))?)
 }
 
-fn naive_passes(measure: &Measure, event: &Event) -> bool {
+fn naive_passes(measure: &Measure, event: &AccessEvent) -> bool {
     let Some(filter) = &measure.filter else {
         return true;
     };
@@ -293,7 +294,7 @@ fn highest(value: i64) -> i64 {
     (value / width + 1) * width - 1
 }
 
-fn naive_row(definition: &Definition, level: Level, events: &[&Event]) -> Vec<String> {
+fn naive_row(definition: &Definition, level: Level, events: &[&AccessEvent]) -> Vec<String> {
     let measures = definition.measures().iter().filter(|m| m.from <= level);
     let of_measure = |measure: &Measure| {
         let passing = events.iter().filter(|event| naive_passes(measure, event));
@@ -303,7 +304,7 @@ fn naive_row(definition: &Definition, level: Level, events: &[&Event]) -> Vec<St
 }
 
 /// Returns the columns of one measure. Numbers are sizes, and distinct counts are over hosts.
-fn naive_columns(kind: &MeasureKind, events: &[&Event]) -> Vec<String> {
+fn naive_columns(kind: &MeasureKind, events: &[&AccessEvent]) -> Vec<String> {
     let mut values: Vec<i64> = events.iter().filter_map(|event| event.size).collect();
     values.sort_unstable();
     let or_null = |value: Option<i64>| value.map_or("null".to_owned(), |v| v.to_string());
@@ -373,13 +374,13 @@ fn naive_quantile(sorted: &[i64], percent: usize) -> Option<i64> {
 }
 
 /// Returns the rows of cells, read through their columns.
-pub(crate) fn rows(definition: &Definition, level: Level, cells: &Cells) -> Rows {
-    let fields = crate::read::columns(definition, level);
+pub(crate) fn rows(definition: &Definition, level: Level, cells: &Cells) -> RowTexts {
+    let fields = crate::columns(definition, level);
     let names: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
     let batch = crate::read::finalise(definition, level, cells, &names).expect("columns");
     let keys = definition.by().len();
     let bucket = batch.column(0).as_primitive::<TimestampMicrosecondType>();
-    let mut rows = Rows::new();
+    let mut rows = RowTexts::new();
     let mut before = None;
     for row in 0..batch.num_rows() {
         let key: Vec<KeyValue> = (0..keys)

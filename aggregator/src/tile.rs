@@ -53,6 +53,7 @@ mod dictionary;
 mod file;
 mod head;
 mod index;
+mod layout;
 mod merge;
 mod read;
 mod sizes;
@@ -72,18 +73,16 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::bytes_io::put_varint;
 use crate::calendar::Level;
 use crate::cells::{CellSet, Cells};
-use crate::column::Column;
+use crate::column::StateColumn;
 use crate::definition::Definition;
 use crate::group::group;
 use crate::intern::by_frequency;
 use crate::read::ranks_of_buckets;
-use head::Block;
+use head::TileBlock;
+use layout::{MAGIC, VERSION, by_key};
 use stream::Packer;
-use write::Slice;
+use write::BlockCells;
 
-const MAGIC: &[u8; 6] = b"LMTILE";
-/// The version that is written. Files of version 1 are read too.
-const VERSION: u16 = 2;
 /// Most cells of a block. With half as many, `stats` took 1.5 % more disk space, and with twice as
 /// many 0.8 % less; finding one cell takes half or twice as long.
 pub const BLOCK_CELLS_MAX: usize = 4_096;
@@ -91,12 +90,6 @@ pub const BLOCK_CELLS_MAX: usize = 4_096;
 const CELL_WEIGHT_MAX: u64 = 256;
 /// Most weight of a block: blocks of cells with many events hold fewer cells.
 const BLOCK_WEIGHT_MAX: u64 = 65_536;
-const SECOND_US: i64 = 1_000_000;
-
-/// Returns whether the sections of a level are sorted by key first.
-fn by_key(level: Level) -> bool {
-    level >= Level::Day
-}
 
 /// Encodes the cells of one seal as one tile file.
 pub fn encode(definition: &Definition, cells: &CellSet) -> TileImage {
@@ -129,7 +122,7 @@ fn encode_in_blocks(definition: &Definition, cells: &CellSet, block_cells: usize
     put_checked(&mut bytes, &keys_block);
     put_checked(&mut bytes, &coupons_block);
 
-    let mut writer = Writer {
+    let mut writer = TileWriter {
         definition,
         block_cells,
         coupon_ids,
@@ -163,7 +156,7 @@ fn used_coupons(cells: &CellSet) -> (Vec<u64>, Vec<u32>) {
         .iter()
         .flat_map(|(_, cells)| cells.columns.iter().flatten())
     {
-        if let Column::Sets(sets) = column {
+        if let StateColumn::Sets(sets) = column {
             sets.ids.iter().for_each(|id| counts[*id as usize] += 1);
         }
     }
@@ -175,7 +168,7 @@ fn used_coupons(cells: &CellSet) -> (Vec<u64>, Vec<u32>) {
     (order.iter().map(|id| all[*id as usize]).collect(), ids)
 }
 
-struct Writer<'a> {
+struct TileWriter<'a> {
     definition: &'a Definition,
     /// Most cells of a block.
     block_cells: usize,
@@ -188,7 +181,7 @@ struct Writer<'a> {
     payloads: HashMap<u64, Range<usize>>,
 }
 
-impl Writer<'_> {
+impl TileWriter<'_> {
     /// Writes the sections of a level, one for each time partition.
     fn level(&mut self, level: Level, cells: &Cells) {
         let (ranks, starts) = ranks_of_buckets(&cells.bucket);
@@ -270,8 +263,8 @@ impl Writer<'_> {
         cells: &Cells,
         order: &[u32],
         ranks: &[u32],
-    ) -> (Block, Vec<u8>) {
-        let slice = Slice {
+    ) -> (TileBlock, Vec<u8>) {
+        let slice = BlockCells {
             definition: self.definition,
             level,
             cells,

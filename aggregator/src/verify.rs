@@ -20,8 +20,9 @@ use crate::cascade::chunk_cells;
 use crate::cells::{CellSet, Cells, Filter, Projection};
 use crate::definition::Definition;
 use crate::error::Result;
-use crate::raw::Raw;
+use crate::raw::RawEvents;
 use crate::read::{Comparison, coarsen, compare, merge};
+use crate::recompute::recomputed_cells;
 use crate::tile::TileFile;
 use windows::Windows;
 
@@ -246,8 +247,8 @@ impl Verifier<'_> {
 
     /// Returns the cells of the raw events of a window.
     fn recompute(&self, window: Bucket) -> Result<Vec<CellSet>> {
-        let raw = Raw::all(self.snapshot, self.meta, &self.definition, window);
-        raw.cells().collect()
+        let raw = RawEvents::all(self.snapshot, self.meta, &self.definition, window);
+        recomputed_cells(raw).collect()
     }
 
     /// Returns the cells that a reader sees of a level in a window, from tiles and the memtable.

@@ -21,7 +21,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-pub(crate) use descriptors::is_out_of_descriptors;
 use uncached::Uncached;
 
 /// Attempts to open a file when no descriptor is left, one second in all. A failure is harmless,

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::env::is_out_of_descriptors;
-
 /// Error while writing, reading or opening a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -205,6 +203,15 @@ impl Error {
 pub(crate) fn is_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
+/// Checks whether the error means that the process, or the machine, has no file descriptor left.
+pub(crate) fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let number = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE]
+        .iter()
+        .any(|known| number == Some(known.raw_os_error()))
 }
 
 /// Result with this crate's error.

@@ -156,18 +156,13 @@ impl Identities {
                     }
                     first => first.map(Entry::ack),
                 };
-                // The batch is older than those remembered: it was stored, but its counts are
-                // forgotten.
-                let unknown = Ack {
-                    accepted: 0,
-                    quarantined: 0,
-                    first_seq: None,
-                    last_seq: None,
-                    duplicate: true,
-                };
-                Ok(Some(answer.unwrap_or(unknown)))
+                // A batch older than those remembered was stored, but its counts are forgotten.
+                Ok(Some(answer.unwrap_or(Ack::UNCOUNTED_DUPLICATE)))
             }
-            Identity::Settles { items, .. } => self.settled.known(items, 0),
+            Identity::Settles { items, .. } => {
+                let is_duplicate = self.settled.are_resolved(items, 0)?;
+                Ok(is_duplicate.then_some(Ack::UNCOUNTED_DUPLICATE))
+            }
         }
     }
 

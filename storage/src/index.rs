@@ -2,8 +2,8 @@
 //!
 //! An inverted index is one file for one column of one part,
 //! `indexes/STREAM/FIELD/<part>-<checksum>.index` (its layout: module `file`). A covering index
-//! holds the rows themselves (module `covering`). Background work builds them (`store/index.rs`)
-//! for parts so large that a scan takes noticeable time.
+//! holds the rows themselves (module `covering`). Background work builds them
+//! (`store/maintenance/index.rs`) for parts so large that a scan takes noticeable time.
 //!
 //! # Invariants
 //! * Nothing depends on an index. No manifest names one. Any may be lost or removed at any time

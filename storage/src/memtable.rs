@@ -95,21 +95,22 @@ pub(crate) fn column<'a, T: 'static>(events: &'a RecordBatch, name: &str) -> &'a
 /// Chunks by stream.
 pub(crate) type Chunks = BTreeMap<Name, Vec<Arc<Chunk>>>;
 
-/// Rows on their way into the memtable, collected over many records, so that a stream of
+/// Rows on their way into the memtable, buffered over many records, so that a stream of
 /// one-event batches is not copied once for each batch.
 #[derive(Debug, Default)]
-pub(crate) struct InterleavedColumn(BTreeMap<Name, Rows>);
+pub(crate) struct RowBuffer(BTreeMap<Name, StreamRows>);
 
+/// The buffered rows of one stream.
 #[derive(Debug, Default)]
-struct Rows {
+struct StreamRows {
     batches: Vec<RecordBatch>,
     seqs: Vec<u64>,
     bytes: usize,
     received_us: i64,
 }
 
-impl InterleavedColumn {
-    /// Adds the rows of one record. When they do not fit to the rows collected so far, those are
+impl RowBuffer {
+    /// Adds the rows of one record. When they do not fit to the rows buffered so far, those are
     /// appended to `memtable` first.
     pub(crate) fn add(
         &mut self,
@@ -120,34 +121,34 @@ impl InterleavedColumn {
         received_us: i64,
     ) -> Result<()> {
         if !self.0.contains_key(stream) {
-            self.0.insert(stream.clone(), Rows::default());
+            self.0.insert(stream.clone(), StreamRows::default());
         }
-        let gathered = self.0.get_mut(stream).expect("BUG: inserted above");
+        let buffered = self.0.get_mut(stream).expect("BUG: inserted above");
         let bytes = rows.get_array_memory_size();
-        if let Some(last) = gathered.batches.last()
-            && (gathered.seqs.len() + seqs.len() > CHUNK_ROWS
-                || gathered.bytes + bytes > CHUNK_BYTES
+        if let Some(last) = buffered.batches.last()
+            && (buffered.seqs.len() + seqs.len() > CHUNK_ROWS
+                || buffered.bytes + bytes > CHUNK_BYTES
                 || last.schema_ref() != rows.schema_ref())
         {
-            std::mem::take(gathered).append_to(memtable, stream)?;
+            std::mem::take(buffered).append_to(memtable, stream)?;
         }
-        if gathered.batches.is_empty() {
-            gathered.received_us = received_us;
+        if buffered.batches.is_empty() {
+            buffered.received_us = received_us;
         }
-        gathered.batches.push(rows.clone());
-        gathered.seqs.extend(seqs);
-        gathered.bytes += bytes;
+        buffered.batches.push(rows.clone());
+        buffered.seqs.extend(seqs);
+        buffered.bytes += bytes;
         Ok(())
     }
 
-    /// Returns true when the last rows collected for the stream share the schema object of
+    /// Returns true when the last rows buffered for the stream share the schema object of
     /// `rows`.
     pub(crate) fn has_like(&self, stream: &Name, rows: &RecordBatch) -> bool {
         let last = self.0.get(stream).and_then(|r| r.batches.last());
         last.is_some_and(|last| Arc::ptr_eq(last.schema_ref(), rows.schema_ref()))
     }
 
-    /// Appends all collected rows to the memtable.
+    /// Appends all buffered rows to the memtable.
     pub(crate) fn append_to(self, memtable: &mut Memtable) -> Result<()> {
         for (stream, rows) in self.0 {
             rows.append_to(memtable, &stream)?;
@@ -156,7 +157,7 @@ impl InterleavedColumn {
     }
 }
 
-impl Rows {
+impl StreamRows {
     fn append_to(self, memtable: &mut Memtable, stream: &Name) -> Result<()> {
         let chunk = match self.batches.as_slice() {
             [] => return Ok(()),

@@ -486,3 +486,15 @@ pub struct Ack {
     /// True when the batch had been stored before: these are the figures of its first copy.
     pub duplicate: bool,
 }
+
+impl Ack {
+    /// Acknowledgement of a duplicate whose counts the store does not know: the first copy is older
+    /// than those remembered, or several batches together resolved its quarantined items.
+    pub(crate) const UNCOUNTED_DUPLICATE: Self = Self {
+        accepted: 0,
+        quarantined: 0,
+        first_seq: None,
+        last_seq: None,
+        duplicate: true,
+    };
+}

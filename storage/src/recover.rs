@@ -1,18 +1,17 @@
 //! Recovery: rebuilds the acknowledged state from a manifest and the journal's tail.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
+use crate::apply::{RecordTarget, apply};
 use crate::env::Fs;
 use crate::error::{Error, Result};
 use crate::identity::Identities;
 use crate::journal::{self, Replay};
 use crate::manifest::{Manifest, StreamMeta};
-use crate::memtable::{InterleavedColumn, Memtable};
-use crate::model::{Ack, Name, QUARANTINE, StreamKind};
+use crate::memtable::{Memtable, RowBuffer};
+use crate::model::Name;
 use crate::record::{LAYOUT, Record, Shapes};
-use crate::schema_evolution;
 use crate::seeded::{self, Bug};
 
 /// The state that the last writer had reached.
@@ -38,7 +37,7 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
     let mut memtable = Memtable::default();
     let mut streams = manifest.streams.clone();
     let mut items = 0;
-    let mut gathered = InterleavedColumn::default();
+    let mut rows = RowBuffer::default();
     let mut shapes = Shapes::default();
     let replay = journal::replay(
         fs,
@@ -58,19 +57,19 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
                 // Records below were sealed, and their identities are in a checkpoint.
                 if first_seq >= manifest.sealed_seq {
                     items += record.items();
-                    let into = &mut Intake {
+                    let target = &mut RecordTarget {
                         memtable: &mut memtable,
-                        gathered: &mut gathered,
+                        rows: &mut rows,
                         streams: &mut streams,
                         identities: &mut identities,
                     };
-                    apply(into, &record, first_seq)?;
+                    apply(target, &record, first_seq)?;
                 }
             }
             Ok(())
         },
     )?;
-    gathered.append_to(&mut memtable)?;
+    rows.append_to(&mut memtable)?;
     // The batch that creates a stream is a journal record, so a segment must exist.
     if replay.last.segment == 0 && !manifest.streams.is_empty() {
         return Err(Error::Corrupt {
@@ -107,73 +106,3 @@ fn unread(data: &Path, payload: &[u8], seq: u64, what: &str) -> Error {
         },
     }
 }
-
-/// The state that a record is applied to.
-#[derive(Debug)]
-pub(crate) struct Intake<'a> {
-    pub(crate) memtable: &'a mut Memtable,
-    /// Rows wait here until they are appended to the memtable.
-    pub(crate) gathered: &'a mut InterleavedColumn,
-    pub(crate) streams: &'a mut BTreeMap<Name, StreamMeta>,
-    pub(crate) identities: &'a mut Identities,
-}
-
-/// Applies a journal record: live writing and recovery both use this function.
-pub(crate) fn apply(into: &mut Intake<'_>, record: &Record, first_seq: u64) -> Result<Ack> {
-    let Intake {
-        memtable,
-        gathered,
-        streams,
-        identities,
-    } = into;
-    let (event_seqs, quarantine_seqs) = record.sequence(first_seq);
-    let items = record.items();
-    // A record without events adds no columns.
-    if record.events.num_rows() > 0
-        && let Some(meta) = streams.get_mut(&record.stream)
-        // The integers in a record of documents may change the type of their column, so it is
-        // always checked.
-        && (meta.kind == StreamKind::Documents
-            || !gathered.has_like(&record.stream, &record.events))
-        && schema_evolution::reconcile(meta, record, usize::MAX)?.is_some()
-    {
-        return Err(Error::Corrupt {
-            path: PathBuf::from(journal::DIR),
-            offset: 0,
-            what: format!(
-                "the record at sequence {first_seq}: a column of {} has another type than the stream's",
-                record.stream
-            ),
-        });
-    }
-    memtable.count_record();
-    let ack = Ack {
-        accepted: event_seqs.len() as u64,
-        quarantined: quarantine_seqs.len() as u64,
-        first_seq: (items > 0).then_some(first_seq),
-        last_seq: (items > 0).then(|| first_seq + items - 1),
-        duplicate: false,
-    };
-    if !event_seqs.is_empty() {
-        let (stream, rows) = (&record.stream, &record.events);
-        gathered.add(memtable, stream, rows, event_seqs, record.received_us)?;
-    }
-    if !quarantine_seqs.is_empty() {
-        let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
-        let rows = &record.quarantine;
-        gathered.add(
-            memtable,
-            &quarantine,
-            rows,
-            quarantine_seqs,
-            record.received_us,
-        )?;
-    }
-    if let Some(identity) = &record.identity {
-        identities.remember(identity.clone(), &ack, record.received_us);
-    }
-    Ok(ack)
-}
-
-/// The streams of a snapshot, shared.
-pub(crate) type Streams = Arc<BTreeMap<Name, StreamMeta>>;

@@ -32,7 +32,7 @@ use crate::recover::recover;
 use crate::rollup_hook::{RollupHook, RollupMeta};
 use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
-use crate::store::{Options, Remade, take_lock};
+use crate::store::{LevelRebuild, Options, take_lock};
 
 const DIR: &str = "damaged";
 /// Upper bound of the sequence numbers in a lost journal. A journal holds the unsealed events, a
@@ -278,12 +278,12 @@ impl Repair<'_> {
 
     /// Recomputes the sections of unreadable tile files from the raw events, when all of these
     /// still exist.
-    fn check_tiles(&mut self) -> Vec<(u32, Remade)> {
+    fn check_tiles(&mut self) -> Vec<(u32, LevelRebuild)> {
         let sealed = Arc::new(self.next.clone());
         let sealed = Snapshot::of_manifest(Arc::clone(&self.fs), self.data, sealed);
         let mut again = Vec::new();
         for rollup in &sealed.manifest().rollups {
-            let mut made: BTreeMap<(String, i64), Result<Remade, String>> = BTreeMap::new();
+            let mut made: BTreeMap<(String, i64), Result<LevelRebuild, String>> = BTreeMap::new();
             let tiles = sealed.manifest().tiles_of(rollup.id);
             for file in tiles.flat_map(|t| &t.files) {
                 let Some(what) = self.tile_damage(file) else {
@@ -313,8 +313,8 @@ impl Repair<'_> {
         rollup: &RollupMeta,
         level: &str,
         partition_us: i64,
-    ) -> Result<Remade, String> {
-        let made = Remade::of(self.rollup_hook, sealed, rollup, level, partition_us);
+    ) -> Result<LevelRebuild, String> {
+        let made = LevelRebuild::of(self.rollup_hook, sealed, rollup, level, partition_us);
         let made = made.map_err(|e| e.to_string())?;
         made.lacks().map_or(Ok(made), Err)
     }
@@ -394,7 +394,7 @@ impl Repair<'_> {
         Ok(journal)
     }
 
-    fn write_tiles(&mut self, rollup: u32, made: Remade) -> Result<()> {
+    fn write_tiles(&mut self, rollup: u32, made: LevelRebuild) -> Result<()> {
         let known = self.next.rollups.iter().find(|r| r.id == rollup);
         let name = known.expect("BUG: it is of this manifest").name.clone();
         let folder = self.data.join(format!("rollups/{name}"));

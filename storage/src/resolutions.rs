@@ -21,7 +21,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::Ack;
 
 /// Sequence numbers as half-open ranges that rise and do not touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -170,24 +169,17 @@ impl Settled {
         }
     }
 
-    /// Returns the acknowledgement of a batch whose `items` are all resolved already, or `None`
-    /// when it is the first to resolve them. `taken` of the items were resolved by batches before
-    /// it that are not in this set yet.
+    /// Checks whether the `items` of a batch are all resolved already: true for a duplicate, false
+    /// for the first batch to resolve them. `taken` of the items were resolved by batches before it
+    /// that are not in this set yet.
     ///
     /// # Errors
     /// [`Error::Settled`] when only some of the items are resolved.
-    pub(crate) fn known(&self, items: &Ranges, taken: u64) -> Result<Option<Ack>> {
+    pub(crate) fn are_resolved(&self, items: &Ranges, taken: u64) -> Result<bool> {
         let settled = taken + self.replayed.in_common(items) + self.dropped.in_common(items);
         match settled {
-            0 => Ok(None),
-            // One batch or several resolved them; a repeated request gets no figures.
-            all if all == items.count() => Ok(Some(Ack {
-                accepted: 0,
-                quarantined: 0,
-                first_seq: None,
-                last_seq: None,
-                duplicate: true,
-            })),
+            0 => Ok(false),
+            all if all == items.count() => Ok(true),
             some => Err(Error::Settled {
                 items: items.count(),
                 settled: some,

@@ -333,7 +333,7 @@ fn each_byte_of_a_manifest_is_missed() {
     };
     let text = &sound.files.0[path];
     let body = 1 + text.iter().position(|b| *b == b'\n').expect("a head line") as u64;
-    let format = "logmill manifest ".len();
+    let format = "logmill store ".len();
     let known = text[format];
     sound.rot(path, |at, flip| {
         let newer = at == format && (known + 1..=b'9').contains(&(known ^ flip));

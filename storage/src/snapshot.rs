@@ -17,6 +17,9 @@ use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::resolutions::Settled;
 
+/// The streams of a snapshot, shared.
+pub(crate) type Streams = Arc<BTreeMap<Name, StreamMeta>>;
+
 /// A consistent view of the store at one moment. The files it lists stay on disk while it lives.
 ///
 /// # Invariants
@@ -28,7 +31,7 @@ pub struct Snapshot {
     pub(crate) data: PathBuf,
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) manifest: Arc<Manifest>,
-    pub(crate) streams: Arc<BTreeMap<Name, StreamMeta>>,
+    pub(crate) streams: Streams,
     pub(crate) chunks: Chunks,
     pub(crate) next_seq: u64,
     /// Quarantined items that are resolved.

@@ -17,13 +17,13 @@ pub(crate) fn release() -> &'static str {
 }
 
 /// One zone's calendar by definition.
-pub(crate) struct Oracle {
+pub(crate) struct ZoneOracle {
     zone: TimeZone,
     /// Every instant from 1960 to 2110 at which the offset changes.
     changes: Vec<Timestamp>,
 }
 
-impl Oracle {
+impl ZoneOracle {
     /// Creates the oracle of the zone `name`.
     pub(crate) fn new(name: &str) -> Self {
         let zone = ZONES.get(name).expect("a zone of the bundled database");

@@ -1,6 +1,6 @@
 //! Zones with unusual changes of offset, as boundaries of consecutive buckets.
 
-use super::oracle::Oracle;
+use super::oracle::ZoneOracle;
 use super::tests::us;
 use super::*;
 
@@ -8,7 +8,7 @@ use super::*;
 /// must both return each bucket at its first and at its last microsecond.
 fn check(zone: Tz, lines: &str) {
     let calendar = Calendar::new(zone, WeekStart::Sunday);
-    let oracle = Oracle::new(zone.name());
+    let oracle = ZoneOracle::new(zone.name());
     for line in lines.lines().filter(|line| !line.trim().is_empty()) {
         let mut words = line.split_whitespace();
         let level = words.next().and_then(Level::from_name).expect("a level");

@@ -3,7 +3,7 @@
 //!
 //! A run compares every 13th of these instants of each zone, `LOGMILL_FULL=1` all of them.
 
-use super::oracle::{self, Oracle};
+use super::oracle::{self, ZoneOracle};
 use super::tests::check_laws_of_level;
 use super::*;
 use chrono::{DateTime, Offset, TimeZone};
@@ -68,7 +68,7 @@ fn around() -> [SignedDuration; 9] {
 
 /// Returns the first and last year in which chrono-tz and the oracle have different offsets. The
 /// oracle has the rules of our buckets, chrono-tz rules of another source.
-fn years_that_differ(zone: Tz, oracle: &Oracle) -> Option<(i16, i16)> {
+fn years_that_differ(zone: Tz, oracle: &ZoneOracle) -> Option<(i16, i16)> {
     let theirs = |t: Timestamp| {
         let utc = DateTime::from_timestamp(t.as_second(), 0).expect("a year that chrono knows");
         zone.offset_from_utc_datetime(&utc.naive_utc())
@@ -99,7 +99,7 @@ fn within(first: i16, last: i16, t: Timestamp) -> bool {
 }
 
 /// Returns all instants that are compared in a zone, sorted.
-fn instants(zone: Tz, oracle: &Oracle) -> Vec<Timestamp> {
+fn instants(zone: Tz, oracle: &ZoneOracle) -> Vec<Timestamp> {
     let micro = SignedDuration::from_micros(1);
     let mut all: Vec<Timestamp> = random(zone).collect();
     for change in oracle.changes() {
@@ -142,7 +142,7 @@ fn random(zone: Tz) -> impl Iterator<Item = Timestamp> {
 
 /// Compares every `stride`-th instant of a zone and returns their number.
 fn check_zone(zone: Tz, stride: usize) -> usize {
-    let oracle = Oracle::new(zone.name());
+    let oracle = ZoneOracle::new(zone.name());
     let instants = instants(zone, &oracle);
     for week in [WeekStart::Sunday, WeekStart::Monday] {
         let mut cursor = Cursor::new(Calendar::new(zone, week));
@@ -154,7 +154,7 @@ fn check_zone(zone: Tz, stride: usize) -> usize {
 }
 
 /// Checks that every level's bucket at `t_us` equals the oracle's and keeps the laws.
-fn check_instant(oracle: &Oracle, cursor: &mut Cursor, t_us: i64) {
+fn check_instant(oracle: &ZoneOracle, cursor: &mut Cursor, t_us: i64) {
     let calendar = cursor.calendar;
     for level in Level::ALL {
         // Only weeks depend on the day on which weeks begin.
@@ -174,7 +174,7 @@ fn zones_differ_only_where_the_releases_do() {
     let found: Vec<(Tz, i16, i16)> = TZ_VARIANTS
         .into_iter()
         .filter_map(|zone| {
-            let (first, last) = years_that_differ(zone, &Oracle::new(zone.name()))?;
+            let (first, last) = years_that_differ(zone, &ZoneOracle::new(zone.name()))?;
             Some((zone, first, last))
         })
         .collect();
@@ -186,7 +186,7 @@ fn zones_differ_only_where_the_releases_do() {
 #[test]
 fn changes_of_offset_are_further_apart_than_a_probe() {
     for zone in TZ_VARIANTS {
-        let oracle = Oracle::new(zone.name());
+        let oracle = ZoneOracle::new(zone.name());
         for pair in oracle.changes().windows(2) {
             let apart = pair[1].duration_since(pair[0]);
             assert!(apart.as_secs() > PROBE_S, "{zone} {}", pair[0]);

@@ -26,7 +26,7 @@ pub(super) fn lookup<'a, K: PartialEq<Q>, Q: ?Sized, V>(assoc: &'a Assoc<K, V>, 
 pub(super) type Coupons = (Arc<Vec<u64>>, Vec<Vec<u32>>);
 
 /// The columns of events that the definitions need, each once.
-pub(super) struct Shared {
+pub(super) struct SharedColumns {
     pub(super) rows: usize,
     /// The instant of each event.
     pub(super) times: Vec<i64>,
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     pub(super) ranks: Assoc<(Calendar, Level), (Vec<u32>, Vec<i64>)>,
 }
 
-impl Shared {
+impl SharedColumns {
     pub(super) fn of(definitions: &[&Definition], events: &[RecordBatch]) -> Result<Self> {
         let rows = events.iter().map(RecordBatch::num_rows).sum();
         let times = times(events, rows)?;

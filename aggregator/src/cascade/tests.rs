@@ -1,7 +1,8 @@
 use super::*;
 use crate::read::{compare, merge};
 use crate::testing::{
-    Random, batch, default_definitions, definition, events, filtered, keyed, recompute, rows, zoned,
+    TestRandom, batch, default_definitions, definition, events, filtered, keyed, recompute, rows,
+    zoned,
 };
 use crate::{TileFile, encode};
 use chrono_tz::Tz;
@@ -10,8 +11,8 @@ use serde_json::json;
 /// Splits events at random, cascades each piece, and passes about half of them through a tile file.
 fn in_pieces(
     definition: &Definition,
-    all: &[crate::testing::Event],
-    random: &mut Random,
+    all: &[crate::testing::AccessEvent],
+    random: &mut TestRandom,
 ) -> Vec<CellSet> {
     let mut sets = Vec::new();
     let mut rest = all;
@@ -46,7 +47,7 @@ fn in_pieces(
     sets
 }
 
-fn check(definition: &Definition, all: &[crate::testing::Event], random: &mut Random) {
+fn check(definition: &Definition, all: &[crate::testing::AccessEvent], random: &mut TestRandom) {
     let sets = in_pieces(definition, all, random);
     let whole = cascade(&[definition], &[batch(all)])
         .expect("cells")
@@ -82,7 +83,7 @@ fn check(definition: &Definition, all: &[crate::testing::Event], random: &mut Ra
 
 #[test]
 fn any_division_of_a_history_reads_as_a_naive_recompute() {
-    let mut random = Random(7);
+    let mut random = TestRandom(7);
     for zone in [Tz::UTC, Tz::Europe__Berlin, Tz::Asia__Kolkata] {
         for (len, days, paths, hosts) in [
             (1, 1, 1, 1),
@@ -107,7 +108,7 @@ fn any_division_of_a_history_reads_as_a_naive_recompute() {
 
 #[test]
 fn levels_may_be_left_out() {
-    let mut random = Random(8);
+    let mut random = TestRandom(8);
     let all = events(&mut random, 500, 500, 5, 40);
     for levels in [
         json!(["hour", "week"]),
@@ -124,12 +125,12 @@ fn levels_may_be_left_out() {
 
 #[test]
 fn order_of_events_does_not_show_in_the_tile() {
-    let mut random = Random(9);
+    let mut random = TestRandom(9);
     let all = events(&mut random, 3_000, 3, 50, 500);
     let mut turned = all.clone();
     turned.reverse();
     for definition in default_definitions() {
-        let image = |events: &[crate::testing::Event]| {
+        let image = |events: &[crate::testing::AccessEvent]| {
             encode(
                 &definition,
                 &cascade(&[&definition], &[batch(events)]).expect("cells")[0],
@@ -222,7 +223,7 @@ fn missing_columns_read_as_null_and_other_types_as_numbers_or_text() {
 
 #[test]
 fn events_without_time_are_refused() {
-    let batch = batch(&events(&mut Random(1), 3, 1, 1, 1))
+    let batch = batch(&events(&mut TestRandom(1), 3, 1, 1, 1))
         .project(&[1, 2])
         .expect("columns");
     let definitions = default_definitions();

@@ -1,7 +1,8 @@
 //! Histograms: counts by bucket of values.
 
-use super::{NO_BUCKET, OVERFLOWS, append_or_zero, reduce_or_zero, sparse_zeros, take_or_zero};
+use super::vectors::{append_or_zero, reduce_or_zero, sparse_zeros, take_or_zero};
 use crate::group::Grouping;
+use crate::intern::{NO_BUCKET, OVERFLOWS};
 use crate::state::Layout;
 
 /// Counts by bucket of values: cell `c` has the entries `offsets[c]..offsets[c + 1]`, ascending.

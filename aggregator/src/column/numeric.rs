@@ -1,6 +1,6 @@
 //! Numeric columns: numbers of values, exact sums and extremes.
 
-use super::{append_or_zero, gather, reduce_or_zero, take_or_zero};
+use super::vectors::{append_or_zero, gather, reduce_or_zero, take_or_zero};
 use crate::group::Grouping;
 use crate::intern::Numbers;
 use crate::seeded::{self, Bug};

@@ -1,7 +1,7 @@
 //! Distinct counts: sets of coupons, and registers for large sets.
 
-use super::NO_COUPON;
 use crate::group::Grouping;
+use crate::intern::NO_COUPON;
 use crate::state::{
     COUPONS_MAX, REGISTERS, Registers, decode_registers, encode_registers, observe,
 };

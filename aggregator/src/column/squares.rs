@@ -6,7 +6,8 @@
 
 use arrow::datatypes::i256;
 
-use super::{Numeric, gather};
+use super::numeric::Numeric;
+use super::vectors::gather;
 use crate::group::Grouping;
 use crate::intern::Numbers;
 

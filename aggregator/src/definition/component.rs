@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Measure, MeasureKind, Number};
+use super::measure::{Measure, MeasureKind, Number};
 use crate::calendar::Level;
 use crate::expression::Condition;
 use crate::state::Layout;

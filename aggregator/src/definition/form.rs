@@ -2,34 +2,38 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use storage::{Name, RollupMeta};
 
-use super::{Definition, Key, Measure, MeasureKind, Number};
+use super::Definition;
+use super::key::Key;
+use super::measure::{Measure, MeasureKind, Number};
 use crate::calendar::{Level, WeekStart};
+use crate::error::{Error, Result};
 use crate::expression::Condition;
 use crate::state::Layout;
 
 /// The newest version of the canonical form; a reader refuses a newer one. A definition has the
 /// lowest version with all features that it uses: 2 added filters, the variance and expressions as
 /// keys, 3 the key limit.
-pub(super) const FORM: u64 = 3;
+const FORM: u64 = 3;
 
 /// The canonical form as serde reads it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Form {
-    pub(super) version: u64,
-    pub(super) by: Vec<Key>,
-    pub(super) levels: Vec<Level>,
-    pub(super) timezone: String,
-    pub(super) week: WeekStart,
-    pub(super) max_keys: Option<u64>,
-    pub(super) measures: Vec<MeasureForm>,
+struct CanonicalForm {
+    version: u64,
+    by: Vec<Key>,
+    levels: Vec<Level>,
+    timezone: String,
+    week: WeekStart,
+    max_keys: Option<u64>,
+    measures: Vec<MeasureForm>,
 }
 
 /// A measure as serde reads it; its kind decides which members it has.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MeasureForm {
+struct MeasureForm {
     name: String,
     kind: String,
     field: Option<String>,
@@ -42,7 +46,7 @@ pub(super) struct MeasureForm {
 
 impl MeasureForm {
     /// Returns the measure; fails if a member that its kind needs is missing.
-    pub(super) fn measure(self) -> Result<Measure, String> {
+    fn measure(self) -> Result<Measure, String> {
         let Self {
             name,
             kind,
@@ -88,21 +92,74 @@ impl MeasureForm {
     }
 }
 
-/// Returns the canonical form.
-pub(super) fn value(definition: &Definition) -> Value {
-    let measures: Vec<Value> = definition.measures.iter().map(measure_value).collect();
-    let mut value = json!({
-        "version": version(definition),
-        "by": definition.by,
-        "levels": definition.levels,
-        "timezone": definition.timezone.name(),
-        "week": definition.week,
-        "measures": measures,
-    });
-    if let Some(max_keys) = definition.max_keys {
-        value["max_keys"] = max_keys.into();
+impl Definition {
+    /// Reads the definition of a manifest entry.
+    ///
+    /// # Errors
+    /// [`Error::Definition`] if the entry is not in canonical form.
+    pub fn from_meta(meta: &RollupMeta) -> Result<Self> {
+        Self::from_value(&meta.name, &meta.stream, &meta.definition)
     }
-    value
+
+    /// Reads the canonical form.
+    ///
+    /// # Errors
+    /// [`Error::Definition`] if `value` is not in canonical form.
+    pub fn from_value(name: &Name, stream: &Name, value: &Value) -> Result<Self> {
+        let fail = |what: String| Error::definition(name.as_str(), what);
+        let form: CanonicalForm = serde_json::from_value(value.clone())
+            .map_err(|e| fail(format!("its stored form: {e}")))?;
+        if form.version > FORM {
+            return Err(fail(format!(
+                "its stored form has version {}; use a newer logmill",
+                form.version
+            )));
+        }
+        let timezone = form
+            .timezone
+            .parse()
+            .map_err(|_| fail(format!("the zone {} is not known here", form.timezone)))?;
+        let measures = form
+            .measures
+            .into_iter()
+            .map(|m| m.measure().map_err(&fail))
+            .collect::<Result<Vec<_>>>()?;
+        let definition = Self::new(
+            name.clone(),
+            stream.clone(),
+            form.by,
+            form.levels,
+            timezone,
+            form.week,
+            measures,
+        )?;
+        match form.max_keys {
+            Some(max_keys) => definition.with_max_keys(max_keys),
+            None => Ok(definition),
+        }
+    }
+
+    /// Returns the canonical form.
+    pub fn to_value(&self) -> Value {
+        let measures: Vec<Value> = self.measures.iter().map(measure_value).collect();
+        let mut value = json!({
+            "version": version(self),
+            "by": self.by,
+            "levels": self.levels,
+            "timezone": self.timezone.name(),
+            "week": self.week,
+            "measures": measures,
+        });
+        if let Some(max_keys) = self.max_keys {
+            value["max_keys"] = max_keys.into();
+        }
+        value
+    }
+
+    /// Returns a 64-bit fingerprint of the canonical form; a tile records its definition's.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(self.to_value().to_string().as_bytes())
+    }
 }
 
 /// Returns the lowest version with all features that a definition uses.

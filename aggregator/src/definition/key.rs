@@ -1,9 +1,9 @@
 //! Key columns: the source of their values, and their type.
 
 use serde::{Deserialize, Serialize};
-use storage::{ColumnType, Name, StreamKind, access_fields};
+use storage::{ColumnType, Name, StreamKind};
 
-use crate::expression::{Expression, ValueType};
+use crate::expression::{Expression, ValueType, column_type};
 
 /// The type of a key column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -38,20 +38,6 @@ impl KeyType {
             Self::Int64 => ColumnType::Int64.arrow(),
         }
     }
-}
-
-/// Returns the type of an access log's column; `None` if the field may hold any type.
-pub(crate) fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
-    if field == storage::TIME {
-        return Some(ColumnType::Time);
-    }
-    if kind != StreamKind::Access {
-        return None;
-    }
-    access_fields()
-        .into_iter()
-        .find(|c| &*c.name == field)
-        .map(|c| c.column_type)
 }
 
 /// A key column.

@@ -1,7 +1,8 @@
 use super::*;
 use crate::table::RollupTable;
 use crate::testing::{default_definitions, filtered, keyed, without_limit};
-use serde_json::json;
+use serde_json::{Value, json};
+use storage::StreamKind;
 
 fn resolve(table: Value, kind: StreamKind) -> Result<Definition> {
     let table: RollupTable =

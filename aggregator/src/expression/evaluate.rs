@@ -12,9 +12,9 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use arrow::error::ArrowError;
 use storage::fits_float;
 
+use super::cast::as_text;
 use super::{Condition, Expression, Literal, Operator};
 use crate::error::Result;
-use crate::intern::as_text;
 
 type TextFunction<'f> = dyn for<'a> Fn(&'a str) -> Option<Cow<'a, str>> + 'f;
 

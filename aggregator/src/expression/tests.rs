@@ -297,10 +297,7 @@ fn path_prefixes_end_before_a_slash() {
         let batch = RecordBatch::try_from_iter([("path", column)]).expect("a batch");
         let value = Expression::parse(&format!("path_prefix(path, {n})")).expect("a value");
         let array = value.of(&batch).expect("a column").expect("the field");
-        crate::intern::as_text(&array)
-            .expect("text")
-            .value(0)
-            .to_owned()
+        as_text(&array).expect("text").value(0).to_owned()
     };
     for (path, prefixes) in [
         ("/a/b/c", ["/", "/a", "/a/b", "/a/b/c", "/a/b/c"]),

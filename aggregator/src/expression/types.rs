@@ -1,10 +1,9 @@
 //! Type checks of expressions when a rollup is defined: a comparison that could never be true is
 //! refused then, not noticed later in an empty report.
 
-use storage::{ColumnType, StreamKind, TIME};
+use storage::{ColumnType, StreamKind, TIME, access_fields};
 
 use super::{Condition, Expression, Literal};
-use crate::definition::column_type;
 
 /// The type of a value, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +12,20 @@ pub(crate) enum ValueType {
     Number,
     /// The type of a field of documents, which may hold any value.
     Unknown,
+}
+
+/// Returns the type of an access log's column; `None` if the field may hold any type.
+pub(crate) fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
+    if field == TIME {
+        return Some(ColumnType::Time);
+    }
+    if kind != StreamKind::Access {
+        return None;
+    }
+    access_fields()
+        .into_iter()
+        .find(|c| &*c.name == field)
+        .map(|c| c.column_type)
 }
 
 impl Expression {

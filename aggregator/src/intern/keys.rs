@@ -9,12 +9,11 @@ use arrow::datatypes::{DataType, Int64Type};
 use hashbrown::{HashMap, HashTable};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{as_text, by_frequency};
-use crate::cells::{Keys, int_column};
+use super::by_frequency;
 use crate::definition::KeyType;
 use crate::error::Result;
-use crate::expression::Expression;
-use crate::key_limit::OTHER;
+use crate::expression::{Expression, as_text};
+use crate::keys::{Keys, OTHER, int_column};
 
 /// The values of one key column: an id per event, and the value (or null) of each id.
 #[derive(Debug)]

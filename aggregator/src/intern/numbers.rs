@@ -4,11 +4,15 @@ use arrow::array::{Array, AsArray, Float64Array, Int64Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 
-use super::whole;
-use crate::column::{NO_BUCKET, OVERFLOWS};
 use crate::definition::Number;
 use crate::error::Result;
+use crate::expression::whole;
 use crate::state::{Layout, SCALE};
+
+/// An event's value has no bucket.
+pub(crate) const NO_BUCKET: u32 = u32::MAX;
+/// An event's value lies above the histogram's max.
+pub(crate) const OVERFLOWS: u32 = u32::MAX - 1;
 
 /// The largest magnitude that fits. Every 64-bit integer fits, and sums of 2^43 values are exact.
 const NUMBER_MAX: f64 = 1e19;

@@ -17,7 +17,7 @@ use crate::definition::Definition;
 use crate::error::{Error, Result};
 use crate::group::group;
 use crate::intern::{KeyValues, Tuples, bucket_ranks, times};
-use crate::raw::Raw;
+use crate::raw::RawEvents;
 
 /// The admitted keys of the days decided so far. A day without an entry has no more events than the
 /// limit, so all its keys are admitted.
@@ -40,7 +40,7 @@ impl AdmittedByDay {
 
     /// Decides every day of events in the range `time`. The range of the next call must not begin
     /// earlier: days before the range are dropped.
-    pub(crate) fn reach(&mut self, raw: &Raw<'_>, time: (i64, i64)) -> Result<()> {
+    pub(crate) fn reach(&mut self, raw: &RawEvents<'_>, time: (i64, i64)) -> Result<()> {
         let definition = raw.definition();
         let Some(max_keys) = definition.max_keys() else {
             return Ok(());

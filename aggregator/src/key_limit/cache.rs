@@ -20,10 +20,10 @@ const KEYS_MAX: usize = 400_000;
 
 /// Admitted keys by day.
 #[derive(Debug, Default)]
-pub(super) struct AdmissionCache(Mutex<Inner>);
+pub(super) struct AdmissionCache(Mutex<CachedDays>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CachedDays {
     days: BTreeMap<i64, Day>,
     tick: u64,
 }
@@ -66,7 +66,7 @@ impl AdmissionCache {
     }
 }
 
-impl Inner {
+impl CachedDays {
     /// Removes the least recently used days.
     fn evict(&mut self) {
         let keys = |days: &BTreeMap<i64, Day>| -> usize {

@@ -14,9 +14,9 @@ use super::by_day::Firsts;
 use super::*;
 use crate::calendar::Bucket;
 use crate::cascade::cascade;
-use crate::cells::KeyValue;
+use crate::keys::KeyValue;
 use crate::testing::{
-    Event, Random, batch, counted_under, definition, events, other, recompute, rows,
+    AccessEvent, TestRandom, batch, counted_under, definition, events, other, recompute, rows,
 };
 
 const ZONES: [Tz; 3] = [Tz::UTC, Tz::Europe__Berlin, Tz::Asia__Kolkata];
@@ -34,8 +34,8 @@ fn only_sections_of_the_same_days_add_up() {
         offset: 0,
         len: 0,
     };
-    let check = |sections: &[storage::Section], names: u64| {
-        assert_eq!(before::densest(sections.iter()), names);
+    let check = |sections: &[storage::Section], keys: u64| {
+        assert_eq!(before::densest(sections.iter()), keys);
     };
     check(&[], 0);
     check(&[section(0, 9, 5), section(10, 19, 7)], 7);
@@ -69,7 +69,7 @@ fn keys() -> [Value; 3] {
 }
 
 /// Returns events; some of them have `(other)` as their own key.
-fn with_others(random: &mut Random, len: usize, days: u64, paths: u64) -> Vec<Event> {
+fn with_others(random: &mut TestRandom, len: usize, days: u64, paths: u64) -> Vec<AccessEvent> {
     let mut all = events(random, len, days, paths, 40);
     for event in &mut all {
         if random.below(8) == 0 {
@@ -83,8 +83,8 @@ fn with_others(random: &mut Random, len: usize, days: u64, paths: u64) -> Vec<Ev
 }
 
 #[test]
-fn the_first_keys_of_a_day_have_a_name_at_every_level() {
-    let mut random = Random(11);
+fn the_first_keys_of_a_day_are_admitted_at_every_level() {
+    let mut random = TestRandom(11);
     for max_keys in 1..=10 {
         for zone in ZONES {
             for by in keys() {
@@ -121,9 +121,9 @@ fn a_section_that_does_not_say_how_full_its_days_are_counts_with_all_cells() {
 }
 
 #[test]
-fn a_dictionary_holds_only_the_keys_that_have_a_name() {
+fn a_dictionary_holds_only_the_admitted_keys_and_other() {
     let definition = definition(table(&json!(["path"]), Tz::UTC, 4));
-    let all = events(&mut Random(3), 900, 1, 200, 5);
+    let all = events(&mut TestRandom(3), 900, 1, 200, 5);
     let set = cascade(&[&definition], &[batch(&all)])
         .expect("cells")
         .remove(0);
@@ -132,21 +132,24 @@ fn a_dictionary_holds_only_the_keys_that_have_a_name() {
 }
 
 /// Returns the admitted keys of each day by the naive implementation.
-fn naive_names(definition: &Definition, all: &[Event]) -> BTreeMap<i64, BTreeSet<Vec<KeyValue>>> {
-    let mut names: BTreeMap<i64, BTreeSet<Vec<KeyValue>>> = BTreeMap::new();
+fn naive_admitted(
+    definition: &Definition,
+    all: &[AccessEvent],
+) -> BTreeMap<i64, BTreeSet<Vec<KeyValue>>> {
+    let mut admitted: BTreeMap<i64, BTreeSet<Vec<KeyValue>>> = BTreeMap::new();
     for (event, key) in all.iter().zip(counted_under(definition, all)) {
         let day = definition.calendar().bucket(Level::Day, event.time);
-        let names = names.entry(day.start_us).or_default();
+        let admitted = admitted.entry(day.start_us).or_default();
         if key != other(definition) {
-            names.insert(key);
+            admitted.insert(key);
         }
     }
-    names
+    admitted
 }
 
 /// Returns a batch with sequence numbers.
-fn numbered(events: &[(u64, Event)]) -> RecordBatch {
-    let plain: Vec<Event> = events.iter().map(|(_, event)| event.clone()).collect();
+fn numbered(events: &[(u64, AccessEvent)]) -> RecordBatch {
+    let plain: Vec<AccessEvent> = events.iter().map(|(_, event)| event.clone()).collect();
     let seqs: UInt64Array = events.iter().map(|(seq, _)| Some(*seq)).collect();
     let batch = batch(&plain);
     let mut fields = batch.schema().fields().to_vec();
@@ -164,7 +167,7 @@ fn numbered(events: &[(u64, Event)]) -> RecordBatch {
 /// Returns the admitted keys of whole days from events in this order, `together` events at a time.
 fn decided(
     definition: &Definition,
-    events: &[(u64, Event)],
+    events: &[(u64, AccessEvent)],
     together: usize,
 ) -> BTreeMap<i64, AdmittedKeys> {
     let max_keys = definition.max_keys().expect("a limit");
@@ -185,18 +188,18 @@ fn decided(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn whole_days_in_any_order_have_the_same_names(
+    fn whole_days_in_any_order_admit_the_same_keys(
         seed: u64, len in 1..120_usize, max_keys in 1..7_u64, together in 1..40_usize, nth in 0..3_usize,
     ) {
-        let mut random = Random(seed);
+        let mut random = TestRandom(seed);
         let definition = definition(table(&keys()[nth], ZONES[nth], max_keys));
         let all = with_others(&mut random, len, 3, 12);
-        let mut shuffled: Vec<(u64, Event)> = (7..).zip(all.iter().cloned()).collect();
+        let mut shuffled: Vec<(u64, AccessEvent)> = (7..).zip(all.iter().cloned()).collect();
         for at in (1..len).rev() {
             shuffled.swap(at, random.below(at as u64 + 1) as usize);
         }
         let found = decided(&definition, &shuffled, together);
-        let expected = naive_names(&definition, &all);
+        let expected = naive_admitted(&definition, &all);
         // Both are compared as encoded keys; the cascade's are those of its cells of the day level.
         let encoder = Encoder::new(&definition);
         let set = cascade(&[&definition], &[batch(&all)]).expect("cells").remove(0);
@@ -213,8 +216,8 @@ proptest! {
         }
         let whole = found.iter().map(|(day, keys)| (*day, keys.iter().collect())).collect();
         prop_assert_eq!(&sequential, &whole);
-        let count = |names: &BTreeMap<i64, BTreeSet<Vec<KeyValue>>>| -> Vec<usize> {
-            names.values().map(BTreeSet::len).collect()
+        let count = |days: &BTreeMap<i64, BTreeSet<Vec<KeyValue>>>| -> Vec<usize> {
+            days.values().map(BTreeSet::len).collect()
         };
         prop_assert_eq!(count(&expected), found.values().map(AdmittedKeys::len).collect::<Vec<_>>());
         let of_cells = |day: &i64| -> BTreeSet<Vec<KeyValue>> {
@@ -222,8 +225,8 @@ proptest! {
             let keys = cells.map(|(_, key)| days.keys.tuple(*key as usize));
             keys.filter(|key| *key != crate::testing::other(&definition)).collect()
         };
-        for (day, names) in &expected {
-            prop_assert_eq!(names, &of_cells(day));
+        for (day, admitted) in &expected {
+            prop_assert_eq!(admitted, &of_cells(day));
         }
     }
 }

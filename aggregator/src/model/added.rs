@@ -52,7 +52,7 @@ fn cascade(configuration: &Value) -> Cascade {
 }
 
 /// A store and the time of every event written to it.
-struct History {
+struct AddedHistory {
     fs: SimFs,
     random: Random,
     store: Option<Store>,
@@ -60,7 +60,7 @@ struct History {
     sent: u64,
 }
 
-impl History {
+impl AddedHistory {
     fn new(seed: u64) -> Self {
         let mut history = Self {
             fs: SimFs::new(),
@@ -202,7 +202,7 @@ fn hours(snapshot: &Snapshot, meta: &RollupMeta) -> BTreeMap<i64, u64> {
 }
 
 fn run(seed: u64) {
-    let mut history = History::new(seed);
+    let mut history = AddedHistory::new(seed);
     history.write();
     for _ in 0..4 + history.random.below(12) {
         history.step();
@@ -260,8 +260,8 @@ fn rand_seed() -> u64 {
 }
 
 /// Returns a history of six sealed batches over some days, of which the second day is dropped.
-fn some_days() -> History {
-    let mut history = History::new(7);
+fn some_days() -> AddedHistory {
+    let mut history = AddedHistory::new(7);
     for _ in 0..6 {
         history.write();
         history.store().seal().expect("seals");
@@ -314,7 +314,7 @@ fn a_definition_that_differs_is_taken_when_it_is_accepted_and_counts_anew() {
     history.open(cascade(&changed).redefining(name(), Replaces::Anything));
     while history.store().backfill() {}
     history.check();
-    let ids = |history: &History| -> Vec<u32> {
+    let ids = |history: &AddedHistory| -> Vec<u32> {
         let snapshot = history.store().snapshot();
         snapshot.manifest().rollups.iter().map(|r| r.id).collect()
     };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, RwLock};
 
-use crate::calendar::oracle::Oracle;
+use crate::calendar::oracle::ZoneOracle;
 use crate::calendar::{Bucket, Level, WeekStart};
 
 /// Zones with and without summer time, with odd offsets, with changes at midnight and of half an
@@ -24,8 +24,8 @@ pub(super) const ZONES: [&str; 12] = [
     "Pacific/Chatham",
 ];
 
-static ORACLES: LazyLock<BTreeMap<&str, Oracle>> =
-    LazyLock::new(|| ZONES.iter().map(|z| (*z, Oracle::new(z))).collect());
+static ORACLES: LazyLock<BTreeMap<&str, ZoneOracle>> =
+    LazyLock::new(|| ZONES.iter().map(|z| (*z, ZoneOracle::new(z))).collect());
 
 /// Zone, whether weeks begin on Monday, level.
 type CacheKey = (&'static str, bool, Level);
@@ -46,7 +46,7 @@ impl Calendar {
         week: WeekStart::Sunday,
     };
 
-    pub(super) fn oracle(self) -> &'static Oracle {
+    pub(super) fn oracle(self) -> &'static ZoneOracle {
         &ORACLES[self.zone]
     }
 

@@ -4,21 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::naive::{self, Value};
+use super::naive::{self, ColumnValue};
 use super::rollups::{MAX_KEYS, Rollup};
 use crate::calendar::Level;
-use crate::cells::KeyValue;
-use crate::testing::Event;
+use crate::keys::KeyValue;
+use crate::testing::AccessEvent;
 
-pub(super) type Key = Vec<KeyValue>;
+pub(super) type KeyTuple = Vec<KeyValue>;
 /// Bucket, key, and the other columns, of which the bucket's end is the first.
-pub(super) type Row = (i64, Key, Rc<Vec<Value>>);
+pub(super) type ExpectedRow = (i64, KeyTuple, Rc<Vec<ColumnValue>>);
 
 #[derive(Debug, Clone, Default)]
-struct Cell {
-    events: Vec<Rc<Event>>,
+struct ExpectedCell {
+    events: Vec<Rc<AccessEvent>>,
     /// The columns, computed when they are first read after the last event was added.
-    row: Option<Rc<Vec<Value>>>,
+    row: Option<Rc<Vec<ColumnValue>>>,
 }
 
 /// The expected cells of one level.
@@ -30,7 +30,7 @@ pub(super) struct ExpectedLevel {
     /// Events that were sealed when their bucket was below the floor already.
     pub(super) late: u64,
     /// Cells by time partition.
-    partitions: BTreeMap<i64, BTreeMap<(i64, Key), Cell>>,
+    partitions: BTreeMap<i64, BTreeMap<(i64, KeyTuple), ExpectedCell>>,
     /// The time partition of each event, by sequence number.
     partition_of: BTreeMap<u64, i64>,
     /// Time partitions that may have changed since they were last compared.
@@ -43,7 +43,7 @@ pub(super) struct ExpectedRollup {
     pub(super) rollup: Rollup,
     pub(super) levels: Vec<ExpectedLevel>,
     /// The admitted keys, by local day.
-    admitted: BTreeMap<i64, BTreeSet<Key>>,
+    admitted: BTreeMap<i64, BTreeSet<KeyTuple>>,
 }
 
 impl ExpectedLevel {
@@ -107,7 +107,7 @@ impl ExpectedRollup {
     }
 
     /// Counts an event. Events come in the order of their sequence numbers.
-    pub(super) fn add(&mut self, seq: u64, event: &Rc<Event>) {
+    pub(super) fn add(&mut self, seq: u64, event: &Rc<AccessEvent>) {
         let calendar = self.rollup.calendar;
         let key = self.key_of(event);
         for counts in &mut self.levels {
@@ -123,12 +123,12 @@ impl ExpectedRollup {
     }
 
     /// Returns the event's own key, or `(other)` when its day has no more keys to admit.
-    fn key_of(&mut self, event: &Event) -> Key {
+    fn key_of(&mut self, event: &AccessEvent) -> KeyTuple {
         let key = self.rollup.key_of(event);
         let Some(max_keys) = MAX_KEYS.filter(|_| !key.is_empty()) else {
             return key;
         };
-        let other: Key = self.rollup.other();
+        let other: KeyTuple = self.rollup.other();
         let day = self.rollup.calendar.bucket(Level::Day, event.time).start_us;
         let admitted = self.admitted.entry(day).or_default();
         if key == other || admitted.contains(&key) {
@@ -142,7 +142,7 @@ impl ExpectedRollup {
     }
 
     /// Returns the rows that a level must show in the time partitions that have changed.
-    pub(super) fn changed_rows(&mut self, nth: usize) -> Vec<Row> {
+    pub(super) fn changed_rows(&mut self, nth: usize) -> Vec<ExpectedRow> {
         let Self { rollup, levels, .. } = self;
         let counts = &mut levels[nth];
         let mut rows = Vec::new();
@@ -155,7 +155,7 @@ impl ExpectedRollup {
     }
 
     /// Returns all rows that a level must show.
-    pub(super) fn all_rows(&mut self, nth: usize) -> Vec<Row> {
+    pub(super) fn all_rows(&mut self, nth: usize) -> Vec<ExpectedRow> {
         let Self { rollup, levels, .. } = self;
         let counts = &mut levels[nth];
         let above = counts.partitions.range_mut(counts.floor_us..);
@@ -165,18 +165,27 @@ impl ExpectedRollup {
     }
 }
 
-fn rows_of(rollup: &Rollup, level: Level, cells: &mut BTreeMap<(i64, Key), Cell>) -> Vec<Row> {
-    let row = |((bucket_us, key), cell): (&(i64, Key), &mut Cell)| {
-        let Cell { events, row } = cell;
+fn rows_of(
+    rollup: &Rollup,
+    level: Level,
+    cells: &mut BTreeMap<(i64, KeyTuple), ExpectedCell>,
+) -> Vec<ExpectedRow> {
+    let row = |((bucket_us, key), cell): (&(i64, KeyTuple), &mut ExpectedCell)| {
+        let ExpectedCell { events, row } = cell;
         let row = row.get_or_insert_with(|| Rc::new(row_of(rollup, level, *bucket_us, events)));
         (*bucket_us, key.clone(), Rc::clone(row))
     };
     cells.iter_mut().map(row).collect()
 }
 
-fn row_of(rollup: &Rollup, level: Level, bucket_us: i64, events: &[Rc<Event>]) -> Vec<Value> {
+fn row_of(
+    rollup: &Rollup,
+    level: Level,
+    bucket_us: i64,
+    events: &[Rc<AccessEvent>],
+) -> Vec<ColumnValue> {
     let end_us = rollup.calendar.bucket(level, bucket_us).end_us;
-    let mut values = vec![Value::Int(end_us)];
+    let mut values = vec![ColumnValue::Int(end_us)];
     for measure in rollup.measures_at(level) {
         naive::columns(measure, events.iter().map(Rc::as_ref), &mut values);
     }

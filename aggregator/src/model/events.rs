@@ -4,11 +4,11 @@ use storage::sim::Random;
 use storage::{Batch, Identity, Name, StreamKind};
 
 use super::STREAM;
-use crate::testing::{Event, batch};
+use crate::testing::{AccessEvent, batch};
 
 /// Returns an event like those of an access log, with nulls and extremes. Sums of sizes stay within
 /// 64 bits, but exceed the integers that doubles represent exactly.
-pub(super) fn event(random: &mut Random, time: i64) -> Event {
+pub(super) fn event(random: &mut Random, time: i64) -> AccessEvent {
     let mut some = |prefix: &str, of: u64| {
         let nth = random.below(of + 1);
         (nth > 0).then(|| format!("{prefix}{nth}"))
@@ -28,7 +28,7 @@ pub(super) fn event(random: &mut Random, time: i64) -> Event {
         _ => Some((random.next_u64() >> (40 + random.below(24))) as i64),
     };
     let status = [None, Some(200), Some(404), Some(500), Some(503)];
-    Event {
+    AccessEvent {
         time,
         site,
         path,
@@ -61,7 +61,7 @@ pub(super) enum Fate {
 #[derive(Debug, Clone)]
 pub(super) struct SentBatch {
     pub(super) number: u64,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<AccessEvent>,
     pub(super) keyed: bool,
     pub(super) received_us: i64,
     pub(super) first_seq: u64,

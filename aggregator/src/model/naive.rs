@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::rollups::{Kind, Measure};
+use super::rollups::{Measure, StateKind};
 use crate::state::Distinct;
-use crate::testing::Event;
+use crate::testing::AccessEvent;
 
 /// A value of a column.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(super) enum ColumnValue {
     Null,
     Int(i64),
     Float(f64),
     Bytes(Vec<u8>),
 }
 
-impl Value {
+impl ColumnValue {
     fn int(value: Option<i128>) -> Self {
         value.map_or(Self::Null, |v| {
             Self::Int(v.try_into().expect("values are small enough"))
@@ -37,24 +37,26 @@ impl Value {
 /// Appends the columns of a measure.
 pub(super) fn columns<'a>(
     measure: &Measure,
-    events: impl Iterator<Item = &'a Event>,
-    out: &mut Vec<Value>,
+    events: impl Iterator<Item = &'a AccessEvent>,
+    out: &mut Vec<ColumnValue>,
 ) {
-    let events: Vec<&Event> = events.filter(|e| measure.passes(e)).collect();
+    let events: Vec<&AccessEvent> = events.filter(|e| measure.passes(e)).collect();
     let values = || {
         let mut values: Vec<i64> = events.iter().filter_map(|e| e.size).collect();
         values.sort_unstable();
         values
     };
     match measure.kind {
-        Kind::Count => out.push(Value::count(events.len())),
-        Kind::Sum => out.push(Value::int(sum(&values()))),
-        Kind::Min => out.push(Value::int(values().first().map(|v| (*v).into()))),
-        Kind::Max => out.push(Value::int(values().last().map(|v| (*v).into()))),
-        Kind::Mean => out.push(Value::float(mean(&values()))),
-        Kind::Variance => out.push(Value::float(variance(&values()))),
-        Kind::Histogram { digits, max } => histogram(&values(), &Layout { digits, max }, out),
-        Kind::Distinct => distinct(&events, out),
+        StateKind::Count => out.push(ColumnValue::count(events.len())),
+        StateKind::Sum => out.push(ColumnValue::int(sum(&values()))),
+        StateKind::Min => out.push(ColumnValue::int(values().first().map(|v| (*v).into()))),
+        StateKind::Max => out.push(ColumnValue::int(values().last().map(|v| (*v).into()))),
+        StateKind::Mean => out.push(ColumnValue::float(mean(&values()))),
+        StateKind::Variance => out.push(ColumnValue::float(variance(&values()))),
+        StateKind::Histogram { digits, max } => {
+            histogram(&values(), &NaiveLayout { digits, max }, out)
+        }
+        StateKind::Distinct => distinct(&events, out),
     }
 }
 
@@ -78,12 +80,12 @@ fn variance(values: &[i64]) -> Option<f64> {
 }
 
 /// Buckets of values as the head of `state/histogram.rs` describes them.
-struct Layout {
+struct NaiveLayout {
     digits: u8,
     max: i64,
 }
 
-impl Layout {
+impl NaiveLayout {
     /// Returns how many values, from 0 on, have a bucket each: the least power of two that is at
     /// least `2 * 10^digits`.
     fn single(&self) -> i64 {
@@ -104,7 +106,7 @@ impl Layout {
     }
 }
 
-fn histogram(values: &[i64], layout: &Layout, out: &mut Vec<Value>) {
+fn histogram(values: &[i64], layout: &NaiveLayout, out: &mut Vec<ColumnValue>) {
     let largest = values.last().copied();
     let recorded: Vec<i64> = values.iter().copied().filter(|v| *v >= 0).collect();
     let quantile = |percent: usize| {
@@ -119,14 +121,14 @@ fn histogram(values: &[i64], layout: &Layout, out: &mut Vec<Value>) {
     };
     let overflow = recorded.iter().filter(|v| **v > layout.max).count();
     out.extend([
-        Value::count(values.len()),
-        Value::int(sum(values)),
-        Value::float(mean(values)),
-        Value::int(values.first().map(|v| (*v).into())),
-        Value::int(largest.map(Into::into)),
+        ColumnValue::count(values.len()),
+        ColumnValue::int(sum(values)),
+        ColumnValue::float(mean(values)),
+        ColumnValue::int(values.first().map(|v| (*v).into())),
+        ColumnValue::int(largest.map(Into::into)),
     ]);
-    out.extend([50, 90, 95, 99].map(|p| Value::int(quantile(p))));
-    out.push(Value::count(overflow));
+    out.extend([50, 90, 95, 99].map(|p| ColumnValue::int(quantile(p))));
+    out.push(ColumnValue::count(overflow));
     let mut bytes = vec![b'H', 1, layout.digits, 0];
     varint(&mut bytes, layout.max as u128);
     varint(&mut bytes, values.len() as u128);
@@ -148,11 +150,11 @@ fn histogram(values: &[i64], layout: &Layout, out: &mut Vec<Value>) {
             before = entry[0];
         }
     }
-    out.push(Value::Bytes(bytes));
+    out.push(ColumnValue::Bytes(bytes));
 }
 
 /// Appends the columns of a distinct count, as the head of `state/distinct.rs` describes it.
-fn distinct(events: &[&Event], out: &mut Vec<Value>) {
+fn distinct(events: &[&AccessEvent], out: &mut Vec<ColumnValue>) {
     let hosts = events.iter().filter_map(|e| e.host.as_ref());
     let hashes: BTreeSet<u64> = hosts.map(|h| xxh3_64(h.as_bytes())).collect();
     let mut bytes = vec![b'D', 1];
@@ -160,7 +162,7 @@ fn distinct(events: &[&Event], out: &mut Vec<Value>) {
         bytes.push(0);
         varint(&mut bytes, hashes.len() as u128);
         bytes.extend(hashes.iter().flat_map(|h| h.to_le_bytes()));
-        out.extend([Value::count(hashes.len()), Value::Bytes(bytes)]);
+        out.extend([ColumnValue::count(hashes.len()), ColumnValue::Bytes(bytes)]);
         return;
     }
     let mut registers = [0_u8; 4096];
@@ -184,7 +186,10 @@ fn distinct(events: &[&Event], out: &mut Vec<Value>) {
     let state = Distinct::decode(&bytes).expect("a state");
     let off = state.count().abs_diff(hashes.len() as u64);
     assert!(off * 10 < hashes.len() as u64, "estimated {state:?}");
-    out.extend([Value::count(state.count() as usize), Value::Bytes(bytes)]);
+    out.extend([
+        ColumnValue::count(state.count() as usize),
+        ColumnValue::Bytes(bytes),
+    ]);
 }
 
 /// Appends a varint: groups of seven bits, the lowest first.

@@ -10,9 +10,9 @@ use super::calendar::Calendar;
 use super::counted::{ExpectedLevel, ExpectedRollup};
 use super::events::{Fate, SentBatch};
 use super::rollups::Rollup;
-use super::seen::Raw;
+use super::seen::StoreContents;
 use crate::calendar::Level;
-use crate::testing::Event;
+use crate::testing::AccessEvent;
 
 /// Floors by rollup and level.
 pub(super) type Floors = Vec<Vec<i64>>;
@@ -35,13 +35,13 @@ pub(super) enum Pending {
 }
 
 #[derive(Debug)]
-pub(super) struct Oracle {
+pub(super) struct RollupOracle {
     pub(super) rollups: Vec<ExpectedRollup>,
     pub(super) sent: Vec<SentBatch>,
     /// Width of the partitions of raw events.
     pub(super) width: Level,
     /// All live events, by sequence number.
-    events: BTreeMap<u64, Rc<Event>>,
+    events: BTreeMap<u64, Rc<AccessEvent>>,
     /// End of the sequence numbers in parts and tiles.
     sealed_seq: u64,
     /// The least sequence number that the store may still assign.
@@ -53,7 +53,7 @@ pub(super) struct Oracle {
     pub(super) pending: Pending,
 }
 
-impl Oracle {
+impl RollupOracle {
     pub(super) fn new(rollups: Vec<Rollup>, width: Level) -> Self {
         Self {
             rollups: rollups.into_iter().map(ExpectedRollup::new).collect(),
@@ -69,7 +69,12 @@ impl Oracle {
     }
 
     /// Notes a batch that is about to be sent, and returns its index in `sent`.
-    pub(super) fn sends(&mut self, events: Vec<Event>, keyed: bool, received_us: i64) -> usize {
+    pub(super) fn sends(
+        &mut self,
+        events: Vec<AccessEvent>,
+        keyed: bool,
+        received_us: i64,
+    ) -> usize {
         let number = self.sent.len() as u64;
         self.sent.push(SentBatch {
             number,
@@ -140,23 +145,23 @@ impl Oracle {
         Calendar::UTC.bucket(self.width, t_us).start_us
     }
 
-    fn is_dropped(&self, seq: u64, event: &Event) -> bool {
+    fn is_dropped(&self, seq: u64, event: &AccessEvent) -> bool {
         let from = self.dropped.get(&self.partition(event.time));
         from.is_some_and(|from| seq < *from)
     }
 
-    fn is_detached(&self, seq: u64, event: &Event) -> bool {
+    fn is_detached(&self, seq: u64, event: &AccessEvent) -> bool {
         let from = self.detached.get(&self.partition(event.time));
         from.is_some_and(|from| seq < *from) && !self.is_dropped(seq, event)
     }
 
-    fn raw_is_there(&self, seq: u64, event: &Event) -> bool {
+    fn raw_is_there(&self, seq: u64, event: &AccessEvent) -> bool {
         !self.is_dropped(seq, event) && !self.is_detached(seq, event)
     }
 
     /// Counts the events, in partitions that begin in a range, for which `holds` is true.
-    fn in_range(&self, range: (i64, i64), holds: impl Fn(&Self, u64, &Event) -> bool) -> u64 {
-        let there = |(seq, event): &(&u64, &Rc<Event>)| {
+    fn in_range(&self, range: (i64, i64), holds: impl Fn(&Self, u64, &AccessEvent) -> bool) -> u64 {
+        let there = |(seq, event): &(&u64, &Rc<AccessEvent>)| {
             let partition = self.partition(event.time);
             (range.0..range.1).contains(&partition) && holds(self, **seq, event)
         };
@@ -279,7 +284,7 @@ impl Oracle {
 
     /// Checks the manifest against the pending operation: sealed events stay sealed, and floors and
     /// partitions change as the operation demands. After a crash it may have taken effect or not.
-    pub(super) fn settle(&mut self, raw: &Raw, crashed: bool) {
+    pub(super) fn settle(&mut self, raw: &StoreContents, crashed: bool) {
         self.settle_sealed(raw);
         let pending = std::mem::take(&mut self.pending);
         let (before, wanted) = (
@@ -351,7 +356,7 @@ impl Oracle {
         (dropped, detached)
     }
 
-    fn settle_sealed(&mut self, raw: &Raw) {
+    fn settle_sealed(&mut self, raw: &StoreContents) {
         assert!(raw.sealed_seq >= self.sealed_seq, "less is sealed");
         let new = self.sealed_seq..raw.sealed_seq;
         for counts in self.rollups.iter_mut().flat_map(|r| &mut r.levels) {
@@ -363,7 +368,7 @@ impl Oracle {
     }
 
     /// Checks that memory holds the live events that are not sealed.
-    pub(super) fn check_memory(&self, raw: &Raw) {
+    pub(super) fn check_memory(&self, raw: &StoreContents) {
         let there = self.events.range(self.sealed_seq..);
         let there: Vec<(u64, i64)> = there.map(|(seq, e)| (*seq, e.time)).collect();
         assert_eq!(raw.memory, there, "in memory: left is there");
@@ -380,7 +385,7 @@ impl Oracle {
     /// Settles the fates of batches after the store was opened again. If only the process ended,
     /// all acknowledged batches are there; after a power cut, all durable ones and a prefix of the
     /// others.
-    pub(super) fn reopened(&mut self, raw: &Raw, parts: &[(u64, i64)], power: bool) {
+    pub(super) fn reopened(&mut self, raw: &StoreContents, parts: &[(u64, i64)], power: bool) {
         let memory: BTreeSet<u64> = raw.memory.iter().map(|(seq, _)| *seq).collect();
         let mut lost: Option<u64> = None;
         let mut living: Vec<&mut SentBatch> = self.sent.iter_mut().filter(|s| s.lives()).collect();
@@ -417,7 +422,7 @@ impl Oracle {
     }
 
     /// Settles the batch under way at the crash, the last of all: it is there or not.
-    fn settle_unknown(&mut self, raw: &Raw, lost: Option<u64>) {
+    fn settle_unknown(&mut self, raw: &StoreContents, lost: Option<u64>) {
         let Some(which) = self.sent.iter().position(|s| s.fate == Fate::Unknown) else {
             return;
         };

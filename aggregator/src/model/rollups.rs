@@ -5,9 +5,9 @@ use storage::sim::Random;
 
 use super::calendar::{Calendar, ZONES};
 use crate::calendar::{Level, WeekStart};
-use crate::cells::KeyValue;
+use crate::keys::KeyValue;
 use crate::rollup_hook::Config;
-use crate::testing::Event;
+use crate::testing::AccessEvent;
 
 /// The key limit: admitted keys of a day.
 pub(super) const MAX_KEYS: Option<usize> = Some(5);
@@ -36,7 +36,7 @@ pub(super) enum Filter {
 
 /// The function of a measure, over sizes or hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StateKind {
     Count,
     Sum,
     Min,
@@ -50,7 +50,7 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measure {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: StateKind,
     pub(super) filter: Option<Filter>,
     /// The finest level that has it.
     pub(super) from: Level,
@@ -86,7 +86,7 @@ impl By {
         }
     }
 
-    pub(super) fn of(self, event: &Event) -> KeyValue {
+    pub(super) fn of(self, event: &AccessEvent) -> KeyValue {
         let text = |value: Option<&str>| value.map_or(KeyValue::Null, |v| KeyValue::Text(v.into()));
         let integer =
             |value: Option<i16>| value.map_or(KeyValue::Null, |v| KeyValue::Int(v.into()));
@@ -117,7 +117,7 @@ impl Filter {
     }
 
     /// Returns whether the filter is true of an event; null is not true.
-    fn passes(self, event: &Event) -> bool {
+    fn passes(self, event: &AccessEvent) -> bool {
         match self {
             Self::Errors => event.status.is_some_and(|s| s >= 500),
             Self::Large => event.site.is_none() || event.size.is_some_and(|s| s > 1000),
@@ -131,7 +131,7 @@ impl Filter {
 }
 
 impl Measure {
-    fn new(name: &'static str, kind: Kind, filter: Option<Filter>, from: Level) -> Self {
+    fn new(name: &'static str, kind: StateKind, filter: Option<Filter>, from: Level) -> Self {
         Self {
             name,
             kind,
@@ -140,23 +140,23 @@ impl Measure {
         }
     }
 
-    pub(super) fn passes(&self, event: &Event) -> bool {
+    pub(super) fn passes(&self, event: &AccessEvent) -> bool {
         self.filter.is_none_or(|f| f.passes(event))
     }
 
     fn spec(&self) -> Value {
         let function = |f: &str| json!({ "of": f });
         let mut spec = match self.kind {
-            Kind::Count => function("count"),
-            Kind::Sum => function("sum(response_size)"),
-            Kind::Min => function("min(response_size)"),
-            Kind::Max => function("max(response_size)"),
-            Kind::Mean => function("mean(response_size)"),
-            Kind::Variance => function("variance(response_size)"),
-            Kind::Histogram { digits, max } => {
+            StateKind::Count => function("count"),
+            StateKind::Sum => function("sum(response_size)"),
+            StateKind::Min => function("min(response_size)"),
+            StateKind::Max => function("max(response_size)"),
+            StateKind::Mean => function("mean(response_size)"),
+            StateKind::Variance => function("variance(response_size)"),
+            StateKind::Histogram { digits, max } => {
                 json!({ "histogram": "response_size", "digits": digits, "max": max })
             }
-            Kind::Distinct => json!({ "distinct": "host" }),
+            StateKind::Distinct => json!({ "distinct": "host" }),
         };
         spec["from"] = json!(self.from);
         if let Some(filter) = self.filter {
@@ -168,7 +168,7 @@ impl Measure {
     /// Returns the names of its columns.
     fn columns(&self) -> Vec<String> {
         let suffixes: &[&str] = match self.kind {
-            Kind::Histogram { .. } => &[
+            StateKind::Histogram { .. } => &[
                 "_count",
                 "_sum",
                 "_mean",
@@ -181,7 +181,7 @@ impl Measure {
                 "_overflow",
                 "",
             ],
-            Kind::Distinct => &["", "_state"],
+            StateKind::Distinct => &["", "_state"],
             _ => &[""],
         };
         let column = |suffix: &&str| format!("{}{suffix}", self.name);
@@ -206,7 +206,7 @@ impl Rollup {
         age.map(|(_, hours)| hours * HOUR_US)
     }
 
-    pub(super) fn key_of(&self, event: &Event) -> Vec<KeyValue> {
+    pub(super) fn key_of(&self, event: &AccessEvent) -> Vec<KeyValue> {
         self.by.iter().map(|by| by.of(event)).collect()
     }
 
@@ -284,14 +284,14 @@ fn wide(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
     let (calendar, levels) = (calendar(random, zones), levels(random));
     let finest = levels[0];
     let measures = vec![
-        Measure::new("hits", Kind::Count, None, finest),
-        Measure::new("errors", Kind::Count, Some(Filter::Errors), Level::Day),
-        Measure::new("bytes", Kind::Sum, None, finest),
-        Measure::new("least", Kind::Min, Some(Filter::Large), finest),
-        Measure::new("most", Kind::Max, None, Level::Day),
-        Measure::new("average", Kind::Mean, Some(Filter::OddPage), finest),
-        Measure::new("spread", Kind::Variance, None, finest),
-        Measure::new("visitors", Kind::Distinct, None, finest),
+        Measure::new("hits", StateKind::Count, None, finest),
+        Measure::new("errors", StateKind::Count, Some(Filter::Errors), Level::Day),
+        Measure::new("bytes", StateKind::Sum, None, finest),
+        Measure::new("least", StateKind::Min, Some(Filter::Large), finest),
+        Measure::new("most", StateKind::Max, None, Level::Day),
+        Measure::new("average", StateKind::Mean, Some(Filter::OddPage), finest),
+        Measure::new("spread", StateKind::Variance, None, finest),
+        Measure::new("visitors", StateKind::Distinct, None, finest),
     ];
     let by = match random.below(3) {
         0 => vec![By::Site],
@@ -317,11 +317,11 @@ fn made(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
     let (calendar, levels) = (calendar(random, zones), levels(random));
     let finest = levels[0];
     let (small, large) = (
-        Kind::Histogram {
+        StateKind::Histogram {
             digits: 1,
             max: 5000,
         },
-        Kind::Histogram {
+        StateKind::Histogram {
             digits: 2,
             max: 1 << 40,
         },
@@ -332,8 +332,13 @@ fn made(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
         _ => Measure::new("size", small, Some(Filter::OddPage), Level::Day),
     };
     let measures = vec![
-        Measure::new("hits", Kind::Count, None, finest),
-        Measure::new("victims", Kind::Distinct, Some(Filter::Errors), Level::Day),
+        Measure::new("hits", StateKind::Count, None, finest),
+        Measure::new(
+            "victims",
+            StateKind::Distinct,
+            Some(Filter::Errors),
+            Level::Day,
+        ),
         size,
     ];
     let by = match random.below(3) {
@@ -379,8 +384,8 @@ fn plain(random: &mut Random, zones: &mut Vec<&'static str>) -> Rollup {
         name: "plain",
         calendar,
         measures: vec![
-            Measure::new("hits", Kind::Count, None, levels[0]),
-            Measure::new("visitors", Kind::Distinct, None, levels[0]),
+            Measure::new("hits", StateKind::Count, None, levels[0]),
+            Measure::new("visitors", StateKind::Distinct, None, levels[0]),
         ],
         ages: ages.collect(),
         levels,

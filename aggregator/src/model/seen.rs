@@ -12,19 +12,20 @@ use arrow::datatypes::{
 use storage::{FileRef, Manifest, Name, RollupMeta, SEQ, Section, Snapshot, TIME, read_part};
 
 use super::STREAM;
-use super::counted::{Key, Row};
-use super::naive::Value;
+use super::counted::{ExpectedRow, KeyTuple};
+use super::naive::ColumnValue;
 use super::rollups::Rollup;
 use crate::calendar::Level;
 use crate::cascade::chunk_cells;
-use crate::cells::{Cells, Filter, KeyValue, Projection};
+use crate::cells::{Cells, Filter, Projection};
 use crate::definition::Definition;
+use crate::keys::KeyValue;
 use crate::read::{finalise, merge};
 use crate::tile::TileFile;
 
 /// The contents of a snapshot besides the cells of rollups.
 #[derive(Debug)]
-pub(super) struct Raw {
+pub(super) struct StoreContents {
     pub(super) sealed_seq: u64,
     /// Sequence number and time of the events in memory.
     pub(super) memory: Vec<(u64, i64)>,
@@ -36,19 +37,19 @@ pub(super) struct Raw {
     pub(super) late: Vec<Vec<u64>>,
 }
 
-impl Raw {
-    pub(super) fn of(snapshot: &Snapshot, rollups: &[Reader]) -> Self {
+impl StoreContents {
+    pub(super) fn of(snapshot: &Snapshot, rollups: &[RollupReader]) -> Self {
         let manifest = snapshot.manifest();
         let chunks = snapshot.chunks(STREAM).iter();
         let name = Name::new(STREAM).expect("a name");
         let stream = manifest.streams.get(&name);
         let dropped = stream.map(|s| &s.dropped[..]).unwrap_or_default();
-        let floors = |reader: &Reader| {
+        let floors = |reader: &RollupReader| {
             let meta = reader.meta(manifest);
             let floor = |level: &Level| meta.map_or(i64::MIN, |m| m.floor_us(level.as_str()));
             reader.rollup.levels.iter().map(floor).collect()
         };
-        let late = |reader: &Reader| {
+        let late = |reader: &RollupReader| {
             let floors = reader.meta(manifest).map(|m| &m.floors);
             let late = |level: &Level| Some(floors?.get(level.as_str())?.late);
             let levels = reader.rollup.levels.iter();
@@ -74,9 +75,9 @@ impl Raw {
 
 /// Rows of parts that were decoded before, by file and checksum.
 #[derive(Debug, Default)]
-pub(super) struct Parts(BTreeMap<(String, u32), Vec<(u64, i64)>>);
+pub(super) struct PartCache(BTreeMap<(String, u32), Vec<(u64, i64)>>);
 
-impl Parts {
+impl PartCache {
     /// Returns sequence number and time of every event in parts. Each file is read and compared
     /// with its checksum; a file of known checksum is not decoded again.
     pub(super) fn read(&mut self, snapshot: &Snapshot) -> Vec<(u64, i64)> {
@@ -112,7 +113,7 @@ type SectionId = (String, u32, u64);
 
 /// A reader of one rollup, which decodes each section once.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct RollupReader {
     pub(super) rollup: Rollup,
     pub(super) definition: Arc<Definition>,
     /// Names of the columns, by level.
@@ -122,7 +123,7 @@ pub(super) struct Reader {
     partitions: BTreeMap<LevelPartition, Vec<SectionId>>,
 }
 
-impl Reader {
+impl RollupReader {
     pub(super) fn new(rollup: Rollup, definition: Definition) -> Self {
         let columns = rollup.levels.iter().map(|l| rollup.columns(*l)).collect();
         Self {
@@ -216,9 +217,14 @@ impl Reader {
         cells
     }
 
-    /// Returns the rows of the `nth` level in some time partitions. [`Reader::update`] must have
-    /// been called for this snapshot.
-    pub(super) fn rows(&self, snapshot: &Snapshot, nth: usize, of: &BTreeSet<i64>) -> Vec<Row> {
+    /// Returns the rows of the `nth` level in some time partitions. [`RollupReader::update`] must
+    /// have been called for this snapshot.
+    pub(super) fn rows(
+        &self,
+        snapshot: &Snapshot,
+        nth: usize,
+        of: &BTreeSet<i64>,
+    ) -> Vec<ExpectedRow> {
         let level = self.rollup.levels[nth];
         let ids = of.iter().filter_map(|p| self.partitions.get(&(level, *p)));
         let mut cells: Vec<Rc<Cells>> = ids
@@ -232,7 +238,7 @@ impl Reader {
     }
 
     /// Returns all rows of the `nth` level, and reads every file again for them.
-    pub(super) fn all_rows(&self, snapshot: &Snapshot, nth: usize) -> Vec<Row> {
+    pub(super) fn all_rows(&self, snapshot: &Snapshot, nth: usize) -> Vec<ExpectedRow> {
         let level = self.rollup.levels[nth];
         let (mut tiles, mut cells) = (BTreeMap::new(), Vec::new());
         for (file, section) in self.stored(snapshot.manifest()) {
@@ -263,7 +269,7 @@ impl Reader {
             .collect()
     }
 
-    fn finalised(&self, nth: usize, cells: &[Rc<Cells>]) -> Vec<Row> {
+    fn finalised(&self, nth: usize, cells: &[Rc<Cells>]) -> Vec<ExpectedRow> {
         let level = self.rollup.levels[nth];
         let cells: Vec<&Cells> = cells.iter().map(Rc::as_ref).collect();
         let merged = merge(&self.definition, level, &cells);
@@ -274,13 +280,13 @@ impl Reader {
 }
 
 /// Returns bucket, key, and the other columns, of which the bucket's end is the first.
-fn rows(batch: &RecordBatch, keys: usize) -> Vec<Row> {
-    let columns: Vec<Vec<Value>> = batch.columns().iter().map(values).collect();
+fn rows(batch: &RecordBatch, keys: usize) -> Vec<ExpectedRow> {
+    let columns: Vec<Vec<ColumnValue>> = batch.columns().iter().map(values).collect();
     let row = |row: usize| {
-        let Value::Int(bucket_us) = columns[0][row] else {
+        let ColumnValue::Int(bucket_us) = columns[0][row] else {
             panic!("a bucket has a beginning");
         };
-        let key: Key = (0..keys)
+        let key: KeyTuple = (0..keys)
             .map(|k| key_value(batch.column(2 + k), row))
             .collect();
         let others = columns[1..2].iter().chain(&columns[2 + keys..]);
@@ -301,17 +307,17 @@ fn key_value(array: &ArrayRef, row: usize) -> KeyValue {
     }
 }
 
-fn values(array: &ArrayRef) -> Vec<Value> {
+fn values(array: &ArrayRef) -> Vec<ColumnValue> {
     let value = |row| match array.data_type() {
-        _ if array.is_null(row) => Value::Null,
-        DataType::Int64 => Value::Int(array.as_primitive::<Int64Type>().value(row)),
+        _ if array.is_null(row) => ColumnValue::Null,
+        DataType::Int64 => ColumnValue::Int(array.as_primitive::<Int64Type>().value(row)),
         DataType::Timestamp(..) => {
-            Value::Int(array.as_primitive::<TimestampMicrosecondType>().value(row))
+            ColumnValue::Int(array.as_primitive::<TimestampMicrosecondType>().value(row))
         }
-        DataType::Float64 => Value::Float(array.as_primitive::<Float64Type>().value(row)),
-        DataType::Binary => Value::Bytes(array.as_binary::<i32>().value(row).to_vec()),
+        DataType::Float64 => ColumnValue::Float(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Binary => ColumnValue::Bytes(array.as_binary::<i32>().value(row).to_vec()),
         // A key column, which `key_value` reads.
-        _ => Value::Null,
+        _ => ColumnValue::Null,
     };
     (0..array.len()).map(value).collect()
 }

@@ -4,7 +4,7 @@ use storage::sim::Random;
 
 /// A step on an open store. Its arguments follow from the history's seed.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum HistoryStep {
     /// A batch of `events` events is written.
     Write {
         events: u64,
@@ -41,27 +41,27 @@ pub(super) enum Step {
 }
 
 /// Returns the next step of a history.
-pub(super) fn step(random: &mut Random, crowded: bool) -> Step {
+pub(super) fn step(random: &mut Random, crowded: bool) -> HistoryStep {
     let j = random.below(3) == 0;
     match random.below(45) {
-        0 | 1 if crowded => Step::Crowd,
-        0..15 => Step::Write {
+        0 | 1 if crowded => HistoryStep::Crowd,
+        0..15 => HistoryStep::Write {
             events: 1 + random.below(4),
             keyed: random.below(2) == 0,
             j,
         },
-        15..18 => Step::Retry { j },
-        18..24 => Step::Seal,
-        24..27 => Step::Compact {
+        15..18 => HistoryStep::Retry { j },
+        18..24 => HistoryStep::Seal,
+        24..27 => HistoryStep::Compact {
             quiet: random.below(2) == 0,
         },
-        27..29 => Step::Retain,
-        29 | 30 => Step::Drop,
-        31 => Step::Rebuild,
-        32..36 => Step::Hold,
-        36..39 => Step::Pass,
-        39 | 40 => Step::Detach,
-        41..44 => Step::Attach,
-        _ => Step::Close,
+        27..29 => HistoryStep::Retain,
+        29 | 30 => HistoryStep::Drop,
+        31 => HistoryStep::Rebuild,
+        32..36 => HistoryStep::Hold,
+        36..39 => HistoryStep::Pass,
+        39 | 40 => HistoryStep::Detach,
+        41..44 => HistoryStep::Attach,
+        _ => HistoryStep::Close,
     }
 }

@@ -11,12 +11,12 @@ use storage::{
     StreamConfig, StreamKind,
 };
 
-use super::counted::Row;
+use super::counted::ExpectedRow;
 use super::events::Fate;
-use super::oracle::Oracle;
+use super::oracle::RollupOracle;
 use super::rollups::{Rollup, config};
-use super::seen::{Parts, Raw, Reader};
-use super::steps::Step;
+use super::seen::{PartCache, RollupReader, StoreContents};
+use super::steps::HistoryStep;
 use super::{STREAM, instants};
 use crate::calendar::Level;
 use crate::rollup_hook::Cascade;
@@ -30,7 +30,7 @@ const RECOVERY: u64 = 32;
 
 /// Work done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counters {
+pub(super) struct WorldCounters {
     pub(super) steps: u64,
     pub(super) crashes: u64,
     /// Operations of the disk.
@@ -42,12 +42,12 @@ pub(super) struct Counters {
 }
 
 /// A snapshot, and the rows of every level of every rollup when it was taken.
-struct HeldSnapshot(Arc<Snapshot>, Vec<Vec<Vec<Row>>>);
+struct HeldSnapshot(Arc<Snapshot>, Vec<Vec<Vec<ExpectedRow>>>);
 
-pub(super) struct World {
+pub(super) struct RollupWorld {
     pub(super) fs: SimFs,
     pub(super) random: Random,
-    pub(super) counters: Counters,
+    pub(super) counters: WorldCounters,
     /// Prints each step when set.
     pub(super) prints_steps: bool,
     /// Allows steps with many events when set.
@@ -56,15 +56,15 @@ pub(super) struct World {
     rollup_hook: Arc<Cascade>,
     rollups: Vec<Rollup>,
     store: Option<Store>,
-    oracle: Oracle,
-    readers: Vec<Reader>,
-    parts: Parts,
+    oracle: RollupOracle,
+    readers: Vec<RollupReader>,
+    parts: PartCache,
     held: Option<HeldSnapshot>,
     /// The manifest and the chunks that were compared last.
     last: Option<(Arc<Manifest>, Vec<Arc<Chunk>>)>,
 }
 
-impl World {
+impl RollupWorld {
     /// Starts with an empty disk.
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -82,21 +82,21 @@ impl World {
             let definition = definitions
                 .iter()
                 .find(|d| d.name().as_str() == rollup.name);
-            Reader::new(rollup.clone(), definition.expect("is there").clone())
+            RollupReader::new(rollup.clone(), definition.expect("is there").clone())
         };
         Self {
             fs: SimFs::new(),
-            counters: Counters::default(),
+            counters: WorldCounters::default(),
             prints_steps: false,
             crowded: random.below(8) == 0,
             random,
             clock: Arc::new(ManualClock::at(now_us)),
             rollup_hook: Arc::new(rollup_hook),
             readers: rollups.iter().map(reader).collect(),
-            oracle: Oracle::new(rollups.clone(), width),
+            oracle: RollupOracle::new(rollups.clone(), width),
             rollups,
             store: None,
-            parts: Parts::default(),
+            parts: PartCache::default(),
             held: None,
             last: None,
         }
@@ -155,7 +155,7 @@ impl World {
             return Ok(());
         }
         let snapshot = self.store().snapshot();
-        let raw = Raw::of(&snapshot, &self.readers);
+        let raw = StoreContents::of(&snapshot, &self.readers);
         self.readers.iter().for_each(|r| r.check_files(&snapshot));
         self.last = None;
         self.oracle
@@ -209,7 +209,7 @@ impl World {
     }
 
     fn check(&mut self) {
-        let raw = Raw::of(&self.store().snapshot(), &self.readers);
+        let raw = StoreContents::of(&self.store().snapshot(), &self.readers);
         self.oracle.settle(&raw, false);
         self.oracle.check_memory(&raw);
         self.compare();
@@ -292,7 +292,7 @@ impl World {
 }
 
 /// Panics at the first difference between the rows of a level and the expected ones.
-fn compare(rollup: &Rollup, nth: usize, found: &[Row], wanted: &[Row]) {
+fn compare(rollup: &Rollup, nth: usize, found: &[ExpectedRow], wanted: &[ExpectedRow]) {
     if found == wanted {
         return;
     }

@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::finalise::{count_distinct, encode_distinct, is_scaled, parts};
 use super::merge::{key_ranks, unify_keys};
+use super::states::{count_distinct, encode_distinct, parts};
 use crate::bytes_io::put_varint;
 use crate::calendar::Level;
-use crate::cells::{Cells, KeyValue};
+use crate::cells::Cells;
 use crate::column::or_zero;
-use crate::definition::{Component, Definition};
+use crate::definition::{Component, Definition, Measure};
+use crate::keys::KeyValue;
 
 /// Most differences that are described; all are counted.
 const SHOWN_MAX: usize = 100;
@@ -115,7 +116,7 @@ impl Report<'_> {
             let (a, b) = (self.canonical(nth, left), self.canonical(nth, right));
             let (Some(a), Some(b)) = (a, b) else { continue };
             if a != b {
-                let uses = |m: &&crate::Measure| {
+                let uses = |m: &&Measure| {
                     m.from <= self.level && self.definition.components_for(m).contains(&nth)
                 };
                 let names: Vec<&str> = self
@@ -189,7 +190,7 @@ impl Report<'_> {
             return "not read".to_owned();
         };
         let component = &self.definition.components()[nth];
-        let unit = if is_scaled(self.definition, component) {
+        let unit = if self.definition.is_scaled(component) {
             " millionths"
         } else {
             ""

@@ -11,18 +11,15 @@ use arrow::compute::take;
 use arrow::datatypes::Schema;
 
 use super::merge::{key_ranks, ranks_of_buckets};
-use super::{
-    EXACT_TYPE, QUANTILES, columns, columns_of, exact_column, exact_columns, sum_of_exact,
-};
+use super::states::{count_distinct, encode_distinct, parts};
 use crate::calendar::{Cursor, Level};
 use crate::cells::Cells;
-use crate::column::{Buckets, Numeric, Sets, Squares, or_zero};
-use crate::definition::{Component, Definition, Measure, MeasureKind};
+use crate::column::{Buckets, Numeric, Squares, or_zero};
+use crate::definition::{Definition, Measure, MeasureKind, QUANTILES, columns_of};
 use crate::error::{Error, Result};
 use crate::group::group;
-use crate::state::{
-    Distinct, HistogramParts, REGISTERS, SCALE, decode_registers, estimate, quantile,
-};
+use crate::level_columns::{EXACT_TYPE, columns, exact_column, exact_columns, sum_of_exact};
+use crate::state::{SCALE, quantile};
 
 /// Treatment of an integer sum that does not fit 64 bits. Its exact column has it in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,56 +263,6 @@ fn histogram_column(
     Ok(Arc::new(out.finish()))
 }
 
-/// Returns one cell's histogram.
-pub(crate) fn parts<'a>(
-    numeric: &Numeric,
-    buckets: &'a Buckets,
-    scaled: bool,
-    cell: usize,
-) -> HistogramParts<'a> {
-    let (index, counts) = buckets.entries(cell);
-    let (min, max) = numeric
-        .range
-        .as_ref()
-        .map_or((0, 0), |(min, max)| (min[cell], max[cell]));
-    HistogramParts {
-        layout: buckets.layout,
-        scaled,
-        n: numeric.n[cell],
-        unfit: or_zero(&numeric.unfit, cell),
-        sum: numeric.sum[cell],
-        min,
-        max,
-        overflow: or_zero(&buckets.overflow, cell),
-        index,
-        counts,
-    }
-}
-
-/// Returns one cell's distinct count.
-pub(crate) fn count_distinct(sets: &Sets, cell: usize) -> i64 {
-    let Some(body) = sets.body(cell) else {
-        return sets.coupons(cell).len() as i64;
-    };
-    let mut registers = [0; REGISTERS];
-    decode_registers(body, &mut registers).expect("BUG: bodies are checked when they are read");
-    estimate(&registers).round() as i64
-}
-
-/// Appends one cell's set as an encoded state.
-pub(crate) fn encode_distinct(sets: &Sets, coupons: &[u64], cell: usize, out: &mut Vec<u8>) {
-    if let Some(body) = sets.body(cell) {
-        return Distinct::encode_body(body, out);
-    }
-    let mut hashes: Vec<u64> = sets
-        .coupons(cell)
-        .iter()
-        .map(|id| coupons[*id as usize])
-        .collect();
-    hashes.sort_unstable();
-    Distinct::encode_coupons(&hashes, out);
-}
-
 fn sums(numeric: &Numeric) -> impl Iterator<Item = Option<i128>> + '_ {
     numeric
         .n
@@ -410,15 +357,4 @@ fn integers(name: &str, values: impl Iterator<Item = Option<i128>>) -> Result<Ar
     Ok(Arc::new(
         values.map(narrow).collect::<Result<Int64Array>>()?,
     ))
-}
-
-/// Returns whether the field of a component holds decimals.
-pub(crate) fn is_scaled(definition: &Definition, component: &Component) -> bool {
-    match component {
-        Component::Numeric { field, .. } => field.scaled,
-        Component::Squares { numeric, .. } | Component::Histogram { numeric, .. } => {
-            is_scaled(definition, &definition.components()[*numeric])
-        }
-        Component::Count { .. } | Component::Distinct { .. } => false,
-    }
 }

@@ -12,10 +12,11 @@ use hashbrown::{HashMap, HashTable};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::calendar::{Cursor, Level};
-use crate::cells::{Cells, Grain, Keys, Projection};
-use crate::column::Column;
+use crate::cells::{Cells, Grain, Projection};
+use crate::column::StateColumn;
 use crate::definition::Definition;
 use crate::group::group;
+use crate::keys::Keys;
 
 /// A key id or coupon id that no cell uses.
 const UNUSED: u32 = u32::MAX;
@@ -114,7 +115,7 @@ fn grouped(all: Cells) -> Cells {
     let (ranks, starts) = ranks_of_buckets(&all.bucket);
     let groups = group(&ranks, &all.key, starts.len(), all.keys.len);
     // Each column is freed as soon as it is reduced.
-    let reduced = |column: Column| column.reduce(&groups, true, &all.coupons);
+    let reduced = |column: StateColumn| column.reduce(&groups, true, &all.coupons);
     let columns = all.columns.into_iter().map(|c| c.map(reduced)).collect();
     Cells {
         bucket: groups.firsts().map(|c| all.bucket[c]).collect(),
@@ -283,7 +284,7 @@ fn unify_coupons(inputs: &[&Cells]) -> (Vec<u64>, Vec<Vec<u32>>) {
     let mut maps = Vec::new();
     for input in inputs {
         let sets = input.columns.iter().flatten().filter_map(|c| {
-            if let Column::Sets(s) = c {
+            if let StateColumn::Sets(s) = c {
                 Some(s)
             } else {
                 None

@@ -1,8 +1,9 @@
 use super::*;
-use crate::cells::{Cells, Grain, KeyValue, Projection};
-use crate::testing::{
-    Event, Random, batch, default_definitions, definition, events, filtered, zoned,
-};
+use crate::calendar::Level;
+use crate::cells::{Cells, Grain, Projection};
+use crate::definition::Definition;
+use crate::keys::KeyValue;
+use crate::testing::{AccessEvent, TestRandom, batch, definition, events, filtered, zoned};
 use crate::{Error, Filter, TileFile, cascade, encode};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Decimal128Type, Float64Type, Int64Type};
@@ -10,7 +11,7 @@ use chrono_tz::Tz;
 use proptest::prelude::*;
 use serde_json::json;
 
-fn cells(definition: &Definition, level: Level, events: &[Event]) -> Cells {
+fn cells(definition: &Definition, level: Level, events: &[AccessEvent]) -> Cells {
     let set = cascade(&[definition], &[batch(events)])
         .expect("cells")
         .remove(0);
@@ -18,43 +19,9 @@ fn cells(definition: &Definition, level: Level, events: &[Event]) -> Cells {
 }
 
 #[test]
-fn the_columns_are_those_of_the_manual() {
-    let stats = &default_definitions()[0];
-    let names = |level| {
-        columns(stats, level)
-            .iter()
-            .map(|f| f.name().clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        names(Level::Minute),
-        ["bucket", "bucket_end", "site", "path", "hits", "bytes"]
-    );
-    let of_size = [
-        "count", "sum", "mean", "min", "max", "p50", "p90", "p95", "p99", "overflow",
-    ];
-    let mut hourly = names(Level::Minute);
-    hourly.extend(of_size.iter().map(|s| format!("size_{s}")));
-    hourly.extend(["size", "visitors", "visitors_state"].map(str::to_owned));
-    assert_eq!(names(Level::Hour), hourly);
-    let entries = ["hits", "size_p99", "visitors_state", "path", "nothing"]
-        .map(|c| column_entry_level(stats, c));
-    assert_eq!(
-        entries,
-        [
-            Some(Level::Minute),
-            Some(Level::Hour),
-            Some(Level::Hour),
-            Some(Level::Minute),
-            None
-        ]
-    );
-}
-
-#[test]
 fn buckets_end_where_the_next_begins() {
     let definition = zoned(&[], Tz::Europe__Berlin, "hour");
-    let all = events(&mut Random(31), 300, 5, 1, 1);
+    let all = events(&mut TestRandom(31), 300, 5, 1, 1);
     let days = cells(&definition, Level::Day, &all);
     let batch =
         finalise(&definition, Level::Day, &days, &["bucket", "bucket_end"]).expect("columns");
@@ -79,7 +46,7 @@ fn buckets_end_where_the_next_begins() {
 #[test]
 fn a_comparison_names_each_difference() {
     let definition = zoned(&["path"], Tz::UTC, "minute");
-    let mut all = events(&mut Random(32), 400, 2, 3, 30);
+    let mut all = events(&mut TestRandom(32), 400, 2, 3, 30);
     let right = cells(&definition, Level::Day, &all);
     let size = all
         .iter()
@@ -129,7 +96,7 @@ fn a_comparison_names_each_difference() {
 #[test]
 fn the_shown_differences_are_bounded() {
     let definition = zoned(&["path"], Tz::UTC, "minute");
-    let all = events(&mut Random(33), 2_000, 30, 40, 3);
+    let all = events(&mut TestRandom(33), 2_000, 30, 40, 3);
     let minutes = cells(&definition, Level::Minute, &all);
     let nothing = Cells::empty(&definition, Level::Minute, &Projection::all(&definition));
     let mut found = compare(&definition, Level::Minute, &nothing, &minutes);
@@ -147,7 +114,7 @@ fn the_shown_differences_are_bounded() {
 #[test]
 fn what_was_not_read_or_does_not_fit_is_an_error() {
     let definition = zoned(&["path"], Tz::UTC, "minute");
-    let mut all = events(&mut Random(34), 30, 1, 1, 3);
+    let mut all = events(&mut TestRandom(34), 30, 1, 1, 3);
     let few = Projection::of_columns(&definition, Level::Day, &["hits"]).expect("columns");
     let days = cells(&definition, Level::Day, &all).filter(&Filter::ALL, &few);
     assert!(finalise(&definition, Level::Day, &days, &["path", "hits"]).is_ok());
@@ -170,7 +137,7 @@ fn a_sum_beyond_64_bits_is_null_in_its_cell_alone_and_stands_in_its_exact_column
     let definition = definition(json!({ "stream": "events", "by": ["path"], "measures": {
         "hits": "count", "bytes": "sum(response_size)", "size": { "histogram": "response_size" },
     }}));
-    let mut all = events(&mut Random(34), 30, 1, 2, 1);
+    let mut all = events(&mut TestRandom(34), 30, 1, 2, 1);
     for (nth, event) in all.iter_mut().enumerate() {
         event.path = Some(if nth % 2 == 0 { "/large" } else { "/small" }.into());
         event.size = Some(if nth % 2 == 0 { i64::MAX } else { 7 });
@@ -197,22 +164,13 @@ fn a_sum_beyond_64_bits_is_null_in_its_cell_alone_and_stands_in_its_exact_column
 }
 
 #[test]
-fn a_measure_with_the_name_of_an_exact_column_keeps_it() {
-    let definition = definition(json!({ "stream": "events", "measures": {
-        "hits": "count", "bytes": "sum(response_size)", "bytes_exact": "max(response_size)",
-    }}));
-    assert_eq!(exact_column(&definition, "bytes"), None);
-    assert!(exact_columns(&definition, Level::Day).is_empty());
-}
-
-#[test]
 fn merging_nothing_or_one_changes_nothing() {
     let definition = definition(
         json!({ "stream": "events", "by": ["site", "status"], "measures": {
             "hits": "count", "mean": "mean(response_size)", "visitors": { "distinct": "host" },
         }}),
     );
-    let all = events(&mut Random(35), 500, 2, 3, 400);
+    let all = events(&mut TestRandom(35), 500, 2, 3, 400);
     let days = cells(&definition, Level::Day, &all);
     let nothing = merge(&definition, Level::Day, &[]);
     assert!(nothing.is_empty());
@@ -237,7 +195,7 @@ fn merging_nothing_or_one_changes_nothing() {
 }
 
 /// Returns the cells of some events after a write to a tile file and a read.
-fn through_a_tile(definition: &Definition, level: Level, events: &[Event]) -> Cells {
+fn through_a_tile(definition: &Definition, level: Level, events: &[AccessEvent]) -> Cells {
     let set = cascade(&[definition], &[batch(events)])
         .expect("cells")
         .remove(0);
@@ -275,7 +233,7 @@ proptest! {
         seed in any::<u64>(),
         sizes in prop::collection::vec(any_size(), 1..60),
     ) {
-        let mut random = Random(seed);
+        let mut random = TestRandom(seed);
         let mut all = events(&mut random, sizes.len(), 2, 3, 200);
         all.iter_mut().zip(&sizes).for_each(|(event, size)| event.size = *size);
         let definition = filtered(&["status"], Tz::UTC, "hour");
@@ -305,7 +263,7 @@ proptest! {
         keys in prop::collection::vec(any::<bool>(), 3),
         buckets in any::<bool>(),
     ) {
-        let mut random = Random(seed);
+        let mut random = TestRandom(seed);
         let all = events(&mut random, count, 2, 3, 200);
         let definition = definition(json!({
             "stream": "events", "by": ["site", "status", "path"], "measures": {
@@ -340,7 +298,7 @@ proptest! {
     fn a_variance_is_that_of_its_values_to_the_ends_of_64_bits(
         sizes in prop::collection::vec(any_size(), 1..60),
     ) {
-        let mut all = events(&mut Random(36), sizes.len(), 1, 1, 1);
+        let mut all = events(&mut TestRandom(36), sizes.len(), 1, 1, 1);
         // About half of the events lie in one minute, so that both events and cells are added up.
         for (event, size) in all.iter_mut().zip(&sizes) {
             event.size = *size;

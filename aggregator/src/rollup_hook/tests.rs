@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::testing::{Random, batch, events};
+use crate::testing::{TestRandom, batch, events};
 use serde_json::json;
 
 fn name(text: &str) -> Name {
@@ -213,7 +213,7 @@ fn a_seal_makes_one_tile_for_each_rollup() {
     let cascade = cascade_of(json!({}));
     let mut existing = Vec::new();
     create(&cascade, "events", StreamKind::Access, &mut existing);
-    let events = batch(&events(&mut Random(4), 700, 2, 5, 50));
+    let events = batch(&events(&mut TestRandom(4), 700, 2, 5, 50));
     let metas: Vec<&RollupMeta> = existing.iter().rev().collect();
     let tiles = cascade
         .tiles(&metas, &[events], &nothing_sealed())

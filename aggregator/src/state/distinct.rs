@@ -13,7 +13,7 @@
 //! distance from the one before (from -1) as a varint and its value. Registers are written as the
 //! shorter of bodies 1 and 2, and as body 1 when both have the same length.
 
-use crate::bytes_io::{Reader, put_varint, varint_len};
+use crate::bytes_io::{ByteReader, put_varint, varint_len};
 use crate::error::{Error, Result};
 use crate::seeded::{self, Bug};
 
@@ -83,7 +83,7 @@ pub(crate) fn encode_registers(registers: &Registers, out: &mut Vec<u8>) {
 /// # Errors
 /// [`Error::Corrupt`] when `body` is not a body of registers.
 pub(crate) fn decode_registers(body: &[u8], registers: &mut Registers) -> Result<()> {
-    let mut reader = Reader::new(body, 0);
+    let mut reader = ByteReader::new(body, 0);
     match reader.u8()? {
         1 => {
             let dense = reader.take(DENSE_BYTES)?;
@@ -228,7 +228,7 @@ impl Distinct {
             .strip_prefix(&[KIND, VERSION])
             .ok_or_else(|| fail("it begins otherwise"))?;
         if let Some(coupons) = body.strip_prefix(&[0]) {
-            let mut reader = Reader::new(coupons, 3);
+            let mut reader = ByteReader::new(coupons, 3);
             let mut read = || -> Result<Vec<u64>> {
                 let len = reader.varint_len()?;
                 if len > COUPONS_MAX {

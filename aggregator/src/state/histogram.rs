@@ -11,7 +11,7 @@
 //! varints max, count, unfit, and unless count is 0: sum, min, max (zigzag), overflow, number of
 //! entries, and per entry the distance of its bucket from the one before (from -1) and its count.
 
-use crate::bytes_io::{Reader, put_varint, zigzag};
+use crate::bytes_io::{ByteReader, put_varint, zigzag};
 use crate::error::{Error, Result};
 
 const KIND: u8 = b'H';
@@ -242,7 +242,7 @@ impl Histogram {
     }
 
     fn read(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes, 0);
+        let mut reader = ByteReader::new(bytes, 0);
         if reader.take(2)? != [KIND, VERSION] {
             return Err(Error::corrupt(0, "it begins otherwise"));
         }

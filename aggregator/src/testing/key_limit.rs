@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Event, naive_key};
+use super::{AccessEvent, naive_key};
 use crate::calendar::Level;
-use crate::cells::KeyValue;
 use crate::definition::{Definition, KeyType};
+use crate::keys::KeyValue;
 
 /// Returns the key under which each event counts. `events` must be all events of the stream, in the
 /// order of their sequence numbers.
-pub(crate) fn counted_under(definition: &Definition, events: &[Event]) -> Vec<Vec<KeyValue>> {
+pub(crate) fn counted_under(definition: &Definition, events: &[AccessEvent]) -> Vec<Vec<KeyValue>> {
     let other = other(definition);
     let mut days: BTreeMap<i64, BTreeSet<Vec<KeyValue>>> = BTreeMap::new();
     let mut keys = Vec::new();

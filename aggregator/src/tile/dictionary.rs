@@ -13,10 +13,10 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 
 use super::stream::{Packer, UNPACK_MAX, Unpacker};
-use crate::bytes_io::{Reader, put_varint, unzigzag, zigzag};
-use crate::cells::{Keys, int_column};
+use crate::bytes_io::{ByteReader, put_varint, unzigzag, zigzag};
 use crate::definition::{Definition, KeyType};
 use crate::error::{Error, Result};
+use crate::keys::{Keys, int_column};
 
 pub(super) fn write_keys(packer: &mut Packer, keys: &Keys, out: &mut Vec<u8>) {
     put_varint(out, keys.len as u128);
@@ -52,7 +52,7 @@ pub(super) fn write_keys(packer: &mut Packer, keys: &Keys, out: &mut Vec<u8>) {
 
 pub(super) fn read_keys(
     unpacker: &mut Unpacker,
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     definition: &Definition,
 ) -> Result<Keys> {
     let len = reader.varint_len()?;
@@ -76,7 +76,11 @@ pub(super) fn read_keys(
     Ok(Keys { columns, len })
 }
 
-fn read_texts(unpacker: &mut Unpacker, reader: &mut Reader<'_>, nulls: &[u64]) -> Result<ArrayRef> {
+fn read_texts(
+    unpacker: &mut Unpacker,
+    reader: &mut ByteReader<'_>,
+    nulls: &[u64],
+) -> Result<ArrayRef> {
     let prefixes = unpacker.integers(reader, nulls.len())?;
     let rests = unpacker.integers(reader, nulls.len())?;
     let at = reader.offset();
@@ -92,7 +96,7 @@ fn read_texts(unpacker: &mut Unpacker, reader: &mut Reader<'_>, nulls: &[u64]) -
             "the keys claim to be longer than the file can hold",
         ));
     }
-    let mut rest = Reader::new(&bytes, at);
+    let mut rest = ByteReader::new(&bytes, at);
     let mut texts = StringBuilder::with_capacity(nulls.len(), total as usize);
     let mut text: Vec<u8> = Vec::new();
     for ((prefix, len), null) in prefixes.iter().zip(&rests).zip(nulls) {
@@ -123,7 +127,10 @@ pub(super) fn write_coupons(packer: &mut Packer, coupons: &[u64], out: &mut Vec<
     packer.integers(&coupons.iter().map(distance).collect::<Vec<_>>(), out);
 }
 
-pub(super) fn read_coupons(unpacker: &mut Unpacker, reader: &mut Reader<'_>) -> Result<Vec<u64>> {
+pub(super) fn read_coupons(
+    unpacker: &mut Unpacker,
+    reader: &mut ByteReader<'_>,
+) -> Result<Vec<u64>> {
     let len = reader.varint_len()?;
     let mut coupons = unpacker.integers(reader, len)?;
     let mut before = 0_u64;

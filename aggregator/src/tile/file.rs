@@ -6,17 +6,19 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use storage::Section;
 
-use super::head::{Block, Head};
+use super::dictionary;
+use super::head::{Head, TileBlock};
 use super::index::KeyIndex;
+use super::layout::{MAGIC, VERSION};
 use super::read::Payload;
 use super::stream::Unpacker;
-use super::{MAGIC, VERSION, dictionary};
-use crate::bytes_io::Reader;
+use crate::bytes_io::ByteReader;
 use crate::calendar::Level;
-use crate::cells::{Cells, Filter, Keys, Passing, Projection};
-use crate::column::Column;
+use crate::cells::{Cells, Filter, Passing, Projection};
+use crate::column::StateColumn;
 use crate::definition::{Component, Definition};
 use crate::error::{Error, Result};
+use crate::keys::Keys;
 
 /// An open tile file: its bytes and, once needed, its dictionaries. It is cheap to share. Callers
 /// that read it often should keep it, because the dictionaries are decoded once per open file.
@@ -38,7 +40,7 @@ impl TileFile {
     /// # Errors
     /// [`Error::Corrupt`] when the bytes are not a tile of this definition.
     pub fn open(definition: Arc<Definition>, bytes: Bytes) -> Result<Self> {
-        let mut reader = Reader::new(&bytes, 0);
+        let mut reader = ByteReader::new(&bytes, 0);
         if reader.take(6)? != MAGIC {
             return Err(Error::corrupt(0, "it is not a tile file"));
         }
@@ -182,7 +184,7 @@ impl TileFile {
         let Some(end) = end else {
             return Err(Error::corrupt(at, "the section lies outside the file"));
         };
-        let mut outer = Reader::new(&self.bytes[at..end], at);
+        let mut outer = ByteReader::new(&self.bytes[at..end], at);
         let crc = outer.u32()?;
         let checked_from = outer.offset();
         let len = outer.varint_len()?;
@@ -199,7 +201,7 @@ impl TileFile {
         } else {
             Head::read
         };
-        let reader = Reader::new(head, head_at);
+        let reader = ByteReader::new(head, head_at);
         read(reader, section, outer.offset(), self.bytes.len())
     }
 
@@ -210,7 +212,7 @@ impl TileFile {
 
     /// Returns the bytes of a range behind the checksum with which it begins.
     pub(super) fn checked(&self, range: Range<usize>) -> Result<&[u8]> {
-        let mut reader = Reader::new(&self.bytes[range.clone()], range.start);
+        let mut reader = ByteReader::new(&self.bytes[range.clone()], range.start);
         let crc = reader.u32()?;
         let block = reader.take(reader.left())?;
         if crc != crc32c::crc32c(block) {
@@ -223,7 +225,8 @@ impl TileFile {
         if let Some(keys) = self.keys.get() {
             return Ok(Arc::clone(keys));
         }
-        let mut reader = Reader::new(self.checked(self.keys_at.clone())?, self.keys_at.start + 4);
+        let mut reader =
+            ByteReader::new(self.checked(self.keys_at.clone())?, self.keys_at.start + 4);
         let mut unpacker = Unpacker::new(self.bytes.len());
         let keys = Arc::new(dictionary::read_keys(
             &mut unpacker,
@@ -238,7 +241,7 @@ impl TileFile {
         if let Some(coupons) = self.coupons.get() {
             return Ok(Arc::clone(coupons));
         }
-        let mut reader = Reader::new(
+        let mut reader = ByteReader::new(
             self.checked(self.coupons_at.clone())?,
             self.coupons_at.start + 4,
         );
@@ -259,7 +262,7 @@ struct SectionFilter {
 
 impl SectionFilter {
     /// Returns whether a block can hold cells that pass.
-    fn may_pass(&self, block: &Block) -> bool {
+    fn may_pass(&self, block: &TileBlock) -> bool {
         let passing = self.passing.as_ref();
         block.ranks.start < self.ranks.end
             && self.ranks.start < block.ranks.end
@@ -288,13 +291,13 @@ struct SectionReader<'a> {
 
 impl SectionReader<'_> {
     /// Adds the cells of a block that pass.
-    fn add(&mut self, block: &Block) -> Result<()> {
+    fn add(&mut self, block: &TileBlock) -> Result<()> {
         let (file, at) = (self.file, block.payload.start);
         let mut payload = Payload {
             definition: &file.definition,
             level: self.level,
             unpacker: &mut self.unpacker,
-            reader: Reader::new(file.checked(block.payload.clone())?, at + 4),
+            reader: ByteReader::new(file.checked(block.payload.clone())?, at + 4),
         };
         let shape = payload.shape(block, self.keys_len)?;
         let cells = shape.ranks.iter().zip(&shape.keys).zip(0..);
@@ -323,7 +326,7 @@ impl SectionReader<'_> {
     }
 
     /// Adds the states of the cells that are kept, for the components of the projection.
-    fn add_columns(&mut self, columns: Vec<Option<Column>>, kept: &[u32], cells: usize) {
+    fn add_columns(&mut self, columns: Vec<Option<StateColumn>>, kept: &[u32], cells: usize) {
         let before = self.cells.len();
         let projected = columns.into_iter().zip(&self.projection.components);
         for ((column, projected), mine) in projected.zip(&mut self.cells.columns) {

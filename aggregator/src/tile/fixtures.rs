@@ -14,7 +14,9 @@ use crate::cascade;
 use crate::cells::{CellSet, Cells, Filter, Projection};
 use crate::definition::Definition;
 use crate::read::merge;
-use crate::testing::{Event, batch, default_definitions, filtered, recompute, rows, without_limit};
+use crate::testing::{
+    AccessEvent, batch, default_definitions, filtered, recompute, rows, without_limit,
+};
 
 fn folder(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -23,9 +25,9 @@ fn folder(version: &str) -> PathBuf {
 }
 
 /// Returns the events that all fixtures count.
-fn recorded() -> Vec<Event> {
+fn recorded() -> Vec<AccessEvent> {
     (0..400)
-        .map(|i: i64| Event {
+        .map(|i: i64| AccessEvent {
             time: 1_729_814_400_000_000 + i * 977_000_000,
             site: None,
             path: Some(format!("/page/{}", i % 11)),

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use storage::Section;
 
-use super::SECOND_US;
+use super::layout::SECOND_US;
 use super::stream::check_len;
-use crate::bytes_io::{Reader, put_varint, unzigzag, zigzag};
+use crate::bytes_io::{ByteReader, put_varint, unzigzag, zigzag};
 use crate::cells::Filter;
 use crate::error::{Error, Result};
 
@@ -19,11 +19,11 @@ const BLOCK_BYTES_MIN: usize = 8;
 pub(super) struct Head {
     /// Starts of the section's buckets, rising.
     pub(super) starts: Vec<i64>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<TileBlock>,
 }
 
 /// Some neighbouring cells of a section, encoded on their own.
-pub(super) struct Block {
+pub(super) struct TileBlock {
     pub(super) cells: usize,
     pub(super) events: u64,
     /// From the rank of its first bucket to one past that of its last bucket.
@@ -36,7 +36,7 @@ pub(super) struct Block {
 
 /// Returns an encoded head, preceded by its length. `shared` has the offsets of the blocks that an
 /// earlier section wrote; the other blocks follow this head.
-pub(super) fn write(starts: &[i64], blocks: &[Block], shared: &[Option<usize>]) -> Vec<u8> {
+pub(super) fn write(starts: &[i64], blocks: &[TileBlock], shared: &[Option<usize>]) -> Vec<u8> {
     let mut head = Vec::new();
     put_varint(&mut head, starts.len() as u128);
     let mut before: Option<i64> = None;
@@ -68,7 +68,7 @@ impl Head {
     /// Reads the head of `section` from `reader`, which holds nothing else. The section's own
     /// blocks begin at `own_at` of a file of `file_len` bytes.
     pub(super) fn read(
-        mut reader: Reader<'_>,
+        mut reader: ByteReader<'_>,
         section: &Section,
         own_at: usize,
         file_len: usize,
@@ -95,14 +95,14 @@ impl Head {
 
     /// As [`Head::read`] in a file of version 1, where a section has one block.
     pub(super) fn read_v1(
-        mut reader: Reader<'_>,
+        mut reader: ByteReader<'_>,
         section: &Section,
         own_at: usize,
         file_len: usize,
     ) -> Result<Self> {
         let cells = reader.varint_len()?;
         let starts = read_starts(&mut reader)?;
-        let block = Block {
+        let block = TileBlock {
             cells,
             events: section.events,
             ranks: 0..starts.len() as u32,
@@ -115,9 +115,9 @@ impl Head {
 
     /// Fails unless everything was read and the blocks have as many cells and events as the
     /// section's manifest entry.
-    fn checked(self, reader: &Reader<'_>, section: &Section, file_len: usize) -> Result<Self> {
+    fn checked(self, reader: &ByteReader<'_>, section: &Section, file_len: usize) -> Result<Self> {
         reader.finish()?;
-        let sum = |of: fn(&Block) -> u64| {
+        let sum = |of: fn(&TileBlock) -> u64| {
             let mut values = self.blocks.iter().map(of);
             values.try_fold(0_u64, |sum, value| sum.checked_add(value))
         };
@@ -146,7 +146,7 @@ impl Head {
     }
 }
 
-fn read_starts(reader: &mut Reader<'_>) -> Result<Vec<i64>> {
+fn read_starts(reader: &mut ByteReader<'_>) -> Result<Vec<i64>> {
     let at = reader.offset();
     let buckets = reader.varint_len()?;
     if buckets == 0 || buckets > reader.left() {
@@ -170,11 +170,11 @@ fn read_starts(reader: &mut Reader<'_>) -> Result<Vec<i64>> {
 }
 
 fn read_block(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     buckets: usize,
     own_at: usize,
     file_len: usize,
-) -> Result<Block> {
+) -> Result<TileBlock> {
     let at = reader.offset();
     let wrong = || Error::corrupt(at, "a block's buckets, keys or cells are out of range");
     let cells = reader.varint_len()?;
@@ -191,7 +191,7 @@ fn read_block(
     };
     let ranks = range(buckets as u64)?;
     let keys = range(u32::MAX.into())?;
-    Ok(Block {
+    Ok(TileBlock {
         cells,
         events: events.ok_or_else(wrong)?,
         ranks,
@@ -202,7 +202,7 @@ fn read_block(
 
 /// Reads the position of a payload: its offset, where 0 stands for `own_at`, and its length.
 fn read_payload_range(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     own_at: usize,
     file_len: usize,
 ) -> Result<Range<usize>> {

@@ -8,7 +8,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::cells::{Filter, KeyValue, Keys, Passing};
+use crate::cells::{Filter, Passing};
+use crate::keys::{KeyValue, Keys};
 
 /// All keys are compared when a column may have more values than this, or when more than one in
 /// this many keys is a candidate.
@@ -42,7 +43,7 @@ impl KeyIndex {
         indexes.map(|index| index.entries.len() * 8).sum()
     }
 
-    /// As [`Keys::passing`].
+    /// As [`Filter::passing`].
     pub(super) fn passing(&self, keys: &Keys, filter: &Filter) -> Option<Passing> {
         let wanted = filter.keys.iter().take(keys.columns.len()).enumerate();
         let wanted: Vec<(usize, &Vec<KeyValue>)> = wanted
@@ -50,7 +51,7 @@ impl KeyIndex {
             .collect();
         let few = wanted.iter().all(|(_, values)| values.len() <= FEW);
         if wanted.is_empty() || !few || !self.filtered_before.swap(true, Ordering::Relaxed) {
-            return keys.passing(filter);
+            return filter.passing(keys);
         }
         let candidates = wanted.iter().map(|(column, values)| {
             let index =
@@ -59,10 +60,10 @@ impl KeyIndex {
         });
         let fewest = candidates.min_by_key(|entries| count(entries))?;
         if count(&fewest) > keys.len / FEW {
-            return keys.passing(filter);
+            return filter.passing(keys);
         }
         let ids = fewest.into_iter().flatten().map(|entry| *entry as u32);
-        let ids = ids.filter(|id| keys.passes(*id as usize, filter)).collect();
+        let ids = ids.filter(|id| filter.passes(keys, *id as usize)).collect();
         Some(Passing::some(keys.len, ids))
     }
 }

@@ -5,25 +5,25 @@ mod sets;
 
 use arrow::datatypes::i256;
 
-use super::by_key;
-use super::head::Block;
+use super::head::TileBlock;
+use super::layout::by_key;
 use super::stream::Unpacker;
-use crate::bytes_io::{Reader, unzigzag};
+use crate::bytes_io::{ByteReader, unzigzag};
 use crate::calendar::Level;
-use crate::column::{Buckets, Column, Numeric, Squares, square};
+use crate::column::{Buckets, Numeric, Squares, StateColumn, square};
 use crate::definition::{Component, Definition};
 use crate::error::{Error, Result};
 use crate::state::Layout;
 
 /// The buckets (as ranks), keys and numbers of events of the cells of a block.
-pub(super) struct Shape {
+pub(super) struct BlockShape {
     pub(super) ranks: Vec<u32>,
     pub(super) keys: Vec<u32>,
     pub(super) counts: Vec<u64>,
 }
 
 /// Returns the numbers that a component refers to, which were read before it.
-fn numeric_of(columns: &[Option<Column>], component: usize) -> &Numeric {
+fn numeric_of(columns: &[Option<StateColumn>], component: usize) -> &Numeric {
     let column = columns[component].as_ref();
     column
         .expect("BUG: numbers are wanted with what needs them")
@@ -35,12 +35,12 @@ pub(super) struct Payload<'a> {
     pub(super) definition: &'a Definition,
     pub(super) level: Level,
     pub(super) unpacker: &'a mut Unpacker,
-    pub(super) reader: Reader<'a>,
+    pub(super) reader: ByteReader<'a>,
 }
 
 impl Payload<'_> {
     /// Reads the shape of a block. The dictionary has `keys` keys.
-    pub(super) fn shape(&mut self, block: &Block, keys: usize) -> Result<Shape> {
+    pub(super) fn shape(&mut self, block: &TileBlock, keys: usize) -> Result<BlockShape> {
         let (cells, at) = (block.cells, self.reader.offset());
         let wrong = || Error::corrupt(at, "its buckets and keys are not in order");
         let by_key = by_key(self.level);
@@ -103,7 +103,7 @@ impl Payload<'_> {
                 "a block does not hold what its head says",
             ));
         }
-        Ok(Shape {
+        Ok(BlockShape {
             ranks,
             keys: ids,
             counts,
@@ -116,9 +116,9 @@ impl Payload<'_> {
         wanted: &[bool],
         counts: &[u64],
         coupons: usize,
-    ) -> Result<Vec<Option<Column>>> {
+    ) -> Result<Vec<Option<StateColumn>>> {
         let components = self.definition.components();
-        let mut columns: Vec<Option<Column>> = vec![None; components.len()];
+        let mut columns: Vec<Option<StateColumn>> = vec![None; components.len()];
         for (nth, component) in components.iter().enumerate() {
             if !component.at(self.level) {
                 continue;
@@ -129,25 +129,27 @@ impl Payload<'_> {
             if !wanted[nth] {
                 continue;
             }
-            let mut block = Reader::new(block, base);
+            let mut block = ByteReader::new(block, base);
             columns[nth] = Some(match component {
-                Component::Count { .. } => Column::Counts(self.passed(&mut block, counts)?),
-                Component::Numeric { .. } => Column::Numeric(self.numeric(
+                Component::Count { .. } => StateColumn::Counts(self.passed(&mut block, counts)?),
+                Component::Numeric { .. } => StateColumn::Numeric(self.numeric(
                     &mut block,
                     counts,
                     component.range_at(self.level),
                 )?),
                 Component::Squares { numeric, .. } => {
-                    Column::Squares(self.squares(&mut block, numeric_of(&columns, *numeric))?)
+                    StateColumn::Squares(self.squares(&mut block, numeric_of(&columns, *numeric))?)
                 }
                 Component::Histogram {
                     layout, numeric, ..
                 } => {
-                    let scaled = crate::read::is_scaled(self.definition, component);
+                    let scaled = self.definition.is_scaled(component);
                     let numeric = numeric_of(&columns, *numeric);
-                    Column::Buckets(self.buckets(&mut block, numeric, *layout, scaled)?)
+                    StateColumn::Buckets(self.buckets(&mut block, numeric, *layout, scaled)?)
                 }
-                Component::Distinct { .. } => Column::Sets(self.sets(&mut block, counts, coupons)?),
+                Component::Distinct { .. } => {
+                    StateColumn::Sets(self.sets(&mut block, counts, coupons)?)
+                }
             });
             block.finish()?;
         }
@@ -156,7 +158,7 @@ impl Payload<'_> {
     }
 
     /// Reads filtered counts, none of which may exceed the cell's own count.
-    fn passed(&mut self, block: &mut Reader<'_>, counts: &[u64]) -> Result<Vec<u64>> {
+    fn passed(&mut self, block: &mut ByteReader<'_>, counts: &[u64]) -> Result<Vec<u64>> {
         let at = block.offset();
         let passed = self.unpacker.integers(block, counts.len())?;
         if passed.iter().zip(counts).any(|(some, all)| some > all) {
@@ -168,7 +170,12 @@ impl Payload<'_> {
         Ok(passed)
     }
 
-    fn numeric(&mut self, block: &mut Reader<'_>, counts: &[u64], range: bool) -> Result<Numeric> {
+    fn numeric(
+        &mut self,
+        block: &mut ByteReader<'_>,
+        counts: &[u64],
+        range: bool,
+    ) -> Result<Numeric> {
         let at = block.offset();
         let missing = self.unpacker.integers(block, counts.len())?;
         let n = counts
@@ -220,7 +227,7 @@ impl Payload<'_> {
         })
     }
 
-    fn signed(&mut self, block: &mut Reader<'_>, len: usize) -> Result<Vec<i128>> {
+    fn signed(&mut self, block: &mut ByteReader<'_>, len: usize) -> Result<Vec<i128>> {
         let negative = block.u8()? != 0;
         let values = self.unpacker.wide(block, len)?;
         Ok(values
@@ -229,7 +236,7 @@ impl Payload<'_> {
             .collect())
     }
 
-    fn squares(&mut self, block: &mut Reader<'_>, numeric: &Numeric) -> Result<Squares> {
+    fn squares(&mut self, block: &mut ByteReader<'_>, numeric: &Numeric) -> Result<Squares> {
         let written = numeric.n.iter().filter(|n| **n > 1).count();
         let mut low = self.unpacker.wide(block, written)?.into_iter();
         let mut high = self.unpacker.wide(block, written)?.into_iter();
@@ -250,7 +257,7 @@ impl Payload<'_> {
 
     fn buckets(
         &mut self,
-        block: &mut Reader<'_>,
+        block: &mut ByteReader<'_>,
         numeric: &Numeric,
         layout: Layout,
         scaled: bool,

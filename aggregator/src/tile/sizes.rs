@@ -1,10 +1,10 @@
 //! Sizes of the pieces of a tile file, from which a rollup's bytes per cell are explained.
 
-use super::by_key;
 use super::file::TileFile;
-use super::head::Block;
+use super::head::TileBlock;
+use super::layout::by_key;
 use super::stream::Unpacker;
-use crate::bytes_io::Reader;
+use crate::bytes_io::ByteReader;
 use crate::calendar::Level;
 use crate::definition::Component;
 use crate::error::Result;
@@ -40,7 +40,7 @@ impl TileFile {
         let (level, at) = self.level_of(section)?;
         let head = self.head(section, at)?;
         let end = at + section.len as usize;
-        let own = |block: &&Block| block.payload.start >= at && block.payload.end <= end;
+        let own = |block: &&TileBlock| block.payload.start >= at && block.payload.end <= end;
         let mut head_end = end;
         let mut sizes = SectionSizes {
             states: self.states_at(level),
@@ -61,9 +61,9 @@ impl TileFile {
         components.map(|c| (c.to_string(), 0)).collect()
     }
 
-    fn add_block(&self, level: Level, block: &Block, sizes: &mut SectionSizes) -> Result<()> {
+    fn add_block(&self, level: Level, block: &TileBlock, sizes: &mut SectionSizes) -> Result<()> {
         let payload = self.checked(block.payload.clone())?;
-        let mut reader = Reader::new(payload, block.payload.start + 4);
+        let mut reader = ByteReader::new(payload, block.payload.start + 4);
         let mut unpacker = Unpacker::new(self.bytes_len());
         sizes.frame += 4;
         let whole = reader.left();

@@ -8,7 +8,7 @@
 
 use zstd::bulk::{Compressor, Decompressor};
 
-use crate::bytes_io::{Reader, put_varint};
+use crate::bytes_io::{ByteReader, put_varint};
 use crate::error::{Error, Result};
 
 const COMPRESSED: u8 = 16;
@@ -99,7 +99,7 @@ pub(super) struct Unpacker {
 }
 
 /// Fails when a file of `file_len` bytes cannot hold as many values as `values`.
-pub(super) fn check_len(reader: &Reader<'_>, values: usize, file_len: usize) -> Result<()> {
+pub(super) fn check_len(reader: &ByteReader<'_>, values: usize, file_len: usize) -> Result<()> {
     if values <= file_len.saturating_mul(UNPACK_MAX) && u32::try_from(values).is_ok() {
         return Ok(());
     }
@@ -117,7 +117,7 @@ impl Unpacker {
     }
 
     /// Reads `len` integers.
-    pub(super) fn integers(&mut self, reader: &mut Reader<'_>, len: usize) -> Result<Vec<u64>> {
+    pub(super) fn integers(&mut self, reader: &mut ByteReader<'_>, len: usize) -> Result<Vec<u64>> {
         check_len(reader, len, self.file_len)?;
         let at = reader.offset();
         let tag = reader.u8()?;
@@ -139,7 +139,7 @@ impl Unpacker {
     }
 
     /// Reads `len` integers of 128 bits.
-    pub(super) fn wide(&mut self, reader: &mut Reader<'_>, len: usize) -> Result<Vec<u128>> {
+    pub(super) fn wide(&mut self, reader: &mut ByteReader<'_>, len: usize) -> Result<Vec<u128>> {
         let low = self.integers(reader, len)?;
         let high = self.integers(reader, len)?;
         Ok(low
@@ -150,7 +150,7 @@ impl Unpacker {
     }
 
     /// Reads bytes.
-    pub(super) fn bytes(&mut self, reader: &mut Reader<'_>) -> Result<Vec<u8>> {
+    pub(super) fn bytes(&mut self, reader: &mut ByteReader<'_>) -> Result<Vec<u8>> {
         let len = reader.varint_len()?;
         check_len(reader, len, self.file_len)?;
         if len == 0 {
@@ -166,7 +166,7 @@ impl Unpacker {
 
     fn tagged<'a>(
         &mut self,
-        reader: &mut Reader<'a>,
+        reader: &mut ByteReader<'a>,
         tag: u8,
         len: usize,
     ) -> Result<std::borrow::Cow<'a, [u8]>> {

@@ -1,24 +1,28 @@
 use super::*;
-use crate::bytes_io::Reader;
+use crate::bytes_io::ByteReader;
 use crate::cascade;
-use crate::cells::KeyValue;
 use crate::cells::{Filter, Projection};
 use crate::error::Result;
+use crate::keys::KeyValue;
 use crate::read::{compare, merge};
 use crate::testing::{
-    Event, Random, batch, default_definitions, definition, events, filtered, keyed, recompute,
-    rows, zoned,
+    AccessEvent, TestRandom, batch, default_definitions, definition, events, filtered, keyed,
+    recompute, rows, zoned,
 };
 use bytes::Bytes;
 use chrono_tz::Tz;
 use serde_json::json;
 use std::sync::Arc;
 
-fn tile(definition: &Definition, all: &[Event]) -> (TileImage, TileFile) {
+fn tile(definition: &Definition, all: &[AccessEvent]) -> (TileImage, TileFile) {
     in_blocks(definition, all, BLOCK_CELLS_MAX)
 }
 
-fn in_blocks(definition: &Definition, all: &[Event], block_cells: usize) -> (TileImage, TileFile) {
+fn in_blocks(
+    definition: &Definition,
+    all: &[AccessEvent],
+    block_cells: usize,
+) -> (TileImage, TileFile) {
     let set = cascade(&[definition], &[batch(all)])
         .expect("cells")
         .remove(0);
@@ -47,8 +51,8 @@ fn every_kind() -> Vec<Definition> {
     definitions
 }
 
-fn sample() -> Vec<Event> {
-    events(&mut Random(21), 2_500, 40, 30, 900)
+fn sample() -> Vec<AccessEvent> {
+    events(&mut TestRandom(21), 2_500, 40, 30, 900)
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn a_filter_and_a_projection_read_what_they_name() {
 
 #[test]
 fn one_late_event_costs_a_few_hundred_bytes() {
-    let one = &events(&mut Random(2), 40, 1, 5, 5)[30..31];
+    let one = &events(&mut TestRandom(2), 40, 1, 5, 5)[30..31];
     for definition in default_definitions() {
         let (image, _) = tile(&definition, one);
         assert_eq!(image.sections.len(), 6);
@@ -188,7 +192,7 @@ fn levels_with_the_same_cells_share_their_payload() {
     // All events are of one day, and so of one week, month and year.
     let (image, _) = tile(
         &default_definitions()[0],
-        &events(&mut Random(3), 2_000, 1, 50, 50),
+        &events(&mut TestRandom(3), 2_000, 1, 50, 50),
     );
     let bytes = |level| sections(&image, level)[0].len;
     assert!(bytes(Level::Day) > 2_000);
@@ -199,7 +203,7 @@ fn levels_with_the_same_cells_share_their_payload() {
 
 #[test]
 fn levels_with_the_same_blocks_share_them() {
-    let all = events(&mut Random(3), 2_000, 1, 50, 50);
+    let all = events(&mut TestRandom(3), 2_000, 1, 50, 50);
     let (image, _) = in_blocks(&default_definitions()[0], &all, 10);
     let bytes = |level| sections(&image, level)[0].len;
     let blocks = sections(&image, Level::Day)[0].cells.div_ceil(10);
@@ -257,7 +261,7 @@ fn blocks_that_cannot_hold_passing_cells_are_not_read() {
 
 #[test]
 fn damage_is_an_error_and_never_a_panic() {
-    let mut random = Random(13);
+    let mut random = TestRandom(13);
     for definition in every_kind() {
         let (image, _) = in_blocks(&definition, &sample()[..400], 64);
         for _ in 0..150 {
@@ -282,13 +286,13 @@ fn damage_is_an_error_and_never_a_panic() {
 
 #[test]
 fn damage_that_the_checksums_hide_is_no_panic_either() {
-    let mut random = Random(17);
+    let mut random = TestRandom(17);
     for definition in every_kind() {
         let (image, file) = in_blocks(&definition, &sample()[..300], 64);
         let mut blocks = vec![file.keys_at.clone(), file.coupons_at.clone()];
         for section in &image.sections {
             let at = section.offset as usize;
-            let mut reader = Reader::new(&image.bytes[at + 4..], at + 4);
+            let mut reader = ByteReader::new(&image.bytes[at + 4..], at + 4);
             let len = reader.varint_len().expect("a length");
             blocks.push(at..reader.offset() + len);
             let head = file.head(section, at).expect("a head");
@@ -368,7 +372,7 @@ fn a_tile_of_another_definition_is_refused() {
 #[test]
 fn the_sizes_of_its_parts_are_the_file() {
     // The week, month and year of one day share their blocks.
-    let day = events(&mut Random(22), 2_500, 1, 30, 900);
+    let day = events(&mut TestRandom(22), 2_500, 1, 30, 900);
     for (all, block_cells) in [(&day, BLOCK_CELLS_MAX), (&sample(), 100)] {
         for definition in every_kind() {
             let (image, file) = in_blocks(&definition, all, block_cells);

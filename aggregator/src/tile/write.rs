@@ -2,25 +2,18 @@
 
 use std::ops::Range;
 
-use super::by_key;
-use super::head::Block;
+use super::head::TileBlock;
+use super::layout::{DENSE, LISTED_MAX, by_key};
 use super::stream::Packer;
 use crate::bytes_io::{put_varint, zigzag};
 use crate::calendar::Level;
 use crate::cells::Cells;
-use crate::column::{Buckets, Column, Numeric, Sets, Squares, or_zero};
+use crate::column::{Buckets, Numeric, Sets, Squares, StateColumn, or_zero};
 use crate::definition::{Component, Definition};
-use crate::state::{COUPONS_MAX, REGISTERS, decode_registers};
-
-/// Registers are listed when fewer than this are raised; otherwise all 4096 are written, one byte
-/// each. The two forms cost the same here, at ten bits for a listed register and three for any of
-/// the 4096.
-pub(super) const LISTED_MAX: usize = 900;
-/// Stands in place of the number of coupons in a cell with registers.
-pub(super) const DENSE: u64 = COUPONS_MAX as u64 + 1;
+use crate::state::{REGISTERS, decode_registers};
 
 /// The cells of one block.
-pub(super) struct Slice<'a> {
+pub(super) struct BlockCells<'a> {
     pub(super) definition: &'a Definition,
     pub(super) level: Level,
     pub(super) cells: &'a Cells,
@@ -32,14 +25,14 @@ pub(super) struct Slice<'a> {
     pub(super) coupon_ids: &'a [u32],
 }
 
-impl Slice<'_> {
+impl BlockCells<'_> {
     fn cells(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         self.order.iter().map(|c| *c as usize)
     }
 
     /// Returns the block's entry in the head, without the position of its payload.
-    pub(super) fn block(&self) -> Block {
-        Block {
+    pub(super) fn block(&self) -> TileBlock {
+        TileBlock {
             cells: self.order.len(),
             events: self.cells().map(|c| self.cells.count[c]).sum(),
             ranks: range_of(self.ranks.iter().copied()),
@@ -49,7 +42,7 @@ impl Slice<'_> {
     }
 
     /// Appends everything that is not in `block`, the entry in the head.
-    pub(super) fn write(&self, block: &Block, packer: &mut Packer, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, block: &TileBlock, packer: &mut Packer, out: &mut Vec<u8>) {
         self.shape(block, packer, out);
         let counts: Vec<u64> = self.cells().map(|c| self.cells.count[c] - 1).collect();
         packer.integers(&counts, out);
@@ -62,14 +55,18 @@ impl Slice<'_> {
                 .as_ref()
                 .expect("BUG: a tile is written from whole cells")
             {
-                Column::Counts(counts) => {
+                StateColumn::Counts(counts) => {
                     let counts: Vec<u64> = self.cells().map(|c| counts[c]).collect();
                     packer.integers(&counts, &mut states);
                 }
-                Column::Numeric(numeric) => self.numeric(numeric, packer, &mut states),
-                Column::Squares(squares) => self.squares(component, squares, packer, &mut states),
-                Column::Buckets(buckets) => self.buckets(component, buckets, packer, &mut states),
-                Column::Sets(sets) => self.sets(sets, packer, &mut states),
+                StateColumn::Numeric(numeric) => self.numeric(numeric, packer, &mut states),
+                StateColumn::Squares(squares) => {
+                    self.squares(component, squares, packer, &mut states)
+                }
+                StateColumn::Buckets(buckets) => {
+                    self.buckets(component, buckets, packer, &mut states)
+                }
+                StateColumn::Sets(sets) => self.sets(sets, packer, &mut states),
             }
             put_varint(out, states.len() as u128);
             out.extend_from_slice(&states);
@@ -77,7 +74,7 @@ impl Slice<'_> {
     }
 
     /// Appends the buckets and keys of the cells.
-    fn shape(&self, block: &Block, packer: &mut Packer, out: &mut Vec<u8>) {
+    fn shape(&self, block: &TileBlock, packer: &mut Packer, out: &mut Vec<u8>) {
         let (first_rank, first_key) = (block.ranks.start, block.keys.start);
         let keys = self.cells().map(|c| self.cells.key[c]);
         let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -171,7 +168,7 @@ impl Slice<'_> {
         else {
             unreachable!("BUG: buckets belong to a histogram")
         };
-        let scaled = crate::read::is_scaled(self.definition, component);
+        let scaled = self.definition.is_scaled(component);
         let numeric = self.numeric_of(*numeric);
         let (mins, maxs) = numeric
             .range

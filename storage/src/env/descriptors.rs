@@ -11,20 +11,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::error::is_out_of_descriptors;
+
 /// Number of descriptors kept back. They are used one at a time, so a few are enough.
 const KEPT: usize = 4;
 /// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 static KEPT_BACK: LazyLock<Mutex<Vec<File>>> = LazyLock::new(|| Mutex::new(refilled(Vec::new())));
-
-/// Checks whether the process, or the machine, has no descriptor left.
-pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let number = error.raw_os_error();
-    [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
-        .iter()
-        .any(|known| number == Some(known.raw_os_error()))
-}
 
 /// Begins to keep descriptors back, for the life of the process.
 pub(super) fn keep_some_back() {

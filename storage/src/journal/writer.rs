@@ -12,9 +12,8 @@ use super::{
     BLOCK, DIR, GROUP_HEAD, GROUP_MAGIC, HEADER_LEN, Previous, RECORD_BATCH, RECORD_HEAD,
     SEGMENT_BYTES_MAX, SegmentHeader, segment_path,
 };
-use crate::env::is_out_of_descriptors;
 use crate::env::{Fs, FsFile, IoContext};
-use crate::error::{Error, Kind, Result, is_full};
+use crate::error::{Error, Kind, Result, is_full, is_out_of_descriptors};
 use crate::file::write_durably;
 use crate::seeded::{self, Bug};
 

@@ -45,9 +45,10 @@ fn what_is_settled_in_part_is_neither_first_nor_a_duplicate() {
     let mut settled = Settled::default();
     settled.add(&Ranges::of([1, 2]), Settlement::Replayed);
     settled.add(&Ranges::of([5]), Settlement::Dropped);
-    let ask = |items: &[u64], taken| settled.known(&Ranges::of(items.iter().copied()), taken);
-    assert!(ask(&[3, 4], 0).expect("asked").is_none());
-    assert!(ask(&[1, 5], 0).expect("asked").expect("known").duplicate);
+    let ask =
+        |items: &[u64], taken| settled.are_resolved(&Ranges::of(items.iter().copied()), taken);
+    assert!(!ask(&[3, 4], 0).expect("asked"));
+    assert!(ask(&[1, 5], 0).expect("asked"));
     assert!(matches!(
         ask(&[1, 3], 0),
         Err(Error::Settled {
@@ -56,7 +57,7 @@ fn what_is_settled_in_part_is_neither_first_nor_a_duplicate() {
         })
     ));
     // A batch of the same group resolved the others.
-    assert!(ask(&[1, 3], 1).expect("asked").is_some());
+    assert!(ask(&[1, 3], 1).expect("asked"));
     assert_eq!(settled.how(2), Some(Settlement::Replayed));
     assert_eq!(settled.how(5), Some(Settlement::Dropped));
     assert_eq!(settled.how(3), None);

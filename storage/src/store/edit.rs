@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::manifest::{self, Committed, Manifest, Pending};
 use crate::model::{Name, StreamKind};
 use crate::reader_registry::{self, Hold};
-use crate::recover::Streams;
 use crate::rollup_hook::RollupMeta;
 use crate::seeded::{self, Bug};
+use crate::snapshot::Streams;
 
 /// The view that an edit has of the state.
 ///

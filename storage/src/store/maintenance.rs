@@ -1,220 +1,223 @@
-//! Maintenance, the background work between seals: streams and levels drop data beyond their
-//! retention, rollups count their history, settled partitions of the quarantine are dropped,
-//! tiles and parts are compacted, and parts get the wanted indexes. Indexes come last, after the
-//! merges of parts. The thread has low priority, and merges and index builds pause for foreground
-//! requests.
+//! Maintenance, the work between seals: streams and levels drop data beyond their retention,
+//! rollups count their history, settled partitions of the quarantine are dropped, tiles and parts
+//! are compacted, and parts get the wanted indexes.
+//!
+//! A thread with low priority runs the jobs (`thread`), and pauses for foreground requests.
+//! Operators run the same jobs, and others, by the methods of [`Store`] below. Either way a job
+//! that writes to the job log goes through `Shared::run_job`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod backfill;
+mod compact;
+mod detach;
+mod disk_forecast;
+mod drop;
+mod index;
+mod jobs;
+pub(super) mod quarantine;
+mod quiet;
+mod rebuild;
+mod retain;
+mod retain_levels;
+mod rollups;
+mod thread;
 
-use xxhash_rust::xxh3::xxh3_64;
+pub use compact::{CompactReport, Debt, PartsReport, compaction_debt};
+pub use disk_forecast::DiskForecast;
+pub use drop::PartitionReport;
+pub use index::IndexReport;
+pub(super) use index::open as open_indexes;
+pub(crate) use rebuild::LevelRebuild;
+pub use rebuild::Rebuilt;
+pub(super) use rollups::new_rollups;
+pub(super) use thread::maintenance_loop;
 
-use super::compact::{
-    LevelPartition, Pace, Partition, by_level_partition, by_partition, compact_parts, compact_tiles,
-};
-use super::retain::Trust;
-use super::{Shared, disk_forecast, index, wait_for};
-use crate::env::step_back;
-use crate::error::{Error, Result};
-use crate::manifest::Manifest;
+use super::pace::Pace;
+use super::{Shared, Store};
+use crate::error::Result;
+use crate::index::IndexKind;
+use crate::job_log::JobLog;
 use crate::model::Name;
-use crate::retention;
-use crate::rollup_hook::RollupMeta;
+use crate::retention::Leaving;
 
-/// Background work gives way to every foreground request.
-const MAINTENANCE_NICE: i32 = 19;
-/// Time without new events after which a partition is quiet: ten minutes.
-const QUIET_US: i64 = 600_000_000;
-/// Interval of maintenance when no seal triggers it.
-const INTERVAL_US: i64 = 60_000_000;
+impl Store {
+    /// Drops the raw events of every partition of `stream` that begins in `[from_us, to_us)`,
+    /// microseconds since 1970, in one edit, detached ones too; its rollups keep counting them.
+    /// `dry` only reports what would be dropped. In both cases the memtable is sealed first, so
+    /// that its events are counted.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when there is no such stream, or the error of the seal or the
+    /// commit.
+    pub fn drop_partitions(
+        &self,
+        stream: &Name,
+        (from_us, to_us): (i64, i64),
+        dry: bool,
+    ) -> Result<PartitionReport> {
+        drop::run_drop(self.writable()?, stream, (from_us, to_us), dry)
+    }
 
-pub(super) fn maintenance_loop(shared: &Arc<Shared>) {
-    step_back(MAINTENANCE_NICE);
-    let mut quiet = Quiet::default();
-    let mut trust = Trust::default();
-    let mut tended = None;
-    loop {
-        {
-            let mut state = shared.state.lock();
-            let started = shared.now_us();
-            loop {
-                if state.closing {
-                    return;
-                }
-                let sealed = Some(state.committed.manifest.sealed_seq);
-                let is_requested = std::mem::take(&mut state.maintenance_requested);
-                if is_requested || sealed != tended || shared.now_us() - started >= INTERVAL_US {
-                    tended = sealed;
-                    break;
-                }
-                wait_for(&shared.sealing, &mut state, 250_000);
-            }
-        }
-        let tended = tend(shared, &mut quiet, &mut trust);
-        shared.state.lock().tend_error = tended.as_ref().err().map(ToString::to_string);
-        if let Err(error) = tended {
-            tracing::error!(%error, "tiles or parts could not be tended; nothing is lost, they stay as they are");
-            if shared.syncer.poisoned().is_some() {
-                return;
-            }
-        }
+    /// Moves the raw events of every partition of `stream` that begins in `[from_us, to_us)`,
+    /// microseconds since 1970, into folders of their own, `detached/NAME/date=…/`, in one edit.
+    /// Queries no longer see these events; the rollups of the stream keep counting them. `dry`
+    /// only reports what would be moved. In both cases the memtable is sealed first.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when there is no such stream, when a detached partition of the
+    /// range has live events again, or when the range has detached partitions only; or the error
+    /// of the seal, a write or the commit.
+    pub fn detach_partitions(
+        &self,
+        stream: &Name,
+        range_us: (i64, i64),
+        dry: bool,
+    ) -> Result<PartitionReport> {
+        detach::run_detach(self.writable()?, stream, range_us, dry)
+    }
+
+    /// Attaches every detached partition of `stream` that begins in `[from_us, to_us)` again, in
+    /// one edit, provided that its folder is unchanged.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when there is none, or a file of its folder is missing or was
+    /// changed; or the error of a write or the commit.
+    pub fn attach_partitions(
+        &self,
+        stream: &Name,
+        range_us: (i64, i64),
+    ) -> Result<PartitionReport> {
+        let report = detach::run_attach(self.writable()?, stream, range_us);
+        self.shared.request_maintenance();
+        report
+    }
+
+    /// Drops partitions beyond the retention of one stream, or of all. Maintenance does the same;
+    /// here the wall clock is trusted without a check. `dry` only reports what would be dropped.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when there is no such stream, or the error of the seal or the
+    /// commit.
+    pub fn retain(&self, only: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
+        retain::retain(self.writable()?, only, dry)
+    }
+
+    /// Drops every partition of the quarantine that is over and whose items are all settled.
+    /// Maintenance does the same.
+    ///
+    /// # Errors
+    /// The error of a read or the commit; the partitions stay as they are.
+    pub fn drop_settled(&self) -> Result<PartitionReport> {
+        quarantine::run_drop_settled(self.writable()?)
+    }
+
+    /// Merges sections of tiles until there is nothing to merge. Maintenance does the same.
+    /// `quiet` treats every time partition as one that gets no more events: then fewer sections
+    /// remain, and later events cost more to merge.
+    ///
+    /// # Errors
+    /// The error of a merge; sections not merged stay as they are.
+    pub fn compact_tiles(&self, quiet: bool) -> Result<CompactReport> {
+        compact::compact_tiles(self.writable()?, &|_| quiet)
+    }
+
+    /// Merges parts of `stream`, or of all streams, until there is nothing to merge. Maintenance
+    /// does the same. `quiet` treats every partition as one that gets no more events, as above.
+    ///
+    /// # Errors
+    /// The error of a merge; other merges may have succeeded, and parts not merged stay as they
+    /// are.
+    pub fn compact_parts(&self, stream: Option<&Name>, quiet: bool) -> Result<PartsReport> {
+        let shared = self.writable()?;
+        let report = compact::compact_parts(shared, stream, &|_| quiet, Pace::Foreground);
+        // The merged parts have no indexes yet.
+        shared.request_maintenance();
+        report
+    }
+
+    /// Creates an index of a column, which is kept until it is dropped and built in the
+    /// background. Returns whether it is a new one.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when there is no such stream, or the column cannot have an index
+    /// or has one of the other kind; or an error of the file system.
+    pub fn create_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
+        index::create(self.writable()?, stream, field, kind)
+    }
+
+    /// Drops an index and its files.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when there is none or it is configured; or an error of the file
+    /// system.
+    pub fn drop_index(&self, stream: &Name, field: &str) -> Result<()> {
+        index::drop(self.writable()?, stream, field)
+    }
+
+    /// Builds the wanted indexes that are missing. Maintenance does the same.
+    ///
+    /// # Errors
+    /// The error of a build; other builds may have succeeded. Queries scan parts without an
+    /// index.
+    pub fn build_indexes(&self) -> Result<IndexReport> {
+        index::build(self.writable()?, Pace::Foreground).map(|(report, _)| report)
+    }
+
+    /// Drops the buckets beyond the retention of the rollups' levels. Maintenance does the same.
+    /// Returns the number of events that those levels no longer count.
+    ///
+    /// # Errors
+    /// The error of the edit; the levels stay as they are.
+    pub fn retain_levels(&self) -> Result<u64> {
+        retain_levels::run_retain_levels(self.writable()?, self.shared.now_us())
+    }
+
+    /// Counts one step of the history of rollups that were added to streams with events.
+    /// Maintenance does the same. Returns whether more remains.
+    pub fn backfill(&self) -> bool {
+        self.writable().is_ok_and(backfill::step)
+    }
+
+    /// Drops a rollup that the configuration does not want any more, with everything that it has
+    /// counted. Returns the number of events that it counted.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when there is no such rollup or the configuration wants it; or an
+    /// error of the file system.
+    pub fn drop_rollup(&self, rollup: &Name) -> Result<u64> {
+        rollups::drop_rollup(self.writable()?, rollup)
+    }
+
+    /// Returns the rollups of the store that its configuration does not want. New events still
+    /// feed them until they are dropped.
+    pub fn unwanted_rollups(&self) -> Vec<Name> {
+        rollups::unwanted(&self.shared)
+    }
+
+    /// Rebuilds from raw events every (level, time partition) of a rollup that reaches into
+    /// `[from_us, to_us)`, microseconds since 1970, where all of its raw events are there.
+    /// Returns the outcome of each.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when there is no such rollup, or the error of the seal, a read or
+    /// the commit.
+    pub fn rebuild(&self, rollup: &Name, range: (i64, i64)) -> Result<Vec<Rebuilt>> {
+        rebuild::run_rebuild(self.writable()?, rollup, range)
+    }
+
+    /// Returns the log of maintenance jobs, past and running. Callers that do maintenance beyond
+    /// the store's own (scrub, replay, backup) record their jobs in it too.
+    pub fn maintenance(&self) -> &JobLog {
+        &self.shared.log
+    }
+
+    /// Returns the disk space, and the time until it is used up.
+    pub fn disk_forecast(&self) -> DiskForecast {
+        disk_forecast::forecast(&self.shared)
+    }
+
+    /// Returns the state that jobs change, unless the store was opened for reading only.
+    fn writable(&self) -> Result<&Shared> {
+        self.shared.check_writable()?;
+        Ok(&self.shared)
     }
 }
-
-fn tend(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()> {
-    shared.reserve.restore(shared.fs());
-    disk_forecast::sample(shared);
-    // The last reader of a file may have gone long ago, with no edit since.
-    shared.remove_unreferenced();
-    shared.run_retain(|| super::retain::tend(shared, trust))?;
-    if let Some(now_us) = trusted_for_levels(shared, trust) {
-        shared.run_retain_levels(now_us)?;
-    }
-    let has_history = super::backfill::step(shared);
-    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
-    quiet.observe(&manifest, shared.now_us());
-    let now_us = shared.now_us();
-    shared.run_drop_settled()?;
-    compact_tiles(shared, &|place| quiet.is_quiet(place, now_us))?;
-    let is_quiet = |partition: Partition<'_>| quiet.is_partition_quiet(partition, now_us);
-    compact_parts(shared, None, &is_quiet, Pace::Background)?;
-    let (_, has_more) = index::build(shared, Pace::Background)?;
-    shared.state.lock().maintenance_requested |= has_more || has_history;
-    Ok(())
-}
-
-/// Time since which each (level, time partition) has had the same sections, and each partition of
-/// a stream the same number of rows.
-#[derive(Debug, Default)]
-struct Quiet {
-    sections: BTreeMap<(u32, String, i64), (u64, i64)>,
-    rows: BTreeMap<(Name, i64), (u64, i64)>,
-}
-
-impl Quiet {
-    fn observe(&mut self, manifest: &Manifest, now_us: i64) {
-        let mut seen = BTreeMap::new();
-        for rollup in &manifest.rollups {
-            for ((level, partition_us), sections) in by_level_partition(manifest, rollup) {
-                let paths: Vec<&str> = sections.iter().map(|(f, _)| f.path.as_str()).collect();
-                let hash = xxh3_64(paths.join("\n").as_bytes());
-                let place = (rollup.id, level.to_owned(), partition_us);
-                let known = self.sections.get(&place).filter(|(h, _)| *h == hash);
-                let since = known.map_or(now_us, |(_, since)| *since);
-                seen.insert(place, (hash, since));
-            }
-        }
-        self.sections = seen;
-        self.observe_parts(manifest, now_us);
-    }
-
-    fn observe_parts(&mut self, manifest: &Manifest, now_us: i64) {
-        let seen = by_partition(manifest)
-            .into_iter()
-            .map(|((stream, partition_us), parts)| {
-                let partition = (stream.clone(), partition_us);
-                let rows = parts.iter().map(|p| p.rows).sum();
-                let known = self.rows.get(&partition).filter(|(r, _)| *r == rows);
-                let since = known.map_or(now_us, |(_, since)| *since);
-                (partition, (rows, since))
-            });
-        self.rows = seen.collect();
-    }
-
-    fn is_quiet(&self, (rollup, level, partition_us): LevelPartition<'_>, now_us: i64) -> bool {
-        let known = self.sections.get(&(rollup, level.to_owned(), partition_us));
-        known.is_some_and(|(_, since)| now_us - since >= QUIET_US)
-    }
-
-    fn is_partition_quiet(&self, (stream, partition_us): Partition<'_>, now_us: i64) -> bool {
-        let known = self.rows.get(&(stream.clone(), partition_us));
-        known.is_some_and(|(_, since)| now_us - since >= QUIET_US)
-    }
-}
-
-/// Returns the time from which floors may count back, once the wall clock can be trusted; `None`
-/// also when no level has a retention.
-fn trusted_for_levels(shared: &Shared, trust: &mut Trust) -> Option<i64> {
-    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
-    let ages = |rollup| shared.options.rollup_hook.retention(rollup);
-    if manifest
-        .rollups
-        .iter()
-        .all(|rollup| ages(rollup).is_empty())
-    {
-        return None;
-    }
-    let now_us = shared.now_us();
-    let is_trusted = trust.observe(now_us, shared.options.clock.elapsed_us());
-    is_trusted.then_some(now_us)
-}
-
-/// Raises the floors of levels to their retention and drops the buckets below. The retention
-/// counts back from the newest events of the stream or from `now_us`, whichever is earlier; a few
-/// events with wrong timestamps do not count as the newest.
-pub(super) fn retain(shared: &Shared, now_us: i64) -> Result<u64> {
-    let _one_at_a_time = shared.tiles.lock();
-    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
-    let mut cuts = Vec::new();
-    for rollup in &manifest.rollups {
-        let Some(newest_us) = newest(&manifest, rollup) else {
-            continue;
-        };
-        for (level, age_us) in shared.options.rollup_hook.retention(rollup) {
-            let limit_us = newest_us.min(now_us).saturating_sub(age_us);
-            let partition = shared
-                .options
-                .rollup_hook
-                .partition(rollup, &level, limit_us);
-            let floor_us = partition.map_err(|source| Error::Rollup {
-                rollup: rollup.name.to_string(),
-                source,
-            })?;
-            if floor_us.start_us > rollup.floor_us(&level)
-                && has_below(&manifest, rollup, &level, floor_us.start_us)
-            {
-                cuts.push((rollup.id, level, floor_us.start_us));
-            }
-        }
-    }
-    let mut events = 0;
-    if !cuts.is_empty() {
-        shared.edit(|manifest| {
-            for (rollup, level, floor_us) in &cuts {
-                events += manifest.cut_level(*rollup, level, *floor_us);
-            }
-        })?;
-        shared.remove_unreferenced();
-    }
-    Ok(events)
-}
-
-/// Checks whether a level holds a section that begins before `floor_us`. (A floor that cuts
-/// nothing waits.)
-fn has_below(manifest: &Manifest, rollup: &RollupMeta, level: &str, floor_us: i64) -> bool {
-    let files = manifest.tiles_of(rollup.id).flat_map(|t| &t.files);
-    files
-        .flat_map(|f| &f.sections)
-        .any(|s| s.level == level && s.partition_us < floor_us)
-}
-
-/// Returns the time of the newest sealed events of a rollup's stream, or the start of the newest
-/// bucket of its finest level when the raw events are gone. Either must have as many events as a
-/// usual partition, so that a few stray ones do not count.
-fn newest(manifest: &Manifest, rollup: &RollupMeta) -> Option<i64> {
-    let raw = retention::newest_of(manifest, &rollup.stream);
-    let mut partitions: BTreeMap<i64, (u64, i64)> = BTreeMap::new();
-    let files = manifest.tiles_of(rollup.id).flat_map(|t| &t.files);
-    let sections = files.flat_map(|f| &f.sections);
-    for section in sections.filter(|s| Some(&s.level) == rollup.levels.first()) {
-        let (events, newest) = partitions
-            .entry(section.partition_us)
-            .or_insert((0, i64::MIN));
-        *events += section.events;
-        *newest = section.bucket_max_us.max(*newest);
-    }
-    raw.max(retention::usual_newest(&partitions))
-}
-
-#[cfg(test)]
-mod tests;

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::index::Indexes;
+use crossbeam_channel::Receiver;
+
+use super::log::Command;
 use super::reserve::Reserve;
 use super::{
-    Opened, Options, QUEUE, Shared, State, Store, WriterLock, backfill, log, maintenance, seal,
-    take_lock,
+    Opened, Options, QUEUE, Shared, State, Store, WriterLock, log, maintenance, seal, take_lock,
 };
 use crate::birth::Birth;
 use crate::env::Fs;
@@ -187,27 +188,34 @@ impl Store {
             lock: Some(lock),
             registration: None,
         }));
-        backfill::new_rollups(&shared)?;
-        Indexes::open(&shared)?;
+        maintenance::new_rollups(&shared)?;
+        maintenance::open_indexes(&shared)?;
         shared.remove_unreferenced();
-        let mut threads = Vec::new();
-        let (waiters, waiting) = crossbeam_channel::unbounded();
-        threads.push(spawn(&shared, "sync", move |s| {
-            log::sync_loop(s, &waiting)
-        })?);
-        threads.push(spawn(&shared, "log", move |s| {
-            log::run_log(s, journal, &inbox, &waiters);
-        })?);
-        threads.push(spawn(&shared, "seal", seal::seal_loop)?);
-        if shared.options.config.tends {
-            threads.push(spawn(&shared, "tend", maintenance::maintenance_loop)?);
-        }
+        let threads = start_threads(&shared, journal, inbox)?;
         Ok(Self {
             shared,
             commands: Some(commands),
             threads,
         })
     }
+}
+
+fn start_threads(
+    shared: &Arc<Shared>,
+    journal: Journal,
+    inbox: Receiver<Command>,
+) -> Result<Vec<JoinHandle<()>>> {
+    let mut threads = Vec::new();
+    let (waiters, waiting) = crossbeam_channel::unbounded();
+    threads.push(spawn(shared, "sync", move |s| log::sync_loop(s, &waiting))?);
+    threads.push(spawn(shared, "log", move |s| {
+        log::run_log(s, journal, &inbox, &waiters);
+    })?);
+    threads.push(spawn(shared, "seal", seal::seal_loop)?);
+    if shared.options.config.tends {
+        threads.push(spawn(shared, "tend", maintenance::maintenance_loop)?);
+    }
+    Ok(threads)
 }
 
 /// Poisons the store when its thread panics. A dead thread must be noticed, and the others must

@@ -5,28 +5,31 @@
 //! sync their directories; one edit; release the frozen rows. A crash before the edit leaves
 //! files that no manifest names; after the edit the seal is complete.
 
+mod checkpoint;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
 
-use super::compact::Pace;
 use super::edit::View;
+use super::pace::Pace;
 use super::staged_files::StagedFiles;
 use super::{Shared, wait_for};
-use crate::env::{IoContext, aside};
+use crate::env::aside;
 use crate::error::{Error, Result};
-use crate::file::FileRef;
-use crate::identity::{self, Entry};
+use crate::identity::Entry;
+use crate::job_log::{Job, Said};
 use crate::journal;
-use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta, TileFile};
+use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta};
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::part::{self, PartImage};
 use crate::rollup_hook::{BoxError, RollupMeta, TileImage};
 use crate::seeded::{self, Bug};
 use crate::snapshot::Snapshot;
+use checkpoint::Checkpoint;
 
 /// Foreground requests go before a seal; the memtable has slack for the writes that arrive
 /// meanwhile.
@@ -124,7 +127,7 @@ fn seal_at(shared: &Shared, pace: Pace) -> Result<SealReport> {
     let outcome = synced
         .and_then(|_| write_files(shared, &frozen, pace, &mut written))
         .and_then(|()| commit(shared, &frozen, &mut written, started));
-    shared.log_seal(&outcome);
+    log_outcome(shared, &outcome);
     if let Err(error) = &outcome {
         written.discard(shared, error);
         let mut state = shared.state.lock();
@@ -139,6 +142,25 @@ fn seal_at(shared: &Shared, pace: Pace) -> Result<SealReport> {
     }
     shared.sealing.notify_all();
     outcome
+}
+
+/// Logs a seal that failed, and the first one that succeeds after a failure.
+fn log_outcome(shared: &Shared, outcome: &Result<SealReport>) {
+    let begin = || {
+        let why = "what is in memory goes into parts and tiles";
+        shared.log.begin(Job::Seal, None, why)
+    };
+    match outcome {
+        Ok(report) if shared.log.is_failing(Job::Seal) => begin().done(Said {
+            what: format!("sealed {} events after it had failed", report.events),
+            done: Some(report.events),
+            total: Some(report.events),
+            bytes_written: Some(report.part_bytes + report.tile_bytes),
+            bytes_read: None,
+        }),
+        Ok(_) => {}
+        Err(error) => begin().failed(error),
+    }
 }
 
 fn freeze(shared: &Shared) -> Option<Frozen> {
@@ -252,30 +274,6 @@ fn cascade(
         })
 }
 
-/// Writes tile images that do not come from a seal and syncs their directory; `commit` makes the
-/// edit.
-pub(super) fn write_images(
-    shared: &Shared,
-    rollup: &RollupMeta,
-    images: Vec<TileImage>,
-    commit: impl FnOnce(Vec<TileFile>) -> Result<()>,
-) -> Result<()> {
-    let mut written = StagedFiles::default();
-    let write = || {
-        let mut files = Vec::new();
-        for image in images.into_iter().filter(|i| i.events > 0) {
-            files.push(written.write_tile(shared, rollup, image)?);
-        }
-        written.sync_directories(shared)?;
-        Ok(files)
-    };
-    let outcome = write().and_then(commit);
-    if let Err(error) = &outcome {
-        written.discard(shared, error);
-    }
-    outcome
-}
-
 fn commit(
     shared: &Shared,
     frozen: &Frozen,
@@ -295,7 +293,7 @@ fn commit(
             .map(|f| f.file.len)
             .sum(),
     };
-    let identities = checkpoint(shared, frozen, written)?;
+    let identities = Checkpoint::write(shared, frozen, written)?;
     let now_us = shared.now_us();
     let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let parts = std::mem::take(&mut written.parts);
@@ -320,7 +318,7 @@ fn commit(
                 add_parts(manifest, view, parts);
             }
             manifest.add_tiles(&tiles, &rows, frozen.cutoff);
-            add_identities(manifest, identities);
+            identities.add_to(manifest);
             manifest.sealed_seq = frozen.cutoff;
             manifest.sealed_at_us = now_us;
             manifest.sealed_ms = elapsed_ms;
@@ -358,59 +356,6 @@ fn add_parts(manifest: &mut Manifest, view: &View, parts: Vec<PartMeta>) {
         }
         manifest.parts.push(part);
     }
-}
-
-/// Change of the manifest's checkpoint files: none, one more, or one that replaces all others.
-enum Checkpoint {
-    Nothing,
-    Add(FileRef),
-    Replace(FileRef),
-}
-
-fn checkpoint(shared: &Shared, frozen: &Frozen, written: &mut StagedFiles) -> Result<Checkpoint> {
-    if frozen.fresh.is_empty() {
-        return Ok(Checkpoint::Nothing);
-    }
-    let known = &frozen.sealed.manifest.identities;
-    let merge = known.len() >= identity::FILES_MAX;
-    let mut entries = Vec::new();
-    if merge {
-        for file in known {
-            let bytes = file.read(shared.fs(), &shared.data)?;
-            entries.extend(identity::decode(&shared.data, file, &bytes)?);
-        }
-    }
-    entries.extend(frozen.fresh.iter().cloned());
-    if merge {
-        entries = identity::still_needed(entries);
-    }
-    let bytes = identity::encode(&entries);
-    let directory = shared.data.join("identities");
-    let path = format!("identities/{:016x}.json.zst", shared.new_file());
-    let file = written.write(shared, path, &bytes)?;
-    shared.fs().sync_dir(&directory).at("sync", &directory)?;
-    Ok(if merge {
-        Checkpoint::Replace(file)
-    } else {
-        Checkpoint::Add(file)
-    })
-}
-
-fn add_identities(manifest: &mut Manifest, checkpoint: Checkpoint) {
-    let since = manifest.version + 1;
-    let file = match checkpoint {
-        Checkpoint::Nothing => return,
-        Checkpoint::Add(file) => file,
-        Checkpoint::Replace(file) => {
-            let old = manifest.identities.drain(..);
-            manifest.pending.extend(old.map(|f| Pending {
-                path: f.path,
-                since,
-            }));
-            file
-        }
-    };
-    manifest.identities.push(file);
 }
 
 /// Raises the journal's floor to the last segment that begins at or below `sealed_seq`, but not

@@ -1,23 +1,40 @@
 //! State shared by the threads of a store and its callers.
 //!
-//! # Invariant
-//! [`State`] is locked briefly, never across I/O. Each other lock admits one job of its kind at a
-//! time, and may be held across I/O.
+//! # Locks
+//! A thread that holds a lock takes only locks to the right of it:
+//!
+//! ```text
+//! merging ─► parts ─┐
+//!            tiles ─┴─► sealer ─► edits ─► state ─► the syncer's own
+//! indexing ─► indexes ──────────────────► state
+//! ```
+//! * `state` guards [`State`]. It is held briefly and never across I/O. The condition `sealing`
+//!   belongs to it.
+//! * `edits`, `sealer`, `tiles`, `parts`, `merging` and `indexing` guard no field: each admits one
+//!   piece of work of its kind at a time, and is held across its I/O. No thread holds `tiles`
+//!   together with `parts`.
+//! * `directories`, `unwanted`, and the locks inside `derived`, `log` and `background_permits` are
+//!   leaves: their holder takes no other lock of the store, and any other may be held when one of
+//!   them is taken.
+//! * A background permit is waited for while one of the locks before `edits` is held. So the
+//!   holder of a permit takes only `indexes`, `state` and the leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crossbeam_channel::Sender;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::{Arrived, Counters, Options, WriterLock, index, log, reserve};
+use super::followers::Followers;
+use super::reserve::Reserve;
+use super::{Counters, Options, WriterLock};
 use crate::background_permits::BackgroundPermits;
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::Identities;
+use crate::index::IndexName;
 use crate::job_log::JobLog;
 use crate::journal::Syncer;
 use crate::manifest::Committed;
@@ -26,10 +43,12 @@ use crate::memtable::{Chunks, Memtable};
 use crate::model::Name;
 use crate::read_only_store::Held;
 use crate::reader_registry::Hold;
-use crate::recover::Streams;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Streams};
 
-/// State from which snapshots are taken. The lock is held briefly, never across I/O.
+/// Free bytes below which a disk still counts as full after it has refused a batch.
+const GROUP_ROOM: u64 = 1 << 20;
+
+/// State from which snapshots are taken, guarded by `Shared.state`.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) committed: Committed,
@@ -54,8 +73,7 @@ pub(super) struct State {
     pub(super) closing: bool,
     /// A request to run maintenance before the next seal.
     pub(super) maintenance_requested: bool,
-    /// Queues of the followers of new events.
-    pub(super) followers: Vec<Sender<Arrived>>,
+    pub(super) followers: Followers,
 }
 
 impl State {
@@ -77,9 +95,19 @@ impl State {
             tend_error: None,
             closing: false,
             maintenance_requested: false,
-            followers: Vec::new(),
+            followers: Followers::default(),
         }
     }
+}
+
+/// The wanted indexes, and the state of building them, guarded by `Shared.indexes`.
+#[derive(Debug, Default)]
+pub(super) struct IndexState {
+    pub(super) wanted: BTreeSet<IndexName>,
+    /// Parts and columns to skip: the part cannot be read, or its values cannot be indexed.
+    pub(super) skipped: BTreeSet<(u64, String)>,
+    /// True once the index files that existed at the start have been verified.
+    pub(super) verified: bool,
 }
 
 /// Marks a manifest version as in use while a snapshot holds it.
@@ -88,51 +116,58 @@ pub(super) struct Pin;
 
 #[derive(Debug)]
 pub(super) struct Shared {
+    // Constant while the store is open.
     pub(super) data: PathBuf,
     pub(super) options: Options,
-    pub(super) state: Mutex<State>,
-    /// One manifest edit at a time; held across its I/O.
-    pub(super) edits: Mutex<()>,
-    pub(super) syncer: Arc<Syncer>,
-    /// Wakes the seal and maintenance threads, and clients that wait for a seal.
-    pub(super) sealing: Condvar,
-    /// One seal at a time.
-    pub(super) sealer: Mutex<()>,
-    /// One job at a time that replaces or drops sections of tiles.
-    pub(super) tiles: Mutex<()>,
-    /// One job at a time that replaces, drops, detaches or attaches parts.
-    pub(super) parts: Mutex<()>,
-    /// One merge of parts at a time; it holds `parts` only while it commits.
-    pub(super) merging: Mutex<()>,
-    /// One build of indexes at a time.
-    pub(super) indexing: Mutex<()>,
-    /// The wanted indexes. The holder of this lock may lock `state`, and nothing else.
-    pub(super) indexes: Mutex<index::Indexes>,
-    /// Next number of a part, tile or checkpoint; atomic because seals and compactions run
-    /// concurrently.
-    pub(super) next_file: AtomicU64,
-    /// Directories whose names are durable.
-    pub(super) directories: Mutex<BTreeSet<PathBuf>>,
-    pub(super) derived: Arc<Memo>,
-    /// True once [`Options::on_poison`] has been called.
-    pub(super) poison_reported: AtomicBool,
     pub(super) torn_bytes: u64,
     pub(super) replayed: u64,
+
+    // Locks, as the header of this file orders them.
+    /// Admits one merge of parts; it holds `parts` only while it commits.
+    pub(super) merging: Mutex<()>,
+    /// Admits one job that replaces, drops, detaches or attaches parts.
+    pub(super) parts: Mutex<()>,
+    /// Admits one job that replaces or drops sections of tiles.
+    pub(super) tiles: Mutex<()>,
+    /// Admits one seal. A job that holds it keeps seals out between its last check and its edit.
+    pub(super) sealer: Mutex<()>,
+    /// Admits one manifest edit, or removal of the files that no version names.
+    pub(super) edits: Mutex<()>,
+    /// Admits one build of indexes.
+    pub(super) indexing: Mutex<()>,
+    /// Its holder may write the list of wanted indexes and remove index files.
+    pub(super) indexes: Mutex<IndexState>,
+    pub(super) state: Mutex<State>,
+    /// Wakes the seal and maintenance threads, and clients that wait for a seal.
+    pub(super) sealing: Condvar,
+    /// Directories whose names are durable.
+    pub(super) directories: Mutex<BTreeSet<PathBuf>>,
     /// Ids of the rollups last checked, and the names of those that the configuration does not
     /// want.
     pub(super) unwanted: Mutex<(Vec<u32>, Vec<Name>)>,
+
+    // Fields that synchronise themselves.
+    pub(super) syncer: Arc<Syncer>,
+    /// Next number of a part, tile or checkpoint; atomic because seals and compactions run
+    /// concurrently.
+    pub(super) next_file: AtomicU64,
+    pub(super) derived: Arc<Memo>,
+    /// True once [`Options::on_poison`] has been called.
+    pub(super) poison_reported: AtomicBool,
     /// Log of maintenance.
     pub(super) log: JobLog,
     /// Permits for background work.
     pub(super) background_permits: BackgroundPermits,
+    pub(super) reserve: Reserve,
+    /// The disk was full at the last write.
+    pub(super) refused_disk_full: AtomicBool,
+
+    // Dropped last.
     /// The writer's lock, held until the last thread of the store has ended; none in a read-only
     /// store.
     pub(super) lock: Option<WriterLock>,
     /// The reader's registration of a read-only store.
     _registration: Held,
-    pub(super) reserve: reserve::Reserve,
-    /// The disk was full at the last write.
-    pub(super) refused_disk_full: AtomicBool,
 }
 
 /// A recovered store, and its lock or registration.
@@ -142,7 +177,7 @@ pub(super) struct Opened<'a> {
     pub(super) state: State,
     pub(super) next_file: u64,
     pub(super) syncer: Arc<Syncer>,
-    pub(super) reserve: reserve::Reserve,
+    pub(super) reserve: Reserve,
     pub(super) torn_bytes: u64,
     pub(super) replayed: u64,
     pub(super) log: JobLog,
@@ -154,29 +189,29 @@ impl Shared {
     pub(super) fn of(opened: Opened<'_>) -> Self {
         Self {
             data: opened.data.into(),
-            state: Mutex::new(opened.state),
-            edits: Mutex::new(()),
-            syncer: opened.syncer,
-            sealing: Condvar::new(),
-            sealer: Mutex::new(()),
-            tiles: Mutex::new(()),
-            parts: Mutex::new(()),
-            merging: Mutex::new(()),
-            indexing: Mutex::new(()),
-            indexes: Mutex::default(),
-            next_file: AtomicU64::new(opened.next_file),
-            directories: Mutex::default(),
-            derived: Arc::default(),
-            poison_reported: AtomicBool::new(false),
             torn_bytes: opened.torn_bytes,
             replayed: opened.replayed,
+            merging: Mutex::new(()),
+            parts: Mutex::new(()),
+            tiles: Mutex::new(()),
+            sealer: Mutex::new(()),
+            edits: Mutex::new(()),
+            indexing: Mutex::new(()),
+            indexes: Mutex::default(),
+            state: Mutex::new(opened.state),
+            sealing: Condvar::new(),
+            directories: Mutex::default(),
             unwanted: Mutex::default(),
+            syncer: opened.syncer,
+            next_file: AtomicU64::new(opened.next_file),
+            derived: Arc::default(),
+            poison_reported: AtomicBool::new(false),
             log: opened.log,
             background_permits: BackgroundPermits::new(Arc::clone(&opened.options.clock)),
-            lock: opened.lock,
-            _registration: opened.registration,
             reserve: opened.reserve,
             refused_disk_full: AtomicBool::new(false),
+            lock: opened.lock,
+            _registration: opened.registration,
             options: opened.options,
         }
     }
@@ -245,7 +280,7 @@ impl Shared {
                 .space(&self.data)
                 .map_or(u64::MAX, |space| space.free)
         };
-        self.refused_disk_full.load(Ordering::SeqCst) && free() < log::GROUP_ROOM
+        self.refused_disk_full.load(Ordering::SeqCst) && free() < GROUP_ROOM
     }
 
     /// Checks that this process is still the one writer; poisons the store when it is not.

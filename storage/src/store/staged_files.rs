@@ -1,4 +1,4 @@
-//! Files that a seal or a compaction has written, before the edit that names them.
+//! Files that a seal or a job of maintenance has written, before the edit that names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -118,4 +118,28 @@ impl StagedFiles {
             }
         }
     }
+}
+
+/// Writes tile images that do not come from a seal and syncs their directory; `commit` makes the
+/// edit.
+pub(super) fn write_images(
+    shared: &Shared,
+    rollup: &RollupMeta,
+    images: Vec<TileImage>,
+    commit: impl FnOnce(Vec<TileFile>) -> Result<()>,
+) -> Result<()> {
+    let mut written = StagedFiles::default();
+    let write = || {
+        let mut files = Vec::new();
+        for image in images.into_iter().filter(|i| i.events > 0) {
+            files.push(written.write_tile(shared, rollup, image)?);
+        }
+        written.sync_directories(shared)?;
+        Ok(files)
+    };
+    let outcome = write().and_then(commit);
+    if let Err(error) = &outcome {
+        written.discard(shared, error);
+    }
+    outcome
 }

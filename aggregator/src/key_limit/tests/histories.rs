@@ -18,15 +18,15 @@ use crate::{Cascade, Config, TileFile};
 const DAY_US: i64 = 86_400_000_000;
 
 /// A store with some rollups, and all events that were ever written to it.
-struct History {
+struct KeyLimitHistory {
     fs: SimFs,
     store: Option<Store>,
-    written: Vec<Event>,
+    written: Vec<AccessEvent>,
     /// True once raw events were dropped.
     dropped: bool,
 }
 
-impl History {
+impl KeyLimitHistory {
     fn new(tables: &Value) -> Self {
         let mut history = Self {
             fs: SimFs::new(),
@@ -68,7 +68,7 @@ impl History {
         self.store.as_ref().expect("open")
     }
 
-    fn write(&mut self, events: Vec<Event>) {
+    fn write(&mut self, events: Vec<AccessEvent>) {
         let written = self.store().write(
             Batch {
                 stream: Name::new("events").expect("a name"),
@@ -159,7 +159,7 @@ fn read(
 }
 
 /// Returns a rollup of each list of keys, each in a random zone.
-fn three(random: &mut Random) -> Value {
+fn three(random: &mut TestRandom) -> Value {
     let mut tables = json!({});
     for (nth, by) in keys().iter().enumerate() {
         let zone = ZONES[(nth + random.below(3) as usize) % 3];
@@ -168,7 +168,7 @@ fn three(random: &mut Random) -> Value {
     tables
 }
 
-fn some(random: &mut Random) -> Vec<Event> {
+fn some(random: &mut TestRandom) -> Vec<AccessEvent> {
     let len = 1 + random.below(40) as usize;
     let paths = 1 + random.below(30);
     with_others(random, len, 4, paths)
@@ -177,9 +177,9 @@ fn some(random: &mut Random) -> Vec<Event> {
 /// Runs a history of random steps.
 fn run(seed: u64, steps: usize, drops: bool) {
     println!("history {seed}");
-    let mut random = Random(seed);
+    let mut random = TestRandom(seed);
     let tables = three(&mut random);
-    let mut history = History::new(&tables);
+    let mut history = KeyLimitHistory::new(&tables);
     history.write(some(&mut random));
     for _ in 0..steps {
         match random.below(16) {
@@ -207,18 +207,18 @@ fn every_history_reads_as_the_rule_says() {
 }
 
 #[test]
-fn names_outlive_the_raw_events() {
+fn admitted_keys_outlive_the_raw_events() {
     for seed in 100..110 {
         run(seed, 18, true);
     }
 }
 
 #[test]
-fn readers_of_older_snapshots_find_the_names_of_their_time() {
+fn readers_of_older_snapshots_find_the_admitted_keys_of_their_time() {
     for seed in 200..215 {
         println!("history {seed}");
-        let mut random = Random(seed);
-        let mut history = History::new(&three(&mut random));
+        let mut random = TestRandom(seed);
+        let mut history = KeyLimitHistory::new(&three(&mut random));
         let mut taken = Vec::new();
         for _ in 0..12 {
             // Small chunks are merged with those before: a new chunk then begins at earlier events.
@@ -249,9 +249,9 @@ fn readers_of_older_snapshots_find_the_names_of_their_time() {
 }
 
 #[test]
-fn late_events_of_a_day_without_raw_events_find_its_names() {
-    let mut random = Random(5);
-    let mut history = History::new(&three(&mut random));
+fn late_events_of_a_day_without_raw_events_find_its_admitted_keys() {
+    let mut random = TestRandom(5);
+    let mut history = KeyLimitHistory::new(&three(&mut random));
     let first = with_others(&mut random, 60, 4, 30);
     history.write(first);
     history.seal();
@@ -268,10 +268,10 @@ fn late_events_of_a_day_without_raw_events_find_its_names() {
 }
 
 #[test]
-fn a_rollup_that_comes_later_names_the_same_keys() {
-    let mut random = Random(6);
+fn a_rollup_that_comes_later_admits_the_same_keys() {
+    let mut random = TestRandom(6);
     let tables = three(&mut random);
-    let mut history = History::new(&json!({}));
+    let mut history = KeyLimitHistory::new(&json!({}));
     for _ in 0..5 {
         let events = some(&mut random);
         history.write(events);
@@ -290,10 +290,10 @@ fn a_rollup_that_comes_later_names_the_same_keys() {
 }
 
 /// Returns a sealed history of one rollup, with more events of its days in the memtable.
-fn waiting(max_keys: u64) -> History {
+fn waiting(max_keys: u64) -> KeyLimitHistory {
     let tables = json!({ "pages": table(&json!(["path"]), Tz::UTC, max_keys) });
-    let mut history = History::new(&tables);
-    let mut random = Random(9);
+    let mut history = KeyLimitHistory::new(&tables);
+    let mut random = TestRandom(9);
     for _ in 0..3 {
         history.write(events(&mut random, 50, 2, 20, 5));
         history.seal();
@@ -303,7 +303,7 @@ fn waiting(max_keys: u64) -> History {
 }
 
 /// Reads the cells of the chunks while every read of a file fails.
-fn chunks_without_files(history: &History) -> Vec<Result<(), String>> {
+fn chunks_without_files(history: &KeyLimitHistory) -> Vec<Result<(), String>> {
     let snapshot = history.store().snapshot();
     let meta = &snapshot.manifest().rollups[0];
     let definition = Arc::new(Definition::from_meta(meta).expect("a definition"));

@@ -2,12 +2,12 @@
 
 use storage::{Name, WriteConcern};
 
-use super::{Fate, HeldSnapshot, STREAM, Step, World, compare, instants};
+use super::{Fate, HeldSnapshot, HistoryStep, RollupWorld, STREAM, compare, instants};
 use crate::calendar::Level;
 use crate::model::counted::ExpectedRollup;
 use crate::model::events::event;
 use crate::model::oracle::Pending;
-use crate::testing::Event;
+use crate::testing::AccessEvent;
 
 const HOUR_US: i64 = 3_600_000_000;
 /// The store keeps the identity of a batch for this time.
@@ -15,24 +15,24 @@ const KEPT_US: i64 = 24 * HOUR_US;
 /// Hosts of a crowd: more than a distinct count keeps as coupons.
 const CROWD: u64 = 135;
 
-impl World {
+impl RollupWorld {
     /// Takes one step.
-    pub(super) fn take(&mut self, step: Step) {
+    pub(super) fn take(&mut self, step: HistoryStep) {
         match step {
-            Step::Write { events, keyed, j } => {
+            HistoryStep::Write { events, keyed, j } => {
                 let events = (0..events).map(|_| self.event()).collect();
                 self.send(events, keyed, j);
             }
-            Step::Crowd => {
+            HistoryStep::Crowd => {
                 let events = self.crowd();
                 self.send(events, false, true);
             }
-            Step::Retry { j } => self.retry(j),
-            Step::Seal => {
+            HistoryStep::Retry { j } => self.retry(j),
+            HistoryStep::Seal => {
                 let sealed = self.store().seal().map(|_| ());
                 self.durable_or_excused(sealed);
             }
-            Step::Compact { quiet } => {
+            HistoryStep::Compact { quiet } => {
                 if let Err(error) = self.store().compact_tiles(quiet) {
                     self.excuse(&error);
                 }
@@ -40,14 +40,14 @@ impl World {
                     self.excuse(&error);
                 }
             }
-            Step::Retain => self.retain(),
-            Step::Drop => self.drop_partitions(),
-            Step::Detach => self.detach(),
-            Step::Attach => self.attach(),
-            Step::Rebuild => self.rebuild(),
-            Step::Hold => self.hold(),
-            Step::Pass => self.pass(),
-            Step::Close => {
+            HistoryStep::Retain => self.retain(),
+            HistoryStep::Drop => self.drop_partitions(),
+            HistoryStep::Detach => self.detach(),
+            HistoryStep::Attach => self.attach(),
+            HistoryStep::Rebuild => self.rebuild(),
+            HistoryStep::Hold => self.hold(),
+            HistoryStep::Pass => self.pass(),
+            HistoryStep::Close => {
                 self.held = None;
                 let store = self.store.take().expect("it is open");
                 let closed = store.close();
@@ -56,13 +56,13 @@ impl World {
         }
     }
 
-    fn event(&mut self) -> Event {
+    fn event(&mut self) -> AccessEvent {
         let now_us = self.now_us();
         let time = instants::instant(&mut self.random, &self.rollups, now_us);
         event(&mut self.random, time)
     }
 
-    fn crowd(&mut self) -> Vec<Event> {
+    fn crowd(&mut self) -> Vec<AccessEvent> {
         let mut one = self.event();
         // All events have the same key, and most filters let them pass.
         (one.site, one.path, one.status) = (None, None, Some(500));
@@ -75,7 +75,7 @@ impl World {
         events.collect()
     }
 
-    fn send(&mut self, events: Vec<Event>, keyed: bool, j: bool) {
+    fn send(&mut self, events: Vec<AccessEvent>, keyed: bool, j: bool) {
         let now_us = self.now_us();
         let which = self.oracle.sends(events, keyed, now_us);
         self.write(which, j);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Random;
+use crate::testing::TestRandom;
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -81,7 +81,7 @@ fn both_forms_of_registers_are_read_back() {
 
 #[test]
 fn hostile_bytes_are_an_error() {
-    let mut random = Random(11);
+    let mut random = TestRandom(11);
     for len in [3_u64, 150, 5_000] {
         let good = of(&(0..len)
             .map(|n| xxh3_64(&n.to_le_bytes()))

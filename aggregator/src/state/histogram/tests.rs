@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Random;
+use crate::testing::TestRandom;
 use hdrhistogram::Histogram as Oracle;
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn merged(a: &Histogram, b: &Histogram) -> Histogram {
 
 #[test]
 fn quantiles_are_those_of_hdrhistogram() {
-    let mut random = Random(3);
+    let mut random = TestRandom(3);
     for digits in [1, 2, 3] {
         let layout = Layout::new(digits, 1 << 40).expect("a layout");
         for len in [1, 2, 10, 1_000] {
@@ -111,7 +111,7 @@ fn states_of_different_layouts_do_not_merge() {
 fn hostile_bytes_are_an_error() {
     let good = of(Layout::DEFAULT, &[1, 2, 300, 1 << 41]).encode();
     assert_eq!(Histogram::decode(&good).expect("a state").encode(), good);
-    let mut random = Random(5);
+    let mut random = TestRandom(5);
     for _ in 0..20_000 {
         let mut bytes = good.clone();
         let at = random.below(bytes.len() as u64) as usize;

@@ -1,10 +1,12 @@
 use super::*;
 use crate::cells::{Filter, Projection};
-use crate::testing::{Event, Random, batch, default_definitions, events, filtered, keyed, zoned};
+use crate::testing::{
+    AccessEvent, TestRandom, batch, default_definitions, events, filtered, keyed, zoned,
+};
 use crate::{TileFile, cascade};
 use chrono_tz::Tz;
 
-fn cells_of(definition: &Definition, all: &[Event]) -> CellSet {
+fn cells_of(definition: &Definition, all: &[AccessEvent]) -> CellSet {
     cascade(&[definition], &[batch(all)])
         .expect("cells")
         .remove(0)
@@ -25,10 +27,11 @@ fn read(definition: &Definition, image: &TileImage, at: (Level, i64)) -> Option<
 }
 
 /// Encodes a cascade of the events of one partition.
-fn at_once(definition: &Definition, all: &[Event], at: (Level, i64)) -> TileImage {
+fn at_once(definition: &Definition, all: &[AccessEvent], at: (Level, i64)) -> TileImage {
     let (level, partition_us) = at;
     let calendar = definition.calendar();
-    let partition = |e: &Event| calendar.partition(level, calendar.bucket(level, e.time).start_us);
+    let partition =
+        |e: &AccessEvent| calendar.partition(level, calendar.bucket(level, e.time).start_us);
     let own = all.iter().filter(|e| partition(e) == partition_us);
     let mut set = cells_of(definition, &own.cloned().collect::<Vec<_>>());
     set.levels.retain(|(l, _)| *l == level);
@@ -40,7 +43,7 @@ fn in_some_order(
     definition: &Definition,
     mut remaining: Vec<Cells>,
     at: (Level, i64),
-    random: &mut Random,
+    random: &mut TestRandom,
 ) -> TileImage {
     loop {
         let mut some = Vec::new();
@@ -57,7 +60,7 @@ fn in_some_order(
     }
 }
 
-fn check(definition: &Definition, all: &[Event], random: &mut Random) {
+fn check(definition: &Definition, all: &[AccessEvent], random: &mut TestRandom) {
     let mut tiles = Vec::new();
     let mut rest = all;
     while !rest.is_empty() {
@@ -84,7 +87,7 @@ fn check(definition: &Definition, all: &[Event], random: &mut Random) {
 
 #[test]
 fn sections_merged_in_any_order_are_the_bytes_of_one_cascade() {
-    let mut random = Random(31);
+    let mut random = TestRandom(31);
     for zone in [Tz::UTC, Tz::Europe__Berlin, Tz::Asia__Kolkata] {
         for (len, days, paths, hosts) in [(1, 1, 1, 1), (300, 12, 4, 90), (1_500, 3, 6, 900)] {
             let all = events(&mut random, len, days, paths, hosts);
@@ -102,7 +105,7 @@ fn sections_merged_in_any_order_are_the_bytes_of_one_cascade() {
 
 #[test]
 fn sections_of_many_blocks_merge_too() {
-    let mut random = Random(32);
+    let mut random = TestRandom(32);
     let all = events(&mut random, 9_000, 1, 4_000, 9_000);
     check(&default_definitions()[0], &all, &mut random);
 }

@@ -1,16 +1,16 @@
 //! Reads the block of a distinct count.
 
 use super::Payload;
-use crate::bytes_io::Reader;
+use crate::bytes_io::ByteReader;
 use crate::column::Sets;
 use crate::error::{Error, Result};
 use crate::state::{REGISTERS, RHO_MAX};
-use crate::tile::write::{DENSE, LISTED_MAX};
+use crate::tile::layout::{DENSE, LISTED_MAX};
 
 impl Payload<'_> {
     pub(super) fn sets(
         &mut self,
-        block: &mut Reader<'_>,
+        block: &mut ByteReader<'_>,
         counts: &[u64],
         coupons: usize,
     ) -> Result<Sets> {

@@ -58,7 +58,7 @@ impl Oracle {
         let mut settled = Settled::default();
         for sent in self.sent.iter().filter(|s| s.lives()) {
             if let Some((items, how)) = sent.settles() {
-                let first = matches!(settled.known(items, 0), Ok(None));
+                let first = matches!(settled.are_resolved(items, 0), Ok(false));
                 assert!(first, "{sent:?} settles what was settled before");
                 settled.add(items, how);
             }
@@ -69,16 +69,16 @@ impl Oracle {
     /// Returns true when only some of the items of this batch are open.
     pub(super) fn is_settled_in_part(&self, which: usize) -> bool {
         let items = self.sent[which].settles();
-        items.is_some_and(|(items, _)| self.settled().known(items, 0).is_err())
+        items.is_some_and(|(items, _)| self.settled().are_resolved(items, 0).is_err())
     }
 
     /// Records that a resolving batch was answered as a duplicate: all its items had been
     /// resolved, by itself or by others. In the second case it is not stored.
     pub(super) fn settles_nothing(&mut self, which: usize) {
         let (items, _) = self.sent[which].settles().expect("it settles");
-        let known = self.settled().known(items, 0);
+        let resolved = self.settled().are_resolved(items, 0);
         assert!(
-            matches!(known, Ok(Some(_))),
+            matches!(resolved, Ok(true)),
             "{:?} is called a duplicate",
             self.sent[which]
         );

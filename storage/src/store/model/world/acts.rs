@@ -11,10 +11,10 @@ use crate::record::Record;
 use crate::resolutions::{Ranges, Settlement};
 use crate::sim::Random;
 use crate::store::log::{Command, Reply, Request};
+use crate::store::maintenance::quarantine;
 use crate::store::model::oracle::{Fate, Move};
 use crate::store::model::seen::{self, DAY_US, STREAM};
 use crate::store::model::steps::Step;
-use crate::store::quarantine;
 
 fn concern(j: bool) -> WriteConcern {
     if j {

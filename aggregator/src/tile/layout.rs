@@ -1,0 +1,22 @@
+//! Constants and rules of the tile file that its writer and its readers share; see the layout in
+//! `tile.rs`.
+
+use crate::calendar::Level;
+use crate::state::COUPONS_MAX;
+
+pub(super) const MAGIC: &[u8; 6] = b"LMTILE";
+/// The version that is written. Files of version 1 are read too.
+pub(super) const VERSION: u16 = 2;
+/// Buckets are written in seconds.
+pub(super) const SECOND_US: i64 = 1_000_000;
+/// Registers are listed when fewer than this are raised; otherwise all 4096 are written, one byte
+/// each. The two forms cost the same here, at ten bits for a listed register and three for any of
+/// the 4096.
+pub(super) const LISTED_MAX: usize = 900;
+/// Stands in place of the number of coupons in a cell with registers.
+pub(super) const DENSE: u64 = COUPONS_MAX as u64 + 1;
+
+/// Returns whether the sections of a level are sorted by key first.
+pub(super) fn by_key(level: Level) -> bool {
+    level >= Level::Day
+}

@@ -1,0 +1,324 @@
+//! Compaction of parts: within one partition of a stream, parts of similar size become one.
+//!
+//! # Invariants
+//! * One edit replaces the inputs (`part_choice`) by the new part. The manifest's proof checks that
+//!   their rows add up, and [`Census`] that they are the same rows.
+//! * A part that cannot be read is left alone; the others are merged, and the error is reported.
+//! * `Shared.parts` is held only while the inputs are checked once more and the edit is
+//!   committed. A merge whose inputs were dropped meanwhile is void.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::debt::why_parts;
+use super::part_choice::{Partition, choose};
+use crate::background_permits::BackgroundPermit;
+use crate::env::IoContext;
+use crate::error::{Error, Result};
+use crate::job_log::{Job, Running, Said};
+use crate::manifest::{PartMeta, StreamMeta};
+use crate::model::Name;
+use crate::part::{self, Census, Stop};
+use crate::snapshot::Snapshot;
+use crate::store::Shared;
+use crate::store::pace::{Pace, wait_for_others};
+use crate::store::staged_files::StagedFiles;
+
+/// Result of a compaction of parts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartsReport {
+    /// Parts merged.
+    pub merged: usize,
+    /// Parts that replaced them.
+    pub into: usize,
+    /// Rows rewritten.
+    pub rows: u64,
+    /// Bytes of the merged parts.
+    pub bytes_read: u64,
+    /// Bytes of the parts that replaced them.
+    pub bytes_written: u64,
+    /// Edits of the manifest.
+    pub edits: usize,
+}
+
+impl PartsReport {
+    fn said(&self) -> Said {
+        let Self {
+            merged, into, rows, ..
+        } = self;
+        Said {
+            what: format!("merged {merged} parts into {into}: {rows} rows"),
+            done: Some(*merged as u64),
+            total: Some(*merged as u64),
+            bytes_read: Some(self.bytes_read),
+            bytes_written: Some(self.bytes_written),
+        }
+    }
+}
+
+/// Merges until nothing is left to do, or the store is closing.
+pub(in crate::store::maintenance) fn compact(
+    shared: &Shared,
+    only: Option<&Name>,
+    quiet: &dyn Fn(Partition<'_>) -> bool,
+    pace: Pace,
+) -> Result<PartsReport> {
+    let _one_at_a_time = shared.merging.lock();
+    let sealed = Arc::clone(&shared.state.lock().committed.manifest);
+    let (parts, why) = why_parts(&sealed, only, quiet);
+    drop(sealed);
+    let work = |run: &Running| {
+        let compaction = PartsCompaction {
+            shared,
+            run,
+            parts,
+            pace,
+            unreadable: BTreeSet::new(),
+            first_error: None,
+            report: PartsReport::default(),
+            permit: None,
+        };
+        compaction.run(only, quiet)
+    };
+    shared.run_job(Job::CompactParts, only, why, work, |report| {
+        (report.merged > 0).then(|| report.said())
+    })
+}
+
+struct PartsCompaction<'a> {
+    shared: &'a Shared,
+    run: &'a Running,
+    /// Number of parts of similar size at the start; merged parts may be merged again.
+    parts: u64,
+    pace: Pace,
+    /// Parts that cannot be read.
+    unreadable: BTreeSet<u64>,
+    /// Error of the first unreadable part.
+    first_error: Option<Error>,
+    report: PartsReport,
+    /// Permit of the merge under way.
+    permit: Option<BackgroundPermit<'a>>,
+}
+
+impl PartsCompaction<'_> {
+    /// Runs the compaction. An unreadable part is an error once all others are merged.
+    fn run(
+        mut self,
+        only: Option<&Name>,
+        quiet: &dyn Fn(Partition<'_>) -> bool,
+    ) -> Result<PartsReport> {
+        self.merge_all(only, quiet)?;
+        self.first_error.map_or(Ok(self.report), Err)
+    }
+
+    /// Merges until nothing is left to do, or the store is closing.
+    fn merge_all(
+        &mut self,
+        only: Option<&Name>,
+        quiet: &dyn Fn(Partition<'_>) -> bool,
+    ) -> Result<()> {
+        let shared = self.shared;
+        while !shared.state.lock().closing {
+            let sealed = shared.sealed(&shared.state.lock());
+            let merges = choose(&sealed.manifest, only, quiet, &self.unreadable);
+            if merges.is_empty() {
+                break;
+            }
+            let done = self.step(&sealed, &merges);
+            // A snapshot keeps the merged inputs on the disk, so drop it before they are removed.
+            drop(merges);
+            drop(sealed);
+            match done {
+                Err(Error::Closed) => break,
+                other => other?,
+            }
+            shared.remove_unreferenced();
+        }
+        Ok(())
+    }
+
+    /// Does some merges and commits them in one edit.
+    fn step(&mut self, sealed: &Snapshot, merges: &[Vec<&PartMeta>]) -> Result<()> {
+        self.check_disk_space(merges)?;
+        self.permit = Some(self.shared.background_permits.acquire());
+        let mut written = StagedFiles::default();
+        let mut gone: Vec<&PartMeta> = Vec::new();
+        let mut work = || {
+            for parts in merges {
+                gone.extend(self.merge(sealed, parts, &mut written)?);
+            }
+            written.sync_directories(self.shared)
+        };
+        let worked = work();
+        self.permit = None;
+        let outcome = worked.and_then(|()| self.commit(&gone, &mut written));
+        if let Err(error) = &outcome {
+            written.discard(self.shared, error);
+        }
+        outcome
+    }
+
+    /// Merges parts of one partition and returns the parts to replace: none when one cannot be
+    /// read.
+    fn merge<'p>(
+        &mut self,
+        sealed: &Snapshot,
+        parts: &[&'p PartMeta],
+        written: &mut StagedFiles,
+    ) -> Result<Vec<&'p PartMeta>> {
+        let before = written.parts.len();
+        match self.write(sealed, parts, written) {
+            Ok((replaced, read)) => {
+                compare(sealed, read, &written.parts[before..])?;
+                Ok(replaced)
+            }
+            Err(Stop::Unread(id, error)) => {
+                tracing::error!(%error, "a part cannot be read; it is not merged with others");
+                written.undo(self.shared, before);
+                self.unreadable.insert(id);
+                self.first_error.get_or_insert(error);
+                Ok(Vec::new())
+            }
+            Err(Stop::Unsorted(id)) => panic!("BUG: part {id} was sorted in pieces"),
+            Err(Stop::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Writes the merged parts. Returns which inputs they replace: all, or one that was not
+    /// sorted.
+    fn write<'p>(
+        &self,
+        sealed: &Snapshot,
+        parts: &[&'p PartMeta],
+        written: &mut StagedFiles,
+    ) -> Result<(Vec<&'p PartMeta>, Census), Stop> {
+        match self.write_merged(sealed, parts, written) {
+            Err(Stop::Unsorted(id)) => {
+                let part = parts
+                    .iter()
+                    .find(|p| p.id == id)
+                    .expect("BUG: one of these");
+                let read = self.write_sorted(sealed, part, written)?;
+                Ok((vec![*part], read))
+            }
+            other => other.map(|read| (parts.to_vec(), read)),
+        }
+    }
+
+    fn write_merged(
+        &self,
+        sealed: &Snapshot,
+        parts: &[&PartMeta],
+        written: &mut StagedFiles,
+    ) -> Result<Census, Stop> {
+        let (meta, folder) = stream_and_folder(sealed, parts[0]);
+        let inputs = parts.iter().map(|p| (*p, sealed.open(&p.file))).collect();
+        let mut read = Census::default();
+        let place = (folder.as_str(), parts[0].partition_us);
+        written.write_part(self.shared, &parts[0].stream, place, |file| {
+            let (bounds, census) = part::merge(meta, inputs, file, &|| self.pause())?;
+            read = census;
+            Ok::<_, Stop>(bounds)
+        })?;
+        Ok(read)
+    }
+
+    fn write_sorted(
+        &self,
+        sealed: &Snapshot,
+        one: &PartMeta,
+        written: &mut StagedFiles,
+    ) -> Result<Census, Stop> {
+        let (meta, folder) = stream_and_folder(sealed, one);
+        let place = (folder.as_str(), one.partition_us);
+        part::rewrite(meta, one, sealed.open(&one.file), &mut |rows| {
+            self.pause()?;
+            written.write_part(self.shared, &one.stream, place, |file| {
+                part::write_sorted(meta, &rows, file)
+            })
+        })
+    }
+
+    /// Replaces the inputs by the written parts in one edit, unless an input was dropped
+    /// meanwhile.
+    fn commit(&mut self, gone: &[&PartMeta], written: &mut StagedFiles) -> Result<()> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.shared.parts.lock();
+        let current = Arc::clone(&self.shared.state.lock().committed.manifest);
+        let live: BTreeSet<u64> = current.parts.iter().map(|p| p.id).collect();
+        let ids: BTreeSet<u64> = gone.iter().map(|p| p.id).collect();
+        if !ids.is_subset(&live) {
+            written.remove(self.shared);
+            return Ok(());
+        }
+        let new = written.parts.clone();
+        let bytes =
+            |parts: &mut dyn Iterator<Item = &PartMeta>| parts.map(|p| p.file.len).sum::<u64>();
+        self.shared
+            .edit(|manifest| manifest.replace_parts(&ids, new))?;
+        self.shared.remove_unreferenced();
+        self.report.merged += gone.len();
+        self.report.into += written.parts.len();
+        self.report.rows += gone.iter().map(|p| p.rows).sum::<u64>();
+        self.report.bytes_read += bytes(&mut gone.iter().copied());
+        self.report.bytes_written += bytes(&mut written.parts.iter());
+        self.report.edits += 1;
+        let merged = self.report.merged as u64;
+        self.run.progress(merged, Some(self.parts.max(merged)));
+        Ok(())
+    }
+
+    /// Checks that the merge leaves half of the free disk space to ingest. Its inputs stay on the
+    /// disk until the merge is committed, and longer while a snapshot refers to them.
+    fn check_disk_space(&self, merges: &[Vec<&PartMeta>]) -> Result<()> {
+        let data = &self.shared.data;
+        let free = self.shared.fs().space(data).at("measure", data)?.free;
+        let bytes: u64 = merges.iter().flatten().map(|p| p.file.len).sum();
+        if free / 2 >= bytes {
+            return Ok(());
+        }
+        Err(Error::DiskFull { path: data.clone() })
+    }
+
+    /// Lets foreground requests and seals go first.
+    fn pause(&self) -> Result<()> {
+        let permit = self.permit.as_ref().expect("BUG: a merge has its turn");
+        permit.pass(|| wait_for_others(self.shared, self.pace))
+    }
+}
+
+/// Returns the stream of a part as its manifest has it, and the folder of its partition.
+fn stream_and_folder<'a>(sealed: &'a Snapshot, of: &PartMeta) -> (&'a StreamMeta, String) {
+    let meta = sealed.manifest.streams.get(&of.stream);
+    let meta = meta.expect("BUG: a part's stream is in its manifest");
+    (
+        meta,
+        part::partition_folder(meta.partition, of.partition_us),
+    )
+}
+
+/// Checks that the written files hold exactly the rows that were read, each once.
+fn compare(sealed: &Snapshot, read: Census, written: &[PartMeta]) -> Result<()> {
+    let mut found = Census::default();
+    for part in written {
+        found.add(part::census(&part.file.path, sealed.open(&part.file))?);
+    }
+    if found == read {
+        return Ok(());
+    }
+    Err(Error::Corrupt {
+        path: written
+            .first()
+            .map_or_else(PathBuf::new, |p| (&p.file.path).into()),
+        offset: 0,
+        what: format!("its rows are not the rows that were merged: {found:?}, {read:?}"),
+    })
+}
+
+#[cfg(test)]
+mod tests;
