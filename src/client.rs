@@ -56,7 +56,7 @@ struct ErrorBody {
     error: ErrorText,
 }
 
-/// A refusal with the figures of what is kept all the same.
+/// A refusal, with the counts of the items that the server has stored anyway.
 #[derive(Debug, Deserialize)]
 struct Kept {
     error: ErrorText,
@@ -97,7 +97,7 @@ struct PositionAnswer {
 }
 
 impl Client {
-    /// A client of `http://host:port`.
+    /// Creates a client of `http://host:port`.
     pub(crate) fn new(url: &str) -> Result<Self> {
         if !url.starts_with("http://") {
             return Err(Failure::new(
@@ -116,7 +116,7 @@ impl Client {
         })
     }
 
-    /// The server's address, as it was named.
+    /// Returns the server's address, as the user wrote it.
     pub(crate) fn url(&self) -> &str {
         &self.base
     }
@@ -161,13 +161,13 @@ impl Client {
             .collect())
     }
 
-    /// The fields of a stream.
+    /// Returns the fields of a stream.
     pub(crate) fn schema(&self, stream: &str) -> Result<query::SchemaInfo> {
         let answer = self.get(&format!("/api/v1/streams/{stream}/schema"), &[])?;
         self.json(answer)
     }
 
-    /// The names of all rollups.
+    /// Returns the names of all rollups.
     pub(crate) fn rollups(&self) -> Result<Vec<String>> {
         let answer = self.get("/api/v1/rollups", &[])?;
         let mut names: Vec<String> = self
@@ -179,7 +179,7 @@ impl Client {
         Ok(names)
     }
 
-    /// The remembered states of a producer, the newest last.
+    /// Returns the remembered states of a producer, the newest last.
     pub(crate) fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         let answer = self.get("/api/v1/sources", &[("producer", producer)])?;
         let known: Option<SourceAnswer> = self.json(answer)?;
@@ -191,13 +191,14 @@ impl Client {
         Ok(states.map(position).collect())
     }
 
-    /// The producers whose names begin with `prefix`.
+    /// Returns the producers whose names begin with `prefix`.
     pub(crate) fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
         let answer = self.get("/api/v1/sources", &[("prefix", prefix)])?;
         self.json(answer)
     }
 
-    /// A query that is listed with a tag; the answer's body in the form of `accept`.
+    /// Sends a query under a tag, which the list of running queries shows. Returns the body of the
+    /// answer in the format `accept`.
     pub(crate) fn sql(&self, sql: &str, accept: &str, tag: &str) -> Result<impl Read + use<>> {
         let request = self.agent.post(format!("{}/api/v1/sql", self.base));
         let request = request.header("Accept", accept).header(TAG, tag);
@@ -205,20 +206,20 @@ impl Client {
         Ok(answer.into_body().into_reader())
     }
 
-    /// Calls a path that needs no body and gives JSON.
+    /// Posts to a path that needs no body and answers with JSON.
     pub(crate) fn post(&self, path: &str) -> Result<serde_json::Value> {
         let answer = self.checked(self.agent.post(format!("{}{path}", self.base)).send_empty())?;
         self.json(answer)
     }
 
-    /// A backup that the server makes, on its own machine.
+    /// Asks the server for a backup, which it makes on its own machine.
     pub(crate) fn backup(&self, dir: &str) -> Result<storage::BackupReport> {
         let request = self.agent.post(format!("{}/api/v1/backup", self.base));
         let answer = request.send_json(serde_json::json!({ "dir": dir }));
         self.json(self.checked(answer)?)
     }
 
-    /// What a path gives as JSON.
+    /// Reads a path that answers with JSON.
     pub(crate) fn get_json(
         &self,
         path: &str,
@@ -229,7 +230,7 @@ impl Client {
         self.json(answer)
     }
 
-    /// As [`Client::post`], with parameters.
+    /// Posts with parameters, otherwise as [`Client::post`].
     pub(crate) fn post_for<T: serde::de::DeserializeOwned>(
         &self,
         path: &str,
@@ -256,7 +257,7 @@ impl Client {
         self.json(answer)
     }
 
-    /// Wants an index of a column.
+    /// Requests an index of a column.
     pub(crate) fn create_index(
         &self,
         stream: &str,
@@ -270,21 +271,21 @@ impl Client {
         self.post(&format!("{}{covering}", index_path(stream, field)))
     }
 
-    /// Gives up an index.
+    /// Drops an index.
     pub(crate) fn drop_index(&self, stream: &str, field: &str) -> Result<serde_json::Value> {
         let path = format!("{}{}", self.base, index_path(stream, field));
         let answer = self.checked(self.agent.delete(path).call())?;
         self.json(answer)
     }
 
-    /// Gives up a rollup that the server's configuration does not want.
+    /// Drops a rollup that the server's configuration does not name.
     pub(crate) fn drop_rollup(&self, name: &str) -> Result<serde_json::Value> {
         let path = format!("{}/api/v1/rollups/{name}", self.base);
         let answer = self.checked(self.agent.delete(path).call())?;
         self.json(answer)
     }
 
-    /// `detach`, `attach` or `retain`.
+    /// Posts to `detach`, `attach` or `retain` of partitions.
     pub(crate) fn partitions<T: serde::de::DeserializeOwned>(
         &self,
         verb: &str,
@@ -296,7 +297,7 @@ impl Client {
         self.json(answer)
     }
 
-    /// Follows a stream, from its last events on: server-sent events.
+    /// Follows a stream, beginning with its last events, as server-sent events.
     pub(crate) fn tail(
         &self,
         stream: &str,
@@ -318,7 +319,8 @@ impl Client {
             ("source", request.source.to_owned()),
             ("line", request.line.to_string()),
             ("values", request.values.to_string()),
-            // An import fills the disk as fast as it may; senders of now must not feel it.
+            // An import fills the disk as fast as it can; it must not slow down clients that send
+            // live events.
             ("bulk", "true".to_owned()),
         ];
         query.extend(request.site.map(|s| ("site", s.to_owned())));
@@ -346,7 +348,7 @@ impl Client {
             return self.json(answer);
         }
         let text = answer.body_mut().read_to_string().unwrap_or_default();
-        // Lines of no known format are kept all the same, and counted.
+        // The server stores lines of an unknown format in the quarantine anyway, and counts them.
         match serde_json::from_str::<Kept>(&text) {
             Ok(Kept { error, figures }) if error.code == "no_format" => Ok(figures),
             Ok(Kept { error, .. }) => Err(self.fail(error)),
@@ -355,7 +357,7 @@ impl Client {
     }
 }
 
-/// Names of columns are anybody's.
+/// Escapes the column's name, which users choose freely.
 fn index_path(stream: &str, field: &str) -> String {
     let field = utf8_percent_encode(field, NON_ALPHANUMERIC);
     format!("/api/v1/indexes/{stream}/{field}")

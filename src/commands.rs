@@ -1,4 +1,4 @@
-//! One module per command; here is which, and where the store is that it works on.
+//! The commands, one module each; this module dispatches to them and finds their store.
 
 mod admin;
 mod backup;
@@ -31,7 +31,7 @@ use crate::{demo, serve as serving, server, wiring};
 
 const DATA_DEFAULT: &str = "./logmill-data";
 
-/// Where a command finds its store.
+/// The store that a command works on.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     /// A directory on this machine.
@@ -40,7 +40,7 @@ pub(crate) enum Place {
     Server(Client),
 }
 
-/// What every command gets.
+/// The context of a command.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) config: Config,
@@ -49,7 +49,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Opens the store for reading, beside whoever writes to it.
+    /// Opens the store for reading. Another process may have it open for writing.
     fn reader(&self) -> Result<ReadOnlyStore> {
         match &self.place {
             Place::Data(data) => Ok(ReadOnlyStore::open(wiring::disk(), data)?),
@@ -57,13 +57,14 @@ impl Context {
         }
     }
 
-    /// Opens the store for an operator's work: through the server that was named or that holds the
-    /// directory, else in this process.
+    /// Opens the store for an operator's work: through the server that the user named or that
+    /// holds the directory, otherwise in this process.
     fn admin(&self) -> Result<Box<dyn Admin>> {
         self.admin_with(&self.config)
     }
 
-    /// As [`Context::admin`], with another configuration for a store opened by this process.
+    /// Does the same as [`Context::admin`], with another configuration for a store opened by this
+    /// process.
     fn admin_with(&self, config: &Config) -> Result<Box<dyn Admin>> {
         let data = match &self.place {
             Place::Server(client) => return Ok(Box::new(Remote(client.clone()))),
@@ -78,7 +79,8 @@ impl Context {
         }
     }
 
-    /// Does work here, or at the server that was named or that holds the directory.
+    /// Does work in this process, or at the server that the user named or that holds the
+    /// directory.
     fn local_or_remote<T>(
         &self,
         local: impl FnOnce(&Path) -> Result<T>,
@@ -94,7 +96,7 @@ impl Context {
         })
     }
 
-    /// The directory that a command works on which is of no use through a server; `why` says so.
+    /// Returns the directory for a command that cannot work through a server; `why` is the error.
     fn directory(&self, named: Option<PathBuf>, why: &str) -> Result<PathBuf> {
         match (named, &self.place) {
             (Some(dir), _) => Ok(dir),
@@ -103,7 +105,7 @@ impl Context {
         }
     }
 
-    /// The one access log of the store, when no stream was named.
+    /// Returns the stream that the user named, otherwise the only stream of the store.
     fn only_stream(&self, named: Option<&str>) -> Result<String> {
         if let Some(name) = named {
             return Ok(name.to_owned());
@@ -125,7 +127,7 @@ impl Context {
     }
 }
 
-/// The streams that a user knows of.
+/// Returns the streams that users see: all but quarantines.
 pub(crate) fn stream_names(snapshot: &Arc<Snapshot>) -> Vec<String> {
     let known = snapshot
         .streams()
@@ -191,7 +193,7 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     serving::run(&context.config, &data, vec![http])
 }
 
-/// Returns whether there is nothing at a path, or a directory without anything in it.
+/// Checks whether a path does not exist or is an empty directory.
 fn is_empty(data: &Path) -> bool {
     match std::fs::read_dir(data) {
         Ok(mut entries) => entries.next().is_none(),

@@ -1,7 +1,7 @@
 //! `logmill.toml`, overlaid by `LOGMILL_SECTION__KEY` and by the command line.
 //!
-//! Every value knows where it came from ([`Config::origins`]); an unknown key is an error that names
-//! the nearest known one, and every error names the file, the line and what was meant there.
+//! The origin of every value is kept ([`Config::origins`]). An unknown key is an error that names
+//! the nearest known key. Every error names the file, the line and the accepted form of the value.
 
 mod host;
 mod place;
@@ -19,7 +19,7 @@ use crate::units::{Bytes, Span};
 const FILE: &str = "logmill.toml";
 const ENVIRONMENT: &str = "LOGMILL_";
 
-/// Everything that can be configured.
+/// The whole configuration.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
@@ -33,7 +33,7 @@ pub(crate) struct Config {
     pub(crate) origins: Vec<Origin>,
 }
 
-/// Where one value came from.
+/// The origin of one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) key: String,
@@ -45,26 +45,27 @@ pub(crate) struct Origin {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Server {
-    /// Where HTTP is answered.
+    /// Address of the HTTP listener.
     pub(crate) http: String,
     /// The largest request body, decompressed: one request is one journal record.
     pub(crate) batch_bytes_max: Bytes,
-    /// Connections at once.
+    /// Maximum connections at once.
     pub(crate) connections_max: usize,
-    /// Names under which the server may be asked beside those of its listeners, as a proxy in front
-    /// has: `logs.example.org`, or `logs.example.org:8443`.
+    /// Host names that the server accepts beside those of its listeners, such as those of a proxy
+    /// in front of it: `logs.example.org`, or `logs.example.org:8443`.
     pub(crate) hosts: Vec<String>,
-    /// A body ends within this time.
+    /// Maximum time of a request body.
     pub(crate) body_time_max: Span,
-    /// And comes at so many bytes a second at least, once it has begun.
+    /// Minimum pace of a body in bytes a second, once it has begun.
     pub(crate) body_pace_min: Bytes,
-    /// Bytes of the bodies of all requests under way.
+    /// Maximum bytes of the bodies of all requests under way.
     pub(crate) bodies_bytes_max: Bytes,
-    /// A client that reads nothing of its answer for so long is given up, and its query with it.
+    /// A client that reads nothing of its answer for this time is disconnected, and its query
+    /// cancelled.
     pub(crate) answer_time_max: Span,
-    /// Clients that follow a stream at once; never more than half of the connections.
+    /// Maximum clients that follow a stream at once; never more than half of the connections.
     pub(crate) tails_max: usize,
-    /// The store is only read: said on the command line alone.
+    /// Opens the store for reading only; set on the command line alone.
     #[serde(skip)]
     pub(crate) read_only: bool,
 }
@@ -120,20 +121,21 @@ impl Server {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Storage {
-    /// The memtable is sealed, and every rollup fed, at this age at the latest.
+    /// Maximum age of the memtable: then it is sealed, which feeds every rollup.
     pub(crate) lag: Span,
-    /// And at this size.
+    /// Maximum size of the memtable: then it is sealed as well.
     pub(crate) memtable_bytes_max: Bytes,
-    /// The journal is synced at least this often.
+    /// Maximum interval between two syncs of the journal.
     pub(crate) sync_interval: Span,
-    /// Room that is kept back on the disk: when it is full, partitions can still be dropped or
-    /// detached and a server stopped. At most a sixteenth of the disk; 0 keeps none.
+    /// Disk space held in reserve: on a full disk, partitions can still be dropped or detached and
+    /// a server stopped. At most a sixteenth of the disk; 0 reserves none.
     pub(crate) reserve: Bytes,
-    /// Tiles are compacted, and the retention of levels applied, without being asked.
+    /// Runs background maintenance: compacts tiles, and applies the retention of levels.
     pub(crate) tends: bool,
-    /// A server verifies this share of every rollup each interval: 0.01 takes 100 of them for all.
+    /// Share of every rollup that a server verifies each interval: 0.01 verifies all in 100
+    /// intervals.
     pub(crate) scrub_share: f64,
-    /// How often.
+    /// Interval between two verifications.
     pub(crate) scrub_interval: Span,
 }
 
@@ -156,9 +158,9 @@ impl Default for Storage {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Ingest {
-    /// An event stamped further than this after its receipt is quarantined.
+    /// An event whose timestamp is further than this after its receipt is quarantined.
     pub(crate) max_future: Span,
-    /// The most columns a stream of documents gets.
+    /// Maximum columns of a stream of documents.
     pub(crate) columns_max: usize,
 }
 
@@ -179,22 +181,22 @@ impl Default for Ingest {
 pub(crate) struct Query {
     /// Memory of all queries together.
     pub(crate) memory_bytes_max: Bytes,
-    /// And beside it on the disk.
+    /// Maximum bytes that all queries together spill to the disk.
     pub(crate) temp_bytes_max: Bytes,
-    /// The longest text of a query.
+    /// Maximum length of a query text.
     pub(crate) sql_bytes_max: Bytes,
-    /// How long a server lets a query run; `0s`: as long as it likes.
+    /// Maximum time of a query in a server; `0s`: no limit.
     pub(crate) time_max: Span,
-    /// The most rows of a server's answer; 0: as many as there are.
+    /// Maximum rows of a server's answer; 0: no limit.
     pub(crate) rows_max: u64,
-    /// The most bytes of a server's answer, in memory, and never more than a quarter of what queries
-    /// have; 0: as many as there are.
+    /// Maximum bytes of a server's answer in memory, and never more than a quarter of the memory
+    /// of queries; 0: no limit of its own.
     pub(crate) result_bytes_max: Bytes,
-    /// Queries that a server runs at once.
+    /// Maximum queries that a server runs at once.
     pub(crate) running_max: usize,
-    /// Queries that wait for those.
+    /// Maximum queries that wait for a running one to end.
     pub(crate) queued_max: usize,
-    /// Rollups answer aggregates over raw events where they have the same answer.
+    /// Answers aggregates over raw events from rollups where the result is the same.
     pub(crate) rollup_rewrite: bool,
 }
 
@@ -216,7 +218,7 @@ impl Default for Query {
 }
 
 impl Query {
-    /// What a query of a server may take.
+    /// Returns the limits of a server's queries.
     pub(crate) fn limits(&self) -> query::Limits {
         let some = |most: u64| (most > 0).then_some(most);
         query::Limits {
@@ -238,24 +240,24 @@ pub(crate) struct Stream {
     pub(crate) format: Option<String>,
     pub(crate) partition: Option<storage::PartitionWidth>,
     pub(crate) order_by: Option<Vec<String>>,
-    /// Indexes, each the columns that it is of: one.
+    /// Indexes, each as the list of its columns: always one.
     pub(crate) indexes: Vec<Vec<String>>,
-    /// Covering indexes, as those.
+    /// Covering indexes, in the same form.
     pub(crate) covering: Vec<Vec<String>>,
     pub(crate) write_concern: Option<Concern>,
-    /// `[]`: no default rollups.
+    /// Rollups of the stream; `[]`: not even the default ones.
     pub(crate) rollups: Option<Vec<String>>,
-    /// What its raw events are kept for; everything for ever when not said.
+    /// Limits of the raw events; without them all are kept for ever.
     pub(crate) retention: Option<Retention>,
-    /// Only these fields are stored, and what lies below them.
+    /// Stores only these fields, and the fields below them.
     pub(crate) keep: Option<Vec<String>>,
-    /// These fields are not.
+    /// Does not store these fields.
     pub(crate) drop: Option<Vec<String>>,
-    /// The line as it came is stored too, in the column `raw_line`.
+    /// Also stores the unparsed line, in the column `raw_line`.
     pub(crate) raw_line: bool,
 }
 
-/// A stream's limits, one of them at least.
+/// Limits of a stream's raw events; at least one is set.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Retention {
@@ -281,7 +283,7 @@ impl Retention {
     }
 }
 
-/// A stream's write concern where a request names none.
+/// Default write concern of a stream, for requests that name none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Concern {
@@ -291,7 +293,8 @@ pub(crate) struct Concern {
 }
 
 impl Config {
-    /// Reads `explicit`, or `logmill.toml` here when there is one, and the environment.
+    /// Reads `explicit`, or `logmill.toml` in the working directory if there is one, and the
+    /// environment.
     pub(crate) fn load(explicit: Option<&Path>) -> Result<Self> {
         let file = explicit
             .map(Path::to_path_buf)
@@ -311,8 +314,8 @@ impl Config {
         overlay_environment(&mut table, &mut origins, std::env::vars())?;
         let source = file.unwrap_or_else(|| PathBuf::from("the environment"));
         let mut config: Self = table.try_into().map_err(|e: toml::de::Error| {
-            // A table has no lines: the text is read once more for them, and is right by itself
-            // where a variable of the environment is wrong.
+            // A table has no line numbers, so the text is parsed once more for them. It parses
+            // without an error if the wrong value comes from the environment.
             let in_file = text.as_deref().and_then(|text| {
                 let error = toml::from_str::<Self>(text).err()?;
                 let said = with_suggestion(error.message());
@@ -331,8 +334,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Every setting of the sections that have a default, by its dotted key: derived, so that none
-    /// is missing.
+    /// Returns every setting of the sections that have defaults, by its dotted key. The list is
+    /// derived from the types, so that none is missing.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let sections = [
             ("server", serde_json::to_value(&self.server)),
@@ -403,8 +406,8 @@ impl Config {
         }
     }
 
-    /// Compares `[stream.NAME]` with streams that exist and lists settings that cannot be, or are
-    /// not, as it says.
+    /// Compares `[stream.NAME]` with the existing streams. Returns the settings that cannot take
+    /// effect, or do not yet.
     pub(crate) fn deviations(
         &self,
         streams: &BTreeMap<storage::Name, storage::StreamMeta>,
@@ -445,7 +448,7 @@ impl Config {
         found
     }
 
-    /// The write concern of a stream where a request names none.
+    /// Returns the default write concern of a stream.
     pub(crate) fn concern(&self, stream: &str) -> storage::Result<storage::WriteConcern> {
         let Some(concern) = self
             .stream
@@ -461,7 +464,7 @@ impl Config {
         storage::WriteConcern::parse(w.as_deref(), Some(concern.journal))
     }
 
-    /// The format of a stream where a request names none.
+    /// Returns the default format of a stream.
     pub(crate) fn format(&self, stream: &str) -> ingest::Format {
         let named = self.stream.get(stream).and_then(|s| s.format.as_ref());
         named
@@ -469,7 +472,7 @@ impl Config {
             .unwrap_or(ingest::Format::Auto)
     }
 
-    /// What is stored of a stream's events.
+    /// Returns the selection of fields that a stream stores.
     pub(crate) fn selection(&self, stream: &str) -> ingest::Selection {
         let Some(stream) = self.stream.get(stream) else {
             return ingest::Selection::default();
@@ -486,7 +489,7 @@ impl Config {
             return Err("has both keep and drop: say one of them".into());
         }
         match self.format(name).kind() {
-            // What `auto` will find is not known yet.
+            // The kind of stream that `auto` will detect is not known yet.
             storage::StreamKind::Access if self.format(name) != ingest::Format::Auto => {
                 let checked = self.selection(name).check_access();
                 checked.map_err(|e| e.to_string())
@@ -495,7 +498,7 @@ impl Config {
         }
     }
 
-    /// The aggregator's part.
+    /// Returns the rollups, as the aggregator takes them.
     pub(crate) fn cascade(&self) -> aggregator::Result<aggregator::Cascade> {
         let streams = self
             .stream
@@ -508,7 +511,7 @@ impl Config {
         })
     }
 
-    /// Storage's part.
+    /// Returns the settings of storage.
     pub(crate) fn store(&self) -> storage::Config {
         let streams = self.stream.iter().filter_map(|(name, stream)| {
             let config = storage::StreamConfig {
@@ -537,12 +540,13 @@ impl Config {
     }
 }
 
-/// A value as the configuration spells it.
+/// Formats a value as the configuration spells it.
 fn shown(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// `LOGMILL_STORAGE__LAG=5s` sets `lag` of `[storage]`. Names without `__` are not ours to read.
+/// Applies variables: `LOGMILL_STORAGE__LAG=5s` sets `lag` of `[storage]`. A name without `__` is
+/// no setting.
 fn overlay_environment(
     table: &mut toml::Table,
     origins: &mut Vec<Origin>,
@@ -600,7 +604,8 @@ fn note(origins: &mut Vec<Origin>, prefix: &str, table: &toml::Table, origin: &s
     }
 }
 
-/// serde says ``unknown field `lagg`, expected one of `lag`, …``: adds the nearest of them.
+/// Adds the nearest known field to the message of serde, ``unknown field `lagg`, expected one of
+/// `lag`, …``.
 fn with_suggestion(message: &str) -> String {
     let mut names = message.split('`').skip(1).step_by(2);
     let Some(unknown) = names
@@ -619,7 +624,7 @@ fn with_suggestion(message: &str) -> String {
     )
 }
 
-/// Length of the common prefix and suffix: enough to catch a slip of the finger.
+/// Returns the length of the common prefix and suffix, which is enough to detect a typing error.
 fn common_letters(a: &str, b: &str) -> usize {
     let prefix = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     let suffix = a

@@ -1,4 +1,4 @@
-//! Ranges of dates as commands and requests name them.
+//! Date ranges in commands and requests.
 
 use chrono::{DateTime, Days, Months, NaiveDate, TimeDelta};
 
@@ -21,8 +21,9 @@ impl DateRange {
     }
 }
 
-/// Parses `DATE` or `FROM..TO` into a half-open range of microseconds since 1970. A date is a month
-/// (`2000-10`), a day (`2000-10-10`) or an hour (`2000-10-10T13`), UTC; `TO` is not part of the range.
+/// Parses `DATE` or `FROM..TO` into a half-open range of microseconds since 1970. A date is a
+/// month (`2000-10`), a day (`2000-10-10`) or an hour (`2000-10-10T13`), UTC; `TO` is not part of
+/// the range.
 ///
 /// # Errors
 /// A message that names the accepted forms.

@@ -1,4 +1,4 @@
-//! How a command ends when it fails: a sentence and an exit code, from one table.
+//! Failures of commands: a sentence and an exit code, from one table.
 
 mod class;
 
@@ -39,7 +39,7 @@ impl Failure {
         Self::new(CONFIG, what)
     }
 
-    /// The same, naming the file that it is about where the message does not.
+    /// Adds the file that the failure is about, unless the message names it.
     pub(crate) fn about(self, file: &str) -> Self {
         if self.to_string().contains(file) {
             return self;
@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// The store's own word, when it was the store that failed.
+    /// Returns the store's error, if the store failed.
     pub(crate) fn storage(&self) -> Option<&storage::Error> {
         self.error.downcast_ref()
     }
@@ -65,7 +65,8 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Messages of storage and query already carry their causes; others are chained here.
+        // Messages of storage and query already contain their causes; those of other errors are
+        // added here.
         let mut shown = self.error.to_string();
         f.write_str(&shown)?;
         for cause in self.error.chain().skip(1) {
@@ -79,12 +80,12 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Says a last word on standard error. That may be full or gone, which changes nothing.
+/// Writes a message to standard error. Errors are ignored: standard error may be full or closed.
 pub(crate) fn tell(what: impl fmt::Display) {
     let _ignored = writeln!(std::io::stderr(), "logmill: {what}");
 }
 
-/// Says something on standard error where that is a terminal: scripts need not read it.
+/// Writes a message to standard error if that is a terminal: scripts do not need it.
 pub(crate) fn note(what: impl fmt::Display) {
     if std::io::stderr().is_terminal() {
         tell(what);
@@ -98,7 +99,7 @@ pub(crate) fn code_of(kind: storage::Kind) -> u8 {
 
 impl From<storage::Error> for Failure {
     fn from(error: storage::Error) -> Self {
-        // A rollup that differs from the store's is the configuration's fault.
+        // A rollup that conflicts with the store is a fault of the configuration.
         let code = match &error {
             storage::Error::Rollup { source, .. } if source.is::<aggregator::Error>() => CONFIG,
             other => code_of(other.kind()),

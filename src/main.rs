@@ -1,6 +1,6 @@
 //! The command line and the listeners: each turns a protocol into calls on ingest and query.
 
-// First, for its macros replace those of the standard library in all the others.
+// First: its macros replace those of the standard library in all other modules.
 #[macro_use]
 mod print;
 
@@ -33,15 +33,15 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // They go to standard error, and what cannot be written there ends the thread in a panic:
-        // a log on a full disk must not be the end of a server.
+        // Such errors are printed to standard error, and a failed write there panics: a log on a
+        // full disk must not end a server.
         .log_internal_errors(false)
         .with_target(false)
         .init();
     match commands::run(cli).and_then(print::checked) {
         Ok(code) => code,
         Err(failure) => {
-            // A reader that went away (`logmill sql … | head`) is no failure of ours.
+            // A reader that has closed the pipe (`logmill sql … | head`) is not a failure.
             if failure.is_broken_pipe() {
                 return ExitCode::SUCCESS;
             }

@@ -1,22 +1,22 @@
 //! Amount of freed memory that the C library keeps for later allocations.
 //!
-//! A server keeps little: what a query has taken goes back. A command that imports asks for the
-//! same again with each block; pages that went back are then given, and cleared, by the kernel each
-//! time: 1.23 million times for ten million lines, 0.25 million times since they are kept.
+//! A server keeps little, so that the memory of a query returns to the system. An import allocates
+//! the same again for each block. Pages that it had returned would be mapped and zeroed by the
+//! kernel again each time: 1.23 million times for ten million lines, 0.25 million times if they
+//! are kept.
 
-/// Bytes that are kept.
+/// Bytes that the C library keeps.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
-    /// Pieces of memory from this size on are of the kernel's own, and go back to it when they are
-    /// freed.
+    /// Allocations of at least this size are mappings of their own, which are unmapped when they
+    /// are freed.
     mapping_bytes: i32,
-    /// Free memory at the end of one of the C library's arenas, of which there are eight for a
-    /// core, that is not given back.
+    /// Free memory that is kept at the end of an arena. The C library has eight arenas per core.
     end_bytes: i32,
 }
 
-/// Bounds what is kept: if it is not told, the C library keeps twice as much in each arena as the
-/// largest piece that was ever freed, up to 64 MiB.
+/// Bounds the kept memory. By default, the C library keeps in each arena twice the size of the
+/// largest allocation that was ever freed, up to 64 MiB.
 pub(crate) fn keep_little() {
     keep(Kept {
         mapping_bytes: 4 << 20,
@@ -24,7 +24,7 @@ pub(crate) fn keep_little() {
     });
 }
 
-/// For an import: its blocks, their columns and records have 4 to 8 MiB.
+/// Keeps the memory of an import: its blocks, their columns and records have 4 to 8 MiB.
 pub(crate) fn keep_blocks() {
     keep(Kept {
         mapping_bytes: 16 << 20,
@@ -39,7 +39,7 @@ fn keep(kept: Kept) {
         (libc::M_TRIM_THRESHOLD, kept.end_bytes),
     ] {
         #[allow(unsafe_code, reason = "nothing else reaches it")]
-        // SAFETY: it locks what it sets, and refuses what it does not know.
+        // SAFETY: `mallopt` locks the settings that it changes, and rejects unknown ones.
         unsafe {
             libc::mallopt(setting, bytes);
         }

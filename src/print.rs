@@ -1,9 +1,9 @@
-//! The one way to standard output.
+//! The only way to standard output.
 //!
-//! The macros `println` and `print` of the standard library end the program in a panic when their
-//! reader has gone (`logmill check | head`). Those here have the same names, so that no command can
-//! use the others by mistake: what cannot be written any more is dropped, the command goes on with
-//! its work, and [`checked`] decides at its end what that means.
+//! The macros `println` and `print` of the standard library panic if their reader has closed the
+//! pipe (`logmill check | head`). The macros here have the same names, so that no command can use
+//! the others by mistake. After a failed write they drop all further output. The command finishes
+//! its work, and [`checked`] decides at the end whether it failed.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use crate::failure::{DISK, Failure, Result};
 
-/// Why a write failed, once one has.
+/// The reason of the first failed write.
 static FAILURE: OnceLock<(ErrorKind, String)> = OnceLock::new();
 
 /// Writes a line to standard output.
@@ -31,16 +31,16 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
         return;
     }
     if let Err(error) = std::io::stdout().lock().write_fmt(text) {
-        // The first failure is the one that is told.
+        // Only the first failure is reported.
         let _ignored = FAILURE.set((error.kind(), error.to_string()));
     }
 }
 
-/// Exit of a command that has written all: a reader that has gone is no failure, an
-/// answer that is lost is one.
+/// Flushes standard output at the end of a command. A closed pipe is no failure, lost output is
+/// one.
 ///
 /// # Errors
-/// When standard output took not all that was written, and not because its reader had gone.
+/// If standard output did not take everything, for another reason than a closed pipe.
 pub(crate) fn checked<T>(done: T) -> Result<T> {
     if FAILURE.get().is_none()
         && let Err(error) = std::io::stdout().lock().flush()
@@ -56,7 +56,7 @@ pub(crate) fn checked<T>(done: T) -> Result<T> {
     }
 }
 
-/// Width of the terminal that reads the output; `None` where none does.
+/// Returns the width of the terminal that standard output is; `None` if it is no terminal.
 pub(crate) fn width() -> Option<usize> {
     let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
     Some(width.0.into())

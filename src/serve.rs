@@ -29,7 +29,7 @@ pub(crate) use bulk::Turn;
 use bulk::Bulk;
 use scrub::ScrubState;
 
-/// Time that requests under way get to finish when the server stops.
+/// Time that requests under way have to finish when the server stops.
 pub(crate) const FINISH_WITHIN: Duration = Duration::from_secs(10);
 
 /// The state that all services share.
@@ -62,7 +62,7 @@ pub(crate) trait Service: Send {
 /// Opens a service: a listener binds its address here, before any service runs.
 pub(crate) type OpenService = Box<dyn FnOnce(&Arc<Serving>) -> Result<Box<dyn Service>>>;
 
-/// Serves `data` until told to stop.
+/// Serves `data` until the stop signal.
 ///
 /// # Errors
 /// When the store cannot be opened, a service cannot be opened, or a service fails.
@@ -93,7 +93,8 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     runtime.shutdown_timeout(FINISH_WITHIN);
     match Arc::into_inner(store) {
         Some(store) => store.close()?,
-        // A query that does not stop still holds the store: acknowledged events are in the journal.
+        // A query that does not stop still holds the store. Nothing is lost: acknowledged events
+        // are in the journal.
         None => tracing::warn!(
             "a request did not end in time; the store is left to recover at its next start"
         ),
@@ -110,7 +111,7 @@ fn run_all(services: Vec<Box<dyn Service>>, stop: &Stop) -> Result<()> {
             let name = format!("logmill-{}", service.name());
             let on_failure = stop.clone();
             let run = move || {
-                // A panic stops the server too.
+                // If the service panics, dropping this guard stops the server too.
                 let on_failure = StopOnDrop(on_failure);
                 let outcome = service.run();
                 if outcome.is_ok() {
@@ -148,7 +149,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// The stop signal of a server: set once, seen by every service.
+/// The stop signal of a server: set once, visible to every service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar, tokio::sync::Notify)>);
 
@@ -160,12 +161,12 @@ impl Stop {
         self.0.2.notify_waiters();
     }
 
-    /// Returns whether the server stops.
+    /// Returns whether the server is stopping.
     pub(crate) fn is_set(&self) -> bool {
         *self.0.0.lock()
     }
 
-    /// Waits for at most `time`; returns whether the server stops.
+    /// Waits for at most `time`; returns whether the server is stopping.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let mut set = self.0.0.lock();
         if !*set {
@@ -174,7 +175,7 @@ impl Stop {
         *set
     }
 
-    /// Waits until the server stops.
+    /// Waits until the server is stopping.
     pub(crate) async fn heard(&self) {
         let notified = self.0.2.notified();
         if !self.is_set() {

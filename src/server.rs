@@ -1,10 +1,10 @@
 //! The HTTP listener: its routes and its service.
 //!
 //! # Invariants
-//! * Nothing is done, and nothing told, for a request of a foreign origin or under a foreign name
+//! * A request of a foreign origin or under a foreign name has no effect and returns no data
 //!   ([`origin`]).
-//! * An answer to an ingest request is sent only after the store has answered; a connection that
-//!   breaks before leaves the outcome unknown, never wrong.
+//! * An ingest request is answered only after the store has answered. If the connection breaks
+//!   before that, the outcome is unknown to the client, never wrong.
 
 mod answer;
 mod app;
@@ -50,10 +50,10 @@ struct Http {
     listener: TcpListener,
 }
 
-/// The HTTP listener of an address; `ready` gets the one that it has once it listens.
+/// Returns the HTTP listener of an address; `ready` is called with the bound address.
 ///
 /// # Errors
-/// When the address cannot be parsed, or lies beyond this machine.
+/// If the address cannot be parsed, or is not a loopback address.
 pub(crate) fn http(address: &str, ready: impl FnOnce(SocketAddr) + 'static) -> Result<OpenService> {
     let address = loopback(address)?;
     Ok(Box::new(move |serving| {
@@ -159,12 +159,12 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/queries", get(status::queries))
         .route("/api/v1/queries/{id}", delete(status::cancel))
         .fallback(page)
-        // Bodies are limited where they are read, after decompression too.
+        // Each handler limits the body where it reads it, after decompression too.
         .layer(DefaultBodyLimit::disable())
         .with_state(app)
 }
 
-/// The page and its assets; anything else is not here.
+/// Returns the page or one of its assets, and 404 for any other path.
 async fn page(uri: Uri) -> Response {
     let Some(asset) = dashboards::asset(uri.path()) else {
         return answer::error(

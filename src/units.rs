@@ -1,9 +1,9 @@
-//! Sizes and durations as people write them.
+//! Sizes and durations in the form in which people write them.
 
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Reads `512MiB`, `200GB`, `4096`: bytes.
+/// Parses `512MiB`, `200GB` or `4096` as bytes.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// 1234567 → `1,234,567`.
+/// Groups digits: 1234567 → `1,234,567`.
 pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -91,7 +91,7 @@ pub(crate) fn grouped(n: u64) -> String {
     out
 }
 
-/// Bytes for people, in binary units.
+/// Formats bytes for people, in binary units.
 pub(crate) fn human_bytes(n: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if n < 1024 {

@@ -1,5 +1,5 @@
-//! Verification of rollups: their states beside a recompute from raw events, and their answers beside
-//! those of raw events.
+//! Verification of rollups: compares their states with a recompute from raw events, and their
+//! answers with those of raw events.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use storage::Snapshot;
 
 use crate::failure::{FAILED, Failure, Result};
 
-/// Random questions of a verification, unless the caller names another number.
+/// Default number of random questions of a verification.
 pub(crate) const QUESTIONS: u64 = 100;
 
 /// Verifies the named rollup, or all, over one snapshot.
@@ -37,7 +37,8 @@ pub(crate) fn verify_snapshot(
         .collect()
 }
 
-/// Result of a verification of a rollup: its states beside the raw events, and its answers.
+/// Result of the verification of a rollup: its states and its answers, compared with the raw
+/// events.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Verified {
     #[serde(flatten)]
@@ -47,7 +48,7 @@ pub(crate) struct Verified {
 }
 
 impl Verified {
-    /// States and answers that differ.
+    /// Returns the number of states and answers that differ.
     pub(crate) fn differences(&self) -> u64 {
         self.states.differences() + self.questions.differences
     }
@@ -69,7 +70,7 @@ pub(crate) async fn ask(
     })
 }
 
-/// Returns a sample of a share of the windows, another part each time.
+/// Returns a random sample of a share of the windows, or all.
 pub(crate) fn sample(share: Option<f64>) -> Sample {
     share.map_or(Sample::ALL, |share| Sample::of(share, rand::random()))
 }

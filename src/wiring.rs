@@ -1,4 +1,4 @@
-//! Putting the rooms together: a store with its cascade, an engine, and what `system.*` asks.
+//! Assembly of the crates: a store with its cascade, an engine, and the data of `system.*`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use storage::{JobEntry, JobLog, Name, Options, RealFs, Replaces, RollupHook, Sto
 use crate::config::Config;
 use crate::failure::{DISK, Failure, Result, tell};
 
-/// Opens a store for writing. A disk error that poisons it ends the process.
+/// Opens a store for writing. A disk error that poisons the store ends the process.
 pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
     let store = Store::open(data, store_options(config)?)?;
     for deviation in config.deviations(store.snapshot().streams()) {
@@ -18,7 +18,7 @@ pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
     Ok(store)
 }
 
-/// The same, with the definition of one rollup taken although the store has another.
+/// Opens a store for writing, and accepts a new definition of one rollup.
 pub(crate) fn redefine(
     data: &Path,
     config: &Config,
@@ -30,7 +30,7 @@ pub(crate) fn redefine(
     Ok(Store::open(data, options)?)
 }
 
-/// Opens a store for a server: for writing, or only to be read.
+/// Opens a store for a server: for writing, or for reading only.
 pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
     if config.server.read_only {
         return Ok(Store::open_read_only(data, store_options(config)?)?);
@@ -46,7 +46,7 @@ pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
     })
 }
 
-/// The world of a store that this configuration describes.
+/// Returns the options of a store from the configuration.
 pub(crate) fn store_options(config: &Config) -> Result<Options> {
     let cascade = config.cascade().map_err(Failure::config)?;
     Ok(options_of(config, cascade))
@@ -57,7 +57,8 @@ fn options_of(config: &Config, cascade: aggregator::Cascade) -> Options {
         rollup_hook: Arc::new(cascade),
         config: config.store(),
         on_poison: Some(Arc::new(|error| {
-            // Nothing that is under way can be promised any more; the next start recovers.
+            // The outcome of pending writes is unknown from now on; recovery at the next start
+            // decides it.
             tell(format_args!(
                 "{error}; stopping, the store recovers at its next start"
             ));
@@ -67,23 +68,24 @@ fn options_of(config: &Config, cascade: aggregator::Cascade) -> Options {
     }
 }
 
-/// The real disk.
+/// Returns the real disk.
 pub(crate) fn disk() -> Arc<RealFs> {
     Arc::new(RealFs)
 }
 
-/// The same, as those want it who share it with what they make.
+/// Returns the real disk, for callers that share it.
 pub(crate) fn shared_disk() -> Arc<dyn storage::Fs> {
     disk()
 }
 
-/// An engine for whoever asks a server.
+/// Creates the engine of a server.
 pub(crate) fn engine(config: &Config) -> Result<Engine> {
     engine_within(config, config.query.limits(), None)
 }
 
-/// An engine for a command that asks for itself: it can be stopped, and its answer goes where it wants. What
-/// it cannot hold it writes below `temp`, or where the system keeps such files.
+/// Creates the engine of a command. Its queries have no limits of time and size, since the user
+/// can stop them. Data that does not fit into memory is spilled to `temp`, or to the system's
+/// temporary directory.
 pub(crate) fn engine_of_one(config: &Config, temp: Option<&Path>) -> Result<Engine> {
     let limits = query::Limits {
         time: None,
@@ -112,7 +114,7 @@ fn engine_within(
     })?)
 }
 
-/// What `system.*` learns from a store or a reader.
+/// Data of `system.*` from a store or a reader.
 #[derive(Debug, Default)]
 pub(crate) struct StoreInfo {
     pub(crate) sources: Vec<SourceInfo>,
@@ -122,7 +124,7 @@ pub(crate) struct StoreInfo {
 }
 
 impl StoreInfo {
-    /// `found` is what the scrub found wrong.
+    /// Collects the data of an open store; `found` is the last error of the scrub.
     pub(crate) fn of_store(store: &Store, found: Option<String>) -> Self {
         let status = store.status();
         let error = status.poisoned.or(status.seal_error).or(status.tend_error);
@@ -134,10 +136,10 @@ impl StoreInfo {
         }
     }
 
-    /// `config` says which rollups are wanted.
+    /// Collects the data of a reader; `config` decides which rollups are still configured.
     pub(crate) fn of_reader_with(reader: &storage::ReadOnlyStore, config: &Config) -> Self {
         let mut info = Self::of_reader(reader);
-        // The user of a setting reports its errors.
+        // A wrong setting is ignored here: the code that uses the setting reports it.
         if let Ok(cascade) = config.cascade() {
             let snapshot = reader.snapshot();
             let manifest = snapshot.manifest();
@@ -170,7 +172,7 @@ fn sources(positions: Vec<(String, storage::SourcePosition)>) -> Vec<SourceInfo>
         .collect()
 }
 
-/// The log of maintenance of a store that somebody else may have open.
+/// Opens the log of maintenance of a store for reading; another process may have the store open.
 fn maintenance(data: &Path) -> JobLog {
     JobLog::of(shared_disk(), Arc::new(SystemClock), data, false)
 }
@@ -191,7 +193,8 @@ impl SystemInfo for StoreInfo {
     }
 }
 
-/// A runtime for queries and connections. The planner recurses deeply, hence the stacks.
+/// Creates a runtime for queries and connections. Its stacks are large because the planner
+/// recurses deeply.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -31,15 +31,16 @@ use crate::tables::stream::Files;
 use crate::tables::stream::indexed::Heads;
 use crate::tables::system::SystemInfo;
 
-/// The default of [`EngineOptions::memory_bytes`].
+/// Default of [`EngineOptions::memory_bytes`].
 const MEMORY_BYTES: usize = 4 << 30;
-/// The cache of index heads, bytes: a million rows need some kilobytes.
+/// Size of the cache of index heads, bytes: the head for a million rows has some kilobytes.
 const INDEX_HEADS_BYTES: usize = 64 << 20;
-/// The cache of inflated dictionaries of parts, bytes; at most a sixteenth of the memory for queries.
+/// Size of the cache of inflated dictionaries of parts, bytes; at most a sixteenth of the memory
+/// for queries.
 const DICTIONARIES_BYTES: usize = 64 << 20;
-/// The cache of open tile files, bytes; at most a quarter of the memory for queries.
+/// Size of the cache of open tile files, bytes; at most a quarter of the memory for queries.
 const TILE_CACHE_BYTES: u64 = 256 << 20;
-/// The share of the memory for queries that a sort reserves to merge what it has spilled.
+/// Divisor of the memory for queries: a sort reserves this share to merge its spilled data.
 const SORT_MERGE_SHARE: usize = 256;
 
 /// Resources and settings of an engine.
@@ -53,7 +54,7 @@ pub struct EngineOptions {
     pub target_partitions: usize,
     /// Limits of one query.
     pub limits: Limits,
-    /// When rollups answer aggregates over raw events.
+    /// Decides whether rollups answer aggregates over raw events.
     pub rollup_answers: RollupUse,
 }
 
@@ -84,7 +85,7 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// An engine with its own memory pool and caches.
+    /// Creates an engine with its own memory pool and caches.
     ///
     /// # Errors
     /// When the temporary directory cannot be used.
@@ -114,8 +115,9 @@ impl Engine {
         })
     }
 
-    /// Binds a question to the tables of its snapshot. The result names the columns of the answer and
-    /// the parameters, and occupies a place among the running queries until it is started or dropped.
+    /// Binds a question to the tables of its snapshot. The result lists the columns of the answer
+    /// and the parameters. It occupies a place among the running queries until it is started or
+    /// dropped.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a question that cannot be parsed or bound.
@@ -144,7 +146,7 @@ impl Engine {
         })
     }
 
-    /// Prepares a question and starts it, both in one step on the query's threads.
+    /// Prepares and starts a question in one step on the query's threads.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a question that cannot be parsed or planned.
@@ -184,41 +186,41 @@ impl Engine {
         self.ask(sources, &session, sql.into(), params.into()).await
     }
 
-    /// The queries that are running, oldest first.
+    /// Returns the queries that wait or run, oldest first.
     pub fn queries(&self) -> Vec<QueryInfo> {
         self.admission.registry.queries()
     }
 
-    /// Cancels a query. Returns whether there was one of that number.
+    /// Cancels a query. Returns whether there is a query of that number.
     pub fn cancel(&self, id: u64) -> bool {
         self.admission.registry.cancel(id)
     }
 
-    /// Returns whether nothing runs for queries that have ended.
+    /// Checks that no task of an ended query runs any more.
     #[cfg(test)]
     pub(crate) fn threads_are_idle(&self) -> bool {
         self.admission.pools.are_idle()
     }
 
-    /// The number of queries that wait for a place.
+    /// Returns the number of queries that wait for a place.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.admission.queue.waiting()
     }
 
-    /// The state from which that of every query is made.
+    /// Returns the session state that the states of all queries are copied from.
     pub(crate) fn state(&self) -> &SessionState {
         self.planner.state()
     }
 
-    /// The same engine, with another use of rollups.
+    /// Returns the same engine with another use of rollups.
     pub(crate) fn with_rollup_use(&self, rollup_use: RollupUse) -> Self {
         let mut engine = self.clone();
         engine.planner.rollup_use = rollup_use;
         engine
     }
 
-    /// The rollups of a snapshot by name.
+    /// Returns the rollups of a snapshot by name.
     pub(crate) fn rollups_of(&self, snapshot: &Snapshot) -> Result<Arc<BTreeMap<Name, Rollup>>> {
         self.planner.rollups_of(snapshot)
     }
@@ -244,14 +246,14 @@ fn session_config(options: &EngineOptions) -> SessionConfig {
         .with_information_schema(true)
         .with_target_partitions(options.target_partitions.max(1));
     let set = config.options_mut();
-    // A recursive query may run for ever, and keeps all rows it has found.
+    // A recursive query may run for ever, and keeps all rows that it has found.
     set.execution.enable_recursive_ctes = false;
-    // A CASE made of `coalesce` may be null to the physical planner and not to the logical one, which
-    // is an error of the query when its input is a union.
+    // The physical planner may consider a CASE made of `coalesce` nullable and the logical planner
+    // not. With the check, that is an error of the query if its input is a union.
     set.execution.skip_physical_aggregate_schema_check = true;
     set.execution.time_zone = Some("UTC".to_owned());
-    // Every sort reserves this at its start. With the default, two small sorts would hold a quarter of
-    // a small memory limit.
+    // Every sort reserves this at its start. With the default, two small sorts would hold a quarter
+    // of a small memory limit.
     let to_merge = set.execution.sort_spill_reservation_bytes;
     set.execution.sort_spill_reservation_bytes =
         to_merge.min(options.memory_bytes / SORT_MERGE_SHARE);

@@ -1,8 +1,8 @@
 //! The error type of this crate, with a [`Kind`] that names the remedy.
 //!
-//! The kind of an error follows from its type, never from its text, which may be the user's own.
-//! Messages of DataFusion are kept without the parts for its developers. A hint is added where a
-//! similar name exists, or where a coarser level has the measure.
+//! The kind of an error follows from its type, never from its text, which may contain the user's
+//! own words. Messages of DataFusion are kept without the parts for its developers. A hint is
+//! added if a similar name exists, or if a coarser level has the measure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use strsim::levenshtein;
 
-/// The hint of errors for lack of memory.
+/// Hint of errors about a lack of memory.
 pub(crate) const LESS: &str = "narrow its time range, or select fewer columns or groups";
 
 const NEEDS_MORE: &str =
@@ -21,7 +21,7 @@ const NEEDS_MORE: &str =
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The query itself is wrong: it fails again.
+    /// The query itself is wrong: it would fail again.
     #[error("{message}{}", Hint(hint.as_deref()))]
     Invalid {
         /// The fault of the query.
@@ -35,7 +35,7 @@ pub enum Error {
         /// Number of the query in the registry.
         id: u64,
     },
-    /// The query needs more memory or temporary space than it may have.
+    /// The query needs more memory or temporary space than it may use.
     #[error("{NEEDS_MORE}: {0}; {LESS}")]
     Resources(String),
     /// The query exceeds a limit.
@@ -48,7 +48,7 @@ pub enum Error {
         /// A way to need less.
         hint: &'static str,
     },
-    /// Too many others run and wait.
+    /// Too many other queries run and wait.
     #[error("{running} queries run and {queued} wait for them; ask again shortly")]
     Busy {
         /// Queries that run at once.
@@ -62,7 +62,7 @@ pub enum Error {
     /// The query failed while it ran.
     #[error("the query failed: {}", of_internal(.0))]
     Execution(#[source] DataFusionError),
-    /// Rows could not be written in the form asked for.
+    /// Rows could not be written in the requested format.
     #[error("writing the answer: {0}")]
     Output(#[from] std::io::Error),
 }
@@ -81,13 +81,13 @@ impl fmt::Display for Hint<'_> {
 pub enum Kind {
     /// Correct the query.
     Invalid,
-    /// None: the client asked for the end.
+    /// None: a client cancelled the query.
     Cancelled,
-    /// Ask for less.
+    /// Request less.
     Resources,
-    /// Ask again shortly.
+    /// Send the query again shortly.
     Busy,
-    /// An operator must look: data is damaged.
+    /// Call an operator: data is damaged.
     Corrupt,
     /// A fault of this program or of the machine.
     Internal,
@@ -110,7 +110,7 @@ impl Error {
         }
     }
 
-    /// The hint alone, when there is one.
+    /// Returns the hint, if there is one.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Invalid { hint, .. } => hint.as_deref(),
@@ -121,7 +121,7 @@ impl Error {
         }
     }
 
-    /// The message, without the hint.
+    /// Returns the message without the hint.
     pub fn message(&self) -> String {
         match self {
             Self::Invalid { message, .. } => message.clone(),
@@ -134,7 +134,7 @@ impl Error {
         }
     }
 
-    /// A query that is wrong in itself.
+    /// Creates the error of a query that is wrong in itself.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid {
             message: message.into(),
@@ -142,7 +142,7 @@ impl Error {
         }
     }
 
-    /// The same error once more; `None` for one that cannot be said twice.
+    /// Copies an error that a plan may have raised; returns `None` for all others.
     fn again(&self) -> Option<Self> {
         Some(match self {
             Self::Invalid { message, hint } => Self::Invalid {
@@ -152,13 +152,14 @@ impl Error {
             Self::Cancelled { id } => Self::Cancelled { id: *id },
             Self::Resources(what) => Self::Resources(what.clone()),
             Self::Storage(error) => Self::Storage(error.clone()),
-            // No plan raises these.
+            // Plans do not raise these.
             Self::Limit { .. } | Self::Busy { .. } => return None,
             Self::Execution(_) | Self::Output(_) => return None,
         })
     }
 
-    /// Sorts an error of planning or running. `tables` gives the names that a query may use.
+    /// Classifies an error of planning or running. `tables` returns the names that a query may
+    /// use.
     pub(crate) fn of(error: DataFusionError, tables: impl FnOnce() -> Vec<String>) -> Self {
         if let Some(own) = own(&error) {
             return own;
@@ -183,7 +184,8 @@ impl Error {
                     hint,
                 }
             }
-            // A cast or a function refusing its argument while it runs is the query's fault too.
+            // A cast or a function that rejects its argument at run time is the query's fault as
+            // well.
             DataFusionError::Execution(_) => Self::Invalid {
                 message: plain(root),
                 hint: None,
@@ -199,8 +201,8 @@ impl Error {
     }
 }
 
-/// The error of a filter that was evaluated while a part was read: from there an error comes as the
-/// debug form of what it was, which begins with its type.
+/// Extracts the error of a filter that was evaluated during the read of a part. Such an error
+/// arrives as the debug form of the original error, which begins with the name of its type.
 fn of_filter(text: &str) -> Option<String> {
     let (_, why) = text.split_once("Error evaluating filter predicate: ")?;
     if why.starts_with("Internal(") {
@@ -213,7 +215,8 @@ fn of_filter(text: &str) -> Option<String> {
     Some(format!("a filter could not be evaluated: {why}"))
 }
 
-/// A fault of the program: DataFusion asks to report it to its own developers.
+/// Words an internal error. DataFusion's own text asks users to report it to DataFusion's
+/// developers.
 fn of_internal(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
     let text = without_report(&text);
@@ -226,8 +229,8 @@ fn of_internal(error: &DataFusionError) -> String {
     }
 }
 
-/// Without the request to report it to DataFusion's developers, which stands in the middle where
-/// one error is told within another.
+/// Removes the request to report an error to DataFusion's developers. It is in the middle of the
+/// text if one error contains another.
 fn without_report(text: &str) -> String {
     const BEGINS: &str = "\nThis issue was likely caused by a bug in DataFusion";
     const ENDS: &str = "datafusion/issues";
@@ -239,7 +242,8 @@ fn without_report(text: &str) -> String {
     out
 }
 
-/// Why a regular expression is none. DataFusion says so as a fault of a rule, or of its own.
+/// Extracts the fault of a regular expression. DataFusion reports it as a failed rule, or as an
+/// internal error.
 fn of_pattern(text: &str) -> Option<String> {
     let told = ["regex parse error:", "Regular expression did not compile: "];
     let why = told
@@ -247,7 +251,8 @@ fn of_pattern(text: &str) -> Option<String> {
         .find_map(|told| Some(text.split_once(told)?.1))?;
     let why = why.split("\nThis issue was likely").next().unwrap_or(why);
     let why = match why.split_once("error: ") {
-        // Before it are the pattern and a mark below the place, which are nothing without their line.
+        // The text before it is the pattern and a mark below the fault, which mean nothing without
+        // the line breaks.
         Some((_, error)) => error.to_owned(),
         None => match why.split_once("CompiledTooBig(") {
             Some((_, bytes)) => format!(
@@ -263,8 +268,8 @@ fn of_pattern(text: &str) -> Option<String> {
     ))
 }
 
-/// An error of ours that went through DataFusion, Arrow or Parquet and back. It may be shared by
-/// several partitions, so it is not taken out.
+/// Finds an error of this crate that passed through DataFusion, Arrow or Parquet. Several
+/// partitions may share it, so it is copied.
 fn own(error: &DataFusionError) -> Option<Error> {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |e| e.source())
@@ -283,15 +288,14 @@ impl From<Error> for DataFusionError {
     }
 }
 
-/// DataFusion's own words without its prefixes and without a back trace, and types by their SQL
-/// names.
+/// Returns DataFusion's message without its prefixes and backtrace, with the SQL names of types.
 fn plain(error: &DataFusionError) -> String {
     match error {
-        // Its display, where DataFusion prints its debug form.
+        // DataFusion prints the debug form of this error; its display form is the message.
         DataFusionError::SQL(parser, _) => {
             return parser.to_string().replace("sql parser error: ", "SQL: ");
         }
-        // The hint says which there are.
+        // The hint lists the existing columns.
         DataFusionError::SchemaError(schema, _) => {
             if let SchemaError::FieldNotFound { field, .. } = &**schema {
                 return format!("there is no column {}", field.quoted_flat_name());
@@ -313,7 +317,7 @@ fn plain(error: &DataFusionError) -> String {
             break;
         }
     }
-    // Whoever asks names tables without what all of them lie in.
+    // Users name tables without the catalog and without the default schema.
     let table = text.strip_prefix("table 'logmill.");
     let table = table.map(|table| table.strip_prefix("public.").unwrap_or(table));
     match table {
@@ -322,8 +326,8 @@ fn plain(error: &DataFusionError) -> String {
     }
 }
 
-/// Arrow's names of types as SQL has them. What stands in quotes is somebody's own, unless it is a
-/// call.
+/// Replaces Arrow's names of types by those of SQL. Quoted text is the user's own and stays,
+/// unless it is a call.
 fn in_sql_words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -352,14 +356,15 @@ fn in_sql_words(text: &str) -> String {
     out
 }
 
-/// The text in quotes that begins here, with them.
+/// Returns the quoted text that begins here, with its quotes.
 fn quoted(text: &str) -> Option<&str> {
     let open = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     let end = text[1..].find(open)? + 2;
     Some(&text[..end]).filter(|quoted| !quoted.contains('('))
 }
 
-/// Longer names first.
+/// SQL names of Arrow types. Longer names come first, as a shorter one may be a part of a longer
+/// one.
 const TYPES: [(&str, &str); 24] = [
     ("Timestamp(Microsecond, Some(\"UTC\"))", "timestamp"),
     ("Timestamp(µs, \"UTC\")", "timestamp"),
@@ -433,7 +438,7 @@ fn first(names: &[String], most: usize) -> String {
     shown
 }
 
-/// The name at the least edit distance, when it is near enough to be a slip.
+/// Returns the name at the least edit distance, if it is near enough to be a typing error.
 pub(crate) fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
     let most = (name.chars().count() / 3).max(1);
     names

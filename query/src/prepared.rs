@@ -1,5 +1,5 @@
-//! A question that is bound and not started: a wire protocol describes it to its client, gets the
-//! parameters' values, and starts it.
+//! A bound question that is not started. A wire protocol describes it to its client, receives the
+//! values of the parameters, and starts it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::question::Parameters;
 use crate::run::admission::Admitted;
 use crate::run::memory::Share;
 
-/// A question bound to the tables of its snapshot. It holds the snapshot and a place among the running
-/// queries, both at most until its time is over: a session that keeps a statement for later keeps the
-/// text, and prepares it again.
+/// A question bound to the tables of its snapshot. It holds the snapshot and a place among the
+/// running queries, both at most until its time limit. A session that keeps a statement for later
+/// must keep the text and prepare it again.
 #[derive(Debug)]
 pub struct Prepared {
     pub(crate) planner: Planner,
@@ -27,21 +27,21 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The columns of the answer. A column that is a parameter has the type null until its value is
-    /// known.
+    /// Returns the columns of the answer. A column that is a parameter has the type null until its
+    /// value is known.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The parameters by name (`$1`), each with its type where the question implies one.
+    /// Returns the parameters by name (`$1`), each with its type if the question implies one.
     pub fn parameters(&self) -> &BTreeMap<String, Option<DataType>> {
         &self.parameters
     }
 
-    /// Plans the question to its end with values for its parameters, and starts it.
+    /// Finishes the plan with the values of the parameters, and starts it.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when a parameter has no value, or one of a type that does not fit.
+    /// [`crate::Error::Invalid`] if a parameter has no value, or a value whose type does not fit.
     pub async fn start(self, parameters: Parameters) -> Result<Answer> {
         let Self {
             planner,

@@ -1,4 +1,4 @@
-//! A question, the snapshot it is asked of, and the settings of the session that asks it.
+//! A question, the snapshot that it reads, and the settings of the client's session.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use storage::Snapshot;
 use crate::tables::catalog::{Catalog, PUBLIC};
 use crate::tables::system::SystemInfo;
 
-/// The stores that a query reads, each as one snapshot. Today there is one store; nothing in this
-/// crate keeps "the" store, so that more of them become a longer list here.
+/// The stores that a query reads, each as one snapshot. Today there is one store. No other code in
+/// this crate holds "the" store, so that further stores only extend this type.
 #[derive(Clone)]
 pub struct Sources {
     pub(crate) snapshot: Arc<Snapshot>,
@@ -21,7 +21,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// One store.
+    /// Returns the sources for one store.
     pub fn one(snapshot: Arc<Snapshot>, system: Arc<dyn SystemInfo>) -> Self {
         Self { snapshot, system }
     }
@@ -38,13 +38,13 @@ type BuildPlan = dyn FnOnce(Tables<'_>) -> datafusion::error::Result<LogicalPlan
 
 /// A question in one of the languages that compile to a plan.
 pub enum Question {
-    /// One SQL statement that reads.
+    /// One read-only SQL statement.
     Sql(String),
     /// A plan that another language compiled to.
     Plan {
         /// The text of that language, shown in the list of running queries.
         text: String,
-        /// Compiles it over the tables of the query's snapshot.
+        /// Compiles the text over the tables of the query's snapshot.
         build: Box<BuildPlan>,
     },
 }
@@ -74,7 +74,7 @@ impl Question {
 pub struct Tables<'a>(pub(crate) &'a Catalog);
 
 impl Tables<'_> {
-    /// Begins a plan with all rows of a table: `access`, `stats.hourly` or `system.parts`.
+    /// Returns a plan of all rows of a table: `access`, `stats.hourly` or `system.parts`.
     ///
     /// # Errors
     /// When there is no such table.
@@ -91,7 +91,7 @@ impl Tables<'_> {
 /// Values for the parameters of a question.
 #[derive(Debug, Clone, Default)]
 pub enum Parameters {
-    /// It has none.
+    /// The question has no parameters.
     #[default]
     None,
     /// A JSON array for `$1`, `$2`, … or an object for `$name`.
@@ -107,7 +107,7 @@ impl From<Option<serde_json::Value>> for Parameters {
 }
 
 impl Parameters {
-    /// The typed values; `None` where there are none.
+    /// Returns the typed values; `None` if there are none.
     pub(crate) fn values(self) -> datafusion::error::Result<Option<ParamValues>> {
         match self {
             Self::None => Ok(None),
@@ -154,12 +154,12 @@ fn from_json(params: serde_json::Value) -> datafusion::error::Result<ParamValues
     }
 }
 
-/// The settings of a client's session, which hold for each of its queries.
+/// The settings of a client's session, which apply to each of its queries.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// The client's own name of its query: two queries may have the same text.
+    /// The client's tag for its query: two queries may have the same text.
     pub tag: Option<String>,
-    /// The schema of tables that are named without one.
+    /// The schema of tables that a query names without one.
     pub schema: String,
     /// A shorter limit than the engine's [`crate::Limits::time`].
     pub time_max: Option<Duration>,

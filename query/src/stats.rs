@@ -1,11 +1,11 @@
-//! Statistics of queries: what they read, how far they are and what each stage took. Data only; the
-//! plan's nodes are read by `answer/query_stats.rs`.
+//! Statistics of queries: the data that they read, their progress, and the duration of each stage.
+//! These are data types only; `answer/query_stats.rs` reads the nodes of the plan.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Number of items of one kind, and how many of them were read.
+/// Number of items of one kind, and the number of them that were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     /// All items in the tables of the query.

@@ -1,7 +1,7 @@
-//! Work of an operator on a store: done by this process, or by the server that holds the store.
+//! Operator work on a store, done by this process or by the server that holds the store.
 //!
-//! A command names a directory or a server. Where a server holds the directory, its lock names the
-//! server's address, and the work goes there ([`Context::admin`]).
+//! A command names a directory or a server. While a server holds the directory, its lock file
+//! contains the server's address, and the work is sent there ([`Context::admin`]).
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// The verb, and its participle.
+    /// Returns the verb and its past participle.
     pub(super) fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Drop => ("drop", "dropped"),
@@ -37,12 +37,12 @@ impl Change {
 /// Result of a seal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sealed {
-    /// Exclusive end of the sequence that is sealed.
+    /// Exclusive end of the sealed sequence numbers.
     pub(super) last_run: u64,
     pub(super) events: u64,
 }
 
-/// Operator work that needs the store's one writer.
+/// Operator work that needs the only writer of the store.
 pub(super) trait Admin {
     /// Seals the memtable and applies the retention of levels.
     fn seal(&self) -> Result<Sealed>;
@@ -52,7 +52,8 @@ pub(super) trait Admin {
     fn compact_parts(&self, stream: Option<&Name>) -> Result<PartsReport>;
     /// Recomputes the partitions of a rollup that begin in a range from raw events.
     fn rebuild(&self, rollup: &Name, range: &DateRange) -> Result<Vec<Rebuilt>>;
-    /// Drops a rollup that the configuration does not name. Returns the events that it had counted.
+    /// Drops a rollup that the configuration does not name. Returns the number of events that it
+    /// had counted.
     fn drop_rollup(&self, rollup: &Name) -> Result<u64>;
     /// Drops, detaches or attaches the partitions of a date or range.
     fn change_partitions(
@@ -62,15 +63,15 @@ pub(super) trait Admin {
         range: &DateRange,
         dry: bool,
     ) -> Result<PartitionReport>;
-    /// Drops the partitions that retention has given up.
+    /// Drops the partitions that are beyond the retention.
     fn retain(&self, stream: Option<&Name>, dry: bool) -> Result<Vec<Leaving>>;
     /// Requests an index of a column.
     fn create_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<()>;
-    /// Builds the requested indexes; `None` where the server builds them in the background.
+    /// Builds the requested indexes; `None` if the server builds them in the background.
     fn build_indexes(&self) -> Result<Option<IndexReport>>;
     /// Drops the index of a column.
     fn drop_index(&self, stream: &Name, field: &str) -> Result<()>;
-    /// Ends the work: a store that was opened for it is closed.
+    /// Ends the work, and closes the store if this process opened it.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
@@ -141,7 +142,7 @@ impl Admin for Local {
     }
 }
 
-/// A server.
+/// A running server.
 #[derive(Debug)]
 pub(super) struct Remote(pub(super) Client);
 
@@ -220,7 +221,7 @@ fn report<T: DeserializeOwned>(answer: serde_json::Value) -> Result<T> {
     Ok(serde_json::from_value(answer).map_err(anyhow::Error::from)?)
 }
 
-/// Returns the server that holds a directory, where opening it failed for that reason.
+/// Returns the server that holds a directory, if opening the directory failed for that reason.
 pub(super) fn holder(data: &Path, failure: &Failure) -> Option<Result<Client>> {
     let Some(storage::Error::Locked {
         address: Some(address),

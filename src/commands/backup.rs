@@ -1,4 +1,4 @@
-//! `logmill backup DIR`: a second store with everything acknowledged before it began.
+//! `logmill backup DIR`: a second store with everything acknowledged before the backup began.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::units::{grouped, human_bytes};
 use crate::wiring;
 
 pub(super) fn run(context: &Context, dir: &Path) -> Result<ExitCode> {
-    // A server has another working directory.
+    // The server has another working directory.
     let dir = std::path::absolute(dir)?;
     let report: BackupReport = match &context.place {
         Place::Server(client) => {

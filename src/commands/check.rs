@@ -1,4 +1,4 @@
-//! `logmill check`: read everything, verify every checksum and invariant, and the rollups.
+//! `logmill check`: reads everything, verifies every checksum and invariant, and the rollups.
 
 use std::process::ExitCode;
 
@@ -9,8 +9,8 @@ use crate::units::{grouped, human_bytes};
 use crate::verification::verify_snapshot;
 use crate::wiring;
 
-/// Ends with 1 when damage or differences were found; a store whose manifest or journal is damaged
-/// is refused with 65 when it is opened.
+/// Exits with 1 if damage or differences were found. A store whose manifest or journal is damaged
+/// cannot be opened: the exit code is 65.
 pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
     let why = "check reads a directory; name it, the server may go on meanwhile";
     let data = context.directory(args.data_dir, why)?;
@@ -60,7 +60,7 @@ pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
     })
 }
 
-/// Why a store does not open; its own advice would be to check it.
+/// Returns the failure to open a store without its advice, which is to run this command.
 fn refused(error: storage::Error) -> Failure {
     let code = code_of(error.kind());
     match error {

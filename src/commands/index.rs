@@ -37,7 +37,8 @@ fn kind(covering: bool) -> IndexKind {
 }
 
 fn create(context: &Context, name: &Name, fields: &[String], kind: IndexKind) -> Result<ExitCode> {
-    // An index built by this process is built and counted here, so its maintenance stays off.
+    // This process builds and counts the indexes itself below, so background maintenance stays
+    // off.
     let mut config = context.config.clone();
     config.storage.tends = false;
     let admin = context.admin_with(&config)?;
@@ -75,7 +76,7 @@ fn is_json(context: &Context) -> bool {
     matches!(context.output, Some(Output::Json | Output::Ndjson))
 }
 
-/// A sentence for people.
+/// Prints a sentence for people; JSON output has none.
 fn say(context: &Context, sentence: &str) {
     if !is_json(context) {
         println!("{sentence}");

@@ -109,7 +109,7 @@ fn retain(context: &Context, name: Option<&str>, dry: bool) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The start of a partition: the hour is said where it is not midnight.
+/// Formats the start of a partition, with its hour unless that is midnight.
 fn shown(partition_us: i64) -> String {
     DateTime::from_timestamp_micros(partition_us).map_or_else(
         || partition_us.to_string(),

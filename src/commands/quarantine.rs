@@ -15,8 +15,8 @@ use crate::units::grouped;
 use crate::wiring;
 
 const PATH: &str = "/api/v1/quarantine";
-/// How often a long run says how far it is.
-const TELL_EVERY: Duration = Duration::from_secs(5);
+/// Interval between progress reports of a long run.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) fn run(context: &Context, command: &QuarantineCommand) -> Result<ExitCode> {
     let asked = asked(command);
@@ -59,26 +59,26 @@ fn asked(command: &QuarantineCommand) -> Asked<'_> {
 
 fn explain(context: &Context, asked: &Asked<'_>) -> Result<()> {
     let (choice, reading) = (asked.choice()?, asked.reading()?);
-    let (said, text) = match &context.place {
+    let (explanation, text) = match &context.place {
         Place::Server(client) => {
-            let mut said = client.get_json(&format!("{PATH}/explain"), &asked.pairs())?;
-            let text = said.as_object_mut().and_then(|o| o.remove("text"));
+            let mut explanation = client.get_json(&format!("{PATH}/explain"), &asked.pairs())?;
+            let text = explanation.as_object_mut().and_then(|o| o.remove("text"));
             let text = text.and_then(|t| t.as_str().map(str::to_owned));
-            (said, text.unwrap_or_default())
+            (explanation, text.unwrap_or_default())
         }
         Place::Data(_) => {
             let snapshot = context.reader()?.snapshot();
             let config = &context.config;
-            let said = quarantine::explain(config, &snapshot, asked.seq, &choice, &reading)?;
-            let text = said.to_string();
+            let explanation = quarantine::explain(config, &snapshot, asked.seq, &choice, &reading)?;
+            let text = explanation.to_string();
             (
-                serde_json::to_value(said).map_err(anyhow::Error::from)?,
+                serde_json::to_value(explanation).map_err(anyhow::Error::from)?,
                 text,
             )
         }
     };
     if wants_json(context) {
-        return print_json(&said);
+        return print_json(&explanation);
     }
     print!("{text}");
     Ok(())
@@ -141,18 +141,19 @@ fn drop(context: &Context, asked: &Asked<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Does something to the items of a directory's store; a dry run reads beside whoever writes to it.
+/// Runs `what` on the items of a store in a directory. A dry run opens the store for reading only:
+/// another process may have it open for writing.
 fn work<T>(
     context: &Context,
     data: &Path,
     asked: &Asked<'_>,
     what: impl FnOnce(&Work<'_>, &std::sync::Arc<storage::Snapshot>) -> Result<T>,
 ) -> Result<T> {
-    let told = Cell::new(Instant::now());
+    let reported = Cell::new(Instant::now());
     let progress = |items| {
-        if told.get().elapsed() >= TELL_EVERY {
+        if reported.get().elapsed() >= REPORT_INTERVAL {
             tell(format_args!("{} items so far", grouped(items)));
-            told.set(Instant::now());
+            reported.set(Instant::now());
         }
     };
     let mut work = Work {
@@ -164,7 +165,8 @@ fn work<T>(
     if asked.dry_run {
         return what(&work, &context.reader()?.snapshot());
     }
-    // Looks first: a command that changes nothing else is not to make a store.
+    // The open for reading comes first: it fails where there is no store, and this command must
+    // not create one.
     context.reader()?;
     let store = wiring::open_store(data, &context.config)?;
     work.store = Some(&store);

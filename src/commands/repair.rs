@@ -1,4 +1,4 @@
-//! `logmill repair --accept-loss`: give up what is damaged, and say what that was.
+//! `logmill repair --accept-loss`: drops damaged data and reports what was lost.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ pub(super) fn run(context: &Context, args: RepairArgs) -> Result<ExitCode> {
     }
     let options = wiring::store_options(&context.config)?;
     let report = storage::repair(&data, &options).map_err(|error| {
-        // Its own advice would be to call repair.
+        // The error's own advice would be to call repair.
         Failure::new(code_of(error.kind()), error.without_advice())
     })?;
     let Some(evidence) = &report.evidence else {

@@ -47,7 +47,8 @@ fn drop_rollup(context: &Context, name: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A server takes definitions as it starts, so this is done while none has the store.
+/// Counts a rollup anew by its present definition. A server reads definitions at its start only,
+/// so no server may hold the store meanwhile.
 fn redefine(context: &Context, name: &str, accept_loss: bool) -> Result<ExitCode> {
     let Place::Data(data) = &context.place else {
         return Err(Failure::usage(
@@ -121,7 +122,7 @@ fn compact(context: &Context) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends with 1 when something had to be left as it was.
+/// Exits with 1 if some partitions could not be rebuilt and stay as they were.
 fn rebuild(context: &Context, name: &str, from: &str, to: &str) -> Result<ExitCode> {
     let range = DateRange::parse(&format!("{from}..{to}")).map_err(Failure::usage)?;
     let name = Name::new(name)?;

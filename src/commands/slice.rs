@@ -1,9 +1,9 @@
 //! `logmill slice`: what did this host do on that date?
 //!
-//! As JSON, NDJSON and CSV it is the rows, all of them. As a table it is read by someone at a
-//! terminal: first what it was in all, then the newest rows, with the columns that tell them apart,
-//! as wide as the terminal. An answer without events says when the host was seen instead. All of it
-//! is of one snapshot.
+//! JSON, NDJSON and CSV contain all rows. A table is for a person at a terminal: first a summary,
+//! then the newest rows, with the columns that distinguish them, at the width of the terminal. If
+//! there are no events, the answer lists the days on which the host was seen. All figures come
+//! from one snapshot.
 
 use std::io::{BufReader, Write};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use arrow::datatypes::{
 use chrono::{DateTime, FixedOffset, SecondsFormat};
 use chrono_tz::Tz;
 use query::output::{Output as Form, Writer, printable};
-use query::{Engine, Slice, SliceArgs as Asked};
+use query::{Engine, Slice, SliceArgs as SliceParameters};
 use storage::ReadOnlyStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -31,12 +31,12 @@ use crate::print;
 use crate::units::{grouped, human_bytes};
 use crate::wiring::{self, StoreInfo};
 
-/// The rows of a table when `--limit` does not say.
+/// Rows of a table without `--limit`.
 const ROWS: u64 = 50;
 const PATHS: u64 = 5;
 const DAYS: u64 = 3;
 
-/// The columns of an access log in the order in which one reads them; what is not named follows.
+/// Columns of an access log in the order in which people read them; all other columns follow.
 const ORDER: [&str; 9] = [
     "time",
     "status",
@@ -48,13 +48,13 @@ const ORDER: [&str; 9] = [
     "referrer",
     "user_agent",
 ];
-/// Columns that all rows have in common, or nobody reads.
-const LEFT_OUT: [&str; 3] = ["_id", "host", "protocol"];
+/// Columns that are the same in all rows, or that few people need.
+const HIDDEN: [&str; 3] = ["_id", "host", "protocol"];
 
 pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
     let usage = |e: query::Error| Failure::usage(e);
-    let mut asked = Asked {
-        // Any name will do to find out whether the rest can be read.
+    let mut parameters = SliceParameters {
+        // The stream is not known yet; any valid name serves to validate the other arguments.
         stream: args.stream.clone().unwrap_or_else(|| "events".to_owned()),
         host: Some(args.host.clone()),
         date: args.date.clone(),
@@ -62,10 +62,10 @@ pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
         status: args.status,
         tz: args.tz,
     };
-    Slice::new(&asked).map_err(usage)?;
+    Slice::new(&parameters).map_err(usage)?;
     let source = Source::of(context)?;
-    asked.stream = stream(&source, args.stream.as_deref())?;
-    let slice = Slice::new(&asked).map_err(usage)?;
+    parameters.stream = stream(&source, args.stream.as_deref())?;
+    let slice = Slice::new(&parameters).map_err(usage)?;
     if !matches!(context.output, None | Some(Output::Table)) {
         return sql::run(context, &slice.rows(args.limit, None), false);
     }
@@ -75,7 +75,7 @@ pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
         printable(&args.host),
         args.date,
         slice.zone(),
-        asked.stream
+        parameters.stream
     );
     let statuses = Statuses::of(&source.ask(&slice.statuses())?)?;
     if statuses.events == 0 {
@@ -100,7 +100,7 @@ pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The stream that was named, which must be there, or the only access log.
+/// Returns the stream that the user named, which must exist, otherwise the only access log.
 fn stream(source: &Source, named: Option<&str>) -> Result<String> {
     let logs = "SELECT name, kind FROM system.streams WHERE kind <> 'quarantine' ORDER BY name";
     let rows = source.ask(logs)?;
@@ -134,14 +134,14 @@ fn stream(source: &Source, named: Option<&str>) -> Result<String> {
     }
 }
 
-/// Where the statements of one slice are answered: a server, or one snapshot of a directory.
+/// The source of a slice's answers: a server, or one snapshot of a directory.
 enum Source {
     Server(Client),
     Data {
         reader: Box<ReadOnlyStore>,
         engine: Box<Engine>,
         runtime: Runtime,
-        /// Holds what queries put on the disk.
+        /// Directory of the data that queries spill.
         _temp: TempDir,
     },
 }
@@ -194,7 +194,7 @@ impl Source {
     }
 }
 
-/// A column by its name, as the type that is asked for.
+/// Returns a column by its name, cast to the type `wanted`.
 fn column(rows: &RecordBatch, name: &str, wanted: &DataType) -> Result<ArrayRef> {
     let found = rows.column_by_name(name);
     let found = found.ok_or_else(|| anyhow::anyhow!("BUG: the answer has no column {name}"))?;
@@ -216,7 +216,7 @@ fn times(rows: &RecordBatch, name: &str) -> Result<Vec<Option<i64>>> {
     Ok(column.iter().collect())
 }
 
-/// An instant on a clock of the zone, in RFC 3339.
+/// Formats an instant in the zone, as RFC 3339.
 fn on_clock(at_us: i64, zone: Tz) -> String {
     DateTime::from_timestamp_micros(at_us).map_or_else(
         || at_us.to_string(),
@@ -239,7 +239,8 @@ struct Statuses {
     first_us: Option<i64>,
     last_us: Option<i64>,
     bytes: u64,
-    /// The highest sequence: rows up to it are of the same snapshot, also where a server goes on.
+    /// The highest sequence number. Rows up to it are of the same snapshot, even while a server
+    /// takes more.
     cut: Option<u64>,
     by_status: Vec<(Option<i64>, u64)>,
 }
@@ -300,16 +301,16 @@ fn write_paths(rows: &RecordBatch, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The rows as a table with times of the zone, without columns that say nothing.
+/// Writes the rows as a table with times in the zone, without columns that add nothing.
 fn write_rows(rows: &RecordBatch, zone: Tz, out: &mut dyn Write) -> Result<()> {
     let schema = rows.schema();
     let has_nulls = |name: &str| rows.column_by_name(name).is_none_or(|c| c.null_count() > 0);
-    let request_is_told = !has_nulls("method") && !has_nulls("path");
+    let has_method_and_path = !has_nulls("method") && !has_nulls("path");
     let mut kept: Vec<(bool, usize, usize)> = Vec::new();
     for (i, field) in schema.fields().iter().enumerate() {
         let name = field.name().as_str();
         let empty = rows.column(i).null_count() == rows.num_rows();
-        if empty || LEFT_OUT.contains(&name) || (name == "request" && request_is_told) {
+        if empty || HIDDEN.contains(&name) || (name == "request" && has_method_and_path) {
             continue;
         }
         let rank = ORDER.iter().position(|known| *known == name);
@@ -339,7 +340,7 @@ fn write_rows(rows: &RecordBatch, zone: Tz, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Says that there is nothing, and where to look instead.
+/// Reports that there are no events, and the days on which the host was seen.
 fn no_events(source: &Source, slice: &Slice, title: &str, out: &mut dyn Write) -> Result<ExitCode> {
     writeln!(out, "no events: {title}")?;
     if slice.is_narrowed() {

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use query::output::{Output as Form, Writer};
 use query::{Engine, QueryInfo, QueryStats};
 
-use self::progress::Shown;
+use self::progress::ProgressLine;
 use super::{Context, Place};
 use crate::cli::Output;
 use crate::client::Client;
@@ -21,9 +21,9 @@ use crate::failure::{Failure, Result};
 use crate::print;
 use crate::wiring::{self, StoreInfo};
 
-/// A query that is stopped says so within this time.
-const TO_STOP: Duration = Duration::from_millis(150);
-/// What shells take for a command that was interrupted.
+/// Time within which a cancelled query normally returns its error.
+const STOP_TIMEOUT: Duration = Duration::from_millis(150);
+/// Exit code by which shells recognize an interrupted command.
 const INTERRUPTED: u8 = 130;
 
 impl From<Output> for Form {
@@ -38,18 +38,18 @@ impl From<Output> for Form {
     }
 }
 
-/// Answers a query on standard output, or with `explain` says what was looked at.
+/// Writes the answer of a query to standard output, or with `explain` its statistics.
 pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCode> {
     let form = context.output.map_or(Form::Table, Form::from);
     match &context.place {
         Place::Server(client) if explain => {
             let tag = tag();
-            let shown = shown_of(client, &tag);
+            let progress_line = show_progress(client, &tag);
             let mut text = String::new();
             client
                 .sql(sql, "application/json", &tag)?
                 .read_to_string(&mut text)?;
-            drop(shown);
+            drop(progress_line);
             let answer: serde_json::Value =
                 serde_json::from_str(&text).map_err(anyhow::Error::from)?;
             let figures: QueryStats =
@@ -63,8 +63,8 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
             let engine = wiring::engine_of_one(&context.config, Some(temp.path()))?;
             let system = Arc::new(StoreInfo::of_reader_with(&reader, &context.config));
             let out = std::io::stdout().lock();
-            let looked = engine.clone();
-            let mut shown = Some(Shown::start(move || looked.queries().pop()));
+            let watched = engine.clone();
+            let mut progress_line = Some(ProgressLine::start(move || watched.queries().pop()));
             let interrupted = Arc::new(AtomicBool::new(false));
             let runtime = wiring::runtime()?;
             let figures = runtime.block_on(async {
@@ -85,16 +85,17 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
                             .within(print::width());
                     while let Some(batch) = answer.stream.next().await {
                         let batch = batch?;
-                        // A table comes when it is whole, anything else from now on.
-                        shown.take_if(|_| form != Form::Table);
+                        // A table is printed at its end; every other format is printed from the
+                        // first batch on, so the progress line must go.
+                        progress_line.take_if(|_| form != Form::Table);
                         writer.batch(&batch)?;
                     }
-                    shown = None;
+                    progress_line = None;
                     writer.finish()?.flush()?;
                 }
                 Ok::<_, Failure>(answer.figures())
             });
-            drop(shown);
+            drop(progress_line);
             if figures.is_err() && interrupted.load(Ordering::SeqCst) {
                 return Ok(ExitCode::from(INTERRUPTED));
             }
@@ -107,7 +108,7 @@ pub(super) fn run(context: &Context, sql: &str, explain: bool) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stops what runs and takes its temporary files away before the process ends.
+/// Cancels all queries on Ctrl-C, and removes their temporary files before the process ends.
 async fn end_when_interrupted(engine: Engine, interrupted: Arc<AtomicBool>, temp: PathBuf) {
     if tokio::signal::ctrl_c().await.is_err() {
         return;
@@ -116,21 +117,21 @@ async fn end_when_interrupted(engine: Engine, interrupted: Arc<AtomicBool>, temp
     for query in engine.queries() {
         engine.cancel(query.id);
     }
-    tokio::time::sleep(TO_STOP).await;
-    // Nothing is heard from it: it is being written, or planned.
+    tokio::time::sleep(STOP_TIMEOUT).await;
+    // The query did not return an error in time: it is still being planned, or its answer written.
     let _gone = std::fs::remove_dir_all(temp);
     std::process::exit(INTERRUPTED.into());
 }
 
-/// A tag that no other query has.
+/// Returns a tag that no other query has.
 fn tag() -> String {
     format!("{:032x}", rand::random::<u128>())
 }
 
-/// The progress of a query that a server answers.
-fn shown_of(client: &Client, tag: &str) -> Shown {
+/// Shows the progress of a query that a server runs.
+fn show_progress(client: &Client, tag: &str) -> ProgressLine {
     let (client, tag) = (client.clone(), tag.to_owned());
-    Shown::start(move || {
+    ProgressLine::start(move || {
         let queries = client.get_json("/api/v1/queries", &[]).ok()?;
         let queries: Vec<QueryInfo> = serde_json::from_value(queries).ok()?;
         let is_ours = |query: &QueryInfo| query.tag.as_deref() == Some(&tag);
@@ -138,7 +139,7 @@ fn shown_of(client: &Client, tag: &str) -> Shown {
     })
 }
 
-/// Copies a server's answer; only a table is laid out here.
+/// Copies a server's answer. This process only formats tables and JSON.
 fn relay(client: &Client, sql: &str, form: Form) -> Result<()> {
     let accept = match form {
         Form::Table | Form::Json | Form::Arrow => "application/vnd.apache.arrow.stream",
@@ -146,9 +147,9 @@ fn relay(client: &Client, sql: &str, form: Form) -> Result<()> {
         Form::Csv => "text/csv",
     };
     let tag = tag();
-    let shown = shown_of(client, &tag);
+    let progress_line = show_progress(client, &tag);
     let mut answer = client.sql(sql, accept, &tag)?;
-    drop(shown);
+    drop(progress_line);
     let mut out = std::io::stdout().lock();
     if matches!(form, Form::Table | Form::Json) {
         let batches = arrow::ipc::reader::StreamReader::try_new(BufReader::new(answer), None);

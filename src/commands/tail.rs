@@ -1,4 +1,4 @@
-//! `logmill tail`: the last events and those that come, an object a line.
+//! `logmill tail`: the last events and then new ones, one object a line.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::ExitCode;
@@ -17,8 +17,8 @@ use crate::client::Client;
 use crate::failure::{FAILED, Failure, Result, tell};
 use crate::wiring::{self, StoreInfo};
 
-/// How often a directory is looked at; a server pushes.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval between reads of a directory; a server sends events by itself.
+const READ_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) fn run(context: &Context, args: &TailArgs) -> Result<ExitCode> {
     if !matches!(context.output, None | Some(Output::Json | Output::Ndjson)) {
@@ -39,7 +39,7 @@ pub(super) fn run(context: &Context, args: &TailArgs) -> Result<ExitCode> {
 /// An event of a stream of server-sent events.
 #[derive(Debug, PartialEq, Eq)]
 struct Event {
-    /// `message` where the server gives it no name.
+    /// `message` if the server sends no name.
     kind: String,
     data: String,
 }
@@ -72,8 +72,8 @@ fn follow_server(
         match event.kind.as_str() {
             "missed" => tell("some events were missed: the server or this command is too slow"),
             "error" => {
-                let said: Value = serde_json::from_str(&event.data).unwrap_or_default();
-                let message = said["error"]["message"].as_str().unwrap_or(&event.data);
+                let answer: Value = serde_json::from_str(&event.data).unwrap_or_default();
+                let message = answer["error"]["message"].as_str().unwrap_or(&event.data);
                 return Err(Failure::new(FAILED, message));
             }
             _ => {
@@ -95,7 +95,7 @@ fn follow_directory(
     let runtime = wiring::runtime()?;
     let reader = context.reader()?;
     let mut from = reader.snapshot().next_seq();
-    // The condition may end with a comment.
+    // The newline ends a comment in the condition.
     let condition = args.condition.as_ref();
     let condition = condition.map_or_else(String::new, |c| format!(" AND ({c}\n)"));
     let last = format!(
@@ -110,7 +110,7 @@ fn follow_directory(
             writeln!(out, "{row}")?;
         }
         out.flush()?;
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(READ_INTERVAL);
         let reader = context.reader()?;
         let next = reader.snapshot().next_seq();
         if next > from {
@@ -122,7 +122,7 @@ fn follow_directory(
     }
 }
 
-/// The rows of a query, an object each.
+/// Returns the rows of a query, one object each.
 fn rows(
     engine: &Engine,
     runtime: &Runtime,

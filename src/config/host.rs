@@ -1,17 +1,17 @@
-//! Host names as `server.hosts` and the header `Host` have them.
+//! Host names as in `server.hosts` and in the header `Host`.
 
 use std::net::Ipv6Addr;
 
-/// A name with perhaps a port, as in `Host`.
+/// A host name with an optional port, as in `Host`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Authority {
-    /// In lower case; an IPv6 address in brackets and in its shortest form.
+    /// The name in lower case; an IPv6 address in brackets and in its shortest form.
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
 }
 
 impl Authority {
-    /// Parses a name; `None` where the text is none.
+    /// Parses a host name; returns `None` if the text is not one.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -39,7 +39,7 @@ impl Authority {
     }
 }
 
-/// Checks that `text` can stand in `server.hosts`.
+/// Checks that `text` is valid in `server.hosts`.
 pub(super) fn check_host(text: &str) -> Result<(), String> {
     match Authority::parse(text) {
         Some(_) => Ok(()),

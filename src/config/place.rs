@@ -1,9 +1,8 @@
-//! Where in `logmill.toml` something is, and what was meant there.
+//! Location of an error in `logmill.toml`, and the accepted form of the value there.
 
 use std::path::Path;
 
-/// Form of a key's value, as one writes it: (section, key, form). A section is the first word of
-/// its header.
+/// Accepted forms of values: (section, key, form). The section is the first word of its header.
 const FORMS: [(&str, &str, &str); 19] = [
     (
         "stream",
@@ -70,37 +69,38 @@ const FORMS: [(&str, &str, &str); 19] = [
     ("rollup", "max_keys", "a number: max_keys = 100000"),
 ];
 
-/// An error of the file: its name, the line, and what is wrong or was meant there.
-pub(super) fn explained(path: &Path, text: &str, error: &toml::de::Error, said: &str) -> String {
+/// Formats an error of the file: its name, the line, and the fault or the accepted form.
+pub(super) fn explained(path: &Path, text: &str, error: &toml::de::Error, message: &str) -> String {
     let Some(span) = error.span() else {
-        return format!("{}: {said}", path.display());
+        return format!("{}: {message}", path.display());
     };
     let start = span.start.min(text.len());
     let line = line_of(text, start);
     let at = format!("{}:{line}", path.display());
-    // An unknown or a missing field names what is wrong by itself; a wrong value needs its form.
+    // A message about an unknown or missing field is clear by itself; a wrong value needs its
+    // form.
     let wrong_form = [
         "invalid type",
         "invalid value",
         "unknown variant",
         "data did not match",
     ];
-    if !wrong_form.iter().any(|begins| said.starts_with(begins)) {
-        return format!("{at}: {said}");
+    if !wrong_form.iter().any(|begins| message.starts_with(begins)) {
+        return format!("{at}: {message}");
     }
     let (section, key) = place(text, line);
     let form = FORMS
         .iter()
         .find(|(first, known, _)| *known == key && section.split('.').next() == Some(*first));
     match form {
-        Some((.., form)) => format!("{at}: {key} of [{section}] is {form} ({said})"),
-        None if section.is_empty() => format!("{at}: {key}: {said}"),
-        None => format!("{at}: {key} of [{section}]: {said}"),
+        Some((.., form)) => format!("{at}: {key} of [{section}] is {form} ({message})"),
+        None if section.is_empty() => format!("{at}: {key}: {message}"),
+        None => format!("{at}: {key} of [{section}]: {message}"),
     }
 }
 
-/// A problem that begins with its section and perhaps a key, as in `[stream.web] retention: …`,
-/// with the line where that stands.
+/// Adds file and line to a problem that begins with its section and perhaps a key, as in
+/// `[stream.web] retention: …`.
 pub(super) fn located(path: &Path, text: Option<&str>, problem: &str) -> String {
     let line = text.and_then(|text| {
         let (section, rest) = problem.strip_prefix('[')?.split_once(']')?;
@@ -132,7 +132,7 @@ fn key(line: &str) -> Option<&str> {
     Some(key.trim().trim_matches('"'))
 }
 
-/// The section and the key that a line belongs to.
+/// Returns the section and the key that a line belongs to.
 fn place(text: &str, line: usize) -> (String, String) {
     let mut section = "";
     let mut found = "";
@@ -143,7 +143,7 @@ fn place(text: &str, line: usize) -> (String, String) {
             found = name;
         }
     }
-    // A section may be the value itself, as [stream.web.retention] is.
+    // The section itself may be the value, as [stream.web.retention] is.
     if found.is_empty()
         && let Some((outer, last)) = section.rsplit_once('.')
     {
@@ -152,7 +152,7 @@ fn place(text: &str, line: usize) -> (String, String) {
     (section.to_owned(), found.to_owned())
 }
 
-/// The line of a key of a section, or of the section's header where it has no such key.
+/// Returns the line of a key in a section, or of the section's header if it has no such key.
 fn find(text: &str, section: &str, wanted: &str) -> Option<usize> {
     let mut of_header = None;
     let mut inside = false;

@@ -171,7 +171,7 @@ fn every_setting_is_shown_as_it_can_be_written() {
     ] {
         assert!(shown.iter().any(|(known, _)| known == key), "{key}");
     }
-    // Each of them is known, and nothing that a section knows is left out.
+    // Each setting is a known key, and no key of a section is missing.
     for (key, value) in &shown {
         let (section, name) = key.split_once('.').expect("a section and a key");
         let written = |text: &str| format!("[{section}]\n{name} = {text}\n");

@@ -1,39 +1,39 @@
 //! The classes of failures, and the code of each in every protocol: one table.
 //!
-//! SQLSTATEs are those of PostgreSQL (its documentation, appendix A), MongoDB codes those of the
+//! The SQLSTATEs are from PostgreSQL (its documentation, appendix A), the MongoDB codes from the
 //! server's `error_codes.yml`.
 
-/// Success is 0; any other failure of a command.
+/// Any other failure of a command; success is 0.
 pub(crate) const FAILED: u8 = 1;
-/// The store is corrupt and refused (`EX_DATAERR` of sysexits).
+/// The store is corrupt and was not opened (`EX_DATAERR` of sysexits).
 pub(crate) const CORRUPT: u8 = 65;
 /// Disk error (`EX_IOERR` of sysexits).
 pub(crate) const DISK: u8 = 74;
 
-/// The remedy for a failure: the one thing that a client of any protocol has to know.
+/// The remedy for a failure: the one thing that a client needs, whatever its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Correct the request.
     Invalid,
     /// Correct the query.
     InvalidQuery,
-    /// The identity was used with another body.
+    /// Choose another identity: this one was used with another body.
     Conflict,
-    /// The client cancelled the query.
+    /// None: the client cancelled the query.
     Cancelled,
-    /// Ask for less.
+    /// Request less.
     TooLarge,
     /// Try again shortly.
     Overloaded,
     /// Free some disk space.
     DiskFull,
-    /// Wait until the store is there again.
+    /// Wait until the store is available again.
     Unavailable,
-    /// The outcome is unknown: send the batch again under the same identity.
+    /// Send the batch again under the same identity: the outcome is unknown.
     Unknown,
     /// Call an operator: data is damaged.
     Corrupt,
-    /// A fault of this program.
+    /// Report a fault of this program.
     Internal,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Codes {
 }
 
 impl Class {
-    /// The codes of the class.
+    /// Returns the codes of the class.
     pub(crate) fn codes(self) -> Codes {
         // code, HTTP, exit, SQLSTATE, MongoDB, retry
         let (code, http, exit, sqlstate, mongo, retry) = match self {

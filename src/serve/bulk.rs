@@ -1,8 +1,8 @@
-//! Ingest that nobody waits for: a backfill of old logs beside senders of now.
+//! Bulk ingest: a backfill of old logs beside clients that send live events.
 //!
-//! One request at a time, on a thread of its own that lets all others go first, and only while the
-//! memtable has room to spare: a sender of now does not wait for a seal that a backfill has made
-//! necessary, and a backfill gets what is left of the processor.
+//! Bulk requests run one at a time, on a thread with the lowest priority, and only while the
+//! memtable has ample free space. So a live request does not wait for a seal that the backfill
+//! made necessary, and the backfill uses the processor time that is left.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -10,23 +10,24 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// The step back of the thread, as `nice` counts.
+/// Nice value of the thread.
 const NICE: i32 = 19;
 
-/// How often what has come is counted before somebody asks: small chunks merge meanwhile.
+/// Interval at which the cells of received events are computed, before a query needs them. A longer
+/// interval than one request gives small chunks the time to merge.
 const COUNT_EVERY: Duration = Duration::from_millis(40);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread and the turn that requests take.
+/// The thread of bulk ingest, and the turn that requests wait for.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     jobs: Sender<Job>,
-    /// When what has come was counted last.
+    /// Time of the last count.
     turn: Mutex<Option<Instant>>,
 }
 
-/// The turn of one request, until it was answered.
+/// The turn of one request, held until the request is answered.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     jobs: &'a Sender<Job>,
@@ -34,7 +35,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Bulk {
-    /// Starts the thread; it ends with this.
+    /// Starts the thread, which ends when this is dropped.
     pub(crate) fn start() -> std::io::Result<Self> {
         let (jobs, inbox): (Sender<Job>, Receiver<Job>) = crossbeam_channel::unbounded();
         std::thread::Builder::new()
@@ -42,7 +43,8 @@ impl Bulk {
             .spawn(move || {
                 storage::step_back(NICE);
                 for job in &inbox {
-                    // Whoever waits for it learns that it has gone; the next one is not to suffer.
+                    // The waiting request notices that its job has gone. A panic must not affect
+                    // the next request.
                     let _ignored = catch_unwind(AssertUnwindSafe(job));
                 }
             })?;
@@ -52,7 +54,7 @@ impl Bulk {
         })
     }
 
-    /// Waits for its turn.
+    /// Waits for the turn of a request.
     pub(crate) async fn turn(&self) -> Turn<'_> {
         Turn {
             jobs: &self.jobs,
@@ -68,7 +70,7 @@ impl Turn<'_> {
         let _ignored = self.jobs.send(Box::new(job));
     }
 
-    /// Whether it is time to count what has come; then it is taken for counted.
+    /// Returns whether a count is due. If so, the interval starts again.
     pub(crate) fn is_to_count(&mut self) -> bool {
         let now = Instant::now();
         let due = self.counted.is_none_or(|at| now - at >= COUNT_EVERY);

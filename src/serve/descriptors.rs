@@ -1,16 +1,16 @@
-//! File descriptors: how many this process may have, and has.
+//! File descriptors of this process: the limit and the number in use.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit to what this process may ask for. The usual soft limit of 1,024 is a courtesy
-/// to programs that use `select`; a server that keeps to it runs out under load.
+/// Raises the soft limit to the hard limit. The usual soft limit of 1,024 exists for programs that
+/// use `select`; a server runs out of it under load.
 pub(crate) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return;
     }
     let raised = Rlimit {
-        // Without a limit of its own the kernel takes so many at most (`fs.nr_open`).
+        // Without a hard limit, the kernel's maximum is used (`fs.nr_open`).
         current: maximum.or(Some(1 << 20)),
         maximum,
     };
@@ -20,14 +20,14 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// Maximum number of descriptors; `None` is no limit.
+/// Returns the maximum number of descriptors; `None` is no limit.
 pub(crate) fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Number of open descriptors; `None` where the kernel does not say.
+/// Returns the number of open descriptors; `None` if the kernel does not report it.
 pub(crate) fn open() -> Option<usize> {
-    // The folder is open itself while it is read.
+    // The directory itself is open while it is read.
     Some(
         std::fs::read_dir("/proc/self/fd")
             .ok()?

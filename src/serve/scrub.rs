@@ -1,10 +1,10 @@
-//! The scrub: a small share of every rollup is verified each hour, so that what differs from the raw
-//! events is known before somebody relies on it. Each turn also asks a few random questions, with
-//! rollups and of raw events alone.
+//! The scrub verifies a small share of every rollup each hour, so that a difference from the raw
+//! events is found before anyone relies on it. Each turn also asks a few random questions, both
+//! with rollups and of raw events alone.
 //!
-//! Which share is next is kept beside the store after each turn, so that a server which is started anew
-//! goes on there; what a crash broke off is verified again. When it is lost, or the share has changed,
-//! the scrub begins anew.
+//! The number of the next turn is saved beside the store after each turn, so that the scrub of a
+//! restarted server continues there. A turn that a crash interrupted is repeated. The scrub begins
+//! anew if the saved number is lost or the share has changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,23 +20,23 @@ use crate::failure::Result;
 
 /// Random questions of a turn.
 const QUESTIONS: u64 = 5;
-/// Under which name the place is kept.
-const PLACE: &str = "scrub";
+/// Name under which the position is saved.
+const POSITION: &str = "scrub";
 
-/// How far the scrub is.
+/// Position of the scrub.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Place {
+struct Position {
     /// The share of each turn.
     share: f64,
     /// The next turn.
     turn: u64,
 }
 
-impl Place {
-    /// Where to go on, by what was kept.
+impl Position {
+    /// Returns the saved position, or the first one if none was saved for this share.
     fn after(kept: Option<&str>, share: f64) -> Self {
         let kept = kept.and_then(|text| serde_json::from_str(text).ok());
-        let same = kept.filter(|place: &Self| place.share == share);
+        let same = kept.filter(|position: &Self| position.share == share);
         same.unwrap_or(Self { share, turn: 0 })
     }
 }
@@ -68,32 +68,32 @@ impl Service for Scrub {
     }
 }
 
-/// Verifies a share of the windows every interval, another each time, until told to stop.
+/// Verifies a share of the windows every interval, another each time, until the server stops.
 fn run(serving: &Serving) {
     let config = &serving.config.storage;
     if config.scrub_share <= 0.0 {
         return;
     }
     let log = serving.store.maintenance();
-    let mut place = Place::after(log.kept(PLACE).as_deref(), config.scrub_share);
+    let mut position = Position::after(log.kept(POSITION).as_deref(), config.scrub_share);
     while !serving.stop.wait(config.scrub_interval.0) {
-        if !once(serving, place) {
+        if !once(serving, position) {
             return;
         }
-        place.turn += 1;
-        if let Ok(text) = serde_json::to_string(&place) {
-            log.keep(PLACE, &text);
+        position.turn += 1;
+        if let Ok(text) = serde_json::to_string(&position) {
+            log.keep(POSITION, &text);
         }
     }
 }
 
-/// One turn; whether it came to its end.
-fn once(serving: &Serving, place: Place) -> bool {
+/// Runs one turn; returns `false` if the server stopped before its end.
+fn once(serving: &Serving, position: Position) -> bool {
     let snapshot = serving.store.snapshot();
     let rollups = &snapshot.manifest().rollups;
     let why = format!(
         "turn {} of the scrub, a share of {} each",
-        place.turn, place.share
+        position.turn, position.share
     );
     let run = serving.store.maintenance().begin(Job::Scrub, None, why);
     let (mut windows, mut differences, mut failed) = (0, 0, None);
@@ -102,11 +102,15 @@ fn once(serving: &Serving, place: Place) -> bool {
             return false;
         }
         run.progress(done, Some(rollups.len() as u64));
-        match verify(&snapshot, rollup, Sample::turn(place.share, place.turn)) {
+        match verify(
+            &snapshot,
+            rollup,
+            Sample::turn(position.share, position.turn),
+        ) {
             Ok(found) => {
                 windows += found.windows;
                 differences += found.differences();
-                tell(serving, &found);
+                report(serving, &found);
             }
             Err(error) => {
                 tracing::error!(rollup = %rollup.name, %error, "scrub: could not verify");
@@ -128,7 +132,7 @@ fn once(serving: &Serving, place: Place) -> bool {
             Asked::default()
         }
     };
-    tell_answers(serving, &asked);
+    report_answers(serving, &asked);
     match failed {
         Some(what) => run.failed(&what),
         None => run.done(Said {
@@ -144,7 +148,7 @@ fn once(serving: &Serving, place: Place) -> bool {
     true
 }
 
-fn tell_answers(serving: &Serving, asked: &Asked) {
+fn report_answers(serving: &Serving, asked: &Asked) {
     if asked.differences == 0 {
         return;
     }
@@ -161,7 +165,7 @@ fn tell_answers(serving: &Serving, asked: &Asked) {
     *serving.scrub.last_error.lock() = Some(what);
 }
 
-fn tell(serving: &Serving, found: &Verification) {
+fn report(serving: &Serving, found: &Verification) {
     serving
         .scrub
         .windows
@@ -189,16 +193,16 @@ fn tell(serving: &Serving, found: &Verification) {
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
+    use super::Position;
 
     #[test]
     fn the_scrub_goes_on_where_it_was() {
-        let kept = Place {
+        let kept = Position {
             share: 0.01,
             turn: 41,
         };
         let text = serde_json::to_string(&kept).expect("JSON");
-        assert_eq!(Place::after(Some(&text), 0.01), kept);
+        assert_eq!(Position::after(Some(&text), 0.01), kept);
         for (text, share) in [
             (None, 0.01),
             (Some(""), 0.01),
@@ -206,8 +210,8 @@ mod tests {
             (Some(text.as_str()), 0.02),
         ] {
             assert_eq!(
-                Place::after(text, share),
-                Place { share, turn: 0 },
+                Position::after(text, share),
+                Position { share, turn: 0 },
                 "{text:?}"
             );
         }

@@ -1,4 +1,4 @@
-//! Answers: JSON, and errors as `{"error":{"code","message","hint"}}` from one table.
+//! Responses: JSON, and errors as `{"error":{"code","message","hint"}}` from one table.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use storage::Store;
 
 use crate::failure::Class;
 
-/// A JSON answer.
+/// Returns a JSON response.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
         Ok(bytes) => json_bytes(status, bytes),
@@ -23,7 +23,7 @@ pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     }
 }
 
-/// A JSON answer that is written already.
+/// Returns a response of bytes that are JSON already.
 pub(super) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response {
     let headers = [
         (
@@ -38,33 +38,33 @@ pub(super) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response {
     (status, headers, bytes).into_response()
 }
 
-/// The code of an error, beside its answer: errors are counted by it.
+/// The code of an error, as an extension of its response: metrics count errors by it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Code(pub(super) &'static str);
 
-/// An error answer.
+/// Returns an error response.
 pub(super) fn error(
     status: StatusCode,
     code: &'static str,
     message: &str,
     hint: Option<&str>,
 ) -> Response {
-    let mut response = json(status, &said(code, message, hint));
+    let mut response = json(status, &error_body(code, message, hint));
     response.extensions_mut().insert(Code(code));
     response
 }
 
-/// Says when to come again, in seconds: a seal takes about that, and so does a start.
+/// Adds `Retry-After` in seconds: a seal or a start takes about that long.
 pub(super) fn retry_soon(response: &mut Response) {
     let soon = HeaderValue::from_static("1");
     response.headers_mut().insert(header::RETRY_AFTER, soon);
 }
 
-fn said(code: &str, message: &str, hint: Option<&str>) -> Value {
+fn error_body(code: &str, message: &str, hint: Option<&str>) -> Value {
     json!({ "error": { "code": code, "message": message, "hint": hint } })
 }
 
-/// The answer to a request that is wrong in itself.
+/// Returns the response to an invalid request.
 pub(super) fn bad_request(message: impl std::fmt::Display) -> Response {
     error(
         StatusCode::BAD_REQUEST,
@@ -74,7 +74,7 @@ pub(super) fn bad_request(message: impl std::fmt::Display) -> Response {
     )
 }
 
-/// The answer to a failure of the store.
+/// Returns the response to a failure of the store.
 pub(super) fn of_storage(e: &storage::Error) -> Response {
     let class = Class::from(e.kind());
     let hint = match class {
@@ -86,12 +86,12 @@ pub(super) fn of_storage(e: &storage::Error) -> Response {
     of_class(class, &e.to_string(), hint)
 }
 
-/// The body of a failed query whose status has been sent already.
+/// Returns the body of a failed query whose status has been sent already.
 pub(super) fn query_error(e: &query::Error) -> Value {
-    said(Class::from(e.kind()).codes().code, &e.message(), e.hint())
+    error_body(Class::from(e.kind()).codes().code, &e.message(), e.hint())
 }
 
-/// The answer to a failed query.
+/// Returns the response to a failed query.
 pub(super) fn of_query(e: &query::Error) -> Response {
     of_class(Class::from(e.kind()), &e.message(), e.hint())
 }
@@ -106,7 +106,7 @@ fn of_class(class: Class, message: &str, hint: Option<&str>) -> Response {
     response
 }
 
-/// Does work of the disk on a thread for that, and answers with its report.
+/// Runs disk work on a thread that may block, and answers with its report.
 pub(super) async fn of_work<T: Serialize + Send + 'static>(
     done: StatusCode,
     store: &Arc<Store>,

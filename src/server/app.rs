@@ -10,7 +10,7 @@ use super::places::Places;
 use super::tail::feed::Tails;
 use crate::serve::Serving;
 
-/// Requests that are parsed at once; more would only hold more memory.
+/// Maximum requests parsed at once; more would only need more memory.
 const PARSING_MAX: usize = 8;
 
 /// State of the HTTP listener.
@@ -23,7 +23,7 @@ pub(crate) struct App {
     pub(super) connections: Arc<AtomicUsize>,
     pub(super) tails: Arc<Tails>,
     pub(super) unacknowledged: Unacknowledged,
-    /// Permits for requests that are parsed: rows take far more memory than their lines.
+    /// Permits for parsing: parsed rows need far more memory than their lines.
     pub(super) parsing: Arc<tokio::sync::Semaphore>,
 }
 
@@ -34,7 +34,7 @@ impl App {
             requests: Requests::default(),
             bodies: Bodies::new(Limits::of(server)),
             connections: Arc::default(),
-            // Tails stay open: half of the places are kept for other requests.
+            // Tails stay open, so half of the connections are reserved for other requests.
             tails: Arc::new(Tails::new(server.tails_max.min(places.connections / 2))),
             unacknowledged: Unacknowledged::default(),
             parsing: Arc::new(tokio::sync::Semaphore::new(PARSING_MAX)),

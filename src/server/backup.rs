@@ -1,4 +1,4 @@
-//! `/api/v1/backup`: a backup made by the server, on its own machine.
+//! `/api/v1/backup`: a backup that the server makes on its own machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use super::answer;
 use super::app::App;
 use crate::wiring;
 
-/// A path is no longer than this, even with every byte escaped.
+/// Maximum request body: no path is longer, even with every byte escaped.
 pub(super) const BODY_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
-    /// The whole path of a directory that is empty or not there yet.
+    /// Absolute path of a directory that is empty or does not exist yet.
     dir: PathBuf,
 }
 
-/// `POST /api/v1/backup {"dir": …}`. It takes nothing but `application/json`, which no page of another
-/// origin can send without being asked about it first.
+/// Handles `POST /api/v1/backup {"dir": …}`. It accepts `application/json` only, which a page of
+/// another origin cannot send without a CORS preflight.
 pub(super) async fn backup(
     State(app): State<Arc<App>>,
     wanted: Result<Json<Wanted>, JsonRejection>,
@@ -45,7 +45,7 @@ pub(super) async fn backup(
         let run = log.begin(Job::Backup, None, "asked for by hand");
         let outcome = storage::backup(&wiring::shared_disk(), &SystemClock, &data, &dir);
         match &outcome {
-            Ok(report) => run.done(said(report, &dir)),
+            Ok(report) => run.done(job_report(report, &dir)),
             Err(error) => run.failed(error),
         }
         outcome
@@ -62,7 +62,7 @@ pub(super) async fn backup(
     }
 }
 
-fn said(report: &BackupReport, dir: &Path) -> Said {
+fn job_report(report: &BackupReport, dir: &Path) -> Said {
     Said {
         what: format!(
             "made a backup in {}: version {}",

@@ -1,12 +1,15 @@
-//! Bodies of requests under way: a least pace, an end, and a bound for all of them together.
+//! Limits on request bodies: a minimum pace, a maximum time, and a maximum size of all together.
 //!
 //! # Invariants
-//! * A body comes at `server.body_pace_min` at least, measured over the time since it began less
-//!   [`GRACE`], and ends within `server.body_time_max`; otherwise its request fails with 408.
-//! * The bytes that all requests under way have brought are at most `server.bodies_bytes_max`: what
-//!   goes beyond fails with 503 and `Retry-After`. They count until the answer to their request.
-//! * The reason counts, not the shape that it takes behind this: a reader of the body sees an error
-//!   and answers something; [`Watch::refusal`] says what to answer instead.
+//! * A body arrives at `server.body_pace_min` or faster, measured over the time since its
+//!   beginning less [`GRACE`], and ends within `server.body_time_max`; otherwise its request fails
+//!   with 408.
+//! * The bodies of all requests under way have at most `server.bodies_bytes_max` bytes together: a
+//!   body beyond that fails with 503 and `Retry-After`. Bytes count until their request is
+//!   answered.
+//! * The client gets the reason of the failure, not its consequence. A reader of the body only
+//!   sees an error and builds some response; [`Watch::refusal`] returns the response to send
+//!   instead.
 
 use std::error::Error as _;
 use std::pin::Pin;
@@ -25,21 +28,22 @@ use tokio::time::{Instant, Sleep};
 use super::answer;
 use crate::config;
 
-/// A sender may be silent for so long before its pace counts: a pipe begins slowly, and a client
-/// that asks `Expect: 100-continue` waits.
+/// Time for which a sender may be silent before its pace counts: a pipe begins slowly, and a
+/// client that sends `Expect: 100-continue` waits.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Limits of bodies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Of one body, from its first poll to its end.
+    /// Maximum time of one body, from its first poll to its end.
     time_max: Duration,
-    /// Bytes a second.
+    /// Minimum pace, bytes a second.
     pace_min: u64,
     grace: Duration,
-    /// Of one body; whoever reads it refuses what is longer, and drops it as it comes.
+    /// Maximum bytes of one body. The reader of the body refuses a longer one, and drops its bytes
+    /// as they arrive.
     body_bytes_max: u64,
-    /// Of all bodies together.
+    /// Maximum bytes of all bodies together.
     bytes_max: u64,
 }
 
@@ -70,21 +74,21 @@ impl Bodies {
         }
     }
 
-    /// Bytes of all bodies under way.
+    /// Returns the bytes of all bodies under way.
     pub(super) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Watches a body. What it brings counts until the watch is dropped.
+    /// Watches a body. Its bytes count until the watch is dropped.
     pub(super) fn watch(&self, body: Body) -> (Body, Watch) {
         let share = Arc::new(Share {
             held: AtomicU64::new(0),
             all: Arc::clone(&self.held),
             refusal: Mutex::new(None),
         });
-        let said = body.size_hint().lower().min(self.limits.body_bytes_max);
-        if said > self.limits.bytes_max.saturating_sub(self.held()) {
-            *share.refusal.lock() = Some(self.limits.busy());
+        let announced = body.size_hint().lower().min(self.limits.body_bytes_max);
+        if announced > self.limits.bytes_max.saturating_sub(self.held()) {
+            *share.refusal.lock() = Some(self.limits.too_many_bytes());
         }
         let now = Instant::now();
         let watched = Watched {
@@ -100,7 +104,7 @@ impl Bodies {
     }
 }
 
-/// Share of one request in it.
+/// Share of one request in the bytes of all.
 #[derive(Debug)]
 struct Share {
     held: AtomicU64,
@@ -110,7 +114,7 @@ struct Share {
 
 impl Share {
     fn take(&self, bytes: u64, limits: &Limits) -> bool {
-        // The reader of a body throws away the bytes beyond its limit as they come.
+        // Bytes beyond the limit of one body do not count: its reader drops them as they arrive.
         let room = limits.body_bytes_max - self.held.load(Ordering::Relaxed);
         let bytes = bytes.min(room);
         let taken = self
@@ -133,7 +137,7 @@ impl Drop for Share {
     }
 }
 
-/// Why a body failed.
+/// The reason why a body failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refusal {
     status: StatusCode,
@@ -143,7 +147,7 @@ struct Refusal {
 }
 
 impl Limits {
-    fn busy(&self) -> Refusal {
+    fn too_many_bytes(&self) -> Refusal {
         Refusal {
             status: StatusCode::SERVICE_UNAVAILABLE,
             code: "overloaded",
@@ -155,7 +159,7 @@ impl Limits {
         }
     }
 
-    fn slow(&self, took: Duration) -> Refusal {
+    fn too_slow(&self, took: Duration) -> Refusal {
         let message = match took >= self.time_max {
             true => format!(
                 "the body did not end within {}",
@@ -176,19 +180,19 @@ impl Limits {
         }
     }
 
-    /// When a body that has brought so much is too slow.
+    /// Returns the time at which a body with so many received bytes becomes too slow.
     fn due(&self, began: Instant, received: u64) -> Instant {
         let paced = Duration::from_secs_f64(received as f64 / self.pace_min as f64);
         began + self.time_max.min(self.grace.saturating_add(paced))
     }
 }
 
-/// Outcome of a body, and its share of the bytes under way.
+/// Outcome of a body, and its share of the bytes of all.
 #[derive(Debug)]
 pub(super) struct Watch(Arc<Share>);
 
 impl Watch {
-    /// The answer to a request whose body failed.
+    /// Returns the response to a request whose body failed.
     pub(super) fn refusal(&self) -> Option<Response> {
         let refusal = self.0.refusal.lock().take()?;
         let mut response =
@@ -200,7 +204,7 @@ impl Watch {
     }
 }
 
-/// A body on its way to whoever reads it.
+/// A body as its reader sees it.
 #[derive(Debug)]
 struct Watched {
     inner: Body,
@@ -240,8 +244,8 @@ impl HttpBody for Watched {
                 if this.share.take(bytes, &this.limits) {
                     return Poll::Ready(Some(Ok(frame)));
                 }
-                let busy = this.limits.busy();
-                this.fail(busy)
+                let too_many_bytes = this.limits.too_many_bytes();
+                this.fail(too_many_bytes)
             }
             Poll::Ready(Some(Err(error))) => {
                 let broken = broken(&error);
@@ -257,8 +261,8 @@ impl HttpBody for Watched {
                     this.due.as_mut().reset(due);
                 }
                 ready!(this.due.as_mut().poll(context));
-                let slow = this.limits.slow(this.began.elapsed());
-                this.fail(slow)
+                let too_slow = this.limits.too_slow(this.began.elapsed());
+                this.fail(too_slow)
             }
         }
     }
@@ -272,7 +276,7 @@ impl HttpBody for Watched {
     }
 }
 
-/// A body that breaks off, or whose chunks are none.
+/// Returns the refusal of a body that breaks off or has invalid chunks.
 fn broken(error: &axum::Error) -> Refusal {
     let mut message = format!("the body is broken: {error}");
     let mut cause = error.source();

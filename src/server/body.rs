@@ -1,16 +1,16 @@
-//! Reading the body of a request.
+//! Reads the body of a request.
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use futures::StreamExt;
 
-/// So much is read of a body that is refused: who still sends when the connection is closed may never
-/// read the answer.
+/// Maximum bytes read of a refused body. A client that still sends when the connection is closed
+/// may never read the response.
 const REFUSED_BYTES_MAX: usize = 64 << 20;
 
-/// The whole body; `None` when it is longer than `limit` bytes, or ends too early.
+/// Reads the whole body; `None` if it is longer than `limit` bytes, or breaks off.
 pub(super) async fn whole(body: Body, limit: usize) -> Option<Bytes> {
-    let said = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut whole = Vec::with_capacity(if said > limit { 0 } else { said });
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut whole = Vec::with_capacity(if announced > limit { 0 } else { announced });
     let mut pieces = body.into_data_stream();
     let mut len = 0_usize;
     while let Some(piece) = pieces.next().await {
@@ -32,7 +32,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of so many pieces, and how many of them were read.
+    /// Returns a body of so many pieces, and a counter of the pieces read.
     fn body(pieces: usize, bytes: usize) -> (Body, Arc<AtomicUsize>) {
         let read = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&read);

@@ -1,14 +1,14 @@
-//! The accept loop: places for connections, and some kept back.
+//! The accept loop: it serves connections up to a limit, and some in excess for supervisors.
 //!
 //! # Invariants
-//! * `connections_max` connections are served. Beyond them a connection is answered what a
-//!   supervisor must always learn, `/health`, `/ready` and `/metrics`, and 503 for all else; then
-//!   it is closed.
-//! * The loop waits for nothing without listening for the end of the server.
-//! * A connection whose client reads nothing of an answer for `server.answer_time_max` is closed:
-//!   its query ends with it.
-//! * Connections take at most half of the descriptors that this process may have: the other half is
-//!   the store's and the queries'.
+//! * At most `connections_max` connections are served. A connection beyond them gets responses
+//!   from `/health`, `/ready` and `/metrics`, which a supervisor always needs, and 503 from all
+//!   other routes; then it is closed.
+//! * The loop notices the stop signal wherever it waits.
+//! * A connection whose client reads nothing of a response for `server.answer_time_max` is closed,
+//!   and its query ends.
+//! * Connections take at most half of the descriptors of this process: the store and the queries
+//!   need the other half.
 
 mod socket;
 
@@ -33,13 +33,14 @@ use super::places::Places;
 use crate::serve::{FINISH_WITHIN, Stop};
 use socket::Socket;
 
-/// A client that sends its headers more slowly than this is cut off.
+/// Maximum time for the headers of a request; a slower client is disconnected.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
-/// The same for one that has no place, and must be quick.
+/// The same for a connection beyond the limit.
 const SPARE_HEADERS_WITHIN: Duration = Duration::from_secs(2);
-/// A connection beyond the limit that has asked nothing for so long goes when another comes.
+/// A connection beyond the limit that has sent no request for this time is closed when another
+/// arrives.
 const SPARE_WITHIN: Duration = Duration::from_millis(250);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause before the next accept when no descriptor is left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
@@ -55,17 +56,17 @@ pub(super) struct Connections {
     open: Arc<AtomicUsize>,
 }
 
-/// A connection beyond the limit.
+/// A connection beyond `connections_max`.
 #[derive(Debug)]
 struct Spare {
     began: Instant,
-    /// Its request has come.
-    asked: Arc<AtomicBool>,
+    /// The connection has sent its request.
+    has_request: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
 impl Connections {
-    /// `open` counts the connections that there are.
+    /// Creates the accept loop; `open` counts the open connections.
     pub(super) fn new(
         front: Arc<Front>,
         stop: Stop,
@@ -84,9 +85,9 @@ impl Connections {
         }
     }
 
-    /// Accepts until told to stop, then waits for what is under way.
+    /// Accepts connections until the stop signal, then waits for the open ones.
     ///
-    /// Our own loop, since `axum::serve` installs no timer: a client that never finishes its
+    /// The loop replaces `axum::serve`, which installs no timer: a client that never finishes its
     /// headers would hold its connection for ever.
     pub(super) async fn accept(mut self, listener: &TcpListener) {
         let stop = self.stop.clone();
@@ -98,7 +99,7 @@ impl Connections {
             match accepted {
                 Ok(socket) => self.serve(socket),
                 Err(error) => {
-                    // Out of file descriptors, mostly: others may close theirs.
+                    // Mostly a lack of file descriptors: other connections may close some.
                     tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
@@ -108,11 +109,12 @@ impl Connections {
             spare.task.abort();
         }
         let all = u32::try_from(self.places.connections).unwrap_or(u32::MAX);
-        // Those that do not end in time are cut off with the runtime.
+        // Connections that do not end in time are cut off with the runtime.
         let _ignored = tokio::time::timeout(FINISH_WITHIN, self.free.acquire_many(all)).await;
     }
 
-    /// The next connection, once there is room for one more beyond the limit.
+    /// Accepts the next connection, once there are fewer connections beyond the limit than
+    /// allowed.
     async fn next(&mut self, listener: &TcpListener) -> std::io::Result<TcpStream> {
         loop {
             self.spare.retain(|spare| !spare.task.is_finished());
@@ -120,18 +122,18 @@ impl Connections {
                 break;
             }
             let silent = self.spare.iter().position(|spare| {
-                !spare.asked.load(Ordering::Relaxed) && spare.began.elapsed() >= SPARE_WITHIN
+                !spare.has_request.load(Ordering::Relaxed) && spare.began.elapsed() >= SPARE_WITHIN
             });
             match silent.and_then(|at| self.spare.remove(at)) {
                 Some(spare) => spare.task.abort(),
-                None => tokio::time::sleep(LOOK_EVERY).await,
+                None => tokio::time::sleep(CHECK_INTERVAL).await,
             }
         }
         Ok(listener.accept().await?.0)
     }
 
     fn serve(&mut self, socket: TcpStream) {
-        // Small answers must not wait for the acknowledgement of the packet before.
+        // Without this, a small response waits for the acknowledgement of the previous packet.
         if let Err(error) = socket.set_nodelay(true) {
             tracing::debug!(%error, "no TCP_NODELAY");
         }
@@ -148,12 +150,12 @@ impl Connections {
                 ));
             }
             Err(_) => {
-                let asked = Arc::<AtomicBool>::default();
+                let has_request = Arc::<AtomicBool>::default();
                 let front = Arc::clone(&self.front);
-                let task = tokio::spawn(serve_spare(front, socket, Arc::clone(&asked), open));
+                let task = tokio::spawn(serve_spare(front, socket, Arc::clone(&has_request), open));
                 self.spare.push_back(Spare {
                     began: Instant::now(),
-                    asked,
+                    has_request,
                     task,
                 });
             }
@@ -161,7 +163,7 @@ impl Connections {
     }
 }
 
-/// Counts a connection while it is there.
+/// Counts a connection as open until it is dropped.
 #[derive(Debug)]
 struct Open(Arc<AtomicUsize>);
 
@@ -208,15 +210,15 @@ async fn serve(
     }
 }
 
-/// Serves one request of a connection beyond the limit.
+/// Serves one request of a connection beyond `connections_max`.
 async fn serve_spare(
     front: Arc<Front>,
     socket: TokioIo<Socket<TcpStream>>,
-    asked: Arc<AtomicBool>,
+    has_request: Arc<AtomicBool>,
     _open: Open,
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
-        asked.store(true, Ordering::Relaxed);
+        has_request.store(true, Ordering::Relaxed);
         let front = Arc::clone(&front);
         async move { Ok::<_, Infallible>(front.answer_beyond(request.map(Body::new)).await) }
     });

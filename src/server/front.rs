@@ -1,9 +1,8 @@
-//! The checks of every request before its route and the headers of every answer after it: whether
-//! the request may ask at all, its parameters, the pace of its body, the form of errors, and the
-//! counts of it all.
+//! Checks of every request before its route: its origin, its path and parameters, and the pace of
+//! its body. After the route, errors get one format, and the request is counted.
 //!
-//! It stands around the router as a whole, so that a route which is added later, the page, and
-//! paths that lead nowhere are behind it too.
+//! The front encloses the whole router, so that it also covers routes that are added later, the
+//! page, and unknown paths.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,9 +20,9 @@ use super::app::App;
 use super::origin::OwnNames;
 use super::routes::{self, Found};
 
-/// The longest text of an error that a library answers with.
+/// Maximum bytes of an error text that a library returned.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Routes that a supervisor may ask at any number of connections.
+/// Routes that a supervisor may request at any number of connections.
 const ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 /// The checks, and the routes behind them.
@@ -35,7 +34,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// The front of the listener at `address`.
+    /// Creates the front of the listener at `address`.
     pub(super) fn new(app: Arc<App>, address: SocketAddr) -> Self {
         Self {
             own: OwnNames::new(address, &app.serving.config.server.hosts),
@@ -46,10 +45,10 @@ impl Front {
 
     /// Answers a request.
     pub(super) async fn answer(&self, request: Request<Body>) -> Response {
-        let asked = Asked::of(&request);
+        let labels = RequestLabels::of(&request);
         let (head, body) = request.into_parts();
         let response = self.pass(head, body).await;
-        self.count(&asked, &response);
+        self.count(&labels, &response);
         response
     }
 
@@ -58,18 +57,18 @@ impl Front {
         if ALWAYS.contains(&request.uri().path()) {
             return self.answer(request).await;
         }
-        let asked = Asked::of(&request);
+        let labels = RequestLabels::of(&request);
         let (head, _) = request.into_parts();
         let checked = self.own.check(&head);
         let response = checked.map_or_else(|refused| *refused, |()| full());
-        self.count(&asked, &response);
+        self.count(&labels, &response);
         response
     }
 
-    fn count(&self, asked: &Asked, response: &Response) {
-        let took = asked.began.elapsed();
+    fn count(&self, labels: &RequestLabels, response: &Response) {
+        let took = labels.began.elapsed();
         let requests = &self.app.requests;
-        requests.count(&asked.method, asked.route, response, took);
+        requests.count(&labels.method, labels.route, response, took);
     }
 
     async fn pass(&self, head: Parts, body: Body) -> Response {
@@ -87,7 +86,8 @@ impl Front {
         let request = Request::from_parts(head, body);
         let response = self.router.clone().oneshot(request).await.into_response();
         match watch.refusal() {
-            // The handler answers for a body that it could not read; this is why it could not.
+            // The handler answered for a body that it could not read; this response has the
+            // reason.
             Some(refused) => refused,
             None => as_json(&path, response).await,
         }
@@ -96,13 +96,13 @@ impl Front {
 
 /// Labels of a counted request.
 #[derive(Debug)]
-struct Asked {
+struct RequestLabels {
     began: Instant,
     method: Method,
     route: &'static str,
 }
 
-impl Asked {
+impl RequestLabels {
     fn of(request: &Request<Body>) -> Self {
         Self {
             began: Instant::now(),
@@ -112,7 +112,8 @@ impl Asked {
     }
 }
 
-/// The name of a request's route in metrics: there are as many as routes.
+/// Returns the route of a request as metrics name it: their number is bounded by the table of
+/// routes.
 fn route_name(method: &Method, path: &str) -> &'static str {
     match routes::find(method, path) {
         Found::Route(route) => route.path,
@@ -161,7 +162,7 @@ fn check_route(head: &Parts) -> Result<(), Box<Response>> {
     Err(Box::new(response))
 }
 
-/// The answer where no connection has a place any more.
+/// Returns the response of a server with no connection to spare.
 fn full() -> Response {
     let mut response = answer::error(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -173,8 +174,7 @@ fn full() -> Response {
     response
 }
 
-/// An error that a library wrote as text, in the form of all others. `/ready` speaks to
-/// supervisors.
+/// Converts an error that a library wrote as text into JSON. Routes of supervisors stay text.
 async fn as_json(path: &str, response: Response) -> Response {
     let status = response.status();
     let content_type = response.headers().get(header::CONTENT_TYPE);

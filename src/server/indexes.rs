@@ -1,4 +1,4 @@
-//! `/api/v1/indexes`: what there is, and what is wanted.
+//! `/api/v1/indexes`: lists, requests and drops indexes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     status::rows(&app, "SELECT * FROM system.indexes").await
 }
 
-/// `POST /api/v1/indexes/{stream}/{field}?covering=`: wants an index; 202 once that is on the disk, before
-/// it is made.
+/// Handles `POST /api/v1/indexes/{stream}/{field}?covering=`: requests an index. The response is
+/// 202 once the request is on the disk, before the index is built.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     Path((stream, field)): Path<(String, String)>,

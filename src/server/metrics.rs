@@ -108,7 +108,7 @@ fn listener(text: &mut Text, app: &App) {
         "logmill_tails",
         "gauge",
         "Clients that follow a stream.",
-        app.tails.open(),
+        app.tails.clients(),
     );
     text.single(
         "logmill_http_body_bytes",

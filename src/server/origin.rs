@@ -1,15 +1,16 @@
-//! Requests that a page of another origin makes, and requests under a name that is not this
+//! Refuses requests from pages of another origin, and requests under a name that is not this
 //! server's.
 //!
-//! A browser sends to a loopback address what any page asks it to send; without this check such a
-//! page could drop partitions. A page may also give its own name the address of this machine (DNS
-//! rebinding): then the browser takes the server for a part of that page, and only `Host` differs.
+//! Any page can make a browser send requests to a loopback address; without this check such a page
+//! could drop partitions. A page may also resolve its own name to the address of this machine (DNS
+//! rebinding). Then the browser takes the server for the origin of that page, and only `Host`
+//! differs.
 //!
 //! # Invariants
-//! * The head of a request alone decides, before its body is read, for every method and route.
-//! * A request that names a foreign `Host` is refused, whatever else it says.
-//! * A client that sends neither `Origin` nor `Sec-Fetch-Site` is no page in a browser: curl and
-//!   shippers are checked for their `Host` alone.
+//! * The head of a request alone decides, before the body is read, for every method and route.
+//! * A request with a foreign `Host` is refused, whatever its other headers are.
+//! * A client that sends neither `Origin` nor `Sec-Fetch-Site` is not a page in a browser. Only
+//!   the `Host` of curl and log shippers is checked.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,23 +21,23 @@ use axum::response::Response;
 use super::answer;
 use crate::config::Authority;
 
-/// The browser's word on the page that makes a request (Fetch Metadata, W3C).
+/// The browser's description of the requesting page (Fetch Metadata, W3C).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// A port that a browser leaves out of `Host`; a proxy in front may have taken TLS off.
+/// Ports that a browser leaves out of `Host`. Port 443 is here for a proxy that ends TLS in front.
 const DEFAULT_PORTS: [u16; 2] = [80, 443];
-/// So much of a foreign name is repeated in the answer.
+/// Maximum characters of a foreign name in a response.
 const SHOWN_CHARS_MAX: usize = 100;
 
-/// The names under which this server may be asked.
+/// The names under which this server accepts requests.
 #[derive(Debug)]
 pub(super) struct OwnNames {
     names: Vec<Authority>,
-    /// The listener's address, for advice.
+    /// The listener's address, for the hints of errors.
     address: SocketAddr,
 }
 
 impl OwnNames {
-    /// The names of the listener at `address`, and those that the configuration adds.
+    /// Collects the names of the listener at `address`, and those of the configuration.
     pub(super) fn new(address: SocketAddr, hosts: &[String]) -> Self {
         let port = Some(address.port());
         let ip = match address.ip() {
@@ -54,24 +55,24 @@ impl OwnNames {
         }
     }
 
-    /// Refuses what does not come to one of these names, or comes from a page of another origin.
+    /// Refuses a request under another name, or from a page of another origin.
     ///
     /// # Errors
-    /// The answer to send instead: 400 without a `Host`, 421 for a foreign one, 403 for a page of
-    /// another origin.
+    /// The response to send instead: 400 without a `Host`, 421 for a foreign one, 403 for a page
+    /// of another origin.
     pub(super) fn check(&self, head: &Parts) -> Result<(), Box<Response>> {
         self.check_host(head)?;
         self.check_page(&head.headers)
     }
 
     fn check_host(&self, head: &Parts) -> Result<(), Box<Response>> {
-        // The target of a request may name the server too; it then counts beside the header.
+        // The target of a request may name a server too; it must be this one as well.
         if let Some(named) = head.uri.authority() {
-            self.known(named.as_str())?;
+            self.check_name(named.as_str())?;
         }
         let mut named = head.headers.get_all(header::HOST).iter();
         match (named.next(), named.next()) {
-            (Some(host), None) => self.known(&String::from_utf8_lossy(host.as_bytes())),
+            (Some(host), None) => self.check_name(&String::from_utf8_lossy(host.as_bytes())),
             (None, _) if head.version < Version::HTTP_11 => Ok(()),
             (one, _) => Err(Box::new(answer::error(
                 StatusCode::BAD_REQUEST,
@@ -85,8 +86,8 @@ impl OwnNames {
         }
     }
 
-    fn known(&self, host: &str) -> Result<(), Box<Response>> {
-        if Authority::parse(host).is_some_and(|host| self.are(&host, &DEFAULT_PORTS)) {
+    fn check_name(&self, host: &str) -> Result<(), Box<Response>> {
+        if Authority::parse(host).is_some_and(|host| self.contains(&host, &DEFAULT_PORTS)) {
             return Ok(());
         }
         let hint = format!(
@@ -125,7 +126,7 @@ impl OwnNames {
         };
         origin.split_once("://").is_some_and(|(scheme, host)| {
             let host = Authority::parse(host).zip(default(scheme));
-            host.is_some_and(|(host, port)| self.are(&host, &[port]))
+            host.is_some_and(|(host, port)| self.contains(&host, &[port]))
         })
     }
 
@@ -142,12 +143,12 @@ impl OwnNames {
         ))
     }
 
-    /// Returns whether `asked` is one of the names; `defaults` are the ports that it means when it
-    /// names none.
-    fn are(&self, asked: &Authority, defaults: &[u16]) -> bool {
-        let named = self.names.iter().filter(|own| own.host == asked.host);
+    /// Checks whether `requested` is one of the names. `defaults` are the ports that it may mean
+    /// if it names none.
+    fn contains(&self, requested: &Authority, defaults: &[u16]) -> bool {
+        let named = self.names.iter().filter(|own| own.host == requested.host);
         let mut ports = named.map(|own| own.port);
-        ports.any(|own| match (own, asked.port) {
+        ports.any(|own| match (own, requested.port) {
             (Some(own), Some(port)) => own == port,
             (Some(own), None) => defaults.contains(&own),
             (None, None) => true,

@@ -1,4 +1,4 @@
-//! `/api/v1/partitions`: what there is, what is done to it by hand, and compaction.
+//! `/api/v1/partitions`: lists, drops, detaches, attaches, retains and compacts partitions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     status::rows(&app, "SELECT * FROM system.partitions").await
 }
 
-/// `stream`, `date` and `dry_run` of a request.
-struct Asked(HashMap<String, String>);
+/// Parameters of a request: `stream`, `date` and `dry_run`.
+struct Parameters(HashMap<String, String>);
 
-impl Asked {
+impl Parameters {
     fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
@@ -29,7 +29,7 @@ impl Asked {
         Name::new(self.text("stream")).map_err(|e| e.to_string())
     }
 
-    /// The stream, when one is named.
+    /// Returns the stream, if the request names one.
     fn only(&self) -> Result<Option<Name>, String> {
         match self.text("stream") {
             "" => Ok(None),
@@ -50,7 +50,7 @@ impl Asked {
     }
 }
 
-/// Does work of the disk and answers with its report.
+/// Runs disk work and answers with its report.
 async fn answer_with<T: Serialize + Send + 'static>(
     app: &App,
     work: Result<impl FnOnce(&Store) -> storage::Result<T> + Send + 'static, String>,
@@ -61,12 +61,16 @@ async fn answer_with<T: Serialize + Send + 'static>(
     }
 }
 
-/// What is done to a range of partitions, or would be.
+/// A change of a range of partitions; a dry run if the last argument is true.
 type Change = fn(&Store, &Name, (i64, i64), bool) -> storage::Result<PartitionReport>;
 
-async fn change(app: &App, asked: Asked, change: Change) -> Response {
+async fn change(app: &App, parameters: Parameters, change: Change) -> Response {
     let work = || -> Result<_, String> {
-        let (dry, stream, range_us) = (asked.dry()?, asked.stream()?, asked.range_us()?);
+        let (dry, stream, range_us) = (
+            parameters.dry()?,
+            parameters.stream()?,
+            parameters.range_us()?,
+        );
         Ok(move |store: &Store| change(store, &stream, range_us, dry))
     };
     answer_with(app, work()).await
@@ -75,27 +79,27 @@ async fn change(app: &App, asked: Asked, change: Change) -> Response {
 /// `DELETE /api/v1/partitions?stream=&date=&dry_run=`.
 pub(super) async fn drop(
     State(app): State<Arc<App>>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    change(&app, Asked(asked), Store::drop_partitions).await
+    change(&app, Parameters(parameters), Store::drop_partitions).await
 }
 
 /// `POST /api/v1/partitions/detach?stream=&date=&dry_run=`.
 pub(super) async fn detach(
     State(app): State<Arc<App>>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    change(&app, Asked(asked), Store::detach_partitions).await
+    change(&app, Parameters(parameters), Store::detach_partitions).await
 }
 
 /// `POST /api/v1/partitions/attach?stream=&date=`.
 pub(super) async fn attach(
     State(app): State<Arc<App>>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    let asked = Asked(asked);
+    let parameters = Parameters(parameters);
     let work = || -> Result<_, String> {
-        let (stream, range_us) = (asked.stream()?, asked.range_us()?);
+        let (stream, range_us) = (parameters.stream()?, parameters.range_us()?);
         Ok(move |store: &Store| store.attach_partitions(&stream, range_us))
     };
     answer_with(&app, work()).await
@@ -104,11 +108,11 @@ pub(super) async fn attach(
 /// `POST /api/v1/partitions/retain?stream=&dry_run=`; every stream when none is named.
 pub(super) async fn retain(
     State(app): State<Arc<App>>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    let asked = Asked(asked);
+    let parameters = Parameters(parameters);
     let work = || -> Result<_, String> {
-        let (dry, only) = (asked.dry()?, asked.only()?);
+        let (dry, only) = (parameters.dry()?, parameters.only()?);
         Ok(move |store: &Store| store.retain(only.as_ref(), dry))
     };
     answer_with(&app, work()).await
@@ -117,9 +121,9 @@ pub(super) async fn retain(
 /// `POST /api/v1/partitions/compact?stream=`: merges parts until nothing is left to merge.
 pub(super) async fn compact(
     State(app): State<Arc<App>>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    let only = Asked(asked).only();
+    let only = Parameters(parameters).only();
     let work = only.map(|only| move |store: &Store| store.compact_parts(only.as_ref(), true));
     answer_with(&app, work).await
 }

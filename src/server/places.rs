@@ -1,6 +1,6 @@
 //! Limits on connections.
 
-/// Connections beyond `connections_max`, for supervisors.
+/// Maximum connections beyond `connections_max`, for supervisors.
 const SPARE_MAX: usize = 64;
 
 /// Limits on connections.
@@ -11,7 +11,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The part of `wanted` that fits into half of the descriptors that this process may have.
+    /// Reduces `wanted` connections to half of the descriptors that this process may open.
     pub(super) fn within(wanted: usize, descriptors: Option<u64>) -> Self {
         let half = descriptors.map_or(usize::MAX, |all| {
             usize::try_from(all / 2).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! `/api/v1/quarantine`: what waits, one item explained, replay and drop.
+//! `/api/v1/quarantine`: lists, explains, replays and drops quarantined items.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub(super) async fn list(State(app): State<Arc<App>>, Query(asked): Parameters) 
     }
 }
 
-/// `GET /api/v1/quarantine/explain?seq=&stream=&reason=&format=&tz=&site=`; `text` is the whole as a
-/// terminal shows it.
+/// Handles `GET /api/v1/quarantine/explain?seq=&stream=&reason=&format=&tz=&site=`; `text` is the
+/// whole explanation as a terminal shows it.
 pub(super) async fn explain(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
     let store = Arc::clone(&app.serving.store);
     on_a_thread(move || {
@@ -88,7 +88,8 @@ fn with_work<T>(
     })
 }
 
-/// It goes on when the client does not wait for it: what it has done is kept.
+/// Runs `work` on a thread that may block. The work continues after the client disconnects, and
+/// its results are kept.
 async fn on_a_thread<T: Serialize + Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Response {

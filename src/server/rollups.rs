@@ -1,4 +1,4 @@
-//! `/api/v1/rollups`: what there is, and what can be asked to be done to them.
+//! `/api/v1/rollups`: lists, runs, verifies, compacts, rebuilds and drops rollups.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     status::rows(&app, "SELECT * FROM system.rollups").await
 }
 
-/// All rollups at once: one seal, and what the retention of their levels says.
+/// Updates all rollups with one seal, and applies the retention of their levels.
 pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
     let store = Arc::clone(&app.serving.store);
     let seal = move || {
@@ -53,13 +53,13 @@ pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
 pub(super) async fn verify(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    let share = match asked.get("sample").map(|s| s.parse()).transpose() {
+    let share = match parameters.get("sample").map(|s| s.parse()).transpose() {
         Ok(share) => share,
         Err(_) => return answer::bad_request("sample: write a share such as 0.1"),
     };
-    let questions = match asked.get("questions").map(|q| q.parse()).transpose() {
+    let questions = match parameters.get("questions").map(|q| q.parse()).transpose() {
         Ok(questions) => questions.unwrap_or(QUESTIONS),
         Err(_) => return answer::bad_request("questions: write a number such as 100"),
     };
@@ -77,10 +77,11 @@ pub(super) async fn verify(
             None,
         );
     }
-    let looked = Arc::clone(&snapshot);
-    let verified =
-        tokio::task::spawn_blocking(move || verify_snapshot(&looked, Some(&name), sample(share)))
-            .await;
+    let states_snapshot = Arc::clone(&snapshot);
+    let verified = tokio::task::spawn_blocking(move || {
+        verify_snapshot(&states_snapshot, Some(&name), sample(share))
+    })
+    .await;
     let failed = |error: &dyn std::fmt::Display| {
         answer::error(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -132,9 +133,9 @@ pub(super) async fn compact(State(app): State<Arc<App>>) -> Response {
 pub(super) async fn rebuild(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    let text = |name: &str| asked.get(name).map_or("", String::as_str);
+    let text = |name: &str| parameters.get(name).map_or("", String::as_str);
     let name = match Name::new(&name) {
         Ok(name) => name,
         Err(error) => return answer::of_storage(&error),
@@ -147,7 +148,7 @@ pub(super) async fn rebuild(
     work(move || store.rebuild(&name, range_us)).await
 }
 
-/// `DELETE /api/v1/rollups/{name}`: gives up one that the configuration does not want.
+/// Handles `DELETE /api/v1/rollups/{name}`: drops a rollup that the configuration does not name.
 pub(super) async fn drop(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
     let name = match Name::new(&name) {
         Ok(name) => name,
@@ -161,7 +162,7 @@ pub(super) async fn drop(State(app): State<Arc<App>>, Path(name): Path<String>) 
     .await
 }
 
-/// Long work on the store, and its report as JSON.
+/// Runs long work on the store, and answers with its report as JSON.
 pub(super) async fn work<T: Serialize + Send + 'static>(
     what: impl FnOnce() -> storage::Result<T> + Send + 'static,
 ) -> Response {

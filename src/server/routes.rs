@@ -1,9 +1,9 @@
-//! The routes and the parameters of each, in one table.
+//! The table of routes and their parameters.
 //!
-//! [`Front`](super::front::Front) asks it before the router: a path or a method that is not here is
-//! answered with 404 or 405, a parameter that is not here with 400 and the nearest one that is. So
-//! a misspelled `dry_run` does nothing, and a new route is not reachable before its parameters
-//! stand here.
+//! [`Front`](super::front::Front) checks a request against the table before the router sees it. An
+//! unknown path or method is answered with 404 or 405, an unknown parameter with 400 and the
+//! nearest known one. So a request with a misspelled `dry_run` has no effect, and a new route
+//! cannot be reached before its parameters are in the table.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use super::{ingest, quarantine, tail};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Route {
     method: &'static str,
-    /// As the router has it: a segment in braces stands for any.
+    /// The path as the router writes it: a segment in braces matches any segment.
     pub(super) path: &'static str,
     parameters: &'static [&'static str],
 }
@@ -34,7 +34,7 @@ const fn route(
     }
 }
 
-/// Every route but the page and its assets, which keep their own state in their addresses.
+/// All routes but the page and its assets, which keep their own state in their addresses.
 pub(super) const ROUTES: &[Route] = &[
     route("GET", "/health", &[]),
     route("GET", "/ready", &[]),
@@ -81,11 +81,11 @@ pub(super) const ROUTES: &[Route] = &[
     route("DELETE", "/api/v1/queries/{id}", &[]),
 ];
 
-/// Where a request leads.
+/// Result of the search for a route.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Route(&'static Route),
-    /// The path is known; these are its methods, as `Allow` lists them.
+    /// The path is known with other methods, listed here as in `Allow`.
     OtherMethods(String),
     Nothing,
 }
@@ -105,7 +105,7 @@ pub(super) fn find(method: &Method, path: &str) -> Found {
     }
 }
 
-/// The methods as `Allow` lists them.
+/// Lists the methods as in `Allow`.
 pub(super) fn allow<'a>(methods: impl Iterator<Item = &'a str>) -> String {
     let mut all = Vec::new();
     for method in methods {
@@ -127,7 +127,7 @@ fn is_at(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// A parameter that a route does not take, or takes once.
+/// A parameter that is unknown, occurs twice, or cannot be decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     pub(super) message: String,
@@ -135,10 +135,11 @@ pub(super) struct Wrong {
 }
 
 impl Route {
-    /// Looks at the parameters of a request.
+    /// Checks the parameters of a request.
     ///
     /// # Errors
-    /// The first that the route does not take, that comes twice, or that cannot be decoded.
+    /// For the first parameter that the route does not take, that occurs twice, or that cannot be
+    /// decoded.
     pub(super) fn check(&self, query: &str) -> Result<(), Wrong> {
         let mut seen = BTreeSet::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -162,7 +163,7 @@ impl Route {
         Ok(())
     }
 
-    /// The name that was meant, perhaps: more than half of it is the same.
+    /// Returns the nearest parameter, if less than half of the name differs.
     fn nearest(&self, name: &str) -> Option<&'static str> {
         let close = |known: &str| {
             let length = known.chars().count().max(name.chars().count());
@@ -191,7 +192,7 @@ impl Route {
     }
 }
 
-/// The text that a name or value of a query stands for; `None` when it stands for none.
+/// Decodes a name or value of a query; returns `None` if it is not percent-encoded UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('%') {

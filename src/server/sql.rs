@@ -1,4 +1,4 @@
-//! `POST /api/v1/sql`. Dropping the connection cancels the query: the answer's stream goes with it.
+//! `POST /api/v1/sql`. A broken connection cancels the query, because it drops the stream of rows.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use super::{answer, body};
 use crate::api::TAG;
 use crate::wiring::StoreInfo;
 
-/// A longer one is none.
+/// Maximum bytes of a tag; a longer one is ignored.
 const TAG_BYTES_MAX: usize = 64;
-/// The longest request body: the engine refuses longer texts itself.
+/// Maximum bytes of the request body. The engine itself refuses texts beyond its own limit.
 const BODY_BYTES_MAX: usize = 2 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct SqlRequest {
     sql: String,
     #[serde(default)]
     params: Option<serde_json::Value>,
@@ -41,8 +41,8 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
             None,
         );
     };
-    let asked = match read(&body) {
-        Ok(asked) => asked,
+    let request = match read(&body) {
+        Ok(request) => request,
         Err(why) => return answer::bad_request(why),
     };
     let accept = headers
@@ -52,7 +52,7 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
     let tag = headers.get(TAG).and_then(|v| v.to_str().ok());
     let tag = tag.filter(|tag| tag.len() <= TAG_BYTES_MAX);
     let tag = tag.map(str::to_owned);
-    let result = start_tagged(&app, &asked.sql, asked.params, tag).await;
+    let result = start_tagged(&app, &request.sql, request.params, tag).await;
     let answer = match result {
         Ok(answer) => answer,
         Err(error) => return answer::of_query(&error),
@@ -76,7 +76,7 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
     }
 }
 
-/// Runs a query over the store as it is now.
+/// Runs a query over the present state of the store.
 pub(super) async fn start(
     app: &App,
     sql: &str,
@@ -104,7 +104,7 @@ async fn start_tagged(
         .await
 }
 
-/// What system tables tell of the store as it is now.
+/// Returns the data of system tables for the present state of the store.
 pub(super) fn info(app: &App) -> StoreInfo {
     StoreInfo::of_store(
         &app.serving.store,
@@ -112,13 +112,13 @@ pub(super) fn info(app: &App) -> StoreInfo {
     )
 }
 
-fn read(body: &[u8]) -> Result<Asked, String> {
+fn read(body: &[u8]) -> Result<SqlRequest, String> {
     let text = std::str::from_utf8(body).map_err(|_| "the query is not UTF-8".to_owned())?;
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text)
             .map_err(|e| format!("the body is neither SQL nor {{\"sql\",\"params\"}}: {e}"));
     }
-    Ok(Asked {
+    Ok(SqlRequest {
         sql: text.to_owned(),
         params: None,
     })
@@ -142,7 +142,7 @@ fn form(accept: &str) -> Option<(Output, &'static str)> {
         })
 }
 
-/// Columns, rows and what was looked at, in one JSON object of at most so many bytes.
+/// Writes columns, rows and statistics as one JSON object of at most `most` bytes.
 async fn whole(mut answer: Answer, most: Option<u64>) -> query::Result<Vec<u8>> {
     let schema = Arc::clone(&answer.schema);
     let columns: Vec<_> = schema
@@ -168,7 +168,7 @@ async fn whole(mut answer: Answer, most: Option<u64>) -> query::Result<Vec<u8>> 
     Ok(text.take().into())
 }
 
-/// A buffer that the writer fills and the body empties.
+/// A buffer that the writer fills and the response body empties.
 #[derive(Debug, Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -192,16 +192,17 @@ impl Shared {
     }
 }
 
-/// Where an answer is.
-enum Told {
+/// State of a response body.
+enum BodyState {
     Rows(Box<(Answer, Writer<Shared>)>),
-    /// The connection is about to be broken.
+    /// The error has been written where the format allows it; the connection breaks next.
     Broken(query::Error),
     Ended,
 }
 
-/// Rows as they come. An error before the first of them is answered as one. Later it breaks the connection,
-/// which no client takes for a whole answer; in NDJSON, where a line can say why, one does before that.
+/// Streams rows as they are computed. An error before the first row is an error response. A later
+/// error breaks the connection, so that no client takes the rows for the whole answer. NDJSON can
+/// express an error, so its body ends with one line that contains it.
 async fn streamed(mut answer: Answer, form: Output, content_type: &'static str) -> Response {
     let mut first = match answer.stream.next().await {
         Some(Err(error)) => return answer::of_query(&error),
@@ -212,18 +213,19 @@ async fn streamed(mut answer: Answer, form: Output, content_type: &'static str) 
         Ok(writer) => writer,
         Err(error) => return answer::of_query(&error),
     };
-    let begun = Told::Rows(Box::new((answer, writer)));
-    let pieces = stream::unfold(begun, move |state| {
+    let initial = BodyState::Rows(Box::new((answer, writer)));
+    let pieces = stream::unfold(initial, move |state| {
         let (buffer, mut first) = (buffer.clone(), first.take());
         async move {
             let (mut answer, mut writer) = match state {
-                Told::Rows(rows) => *rows,
-                Told::Broken(error) => {
-                    // What was said before is sent first.
+                BodyState::Rows(rows) => *rows,
+                BodyState::Broken(error) => {
+                    // The yield lets the connection send the last bytes before the error breaks
+                    // it.
                     tokio::task::yield_now().await;
-                    return Some((Err(std::io::Error::other(error)), Told::Ended));
+                    return Some((Err(std::io::Error::other(error)), BodyState::Ended));
                 }
-                Told::Ended => return None,
+                BodyState::Ended => return None,
             };
             loop {
                 let next = match first.take() {
@@ -235,7 +237,7 @@ async fn streamed(mut answer: Answer, form: Output, content_type: &'static str) 
                     Some(Err(error)) => Err(error),
                     None => {
                         let ended = writer.finish().map(|_| buffer.take());
-                        return Some((ended.map_err(std::io::Error::other), Told::Ended));
+                        return Some((ended.map_err(std::io::Error::other), BodyState::Ended));
                     }
                 };
                 if let Err(error) = written {
@@ -249,11 +251,11 @@ async fn streamed(mut answer: Answer, form: Output, content_type: &'static str) 
                         .concat()
                         .into();
                     }
-                    return Some((Ok(last), Told::Broken(error)));
+                    return Some((Ok(last), BodyState::Broken(error)));
                 }
                 let bytes = buffer.take();
                 if !bytes.is_empty() {
-                    return Some((Ok(bytes), Told::Rows(Box::new((answer, writer)))));
+                    return Some((Ok(bytes), BodyState::Rows(Box::new((answer, writer)))));
                 }
             }
         }

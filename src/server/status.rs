@@ -1,4 +1,4 @@
-//! What the server says of itself and its store, and the small commands.
+//! Health, readiness, streams, producers and queries of the server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
     answer::json(StatusCode::OK, &streams)
 }
 
-/// The fields of a stream.
+/// Returns the fields of a stream.
 pub(super) async fn schema(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
     let name = match Name::new(&name) {
         Ok(name) => name,
@@ -89,7 +89,7 @@ pub(super) async fn schema(State(app): State<Arc<App>>, Path(name): Path<String>
     }
 }
 
-/// The rows of a query of ours as a JSON array.
+/// Runs an internal query and returns its rows as a JSON array.
 pub(super) async fn rows(app: &App, query: &str) -> Response {
     let collected = match sql::start(app, query, None).await {
         Ok(answer) => answer.collect().await,
@@ -104,16 +104,16 @@ pub(super) async fn rows(app: &App, query: &str) -> Response {
     }
 }
 
-/// Position of a producer, with the states before that are remembered; `null` when it is
-/// not known. With `prefix` instead: the names of the producers that begin with it.
+/// Returns the position of a producer, with its remembered earlier states; `null` if the producer
+/// is unknown. With `prefix`, returns the names of the producers that begin with it.
 pub(super) async fn source(
     State(app): State<Arc<App>>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    if let Some(prefix) = asked.get("prefix") {
+    if let Some(prefix) = parameters.get("prefix") {
         return answer::json(StatusCode::OK, &app.serving.store.source_names(prefix));
     }
-    let Some(producer) = asked.get("producer") else {
+    let Some(producer) = parameters.get("producer") else {
         return answer::bad_request("name a producer: /api/v1/sources?producer=…");
     };
     let state = |p: &storage::SourcePosition| json!({ "to": p.to, "content": p.content });

@@ -1,14 +1,15 @@
 //! `GET /api/v1/tail`: events as they become visible, as server-sent events.
 //!
 //! # Invariants
-//! * A tail that waits holds no thread. One thread takes what comes in from the store while there
-//!   are tails; tails of the same stream and condition share one feed, which evaluates the
-//!   condition once.
-//! * At most [`TURNS`] evaluations run at once, each of a piece of a batch; a condition that fails,
-//!   or takes longer than [`BATCH_WITHIN`] for one batch, ends its tails with an `error` event.
-//! * Whoever does not keep up misses pieces, and learns it with a `missed` event.
-//! * `last` events and those that follow overlap in none and leave out none: the feed is joined
-//!   before the snapshot is taken, and gives what lies behind the snapshot.
+//! * A waiting tail holds no thread. While there are tails, one thread takes new events from the
+//!   store. Tails of the same stream and condition share one feed, which evaluates the condition
+//!   once.
+//! * At most [`EVALUATIONS_MAX`] evaluations run at once, each of a piece of a batch. A condition
+//!   that fails, or takes longer than [`BATCH_WITHIN`] for one batch, ends its tails with an
+//!   `error` event.
+//! * A client that does not keep up misses pieces, and is notified with a `missed` event.
+//! * The `last` events and the following ones neither overlap nor leave a gap: the tail joins the
+//!   feed before it takes the snapshot, and skips batches that the snapshot contains.
 
 pub(super) mod feed;
 
@@ -31,13 +32,13 @@ use super::app::App;
 use super::{answer, sql};
 use feed::{Piece, Pieces, filter};
 
-/// A comment is sent this often when nothing comes, so that a dead connection is noticed.
+/// Interval of comments while there are no events; they reveal a dead connection.
 const BEAT: Duration = Duration::from_secs(10);
-/// Evaluations at once.
-const TURNS: usize = 2;
-/// The time that a condition may take for the events of one batch.
+/// Maximum evaluations at once.
+const EVALUATIONS_MAX: usize = 2;
+/// Maximum time of a condition for the events of one batch.
 const BATCH_WITHIN: Duration = Duration::from_secs(2);
-/// The most events of before that are sent first.
+/// Maximum number of past events that are sent first.
 const LAST_MAX: usize = 1000;
 
 /// Parameters of a request.
@@ -45,9 +46,9 @@ pub(super) const PARAMETERS: [&str; 3] = ["stream", "where", "last"];
 
 pub(super) async fn tail(
     State(app): State<Arc<App>>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    match follow(&app, &asked).await {
+    match follow(&app, &parameters).await {
         Ok(response) => response,
         Err(refused) => *refused,
     }
@@ -55,27 +56,30 @@ pub(super) async fn tail(
 
 async fn follow(
     app: &Arc<App>,
-    asked: &HashMap<String, String>,
+    parameters: &HashMap<String, String>,
 ) -> Result<Response, Box<Response>> {
     let wrong = |why: &str| Box::new(answer::bad_request(why));
-    let Some(stream) = asked.get("stream") else {
+    let Some(stream) = parameters.get("stream") else {
         return Err(wrong("name a stream: /api/v1/tail?stream=access"));
     };
     let stream = Name::new(stream).map_err(|e| Box::new(answer::of_storage(&e)))?;
-    let last = match asked.get("last").map(|n| n.parse::<usize>()) {
+    let last = match parameters.get("last").map(|n| n.parse::<usize>()) {
         None => 0,
         Some(Ok(last)) if last <= LAST_MAX => last,
         Some(_) => return Err(wrong(&format!("last: write a number up to {LAST_MAX}"))),
     };
-    let condition = asked.get("where").filter(|c| !c.trim().is_empty()).cloned();
+    let condition = parameters
+        .get("where")
+        .filter(|c| !c.trim().is_empty())
+        .cloned();
     let of_query = |e: &query::Error| Box::new(answer::of_query(e));
-    let known = filter(&app.serving, &stream, condition.as_deref()).map_err(|e| of_query(&e))?;
-    if known.is_none() {
+    let compiled = filter(&app.serving, &stream, condition.as_deref()).map_err(|e| of_query(&e))?;
+    if compiled.is_none() {
         let message = format!("there is no stream {stream}");
         let status = StatusCode::NOT_FOUND;
         return Err(Box::new(answer::error(status, "no_stream", &message, None)));
     }
-    let place = app.tails.place().ok_or_else(full)?;
+    let permit = app.tails.permit().ok_or_else(full)?;
     let pieces = app.tails.join(&app.serving, &stream, condition.as_deref());
     let pieces = pieces.map_err(|e| {
         let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -87,10 +91,10 @@ async fn follow(
         from: 0,
         first: Some(Bytes::from_static(b": following\n\n")),
         ended: false,
-        _place: place,
+        _permit: permit,
     };
     if last > 0 {
-        tail.lead(&stream, condition.as_deref(), last)
+        tail.prepare_last(&stream, condition.as_deref(), last)
             .await
             .map_err(|e| of_query(&e))?;
     }
@@ -123,22 +127,22 @@ fn full() -> Box<Response> {
     Box::new(response)
 }
 
-/// One client that follows a stream.
+/// A client that follows a stream.
 #[derive(Debug)]
 struct Tail {
     app: Arc<App>,
     pieces: Pieces,
-    /// Events before this sequence number were sent first.
+    /// Batches that begin before this sequence number are skipped: `first` contains their events.
     from: u64,
-    /// The first events of the answer.
+    /// The first bytes of the response.
     first: Option<Bytes>,
     ended: bool,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Tail {
-    /// Sends the last events of before first.
-    async fn lead(
+    /// Prepares the last past events as the beginning of the response.
+    async fn prepare_last(
         &mut self,
         stream: &Name,
         condition: Option<&str>,
@@ -146,7 +150,7 @@ impl Tail {
     ) -> query::Result<()> {
         let snapshot = self.app.serving.store.snapshot();
         self.from = snapshot.next_seq();
-        // The condition may end with a comment.
+        // The newline ends a comment in the condition.
         let condition = condition.map_or_else(String::new, |c| format!("WHERE ({c}\n)"));
         let text =
             format!("SELECT * FROM \"{stream}\" {condition} ORDER BY _seq DESC LIMIT {last}");
@@ -168,7 +172,7 @@ impl Tail {
         Ok(())
     }
 
-    /// The next event of the answer; `None` ends it.
+    /// Returns the next bytes of the response; `None` ends it.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
             return Some(first);

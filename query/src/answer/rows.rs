@@ -36,7 +36,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The answer of a plan that was started for an admitted query.
+    /// Creates the answer of a plan that was started for an admitted query.
     pub(crate) fn new(admitted: Admitted, started: Started, rows: Driven) -> Self {
         let Started {
             plan,
@@ -44,7 +44,8 @@ impl Answer {
             reads_tables,
         } = started;
         let (id, progress) = (admitted.id, Arc::clone(&admitted.progress));
-        // The list of running queries must not keep the plan and its snapshot.
+        // A weak reference: the list of running queries must not keep the plan and its snapshot
+        // alive.
         let weak = Arc::downgrade(&plan);
         progress.planned(ReadProgress(Box::new(move || {
             let plan = weak.upgrade();
@@ -66,17 +67,17 @@ impl Answer {
         }
     }
 
-    /// The statistics so far; complete once the stream has ended.
+    /// Returns the statistics so far; complete once the stream has ended.
     pub fn figures(&self) -> QueryStats {
         self.handle.figures()
     }
 
-    /// A handle on the statistics that outlives the answer.
+    /// Returns a handle on the statistics that outlives the answer.
     pub fn stats_handle(&self) -> QueryStatsHandle {
         self.handle.clone()
     }
 
-    /// The physical plan that runs.
+    /// Returns the physical plan that runs.
     pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
         &self.handle.plan
     }
@@ -104,14 +105,14 @@ pub struct QueryStatsHandle {
 }
 
 impl QueryStatsHandle {
-    /// The physical plan with its metrics, as text of several lines.
+    /// Returns the physical plan with its metrics, as text of several lines.
     pub fn plan_text(&self) -> String {
         DisplayableExecutionPlan::with_metrics(&*self.plan)
             .indent(true)
             .to_string()
     }
 
-    /// The statistics so far; complete once the stream has ended.
+    /// Returns the statistics so far; complete once the stream has ended.
     pub fn figures(&self) -> QueryStats {
         let mut figures = QueryStats::gather(&self.plan, self.reads_tables);
         figures.rows_returned = self.progress.rows.load(Ordering::Relaxed);
@@ -124,9 +125,9 @@ impl QueryStatsHandle {
 
 /// The rows of an answer.
 pub struct AnswerStream {
-    /// None once the rows have ended, failed or were stopped.
+    /// `None` once the rows have ended, failed or were stopped.
     running: Option<(Driven, Admitted)>,
-    /// Names for the hints of errors.
+    /// Names of tables and columns for the hints of errors.
     catalog: Arc<Catalog>,
     /// Bytes returned so far.
     bytes: u64,
@@ -141,7 +142,7 @@ impl fmt::Debug for AnswerStream {
 }
 
 impl AnswerStream {
-    /// Stops the plan. The query stays listed until nothing of it runs any more.
+    /// Stops the plan. The query stays listed until none of its tasks runs any more.
     fn stop(&mut self) {
         if let Some((rows, admitted)) = self.running.take() {
             drop(rows);
@@ -149,7 +150,7 @@ impl AnswerStream {
         }
     }
 
-    /// Gives everything back: the plan has ended.
+    /// Releases all resources: the plan has ended.
     fn end(&mut self) {
         if let Some((rows, admitted)) = self.running.take() {
             drop(rows);
@@ -158,7 +159,7 @@ impl AnswerStream {
     }
 }
 
-/// Counts a batch before it is returned.
+/// Counts a batch and checks the limits before the batch is returned.
 fn count(admitted: &Admitted, bytes: &mut u64, batch: &RecordBatch) -> Result<()> {
     let rows = batch.num_rows() as u64;
     let progress = &admitted.progress;

@@ -1,4 +1,4 @@
-//! The passes from a question to a running plan, in this order:
+//! The passes from a question to a running plan, in the order of execution:
 //!
 //! | pass | why it stands there |
 //! |---|---|
@@ -87,12 +87,12 @@ impl fmt::Debug for Bound {
 }
 
 impl Bound {
-    /// The columns of the answer.
+    /// Returns the columns of the answer.
     pub(crate) fn schema(&self) -> SchemaRef {
         Arc::clone(self.logical.schema().inner())
     }
 
-    /// The parameters by name (`$1`), each with its type where the question implies one.
+    /// Returns the parameters by name (`$1`), each with its type if the question implies one.
     pub(crate) fn parameters(&self) -> Result<BTreeMap<String, Option<DataType>>> {
         let types = self.logical.get_parameter_types();
         let types = types.map_err(|e| Error::of(e, Vec::new))?;
@@ -100,7 +100,7 @@ impl Bound {
     }
 }
 
-/// A plan that runs.
+/// A plan that is running.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
@@ -111,8 +111,8 @@ pub(crate) struct Started {
 type Execution = (Arc<dyn ExecutionPlan>, SendableRecordBatchStream, bool);
 
 impl Planner {
-    /// A planner whose states are made like that of `builder`. `memory_bytes` is the memory of all
-    /// queries together.
+    /// Creates a planner whose session states come from `builder`. `memory_bytes` is the memory of
+    /// all queries together.
     pub(crate) fn new(
         builder: SessionStateBuilder,
         files: Files,
@@ -134,19 +134,19 @@ impl Planner {
         })
     }
 
-    /// The state from which that of every query is made.
+    /// Returns the session state that the states of all queries are copied from.
     pub(crate) fn state(&self) -> &SessionState {
         self.states.first()
     }
 
-    /// The rollups of a snapshot by name.
+    /// Returns the rollups of a snapshot by name.
     pub(crate) fn rollups_of(&self, snapshot: &Snapshot) -> Result<Arc<BTreeMap<Name, Rollup>>> {
         let rollups = self.rollups.of(snapshot);
         rollups.map_err(|e| Error::of(e, Vec::new))
     }
 
-    /// Binds a question to the tables of its snapshot. `queries` are those that run now, for
-    /// `system.queries`.
+    /// Binds a question to the tables of its snapshot. `queries` is the present list of queries,
+    /// for `system.queries`.
     pub(crate) async fn bind(
         &self,
         sources: Sources,
@@ -211,7 +211,7 @@ impl Planner {
         }
     }
 
-    /// Plans a bound question to its end and starts it.
+    /// Finishes the plan of a bound question and starts it.
     pub(crate) async fn start(
         &self,
         bound: Bound,
@@ -253,7 +253,8 @@ impl Planner {
         Ok(parsed)
     }
 
-    /// A state with the settings of a session and the tables of one query.
+    /// Returns a state with the settings of a session and the tables of one query, and whether
+    /// that differs from the states of other queries.
     fn state_of(&self, session: &Session, catalog: &Arc<Catalog>) -> (SessionState, bool) {
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(catalog) as _);
@@ -314,7 +315,7 @@ impl Planner {
         Ok((plan, stream, reads_tables))
     }
 
-    /// Sets fewer rows to a batch where the plan makes much of a row. Returns whether it did.
+    /// Reduces the rows per batch if the plan expands rows much. Returns whether it did.
     fn set_batch_size(
         &self,
         logical: &LogicalPlan,
@@ -343,8 +344,8 @@ impl Planner {
     }
 }
 
-/// A state with our functions and rules. No function makes a constant longer than
-/// `longest_constant` bytes.
+/// Builds a state with the functions and rules of this crate. No function returns a constant
+/// longer than `longest_constant` bytes.
 pub(crate) fn with_ours(
     builder: SessionStateBuilder,
     longest_constant: usize,
@@ -367,8 +368,8 @@ fn reading(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     Ok(plan)
 }
 
-/// The task context of a plan: the memory of its query. A plan holds its functions itself; those of
-/// a context serve plans that come from another process.
+/// Returns the task context of a plan with the memory of its query. It needs no functions: a plan
+/// contains its own, and those of a context serve plans from another process.
 fn context(state: &SessionState, share: Arc<Share>) -> Arc<TaskContext> {
     let runtime = RuntimeEnv {
         memory_pool: share,
@@ -386,7 +387,8 @@ fn context(state: &SessionState, share: Arc<Share>) -> Arc<TaskContext> {
     ))
 }
 
-/// The error of a question, with the level to ask where a column enters its rollup further up.
+/// Converts the error of a question. If a column enters its rollup at a coarser level, the hint
+/// names that level.
 fn of(error: DataFusionError, catalog: &Catalog) -> Error {
     match entry_hint(&error, catalog) {
         Some(hint) => Error::Invalid {

@@ -1,10 +1,10 @@
-//! Admission of queries: each is listed, waits for its turn, and gets threads and a share of the
-//! memory.
+//! Admission of queries: each query is listed, waits for its turn, and gets threads and a share of
+//! the memory.
 //!
 //! # Invariants
-//! * A query is listed before it is parsed, and until nothing of it runs any more.
-//! * Its time begins when its turn comes, whether it is being planned, waits for its parameters or
-//!   returns rows.
+//! * A query is listed from before it is parsed until none of its tasks runs any more.
+//! * The time limit of a query begins with its turn, and includes planning, the wait for
+//!   parameters, and the return of rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ pub(crate) struct Admission {
     memory: Arc<Memory>,
 }
 
-/// An admitted query. Dropping it stops whatever runs for it.
+/// An admitted query. Dropping it stops its plan.
 pub(crate) struct Admitted {
     pub(crate) id: u64,
     pub(crate) progress: Arc<Progress>,
     pub(crate) limits: Limits,
     /// Resolves when the query is cancelled.
     ended: BoxFuture<'static, End>,
-    /// Resolves when its time is over.
+    /// Resolves at the time limit of the query.
     over: BoxFuture<'static, ()>,
     until: Option<Instant>,
     occupied: Occupied,
@@ -56,7 +56,7 @@ impl fmt::Debug for Admitted {
     }
 }
 
-/// The claim of an admitted query on a share of the memory, which begins on its threads.
+/// The claim of an admitted query to a share of the memory, redeemed on the query's threads.
 #[derive(Debug)]
 pub(crate) struct Claim {
     memory: Arc<Memory>,
@@ -73,7 +73,7 @@ impl Claim {
 }
 
 impl Admission {
-    /// Admits as many queries as `limits` says, on pools of `threads` threads.
+    /// Creates the admission of `limits.running` queries at once, on pools of `threads` threads.
     pub(crate) fn new(limits: Limits, threads: usize, memory_bytes: usize) -> Self {
         Self {
             registry: Arc::default(),
@@ -122,11 +122,11 @@ impl Admission {
 }
 
 impl Admitted {
-    /// Runs `work` on the query's threads and waits for it. Rows that it returns are computed there,
-    /// until they are dropped.
+    /// Runs `work` on the query's threads and waits for it. The rows that it returns are computed
+    /// on these threads until they are dropped.
     ///
     /// # Errors
-    /// Those of `work`; when the query is cancelled or its time is over.
+    /// The errors of `work`; also if the query is cancelled or reaches its time limit.
     pub(crate) async fn run<T: Send + 'static>(
         &mut self,
         work: impl Future<Output = Result<(T, Option<SendableRecordBatchStream>)>> + Send + 'static,
@@ -151,7 +151,7 @@ impl Admitted {
         }
     }
 
-    /// Polls whether the query has to end before its rows do, and why.
+    /// Returns the error with which the query has to end before its rows do, once there is one.
     pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Error> {
         if let Poll::Ready(why) = self.ended.poll_unpin(context) {
             return Poll::Ready(why.error(self.id));
@@ -161,18 +161,18 @@ impl Admitted {
             .map(|()| self.limits.too_long())
     }
 
-    /// Returns whether the query's time is over.
+    /// Checks whether the query has reached its time limit.
     pub(crate) fn is_over(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Gives everything back at once: the plan has ended.
+    /// Releases all resources at once: the plan has ended.
     pub(crate) fn end(self) {
         self.occupied.end();
     }
 }
 
-/// Resolves when the query is stopped; never, when nobody can stop it any more.
+/// Resolves when the query is stopped; never, once all senders are dropped.
 fn wait_for(mut ended: watch::Receiver<Option<End>>) -> BoxFuture<'static, End> {
     async move {
         let why = ended

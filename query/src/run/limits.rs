@@ -1,9 +1,9 @@
 //! Limits of one query, and the queue before the running queries.
 //!
 //! # Invariants
-//! At most [`Limits::running`] queries run at once and at most [`Limits::queued`] wait, in the order of
-//! arrival. A query releases its place when it ends, when its answer is dropped, and at the latest when
-//! its time is over, even if no client reads its answer.
+//! At most [`Limits::running`] queries run at once, and at most [`Limits::queued`] wait in the
+//! order of arrival. A query releases its place when it ends, when its answer is dropped, and at
+//! the latest at its time limit, even if no client reads its answer.
 
 pub(crate) mod windows;
 
@@ -19,25 +19,25 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// The longest query text, bytes: the parser never sees a longer one.
+/// Default of [`Limits::sql_bytes`]: the parser never sees a longer text.
 const SQL_BYTES_MAX: usize = 1 << 20;
-/// Operators of one query: each may be one more level of a tree.
+/// Maximum operators of one query: each may add a level to a tree.
 const OPERATORS_MAX: usize = 1000;
-/// Sets and joins of one query.
+/// Maximum set operations and joins of one query.
 const TABLES_MAX: usize = 100;
-/// Spilled data of all queries together, bytes.
+/// Default of [`Limits::temp_bytes`].
 const TEMP_BYTES_MAX: u64 = 8 << 30;
 
-/// Limits of one query; `None` is no limit.
+/// Limits of queries; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Time from its turn to its last row.
+    /// Time of a query from its turn to its last row.
     pub time: Option<Duration>,
-    /// Rows of its answer.
+    /// Rows of an answer.
     pub rows: Option<u64>,
-    /// Bytes of its answer, in memory.
+    /// Bytes of an answer, in memory.
     pub bytes: Option<u64>,
-    /// Bytes of its text.
+    /// Bytes of a query's text.
     pub sql_bytes: usize,
     /// Queries that run at once.
     pub running: usize,
@@ -48,7 +48,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The same limits with at most `time`, where that is given.
+    /// Returns the same limits with a time of at most `time`, if that is given.
     pub(crate) fn within(self, time: Option<Duration>) -> Self {
         let time = self.time.into_iter().chain(time).min();
         Self { time, ..self }
@@ -120,11 +120,12 @@ fn within(
     }
 }
 
-/// Chains of operators become trees as deep as they are long, and whoever walks one needs a stack as
-/// deep; parentheses and subqueries the parser counts itself. Sets and joins are planned one by one.
+/// Limits the shape of a query. A chain of operators becomes a tree as deep as the chain is long,
+/// and every visitor needs a stack as deep. The parser itself limits parentheses and subqueries.
+/// Each set operation and join adds planning time.
 fn check_shape(sql: &str) -> Result<()> {
     let (mut operators, mut tables) = (0, 0);
-    // The parser refuses a text that has no tokens, with a better message.
+    // A text that cannot be split into tokens passes: the parser's message about it is better.
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
     for token in tokens.unwrap_or_default() {
         match token {
@@ -171,7 +172,7 @@ fn check_shape(sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// The places of those that run, and the queue before them.
+/// The places of running queries, and the queue before them.
 #[derive(Debug)]
 pub(crate) struct Queue {
     places: Arc<Semaphore>,
@@ -179,15 +180,15 @@ pub(crate) struct Queue {
     pub(crate) limits: Limits,
 }
 
-/// A place among those that run.
+/// A place among the running queries.
 #[derive(Debug)]
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
-    /// When its time is over.
+    /// Time limit of the query.
     pub(crate) until: Option<Instant>,
 }
 
-/// One that waits, until it is dropped.
+/// Counts a waiting query until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -210,7 +211,7 @@ impl Queue {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// Waits for a place. Dropping the future gives up.
+    /// Waits for a place. Dropping the future leaves the queue.
     pub(crate) async fn place(&self, time: Option<Duration>) -> Result<Place> {
         Ok(Place {
             _permit: self.permit().await?,
@@ -235,7 +236,7 @@ impl Queue {
     }
 }
 
-/// Ends at that moment; never, when there is none.
+/// Waits until that moment; for ever, if there is none.
 pub(crate) async fn wait_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,

@@ -1,14 +1,14 @@
 //! The resources that a query occupies: its entry in the registry, its place among running
 //! queries, and its threads.
 //!
-//! An answer may end before its plan does: its time is over, the query is cancelled, or its
-//! client disconnects. The plan stops at its next step, and a step may be long. Until then the
-//! query stays visible and is counted, and no other query runs in its place.
+//! An answer may end before its plan does: it reaches its time limit, the query is cancelled, or
+//! its client disconnects. The plan stops at its next step, and a step may be long. Until then the
+//! query stays listed and counted, and no other query runs in its place.
 //!
 //! # Invariants
 //! * No resource of a query is released while one of its tasks is left, except for a plan that
 //!   has reached its end: the remaining tasks then only clean up.
-//! * When its time is over, a query is stopped, even if no client reads its answer.
+//! * A query is stopped at its time limit, even if no client reads its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +25,10 @@ use crate::run::query_threads::{Driven, GRACE, QueryThreads, Starting};
 use crate::run::registry::Registered;
 
 /// Shortest and longest interval between two checks for remaining tasks.
-const LOOK_FIRST: Duration = Duration::from_millis(1);
-const LOOK_LAST: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_millis(100);
 
-/// The hold of a query on its resources. Dropping it tells the plan to stop.
+/// The hold of a query on its resources. Dropping it stops the plan.
 #[derive(Debug)]
 pub(crate) struct Occupied(Arc<Occupancy>);
 
@@ -36,18 +36,18 @@ pub(crate) struct Occupied(Arc<Occupancy>);
 struct Occupancy {
     held: Mutex<Held>,
     runtime: Handle,
-    /// Tells the plan to stop when its time is over.
+    /// Stops the plan at the time limit.
     timer: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 #[derive(Debug)]
 struct Held {
-    /// None once they are given back.
+    /// `None` once they are released.
     resources: Option<Resources>,
     /// Stops the task that runs for the query.
     abort: Option<AbortHandle>,
-    /// The query was told to stop: no task of it begins any more.
-    is_leaving: bool,
+    /// The query is being stopped: none of its tasks may start any more.
+    is_stopping: bool,
 }
 
 /// Resources of a query. They are released in the order of the fields.
@@ -59,8 +59,8 @@ struct Resources {
 }
 
 impl Occupied {
-    /// Holds the resources of a query of which nothing runs yet. Needs a runtime beside that of the
-    /// plan.
+    /// Takes the resources of a query that has no tasks yet. It must run on a runtime, other than
+    /// that of the plan, which the timer and the watch use.
     pub(crate) fn new(registered: Registered, place: Place, threads: QueryThreads) -> Self {
         let until = place.until;
         let resources = Resources {
@@ -72,7 +72,7 @@ impl Occupied {
             held: Mutex::new(Held {
                 resources: Some(resources),
                 abort: None,
-                is_leaving: false,
+                is_stopping: false,
             }),
             runtime: Handle::current(),
             timer: Mutex::default(),
@@ -82,7 +82,7 @@ impl Occupied {
             let timer = tokio::spawn(async move {
                 tokio::time::sleep_until(until).await;
                 if let Some(occupancy) = timed.upgrade() {
-                    occupancy.leave();
+                    occupancy.stop();
                 }
             });
             *occupancy.timer.lock() = Some(AbortOnDropHandle::new(timer));
@@ -90,8 +90,8 @@ impl Occupied {
         Self(occupancy)
     }
 
-    /// Runs `work` on the query's threads, as [`QueryThreads::run`]; `None` when the query was told to
-    /// stop before.
+    /// Runs `work` on the query's threads, as [`QueryThreads::run`]. Returns `None` if the query
+    /// has been stopped already.
     pub(crate) fn run<T, E>(
         &self,
         work: impl Future<Output = Result<(T, Option<SendableRecordBatchStream>), E>> + Send + 'static,
@@ -101,7 +101,7 @@ impl Occupied {
         E: Send + 'static,
     {
         let mut held = self.0.held.lock();
-        if held.is_leaving {
+        if held.is_stopping {
             return None;
         }
         let (starting, rows) = held.resources.as_ref()?.threads.run(work);
@@ -111,34 +111,34 @@ impl Occupied {
 
     /// Releases all resources at once: the plan has reached its end.
     pub(crate) fn end(self) {
-        self.0.give_back();
+        self.0.release();
     }
 }
 
 impl Drop for Occupied {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.stop();
     }
 }
 
 impl Occupancy {
-    fn give_back(&self) {
+    fn release(&self) {
         let resources = self.held.lock().resources.take();
         drop(resources);
     }
 
-    /// Stops the plan, and releases its resources once it has stopped.
-    fn leave(self: &Arc<Self>) {
+    /// Stops the plan, and releases the resources once it has stopped.
+    fn stop(self: &Arc<Self>) {
         {
             let mut held = self.held.lock();
-            if std::mem::replace(&mut held.is_leaving, true) {
+            if std::mem::replace(&mut held.is_stopping, true) {
                 return;
             }
             if let Some(abort) = held.abort.take() {
                 abort.abort();
             }
         }
-        if self.is_over() {
+        if self.release_if_stopped() {
             return;
         }
         let occupancy = Arc::clone(self);
@@ -146,8 +146,8 @@ impl Occupancy {
         drop(self.runtime.spawn(watch));
     }
 
-    /// Returns whether no task computes any more, and releases all resources in that case.
-    fn is_over(&self) -> bool {
+    /// Checks whether no task computes any more, and releases all resources in that case.
+    fn release_if_stopped(&self) -> bool {
         let is_computing = match &self.held.lock().resources {
             Some(held) => {
                 held.registered.progress.end();
@@ -156,17 +156,17 @@ impl Occupancy {
             None => false,
         };
         if !is_computing {
-            self.give_back();
+            self.release();
         }
         !is_computing
     }
 
     async fn watch(&self) {
-        let (began, mut pause) = (Instant::now(), LOOK_FIRST);
+        let (began, mut pause) = (Instant::now(), CHECK_INTERVAL_MIN);
         let mut has_stepped_back = false;
-        while !self.is_over() {
+        while !self.release_if_stopped() {
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LOOK_LAST);
+            pause = (pause * 2).min(CHECK_INTERVAL_MAX);
             if began.elapsed() < GRACE || has_stepped_back {
                 continue;
             }

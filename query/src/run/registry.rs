@@ -1,8 +1,8 @@
-//! Which queries are running.
+//! The list of waiting and running queries.
 //!
 //! # Invariants
-//! A query is entered when it is accepted, before it is planned, and leaves when its answer has
-//! ended, failed or was dropped, and nothing of it computes any more.
+//! A query is entered when it is accepted, before it is planned. It is removed when its answer has
+//! ended, failed or was dropped, and none of its tasks computes any more.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,15 +17,15 @@ use tokio::sync::watch;
 use crate::error::{Error, LESS};
 use crate::stats::{QueryInfo, QueryState, ScanProgress, Stage, StageTime};
 
-/// Longest text listed for a query, bytes.
+/// Maximum bytes of a listed query text.
 const SQL_SHOWN: usize = 4096;
 
-/// Why a query ends before its answer does.
+/// The reason why a query ends before its answer does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// A client cancelled it.
+    /// A client cancelled the query.
     Cancelled,
-    /// Queries held so many bytes, and this one took most of them.
+    /// Queries held this many bytes of memory, and this one held most of them.
     Memory { held: u64 },
 }
 
@@ -45,7 +45,7 @@ impl End {
     }
 }
 
-/// The list of running queries.
+/// The list of waiting and running queries.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     next: AtomicU64,
@@ -61,7 +61,7 @@ struct Running {
     end: watch::Sender<Option<End>>,
 }
 
-/// Reads how far a plan is.
+/// Reads the progress of a plan.
 pub(crate) struct ReadProgress(pub(crate) Box<dyn Fn() -> ScanProgress + Send + Sync>);
 
 impl fmt::Debug for ReadProgress {
@@ -76,27 +76,27 @@ pub(crate) struct Progress {
     started: Instant,
     ended: OnceLock<Duration>,
     pub(crate) rows: AtomicU64,
-    /// When each stage was over, since it was accepted.
+    /// End of each stage, as the time since the query was accepted.
     reached: [OnceLock<Duration>; 3],
-    /// Reads how far the plan is, once there is one.
+    /// Reads the progress of the plan, once there is a plan.
     scanned: OnceLock<ReadProgress>,
 }
 
 impl Progress {
-    /// A stage is over.
+    /// Notes the end of a stage.
     pub(crate) fn reached(&self, stage: Stage) {
         if let Some(at) = self.reached.get(stage as usize) {
             at.get_or_init(|| self.started.elapsed());
         }
     }
 
-    /// Notes that the query is planned, and how to read how far the plan is.
+    /// Notes that the query is planned, and the function that reads the progress of the plan.
     pub(crate) fn planned(&self, scanned: ReadProgress) {
         self.scanned.get_or_init(|| scanned);
         self.reached(Stage::Plan);
     }
 
-    /// Its answer has ended.
+    /// Notes the end of the answer.
     pub(crate) fn end(&self) {
         self.ended.get_or_init(|| self.started.elapsed());
     }
@@ -135,7 +135,7 @@ impl Progress {
         self.scanned.get().map(|read| read.0()).unwrap_or_default()
     }
 
-    /// Since the query was accepted, until it ended, milliseconds.
+    /// Returns the time from acceptance to the end of the answer, or so far, milliseconds.
     pub(crate) fn elapsed_ms(&self) -> u64 {
         let elapsed = self.ended.get().copied();
         micros(elapsed.unwrap_or_else(|| self.started.elapsed())) / 1000
@@ -146,7 +146,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Takes a query out of the registry when dropped.
+/// Entry of a query in the registry; dropping it removes the query.
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub(crate) id: u64,
@@ -193,7 +193,7 @@ impl Registry {
         }
     }
 
-    /// The queries that wait or run, oldest first.
+    /// Returns the queries that wait or run, oldest first.
     pub(crate) fn queries(&self) -> Vec<QueryInfo> {
         let running = self.running.lock();
         running
@@ -212,7 +212,7 @@ impl Registry {
             .collect()
     }
 
-    /// Cancels a query. Whether there was one of that number.
+    /// Cancels a query. Returns whether there is a query of that number.
     pub(crate) fn cancel(&self, id: u64) -> bool {
         let running = self.running.lock();
         running.get(&id).is_some_and(|query| {

@@ -1,5 +1,5 @@
-//! A pool of planning states, each used by one query at a time. A state holds hundreds of functions by
-//! name: copying them takes longer than planning a short query.
+//! A pool of planning states, each used by one query at a time. A state holds hundreds of
+//! functions by name, and copying them takes longer than planning a short query.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::execution::SessionState;
 use parking_lot::Mutex;
 
-/// States kept for later queries.
-const KEPT: usize = 16;
+/// Maximum states kept for later queries.
+const IDLE_MAX: usize = 16;
 
-/// Hands out copies of the first state, and takes them back.
+/// Lends copies of the first state.
 pub(crate) struct StatePool {
     first: SessionState,
     idle: Mutex<Vec<SessionState>>,
@@ -31,22 +31,23 @@ impl StatePool {
         }
     }
 
-    /// The one from which others are made.
+    /// Returns the state that all others are copied from.
     pub(crate) fn first(&self) -> &SessionState {
         &self.first
     }
 
-    /// One that nobody else has, with no catalog.
+    /// Takes a state for exclusive use, without a catalog.
     pub(crate) fn take(&self) -> SessionState {
         let idle = self.idle.lock().pop();
         idle.unwrap_or_else(|| self.first.clone())
     }
 
-    /// Takes one back that is as it was but for its catalogs. They hold a snapshot, and go.
+    /// Returns a state to the pool; only its catalogs may have changed. They are removed, as they
+    /// hold a snapshot.
     pub(crate) fn give_back(&self, mut session: SessionState) {
         session.register_catalog_list(Arc::new(MemoryCatalogProviderList::new()));
         let mut idle = self.idle.lock();
-        if idle.len() < KEPT {
+        if idle.len() < IDLE_MAX {
             idle.push(session);
         }
     }

@@ -1,4 +1,4 @@
-//! How far a query is, as a line on a terminal.
+//! Progress of a query, as one line on a terminal.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,46 +10,46 @@ use query::{QueryInfo, QueryState};
 
 use crate::units::{grouped, human_bytes};
 
-/// Most queries are answered before anyone wonders.
-const SILENT: Duration = Duration::from_millis(500);
-const EVERY: Duration = Duration::from_millis(200);
+/// Time before the first progress line: most queries end earlier.
+const SHOW_AFTER: Duration = Duration::from_millis(500);
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Shows a query's progress until it is dropped, which clears the line.
 #[derive(Debug)]
-pub(super) struct Shown(Option<(Sender<()>, JoinHandle<()>)>);
+pub(super) struct ProgressLine(Option<(Sender<()>, JoinHandle<()>)>);
 
-impl Shown {
-    /// `look` finds the query.
-    pub(super) fn start(look: impl Fn() -> Option<QueryInfo> + Send + 'static) -> Self {
+impl ProgressLine {
+    /// Starts the display; `find` finds the query.
+    pub(super) fn start(find: impl Fn() -> Option<QueryInfo> + Send + 'static) -> Self {
         Self(std::io::stderr().is_terminal().then(|| {
             let (stop, stopped) = channel();
-            (stop, std::thread::spawn(move || show(&look, &stopped)))
+            (stop, std::thread::spawn(move || show(&find, &stopped)))
         }))
     }
 }
 
-impl Drop for Shown {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.0.take() {
             drop(stop);
-            // It shows, and shows no more.
+            // The line is cleared by the time the thread has ended.
             let _panicked = thread.join();
         }
     }
 }
 
-fn show(look: &dyn Fn() -> Option<QueryInfo>, stopped: &Receiver<()>) {
+fn show(find: &dyn Fn() -> Option<QueryInfo>, stopped: &Receiver<()>) {
     let waits = |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-    if !waits(SILENT) {
+    if !waits(SHOW_AFTER) {
         return;
     }
     let bar = ProgressBar::new_spinner();
     loop {
-        if let Some(query) = look() {
+        if let Some(query) = find() {
             bar.set_message(line(&query));
             bar.tick();
         }
-        if !waits(EVERY) {
+        if !waits(INTERVAL) {
             break;
         }
     }

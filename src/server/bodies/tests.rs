@@ -13,7 +13,8 @@ fn limits() -> Limits {
     }
 }
 
-/// Pieces of ten bytes, and whether the sender then goes silent instead of ending.
+/// Returns a body of pieces of ten bytes; a silent sender then stops sending without ending the
+/// body.
 fn body(pieces: usize, silent: bool) -> Body {
     let pieces = stream::iter((0..pieces).map(|_| Ok::<_, std::io::Error>(vec![7; 10])));
     match silent {
@@ -31,7 +32,7 @@ async fn read(body: Body) -> Result<usize, axum::Error> {
     Ok(len)
 }
 
-/// Status and code of the answer to a request whose body failed.
+/// Returns the status of the response to a request whose body failed.
 fn refusal(watch: &Watch) -> Option<u16> {
     watch.refusal().map(|response| response.status().as_u16())
 }
@@ -105,7 +106,7 @@ async fn a_body_that_says_that_there_is_no_room_for_it_is_not_read() {
     read(watched).await.expect("room");
     let (_, second) = bodies.watch(Body::from(vec![7; 20]));
     assert_eq!(refusal(&second), Some(503));
-    // One that is too long for its route is refused there, whatever it says.
+    // A body that is too long for its route is refused there, whatever length it announces.
     drop((first, second));
     let (watched, watch) = bodies.watch(Body::from(vec![7; 1000]));
     assert_eq!(read(watched).await.expect("read and thrown away"), 1000);

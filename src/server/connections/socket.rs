@@ -1,4 +1,4 @@
-//! A socket that gives up on a peer which takes nothing of what is written to it.
+//! A socket that fails if its peer stops reading.
 
 use std::io;
 use std::pin::Pin;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Fails a write of which nothing has gone for so long.
+/// Fails a write if the peer has read nothing for `patience`.
 #[derive(Debug)]
 pub(super) struct Socket<S> {
     inner: S,
     patience: Duration,
-    /// Since when the peer has taken nothing.
+    /// Runs since the peer stopped reading.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

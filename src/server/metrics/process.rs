@@ -1,4 +1,4 @@
-//! The process as its kernel sees it, under the names that Prometheus' own clients use.
+//! Metrics of the process from the kernel, under the names of Prometheus' own clients.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,10 +9,10 @@ use crate::serve::descriptors;
 const USER_TICKS: usize = 11;
 const SYSTEM_TICKS: usize = 12;
 const THREADS: usize = 17;
-/// The kernel's unit in that file, on every machine that Linux runs on today.
+/// The kernel's unit of time in that file, the same on every machine that runs Linux today.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Figures of the process; where the kernel does not say, the series is left out.
+/// Writes the figures of the process, without those that the kernel does not report.
 pub(super) fn write(text: &mut Text, started: SystemTime) {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);

@@ -1,4 +1,4 @@
-//! Requests as Prometheus counts them: by method, route and status, their errors, and their times.
+//! Metrics of requests: counts by method, route and status, counts of errors, and durations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,24 +21,24 @@ pub(in crate::server) struct Requests(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// By method, route and status.
+    /// Counts by method, route and status.
     requests: BTreeMap<(&'static str, &'static str, u16), u64>,
-    /// By the code in the body.
+    /// Counts by the error code in the body.
     errors: BTreeMap<&'static str, u64>,
-    /// By method and route.
+    /// Durations by method and route.
     times: BTreeMap<(&'static str, &'static str), Times>,
 }
 
 #[derive(Debug, Default)]
 struct Times {
-    /// Of each bucket alone; what is longer than the last is in `count` only.
+    /// Count of each bucket alone; a duration beyond the last bucket is in `count` only.
     buckets: [u64; SECONDS.len()],
     count: u64,
     sum_s: f64,
 }
 
 impl Requests {
-    /// Counts an answer that begins `took` after its request.
+    /// Counts a response that begins `took` after its request.
     pub(in crate::server) fn count(
         &self,
         method: &Method,
@@ -62,7 +62,7 @@ impl Requests {
         times.sum_s += took_s;
     }
 
-    /// All of it.
+    /// Writes all metrics of requests.
     pub(super) fn write(&self, text: &mut Text) {
         let counts = self.0.lock();
         let name = "logmill_http_requests_total";
@@ -111,7 +111,7 @@ impl Requests {
     }
 }
 
-/// A client may invent methods; it may not invent series.
+/// Returns the method as metrics name it. A client may invent methods; it must not create series.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,4 +1,4 @@
-//! What maintenance did, what it has yet to do, and what the store takes of the disk.
+//! Metrics of maintenance: the work done, the work left, and the disk space of the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use storage::{Debt, Name, Store, compaction_debt, disk_use};
 use super::Text;
 use crate::server::app::App;
 
-/// Counts of the jobs since the store was opened, and what compaction would merge.
+/// Writes the counts of jobs since the store was opened, and the amount that compaction would
+/// merge.
 pub(super) fn jobs(text: &mut Text, app: &App) {
     let counts = app.serving.store.maintenance().counts();
     for (what, help) in [
@@ -33,7 +34,7 @@ pub(super) fn jobs(text: &mut Text, app: &App) {
     debt(text, name, "rollup", "sections", &tiles);
 }
 
-/// Events that rollups which were added later have not counted.
+/// Writes the number of events that rollups added later have not counted.
 pub(super) fn uncounted(text: &mut Text, app: &App) {
     let name = "logmill_rollup_uncounted_events";
     let help = "Sealed events that a rollup does not count: they wait for it, or raw events cannot give them.";
@@ -64,7 +65,7 @@ fn debt(text: &mut Text, name: &str, label: &str, files: &str, all: &BTreeMap<Na
     }
 }
 
-/// Adds what is asked of the disk, on a thread that may wait for it.
+/// Adds the metrics that need the disk, on a thread that may block.
 pub(super) async fn with_disk(mut text: Text, app: &App) -> Text {
     let store = Arc::clone(&app.serving.store);
     let asked = tokio::task::spawn_blocking(move || {
@@ -72,7 +73,7 @@ pub(super) async fn with_disk(mut text: Text, app: &App) -> Text {
         disk(&mut disk_text, &store);
         disk_text.0
     });
-    // Without an answer the rest is as good.
+    // If the thread fails, the other metrics are still valid.
     text.0 += &asked.await.unwrap_or_default();
     text
 }
@@ -101,7 +102,7 @@ fn disk(text: &mut Text, store: &Store) {
         text.single("logmill_disk_total_bytes", "gauge", total, space.total);
     }
     if let Some(days) = room.full_days {
-        // The format has a word for never.
+        // The text format spells infinity this way: the disk never fills up.
         let days = if days.is_infinite() {
             "+Inf".into()
         } else {

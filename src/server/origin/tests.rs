@@ -2,8 +2,8 @@ use axum::http::Request;
 
 use super::*;
 
-/// Answer of a server at `127.0.0.1:7070` with two configured names to a head; 200 when it
-/// would.
+/// Returns the status with which a server at `127.0.0.1:7070` with two configured names refuses a
+/// request; 200 if it does not.
 fn status(version: Version, headers: &[(&str, &str)]) -> u16 {
     let hosts = [
         "logs.example.org".to_owned(),
@@ -123,7 +123,7 @@ fn each_of_several_headers_counts() {
     assert_eq!(status(Version::HTTP_11, &[own, here, there]), 403);
     assert_eq!(status(Version::HTTP_11, &[own, good, here]), 200);
     assert_eq!(status(Version::HTTP_11, &[own, bad, here]), 403);
-    // A rebound name: for the browser the page and the server are of one origin.
+    // A rebound name: to the browser, the page and the server have the same origin.
     let rebound = ("host", "evil.example:7070");
     let origin = ("origin", "http://evil.example:7070");
     let same = ("sec-fetch-site", "same-origin");

@@ -112,7 +112,7 @@ fn an_unknown_parameter_is_named_with_the_nearest() {
 
 #[test]
 fn the_table_and_the_router_have_the_same_routes() {
-    // The router cannot be asked what it has; its source can.
+    // The router cannot list its routes, but its source can be parsed.
     let source = include_str!("../../server.rs");
     let (_, router) = source.split_once("Router::new()").expect("the router");
     let (router, _) = router.split_once(".fallback(").expect("its end");

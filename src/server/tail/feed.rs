@@ -1,5 +1,5 @@
-//! New events, filtered and written once for all who follow the same stream under the same
-//! condition.
+//! New events, filtered and formatted once for all clients that follow the same stream under the
+//! same condition.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use storage::{Arrived, Name};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
-use super::{BATCH_WITHIN, TURNS};
+use super::{BATCH_WITHIN, EVALUATIONS_MAX};
 use crate::serve::{Serving, Stop};
 use crate::server::answer;
 
-/// Batches kept for a feed that evaluates slowly; then its tails miss some.
+/// Batches queued for a feed that evaluates slowly; its tails miss those beyond them.
 const BATCHES: usize = 16;
-/// Pieces kept for a client that reads slowly; then it misses some.
+/// Pieces queued for a client that reads slowly; it misses those beyond them.
 const PIECES: usize = 64;
-/// A piece is cut after so much text.
+/// Text bytes at which a piece is cut.
 const PIECE_BYTES: usize = 256 << 10;
-/// A feed waits so long for its slowest client before it goes on without it.
+/// Maximum time per batch that a feed waits for its slowest client.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const STOP_EVERY: Duration = Duration::from_millis(250);
-/// A slice of rows that took less is followed by one twice as long.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// The next slice of rows is twice as long if this one took less time, otherwise half as long.
 const SLICE_WITHIN: Duration = Duration::from_millis(20);
 
-/// Some text for every client of a feed.
+/// A message to every client of a feed.
 #[derive(Debug, Clone)]
 pub(super) enum Piece {
     Events {
@@ -42,13 +42,13 @@ pub(super) enum Piece {
         first_seq: u64,
         text: Bytes,
     },
-    /// So many batches were not looked at.
+    /// The feed has skipped this many batches.
     Missed(u64),
-    /// The feed ends, and this says why.
+    /// The feed ends with this error event.
     Failed(Bytes),
 }
 
-/// Where a client gets them.
+/// The receiving end of a feed.
 pub(super) type Pieces = broadcast::Receiver<Piece>;
 
 /// A stream and a condition.
@@ -58,37 +58,37 @@ type Batches = HashMap<Name, broadcast::Sender<Arc<Arrived>>>;
 /// All tails of a server.
 #[derive(Debug)]
 pub(in crate::server) struct Tails {
-    places: Arc<Semaphore>,
-    most: usize,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
+    clients_max: usize,
+    evaluations: Arc<Semaphore>,
     feeds: Mutex<HashMap<Key, broadcast::Sender<Piece>>>,
-    /// New events for the feeds; there while a thread takes them from the store.
+    /// New events by stream; `Some` while a thread takes them from the store.
     batches: Mutex<Option<Batches>>,
 }
 
 impl Tails {
-    /// Place for so many.
-    pub(in crate::server) fn new(most: usize) -> Self {
+    /// Creates the tails of a server, for at most `clients_max` clients.
+    pub(in crate::server) fn new(clients_max: usize) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(most)),
-            most,
-            turns: Arc::new(Semaphore::new(TURNS)),
+            permits: Arc::new(Semaphore::new(clients_max)),
+            clients_max,
+            evaluations: Arc::new(Semaphore::new(EVALUATIONS_MAX)),
             feeds: Mutex::default(),
             batches: Mutex::default(),
         }
     }
 
-    /// Number of feeds.
-    pub(in crate::server) fn open(&self) -> usize {
-        self.most - self.places.available_permits()
+    /// Returns the number of clients that follow a stream.
+    pub(in crate::server) fn clients(&self) -> usize {
+        self.clients_max - self.permits.available_permits()
     }
 
-    /// A place, while there is one.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
+    /// Returns a permit for one more client, if there is one left.
+    pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
-    /// Joins the feed of a stream and a condition from now on; the first to join makes it.
+    /// Joins the feed of a stream and a condition from now on; the first client creates the feed.
     pub(super) fn join(
         self: &Arc<Self>,
         serving: &Arc<Serving>,
@@ -108,7 +108,7 @@ impl Tails {
             serving: Arc::clone(serving),
             tails: Arc::clone(self),
             key,
-            known: None,
+            compiled: None,
             send,
         };
         tokio::spawn(feed.run(batches));
@@ -122,12 +122,13 @@ impl Tails {
     ) -> std::io::Result<broadcast::Receiver<Arc<Arrived>>> {
         let mut batches = self.batches.lock();
         if batches.is_none() {
-            // The thread must not hold the store: nobody waits for it when the server ends.
+            // The thread must not hold the store: the server does not wait for the thread when it
+            // ends.
             let (tails, stop) = (Arc::clone(self), serving.stop.clone());
             let arrivals = serving.store.follow();
             std::thread::Builder::new()
                 .name("logmill-tail".into())
-                .spawn(move || hand_out(&tails, &stop, &arrivals))?;
+                .spawn(move || distribute(&tails, &stop, &arrivals))?;
         }
         let streams = batches.get_or_insert_default();
         let of_stream = streams
@@ -136,7 +137,7 @@ impl Tails {
         Ok(of_stream.subscribe())
     }
 
-    /// Forgets a feed that nobody follows; whether it is forgotten.
+    /// Removes a feed without clients; returns whether it was removed.
     fn leave(&self, key: &Key) -> bool {
         let mut feeds = self.feeds.lock();
         let unused = feeds.get(key).is_none_or(|feed| feed.receiver_count() == 0);
@@ -146,45 +147,45 @@ impl Tails {
         unused
     }
 
-    /// Ends a feed for all who follow it.
+    /// Removes a feed, so that its present clients are its last.
     fn end(&self, key: &Key) {
         self.feeds.lock().remove(key);
     }
 }
 
-/// Gives what comes in to the feeds of its stream, until there is none or the server stops.
-fn hand_out(tails: &Tails, stop: &Stop, arrivals: &Receiver<Arrived>) {
+/// Sends new events to the feeds of their stream, until there are no feeds or the server stops.
+fn distribute(tails: &Tails, stop: &Stop, arrivals: &Receiver<Arrived>) {
     loop {
-        let arrived = arrivals.recv_timeout(STOP_EVERY);
+        let arrived = arrivals.recv_timeout(STOP_CHECK_INTERVAL);
         let mut batches = tails.batches.lock();
         let streams = batches.get_or_insert_default();
         streams.retain(|_, feeds| feeds.receiver_count() > 0);
         let closed = matches!(arrived, Err(RecvTimeoutError::Disconnected));
         if closed || streams.is_empty() || stop.is_set() {
-            // The next to follow starts another thread.
+            // The next client starts another thread.
             *batches = None;
             return;
         }
         let Ok(arrived) = arrived else { continue };
         if let Some(feeds) = streams.get(&arrived.stream) {
-            // A feed may have ended in this moment.
+            // The feed may have ended at this moment.
             let _ignored = feeds.send(Arc::new(arrived));
         }
     }
 }
 
-/// A filter for the stream as it is now, with the number of its columns.
+/// Compiles a condition for the present columns of a stream; `None` if there is no such stream.
 pub(super) fn filter(
     serving: &Serving,
     stream: &Name,
     condition: Option<&str>,
-) -> query::Result<Option<Known>> {
+) -> query::Result<Option<CompiledFilter>> {
     let snapshot = serving.store.snapshot();
     let Some(meta) = snapshot.streams().get(stream) else {
         return Ok(None);
     };
     let id_prefix = snapshot.manifest().id_prefix();
-    Ok(Some(Known {
+    Ok(Some(CompiledFilter {
         columns: meta.columns.len(),
         filter: Arc::new(TailFilter::new(
             &serving.engine,
@@ -195,20 +196,20 @@ pub(super) fn filter(
     }))
 }
 
-/// A filter that was made for so many columns.
+/// A filter, with the number of columns for which it was compiled.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(super) struct CompiledFilter {
     columns: usize,
     filter: Arc<TailFilter>,
 }
 
-/// One stream under one condition.
+/// A stream under a condition.
 #[derive(Debug)]
 struct Feed {
     serving: Arc<Serving>,
     tails: Arc<Tails>,
     key: Key,
-    known: Option<Known>,
+    compiled: Option<CompiledFilter>,
     send: broadcast::Sender<Piece>,
 }
 
@@ -226,7 +227,7 @@ impl Feed {
             match arrived {
                 Ok(arrived) => {
                     if let Err(error) = self.pass_on(arrived).await {
-                        // Whoever joins from now on gets another feed.
+                        // Clients that join from now on get another feed.
                         self.tails.end(&self.key);
                         self.send(Piece::Failed(failed(&error)));
                         return;
@@ -239,53 +240,53 @@ impl Feed {
         self.tails.end(&self.key);
     }
 
-    /// Without clients nobody misses it.
+    /// Sends a piece; without clients it is dropped.
     fn send(&self, piece: Piece) {
         let _ignored = self.send.send(piece);
     }
 
     async fn pass_on(&mut self, arrived: Arc<Arrived>) -> query::Result<()> {
-        // A column that came since the filter was made needs a new one; `_seq` is none of the
-        // stream's.
+        // A new column of the stream needs a new filter. The batch has one column more than the
+        // stream: `_seq`.
         let columns = arrived.events.num_columns();
         if self
-            .known
+            .compiled
             .as_ref()
-            .is_none_or(|known| known.columns + 1 < columns)
+            .is_none_or(|compiled| compiled.columns + 1 < columns)
         {
             let (stream, condition) = &self.key;
-            self.known = filter(&self.serving, stream, condition.as_deref())?;
+            self.compiled = filter(&self.serving, stream, condition.as_deref())?;
         }
-        let Some(known) = self.known.clone() else {
+        let Some(compiled) = self.compiled.clone() else {
             return Ok(());
         };
         let seqs = arrived.events.column_by_name("_seq");
         let seqs = seqs.and_then(|c| c.as_primitive_opt::<UInt64Type>());
         let first_seq = seqs.and_then(arrow::compute::min).unwrap_or(u64::MAX);
-        let mut work = Work {
-            filter: known.filter,
+        let mut batch = BatchFilter {
+            filter: compiled.filter,
             arrived,
             row: 0,
             rows: 1,
             spent: Duration::ZERO,
         };
         let mut waited = Duration::ZERO;
-        while work.row < work.arrived.events.num_rows() {
-            let turn = Arc::clone(&self.tails.turns).acquire_owned().await;
+        while batch.row < batch.arrived.events.num_rows() {
+            let permit = Arc::clone(&self.tails.evaluations).acquire_owned().await;
             let done = tokio::task::spawn_blocking(move || {
-                let _turn = turn;
-                let text = work.piece();
-                (work, text)
+                let _permit = permit;
+                let text = batch.piece();
+                (batch, text)
             });
             let (after, text) = done.await.map_err(std::io::Error::other)?;
-            work = after;
+            batch = after;
             let text = text?;
             if text.is_empty() {
                 continue;
             }
             while self.send.len() + 1 >= PIECES && waited < WAIT_MAX {
-                tokio::time::sleep(LOOK_EVERY).await;
-                waited += LOOK_EVERY;
+                tokio::time::sleep(CHECK_INTERVAL).await;
+                waited += CHECK_INTERVAL;
             }
             self.send(Piece::Events { first_seq, text });
         }
@@ -293,20 +294,20 @@ impl Feed {
     }
 }
 
-/// A batch that is filtered piece by piece.
+/// A batch that is filtered slice by slice.
 #[derive(Debug)]
-struct Work {
+struct BatchFilter {
     filter: Arc<TailFilter>,
     arrived: Arc<Arrived>,
-    /// The first row that is yet to be looked at.
+    /// The next row to filter.
     row: usize,
-    /// Rows of the next slice: few of them where a condition is expensive.
+    /// Rows of the next slice: few if the condition is expensive.
     rows: usize,
     spent: Duration,
 }
 
-impl Work {
-    /// The next rows that pass, as events.
+impl BatchFilter {
+    /// Formats the next matching rows as events, up to about [`PIECE_BYTES`].
     fn piece(&mut self) -> query::Result<Bytes> {
         let (events, mut text) = (&self.arrived.events, Vec::new());
         while self.row < events.num_rows() && text.len() < PIECE_BYTES {
@@ -342,7 +343,7 @@ impl Work {
     }
 }
 
-/// A line as an event.
+/// Appends a line as an event.
 pub(super) fn event(line: &[u8], text: &mut Vec<u8>) {
     if !line.is_empty() {
         text.extend_from_slice(b"data: ");
@@ -351,12 +352,12 @@ pub(super) fn event(line: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-/// Says to a client that it does not get everything.
+/// Formats the event that reports missed batches or pieces.
 pub(super) fn missed(pieces: u64) -> Bytes {
     format!("event: missed\ndata: {}\n\n", json!({ "missed": pieces })).into()
 }
 
-/// Says to a client why its tail ends.
+/// Formats the event that reports why a tail ends.
 fn failed(error: &query::Error) -> Bytes {
     format!("event: error\ndata: {}\n\n", answer::query_error(error)).into()
 }

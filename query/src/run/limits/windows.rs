@@ -1,4 +1,4 @@
-//! Rejects windows for which an operator would hold or read all of their rows again for each row.
+//! Rejects windows for which an operator would hold or read all rows of the window for each row.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, ScalarValue, plan_err};
@@ -8,7 +8,7 @@ use datafusion::logical_expr::{
 
 /// Aggregates whose result is as large as their whole input.
 const GATHERING: [&str; 2] = ["array_agg", "string_agg"];
-/// Aggregates that read a whole window again for each row.
+/// Aggregates that read the whole window again for each row.
 const COUNTED_AGAIN: [&str; 4] = [
     "median",
     "percentile_cont",

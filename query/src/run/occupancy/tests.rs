@@ -17,14 +17,14 @@ use crate::{Engine, EngineOptions, Kind, Limits, NoSystemInfo};
 struct Step {
     begun: Mutex<Sender<()>>,
     /// Closed to release the step.
-    let_go: Mutex<Receiver<()>>,
+    release: Mutex<Receiver<()>>,
 }
 
 impl SystemInfo for Step {
     fn sources(&self) -> Vec<SourceInfo> {
-        // The receiver is gone when the test has seen enough.
+        // The test drops the receiver once it has seen enough steps.
         let _begun = self.begun.lock().send(());
-        let _closed = self.let_go.lock().recv();
+        let _closed = self.release.lock().recv();
         Vec::new()
     }
 }
@@ -45,7 +45,7 @@ fn engine(time: Option<Duration>) -> Engine {
     Engine::new(options).expect("starts")
 }
 
-/// Waits until the condition is true. The bound only matters to a test that fails.
+/// Waits until the condition is true. Only a failing test reaches the bound.
 async fn until(is_so: impl Fn() -> bool) {
     for _ in 0..60_000 {
         if is_so() {
@@ -71,17 +71,17 @@ async fn a_query_that_computes_on_stays_listed_and_keeps_its_place() {
     let mut all = vec![Ends::TimeIsOver, Ends::Cancelled, Ends::ClientLeft];
     while let Some(ends) = all.pop() {
         let engine = engine((ends == Ends::TimeIsOver).then_some(time));
-        let ((begun, begins), (let_go, waits)) = (channel(), channel());
+        let ((begun, begins), (release, waits)) = (channel(), channel());
         let step = Step {
             begun: Mutex::new(begun),
-            let_go: Mutex::new(waits),
+            release: Mutex::new(waits),
         };
         let (asking, snapshot) = (engine.clone(), fixture.store.snapshot());
         let asked =
             tokio::spawn(async move { asking.sql(snapshot, Arc::new(step), STEP, None).await });
         let begins = tokio::task::spawn_blocking(move || begins.recv().map(|()| begins));
         let Ok(_begins) = begins.await.expect("no panic") else {
-            // The query's time was over before it was planned.
+            // The query reached its time limit before it was planned.
             assert_eq!(ends, Ends::TimeIsOver);
             time *= 4;
             all.push(ends);
@@ -119,7 +119,7 @@ async fn a_query_that_computes_on_stays_listed_and_keeps_its_place() {
             "{ends:?}"
         );
 
-        drop(let_go);
+        drop(release);
         let answer = next.await.expect("no panic");
         match ends {
             Ends::TimeIsOver => drop(answer),
