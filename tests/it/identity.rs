@@ -278,31 +278,20 @@ fn a_finished_file_without_its_last_line_end_loses_nothing() {
 }
 
 #[test]
-fn a_command_that_writes_fails_on_a_store_that_a_server_holds() {
+fn an_import_into_a_directory_that_a_server_holds_goes_through_the_server() {
     let home = Home::new();
     let server = Server::start(&home.data);
     server.ingest("access", lines("a", 5));
-    let file = sample();
-    for writing in [
-        &["import", &file, "--stream", "access", "--data", &home.data][..],
-        &["rollup", "run", "--data", &home.data],
-        &["serve", &home.data, "--http", "127.0.0.1:0"],
-    ] {
-        let told = run(writing).code(1);
-        let wanted = format!("--server {}", server.url);
-        assert!(
-            told.stderr.contains(&wanted),
-            "{writing:?}: {}",
-            told.stderr
-        );
-        assert!(
-            told.stderr.contains(&server.pid().to_string()),
-            "{}",
-            told.stderr
-        );
+    let file = home.file("b.log", lines("b", 7));
+    assert_figures(&home.import(&file, &[]), 7, 0);
+    assert_figures(&home.import(&file, &[]), 0, 7);
+    assert_eq!(server.number("SELECT count(*) FROM access"), 12);
+    assert_eq!(home.count(), 12, "a reader is not in the way");
+    // A second server is refused, with the address of the first.
+    let refused = run(&["serve", &home.data, "--http", "127.0.0.1:0"]).code(1);
+    for named in [format!("--server {}", server.url), server.pid().to_string()] {
+        assert!(refused.stderr.contains(&named), "{}", refused.stderr);
     }
-    assert_eq!(server.number("SELECT count(*) FROM access"), 5);
-    assert_eq!(home.count(), 5, "a reader is not in the way");
 }
 
 #[test]
