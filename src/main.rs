@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod demo;
 mod failure;
+mod intake;
 mod memory;
 mod quarantine;
 mod server;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Context, Place, sql};
 use crate::cli::{Output, QuarantineCommand};
 use crate::failure::{Result, tell};
-use crate::quarantine::{self, Asked, DropReport, ReplayReport, Work};
+use crate::quarantine::{self, DropReport, QuarantineRequest, QuarantineWork, ReplayReport};
 use crate::units::grouped;
 use crate::wiring;
 
@@ -28,19 +28,19 @@ pub(super) fn run(context: &Context, command: &QuarantineCommand) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-fn asked(command: &QuarantineCommand) -> Asked<'_> {
+fn asked(command: &QuarantineCommand) -> QuarantineRequest<'_> {
     let (which, reading) = match command {
         QuarantineCommand::List { which } | QuarantineCommand::Drop { which, .. } => (which, None),
         QuarantineCommand::Explain { which, reading, .. }
         | QuarantineCommand::Replay { which, reading, .. } => (which, Some(reading)),
     };
-    let mut asked = Asked {
+    let mut asked = QuarantineRequest {
         stream: which.stream.as_deref(),
         reason: which.reason.as_deref(),
         format: reading.and_then(|r| r.format.as_deref()),
         tz: reading.and_then(|r| r.tz.as_deref()),
         site: reading.and_then(|r| r.site.as_deref()),
-        ..Asked::default()
+        ..QuarantineRequest::default()
     };
     match command {
         QuarantineCommand::List { .. } => {}
@@ -56,7 +56,7 @@ fn asked(command: &QuarantineCommand) -> Asked<'_> {
     asked
 }
 
-fn explain(context: &Context, asked: &Asked<'_>) -> Result<()> {
+fn explain(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
     let (choice, reading) = (asked.choice()?, asked.reading()?);
     let (said, text) = match &context.place {
         Place::Server(client) => {
@@ -83,7 +83,7 @@ fn explain(context: &Context, asked: &Asked<'_>) -> Result<()> {
     Ok(())
 }
 
-fn replay(context: &Context, asked: &Asked<'_>) -> Result<()> {
+fn replay(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
     let (choice, reading) = (asked.choice()?, asked.reading()?);
     let report: ReplayReport = match &context.place {
         Place::Server(client) => client.post_for(&format!("{PATH}/replay"), &asked.pairs())?,
@@ -112,7 +112,7 @@ fn replay(context: &Context, asked: &Asked<'_>) -> Result<()> {
     Ok(())
 }
 
-fn drop(context: &Context, asked: &Asked<'_>) -> Result<()> {
+fn drop(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
     let choice = asked.choice()?;
     let report: DropReport = match &context.place {
         Place::Server(client) => client.post_for(&format!("{PATH}/drop"), &asked.pairs())?,
@@ -139,8 +139,8 @@ fn drop(context: &Context, asked: &Asked<'_>) -> Result<()> {
 /// Does something to the items of a directory's store; a dry run reads beside whoever writes to it.
 fn work<T>(
     context: &Context,
-    asked: &Asked<'_>,
-    what: impl FnOnce(&Work<'_>, &std::sync::Arc<storage::Snapshot>) -> Result<T>,
+    asked: &QuarantineRequest<'_>,
+    what: impl FnOnce(&QuarantineWork<'_>, &std::sync::Arc<storage::Snapshot>) -> Result<T>,
 ) -> Result<T> {
     let told = Cell::new(Instant::now());
     let progress = |items| {
@@ -149,7 +149,7 @@ fn work<T>(
             told.set(Instant::now());
         }
     };
-    let mut work = Work {
+    let mut work = QuarantineWork {
         config: &context.config,
         store: None,
         stop: &|| false,
