@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use storage::{ReadOnlyStore, Snapshot};
+use storage::{ReadOnlyStore, Snapshot, Store};
 
 use admin::{Admin, Local, Remote};
 
@@ -48,6 +48,14 @@ pub(crate) struct Context {
     pub(crate) output: Option<Output>,
 }
 
+/// The way to write into a store.
+enum Opened {
+    /// By this process.
+    Store(Store),
+    /// Through the server that was named, or that holds the directory.
+    Server(Client),
+}
+
 impl Context {
     /// Opens the store for reading. Another process may have it open for writing.
     fn reader(&self) -> Result<ReadOnlyStore> {
@@ -66,14 +74,22 @@ impl Context {
     /// Does the same as [`Context::admin`], with another configuration for a store opened by this
     /// process.
     fn admin_with(&self, config: &Config) -> Result<Box<dyn Admin>> {
+        Ok(match self.open(config)? {
+            Opened::Store(store) => Box::new(Local(store)),
+            Opened::Server(client) => Box::new(Remote(client)),
+        })
+    }
+
+    /// Opens the store for writing, or finds the server that holds it.
+    fn open(&self, config: &Config) -> Result<Opened> {
         let data = match &self.place {
-            Place::Server(client) => return Ok(Box::new(Remote(client.clone()))),
+            Place::Server(client) => return Ok(Opened::Server(client.clone())),
             Place::Data(data) => data,
         };
         match wiring::open_store(data, config) {
-            Ok(store) => Ok(Box::new(Local(store))),
+            Ok(store) => Ok(Opened::Store(store)),
             Err(failure) => match admin::holder(data, &failure) {
-                Some(client) => Ok(Box::new(Remote(client?))),
+                Some(client) => Ok(Opened::Server(client?)),
                 None => Err(failure),
             },
         }

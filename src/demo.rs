@@ -7,24 +7,26 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ingest::{Format, ParseOptions, Parser};
-use storage::{Batch, Clock, Name, Store, SystemClock, WriteConcern};
+use ingest::{BatchOrigin, Format, ParseOptions, Parser};
+use storage::{Clock, Name, Store, SystemClock, WriteConcern};
 
 use crate::cli::DemoArgs;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::intake;
 use crate::serve::{self, OpenService, Service, Serving, Stop};
 use crate::server;
 use generator::{Generator, Settings};
 
 const STREAM: &str = "access";
-/// How much past the demo makes up before it goes on live: enough for the charts by hour and day.
+/// Seconds of the past that the demo invents before it goes on live: enough for the charts by hour
+/// and day.
 const PAST_S: i64 = 3 * 86_400;
-/// Lines of one batch of that past.
+/// Lines of one batch of the past.
 const BATCH_LINES: usize = 16 * 1024;
 
-/// Events per second at a moment: a wave over the day that is highest in the afternoon, and a smaller
-/// one over the hour, so that every chart has a shape.
+/// Events per second at a moment: a wave over the day that is highest in the afternoon, and a
+/// smaller one over the hour, so that every chart has a shape.
 fn rate_at(mean: f64, epoch_s: f64) -> f64 {
     let wave = |period: f64, peak: f64| ((epoch_s - peak) / period * std::f64::consts::TAU).cos();
     mean * (1.0
@@ -43,7 +45,11 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
     }
     let directory = tempfile::Builder::new().prefix("logmill-demo-").tempdir()?;
     let (rate, seconds) = (args.rate, args.seconds);
-    let selection = config.selection(STREAM);
+    let options = ParseOptions {
+        format: Format::Auto,
+        site: Some("www.example.org".into()),
+        ..intake::stream_options(&config, STREAM)
+    };
     let http = server::http(&config.server.http, |address| {
         println!("The page:   http://{address}/");
         println!(
@@ -58,7 +64,7 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
     let traffic: OpenService = Box::new(move |serving| {
         Ok(Box::new(Traffic {
             serving: Arc::clone(serving),
-            selection,
+            options,
             rate,
             seconds,
         }))
@@ -69,7 +75,7 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
 /// Sample traffic as a service.
 struct Traffic {
     serving: Arc<Serving>,
-    selection: ingest::Selection,
+    options: ParseOptions,
     rate: u32,
     seconds: Option<u64>,
 }
@@ -81,14 +87,14 @@ impl Service for Traffic {
 
     fn run(self: Box<Self>) -> Result<()> {
         let Serving { store, stop, .. } = &*self.serving;
-        traffic(store, self.selection, self.rate, self.seconds, stop)
+        traffic(store, self.options, self.rate, self.seconds, stop)
     }
 }
 
-/// A past first, then a line every so often with stamps of now, until told to stop.
+/// Writes the past first, then lines with stamps of now, until it is stopped.
 fn traffic(
     store: &Arc<Store>,
-    selection: ingest::Selection,
+    options: ParseOptions,
     rate: u32,
     seconds: Option<u64>,
     stop: &Stop,
@@ -98,12 +104,7 @@ fn traffic(
         ..Settings::demo()
     };
     let mut generator = Generator::new(settings);
-    let mut parser = Parser::new(ParseOptions {
-        format: Format::Auto,
-        site: Some("www.example.org".into()),
-        selection,
-        ..ParseOptions::default()
-    });
+    let mut parser = Parser::new(options);
     let mut lines = Vec::new();
     let mean = f64::from(rate);
     let now_s = SystemClock.now_us().div_euclid(1_000_000);
@@ -152,16 +153,15 @@ fn write(store: &Store, parser: &mut Parser, lines: &mut Vec<u8>) -> Result<()> 
     parser.set_received(received_us);
     let parsed = parser.parse(lines)?;
     lines.clear();
-    let batch = Batch {
+    let origin = BatchOrigin {
         stream: Name::new(STREAM)?,
-        kind: parsed.kind,
-        received_us,
         source: "demo".into(),
-        events: parsed.events,
-        quarantine: parsed.quarantine,
+        received_us,
         identity: None,
+        // The store is the demo's own: its stream is of the kind that its lines make it.
+        kind: None,
     };
-    store.write(batch, WriteConcern::ACKNOWLEDGED)?;
+    store.write(origin.batch(parsed), WriteConcern::ACKNOWLEDGED)?;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ mod config;
 mod dates;
 mod demo;
 mod failure;
+mod intake;
 mod memory;
 mod quarantine;
 mod serve;

@@ -1,43 +1,45 @@
-//! Work on what is in quarantine: its waiting items are read, parsed again, or given up.
+//! Work on the quarantine: its waiting items are read, parsed again, or given up.
 //!
 //! # Invariants
-//! * Every batch from here names the items that it settles, and the store takes it once (storage's
-//!   `settled.rs`): a replay may be broken off anywhere, begun again, and run beside another.
-//! * What does not parse stays as it is: nothing enters the quarantine from here.
-//! * An item is read as if it had just come, at the time at which it came: by what the configuration
-//!   says of its stream today, `keep`, `drop` and `raw_line` included.
+//! * Every batch from here names the items that it settles, and the store takes it once
+//!   (`storage/src/resolutions.rs`): a replay may be broken off anywhere, begun again, and run
+//!   beside another.
+//! * An item that does not parse stays as it is: nothing enters the quarantine from here.
+//! * An item is read as if it had just come, at the time at which it came: by today's configuration
+//!   of
+//!   its stream, `keep`, `drop` and `raw_line` included.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
-use ingest::{Format, ParseOptions, Parser, TimeZone};
+use ingest::{BatchOrigin, Format, ParseOptions, Parser, TimeZone};
 use serde::{Deserialize, Serialize};
 use storage::{
     Batch, Clock, Identity, Job, Name, Ranges, Running, Said, Settlement, Snapshot, Store,
-    StreamKind, StreamMeta, SystemClock, WriteConcern,
+    StreamKind, SystemClock, WriteConcern,
 };
 
 use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
+use crate::intake;
 
-mod asked;
 mod explain;
 mod items;
+mod request;
 
-pub(crate) use asked::Asked;
 pub(crate) use explain::explain;
 pub(crate) use items::Choice;
 use items::Item;
+pub(crate) use request::QuarantineRequest;
 
-/// A batch has at most so many items and bytes: what is lost when it is broken off is small.
+/// The most items and bytes of a batch: little work is lost when one is broken off.
 const ITEMS_MAX: usize = 4096;
 const BYTES_MAX: usize = 4 << 20;
-/// Of these only the beginning was kept.
+/// The reason of items of which only the beginning was kept.
 const TOO_LONG: &str = "line_too_long";
 
-/// How items are to be read: as their stream says today where nothing else is said.
+/// Options by which items are read, where they are not those of their stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reading {
     pub(crate) format: Option<Format>,
@@ -46,67 +48,71 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    fn options(&self, config: &Config, snapshot: &Snapshot, stream: &Name) -> ParseOptions {
-        let known = snapshot.streams().get(stream);
+    /// Returns the format to read an item in. `auto` decides by the item's stream where it exists:
+    /// bad lines alone say too little of their format.
+    fn format(&self, config: &Config, snapshot: &Snapshot, stream: &Name, line: &[u8]) -> Format {
+        if let Some(named) = self.format {
+            return named;
+        }
+        match (
+            config.format(stream.as_str()),
+            intake::stream_kind(snapshot, stream),
+        ) {
+            (Format::Auto, Some(kind)) => ingest::detect_line(line, kind),
+            (format, _) => format,
+        }
+    }
+
+    fn options(
+        &self,
+        config: &Config,
+        snapshot: &Snapshot,
+        stream: &Name,
+        format: Format,
+    ) -> ParseOptions {
         ParseOptions {
-            format: self.format.unwrap_or_else(|| {
-                let known = known.map(|meta| meta.kind);
-                of_kind(config.format(stream.as_str()), known)
-            }),
+            format,
             site: self.site.clone(),
             tz: self.tz.clone(),
-            max_future_us: config.ingest.max_future.micros(),
-            schema: known.map(StreamMeta::schema).unwrap_or_default(),
-            columns_max: config.ingest.columns_max,
-            selection: config.selection(stream.as_str()),
-            ..ParseOptions::default()
+            schema: intake::stream_schema(snapshot, stream),
+            ..intake::stream_options(config, stream.as_str())
         }
     }
 }
 
-/// The format for what waits of a stream: `auto` has nothing but bad lines to decide from, and what the
-/// stream holds says more than these.
-fn of_kind(format: Format, known: Option<StreamKind>) -> Format {
-    match (format, known) {
-        (Format::Auto, Some(StreamKind::Access)) => Format::Combined,
-        (Format::Auto, Some(StreamKind::Documents)) => Format::Json,
-        (format, _) => format,
-    }
-}
-
-/// What became of the items that a replay looked at.
+/// The result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplayReport {
     /// Items that waited: replayed + still bad + settled meanwhile.
     pub(crate) looked_at: u64,
     /// Items that are events now, or would be.
     pub(crate) replayed: u64,
-    /// Items that wait on, by the reason that was found now.
+    /// Items that go on waiting, by the reason found now.
     pub(crate) still_bad: BTreeMap<String, u64>,
-    /// Items that somebody else has settled meanwhile.
+    /// Items that another request has settled meanwhile.
     pub(crate) settled_meanwhile: u64,
 }
 
-/// What was given up.
+/// The result of giving items up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DropReport {
     /// Items that waited and are given up, or would be.
     pub(crate) dropped: u64,
-    /// Items that somebody else has settled meanwhile.
+    /// Items that another request has settled meanwhile.
     pub(crate) settled_meanwhile: u64,
 }
 
-/// Where settled items are written to, and when to stop.
-pub(crate) struct Work<'a> {
+/// Work on quarantined items: the store it goes to, and when to stop.
+pub(crate) struct QuarantineWork<'a> {
     pub(crate) config: &'a Config,
-    /// `None`: only say what would be done.
+    /// `None` only counts what would be done.
     pub(crate) store: Option<&'a Store>,
     pub(crate) stop: &'a dyn Fn() -> bool,
-    /// Told of the items looked at, now and then.
+    /// Receives the number of items done, now and then.
     pub(crate) progress: &'a dyn Fn(u64),
 }
 
-impl Work<'_> {
+impl QuarantineWork<'_> {
     /// Parses every waiting item of the choice again; those that parse become events.
     pub(crate) fn replay(
         &self,
@@ -139,7 +145,11 @@ impl Work<'_> {
         items::in_pieces(snapshot, choice, (ITEMS_MAX, BYTES_MAX), |stream, items| {
             self.go_on()?;
             for of_one_source in items.chunk_by(|a, b| a.source == b.source) {
-                self.replay_piece(snapshot, stream, of_one_source, reading, &mut report)?;
+                let by_format = self.by_format(snapshot, stream, of_one_source, reading);
+                for (format, items) in &by_format {
+                    let piece = (stream, *format, &items[..]);
+                    self.replay_piece(snapshot, piece, reading, &mut report)?;
+                }
             }
             (self.progress)(report.looked_at);
             run.inspect(|run| run.progress(report.looked_at, None));
@@ -149,28 +159,50 @@ impl Work<'_> {
         Ok(report)
     }
 
-    /// One batch: again from the beginning when somebody else has settled one of its items meanwhile.
-    fn replay_piece(
+    /// Sorts items by the format to read them in.
+    fn by_format<'a>(
         &self,
         snapshot: &Arc<Snapshot>,
         stream: &Name,
-        items: &[Item],
+        items: &'a [Item],
+        reading: &Reading,
+    ) -> BTreeMap<Format, Vec<&'a Item>> {
+        let now = self.now(snapshot);
+        let mut by_format: BTreeMap<Format, Vec<&Item>> = BTreeMap::new();
+        for item in items {
+            let format = reading.format(self.config, &now, stream, &item.raw);
+            by_format.entry(format).or_default().push(item);
+        }
+        by_format
+    }
+
+    /// Returns the store as it is now.
+    fn now(&self, snapshot: &Arc<Snapshot>) -> Arc<Snapshot> {
+        self.store
+            .map_or_else(|| Arc::clone(snapshot), Store::snapshot)
+    }
+
+    /// Replays one batch: from the beginning when another request has settled one of its items
+    /// meanwhile.
+    fn replay_piece(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        (stream, format, items): (&Name, Format, &[&Item]),
         reading: &Reading,
         report: &mut ReplayReport,
     ) -> Result<()> {
         report.looked_at += items.len() as u64;
         loop {
-            let now = self
-                .store
-                .map_or_else(|| Arc::clone(snapshot), Store::snapshot);
+            let now = self.now(snapshot);
             let waiting = |item: &&Item| now.settled().how(item.seq).is_none();
-            let waiting: Vec<&Item> = items.iter().filter(waiting).collect();
-            let attempt = Attempt::at(&waiting, reading.options(self.config, &now, stream))?;
+            let waiting: Vec<&Item> = items.iter().copied().filter(waiting).collect();
+            let options = reading.options(self.config, &now, stream, format);
+            let attempt = Attempt::at(&waiting, options)?;
             let replayed = attempt.seqs.len() as u64;
             let settled = match self.store {
                 Some(store) if replayed > 0 => {
                     let batch = attempt.batch(stream, &now);
-                    // Who holds a snapshot makes the log thread copy the set of what is settled.
+                    // A snapshot that is held makes the log thread copy the set of settled items.
                     drop(now);
                     settle(store, batch)?
                 }
@@ -224,7 +256,7 @@ impl Work<'_> {
         Ok(report)
     }
 
-    /// What is only tried is not told.
+    /// Begins an entry of the job log; a dry run has none.
     fn begin(&self, job: Job, choice: &Choice) -> Option<Running> {
         let log = self.store?.maintenance();
         let stream = choice.stream.as_ref().map(Name::as_str);
@@ -253,7 +285,7 @@ impl Work<'_> {
     }
 }
 
-/// Tells the log of maintenance how work ended.
+/// Ends the entry of the job log.
 fn end<T>(run: Option<Running>, outcome: &Result<T>, say: impl FnOnce(&T) -> Said) {
     match (run, outcome) {
         (Some(run), Ok(report)) => run.done(say(report)),
@@ -277,8 +309,8 @@ impl Attempt {
     fn at(waiting: &[&Item], options: ParseOptions) -> Result<Self> {
         let (cut, whole): (Vec<&Item>, Vec<&Item>) =
             waiting.iter().partition(|item| item.reason == TOO_LONG);
-        let lines = whole.iter().map(|item| (&*item.raw, item.time_us));
-        let parsed = Parser::new(options).parse_kept(lines)?;
+        let items = whole.iter().map(|item| item.source_item());
+        let parsed = Parser::new(options).parse_items(items)?;
         let mut still_bad = vec![TOO_LONG.to_owned(); cut.len()];
         still_bad.extend(parsed.quarantine.iter().map(|bad| bad.reason.to_owned()));
         let mut bad = parsed.quarantine.iter().map(|bad| bad.index).peekable();
@@ -296,23 +328,21 @@ impl Attempt {
     }
 
     fn batch(&self, stream: &Name, snapshot: &Snapshot) -> Batch {
-        let known = snapshot.streams().get(stream);
-        Batch {
+        let origin = BatchOrigin {
             stream: stream.clone(),
-            kind: known.map_or(self.kind, |meta| meta.kind),
-            received_us: SystemClock.now_us(),
             source: Arc::clone(&self.source),
-            events: self.events.clone(),
-            quarantine: Vec::new(),
+            received_us: SystemClock.now_us(),
             identity: Some(Identity::Settles {
                 items: Ranges::of(self.seqs.iter().copied()),
                 how: Settlement::Replayed,
             }),
-        }
+            kind: intake::stream_kind(snapshot, stream),
+        };
+        origin.batch_of_events(self.events.clone(), self.kind)
     }
 }
 
-/// Gives items up; how many of them still waited.
+/// Gives items up. Returns how many of them still waited.
 fn drop_piece(store: &Store, stream: &Name, seqs: &[u64]) -> Result<u64> {
     loop {
         let now = store.snapshot();
@@ -323,25 +353,23 @@ fn drop_piece(store: &Store, stream: &Name, seqs: &[u64]) -> Result<u64> {
         if count == 0 {
             return Ok(0);
         }
-        let batch = Batch {
+        let origin = BatchOrigin {
             stream: stream.clone(),
-            kind: StreamKind::Documents,
-            received_us: SystemClock.now_us(),
             source: "quarantine".into(),
-            events: RecordBatch::new_empty(Schema::empty().into()),
-            quarantine: Vec::new(),
+            received_us: SystemClock.now_us(),
             identity: Some(Identity::Settles {
                 items,
                 how: Settlement::Dropped,
             }),
+            kind: None,
         };
-        if settle(store, batch)? {
+        if settle(store, origin.batch_of_nothing())? {
             return Ok(count);
         }
     }
 }
 
-/// Whether this batch has settled its items; `false` when somebody else was faster with one of them.
+/// Writes a batch. Returns whether it has settled its items: not when another was faster with one.
 fn settle(store: &Store, batch: Batch) -> Result<bool> {
     match store.write(batch, WriteConcern::JOURNALED) {
         Ok(ack) => Ok(!ack.duplicate),

@@ -1,20 +1,21 @@
-//! What `auto` decides: the format of a source from its first lines.
+//! Decides the format of a source from its first lines, for `auto`.
 //!
-//! Up to [`SAMPLE_LINES`] lines that are not empty are looked at. Each votes for JSON (it begins
-//! with `{`), for Combined behind a virtual host, for Combined, for Common, or for nothing. JSON
-//! needs more votes than the access formats together; among these the most votes win. The choice
-//! between Combined and Common names the format only: `auto` takes both, line by line.
-//! JSON values that are not one to a line are known by how the source begins (`values.rs`).
+//! Each of the first [`SAMPLE_LINES`] lines that are not empty votes for the format that recognises
+//! it (`formats.rs`), or for none. A format of documents needs more votes than the access formats
+//! together; among these the most votes win. The choice between Combined and Common names the
+//! format only: `auto` takes both, line by line. JSON values that are not one to a line are
+//! recognised by the beginning of the source (`source/values.rs`).
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
+use storage::StreamKind;
 
-use crate::access::{self, Accept};
-use crate::format::Format;
-use crate::lines::Lines;
-use crate::stamp::AccessStamps;
-use crate::values::{holds_values, without_bom};
+use crate::formats::{Format, recognise};
+use crate::reader::Fit;
+use crate::source::{Lines, holds_values, without_bom};
 
-/// How many lines that are not empty are looked at.
+/// The most lines that vote; empty ones do not.
 pub const SAMPLE_LINES: u64 = 100;
 
 /// A format and why it was chosen.
@@ -24,44 +25,66 @@ pub struct Detection {
     pub format: Option<Format>,
     /// The reason as a sentence.
     pub why: String,
-    /// Lines looked at; empty ones are not.
+    /// Lines that could vote; empty ones cannot.
     pub lines: u64,
-    /// Lines that are, or begin as, Combined.
-    pub combined: u64,
-    /// Lines that are, or begin as, Common and not Combined.
-    pub common: u64,
-    /// Lines that are, or begin as, a virtual host and Combined.
-    pub vhost_combined: u64,
-    /// Of the three before, lines that go on behind the format.
+    /// Lines that are, or begin as, one of a format.
+    #[serde(flatten)]
+    pub votes: BTreeMap<Format, u64>,
+    /// Of these, lines of which the format is only the beginning.
     pub with_extra: u64,
-    /// Lines that begin with `{`.
-    pub json: u64,
 }
 
 impl Detection {
-    fn count(&mut self, line: &[u8], stamps: &mut AccessStamps) {
-        self.lines += 1;
-        if line.trim_ascii_start().starts_with(b"{") {
-            self.json += 1;
-            return;
-        }
-        let Ok(record) = access::read(line, Accept::VHOST.lenient(false), stamps) else {
-            return;
-        };
-        self.with_extra += u64::from(record.extra.is_some());
-        match (record.site, record.referrer) {
-            (Some(_), _) => self.vhost_combined += 1,
-            (None, Some(_)) => self.combined += 1,
-            (None, None) => self.common += 1,
+    fn new() -> Self {
+        let recognised = |format: &&Format| format.entry().recognise.is_some();
+        let formats = Format::ALL.iter().filter(recognised);
+        Self {
+            votes: formats.map(|format| (*format, 0)).collect(),
+            ..Self::default()
         }
     }
 
+    fn count(&mut self, line: &[u8]) {
+        self.lines += 1;
+        let Some((format, fit)) = recognise(line) else {
+            return;
+        };
+        *self.votes.entry(format).or_default() += 1;
+        self.with_extra += u64::from(fit == Fit::Beginning);
+    }
+
+    fn votes(&self, format: Format) -> u64 {
+        self.votes.get(&format).copied().unwrap_or(0)
+    }
+
+    /// Returns the access format to take, and the votes for all of them.
+    fn access(&self) -> (Format, u64) {
+        let of_kind = |format: &&Format| format.kind() == StreamKind::Access;
+        let access = self.votes.keys().filter(of_kind);
+        let total: u64 = access.map(|format| self.votes(*format)).sum();
+        let vhost = self.votes(Format::VhostCombined);
+        let format = if vhost > total - vhost {
+            Format::VhostCombined
+        } else if self.votes(Format::Combined) >= self.votes(Format::Common) {
+            Format::Combined
+        } else {
+            Format::Common
+        };
+        (format, total)
+    }
+
+    /// Returns the format of documents with the most votes.
+    fn documents(&self) -> Option<Format> {
+        let of_kind = |format: &&Format| format.kind() == StreamKind::Documents;
+        let documents = self.votes.keys().filter(of_kind);
+        documents.max_by_key(|format| self.votes(**format)).copied()
+    }
+
     fn decide(&mut self) {
-        let access = self.combined + self.common + self.vhost_combined;
-        let (format, votes) = if self.json > access {
-            (Format::Json, self.json)
-        } else if access == 0 {
-            self.format = None;
+        let (access, access_votes) = self.access();
+        let documents = self.documents();
+        let documents = documents.filter(|format| self.votes(*format) > access_votes);
+        let Some(format) = documents.or_else(|| (access_votes > 0).then_some(access)) else {
             self.why = match self.lines {
                 0 => "there is no line that is not empty".to_owned(),
                 lines => format!(
@@ -69,16 +92,11 @@ impl Detection {
                 ),
             };
             return;
-        } else if self.vhost_combined > self.combined + self.common {
-            (Format::VhostCombined, self.vhost_combined)
-        } else if self.combined >= self.common {
-            (Format::Combined, self.combined)
-        } else {
-            (Format::Common, self.common)
         };
         self.format = Some(format);
+        let votes = self.votes(format);
         self.why = format!("{votes} of the first {} lines are {format}", self.lines);
-        if self.with_extra > 0 && format != Format::Json {
+        if self.with_extra > 0 && format.kind() == StreamKind::Access {
             self.why += &format!(
                 ", {} lines have more behind an access-log record",
                 self.with_extra
@@ -87,29 +105,41 @@ impl Detection {
     }
 }
 
-/// Decides the format of a source from its first lines. The last piece of `sample` counts as a line,
-/// so cut the sample at a line end.
+/// Decides the format of a source from its first lines. The last piece of `sample` counts as a
+/// line, so cut the sample at a line end.
 pub fn detect(sample: &[u8]) -> Detection {
     let sample = without_bom(sample);
+    let mut detection = Detection::new();
     if holds_values(sample) {
-        return Detection {
-            format: Some(Format::Json),
-            why: "it begins with an array of objects, or an object that is not one line".to_owned(),
-            lines: 1,
-            json: 1,
-            ..Detection::default()
-        };
+        detection.format = Some(Format::Json);
+        detection.why =
+            "it begins with an array of objects, or an object that is not one line".to_owned();
+        detection.lines = 1;
+        detection.votes.insert(Format::Json, 1);
+        return detection;
     }
-    let mut detection = Detection::default();
-    let mut stamps = AccessStamps::new();
     let lines = Lines::new(sample)
         .map(|(_, line)| line)
         .filter(|line| !line.is_empty());
     for line in lines.take(SAMPLE_LINES as usize) {
-        detection.count(line, &mut stamps);
+        detection.count(line);
     }
     detection.decide();
     detection
+}
+
+/// Decides the format of one line for a stream that exists: the format of the stream's kind that
+/// the whole line is in, else the usual one of that kind. The kind of the stream says more than a
+/// line that may be broken.
+pub fn detect_line(line: &[u8], kind: StreamKind) -> Format {
+    match recognise(without_bom(line)) {
+        Some((format, Fit::Whole)) if format.kind() == kind => format,
+        _ => match kind {
+            StreamKind::Access => Format::Combined,
+            StreamKind::Documents => Format::Json,
+            _ => Format::Auto,
+        },
+    }
 }
 
 #[cfg(test)]

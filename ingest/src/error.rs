@@ -1,33 +1,33 @@
-//! One error type for the room. Bad input lines are never errors: they are quarantined.
+//! The crate's error type. Bad input lines are never errors: they are quarantined.
 
 use std::path::PathBuf;
 
-/// What keeps a source from being read or a format from being used.
+/// A source that cannot be read, or a format that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No format has this name.
-    #[error(
-        "{name:?} is not a format; the formats are auto, common, combined, vhost_combined, json and plain"
-    )]
+    #[error("{name:?} is not a format; the formats are {known}")]
     UnknownFormat {
         /// The name as given.
         name: String,
+        /// The formats that exist.
+        known: String,
     },
     /// The format is planned and its name kept free for it.
-    #[error(
-        "the format {name:?} is not yet there; the formats are auto, common, combined, vhost_combined, json and plain"
-    )]
+    #[error("the format {name:?} is not yet there; the formats are {known}")]
     FormatNotYet {
         /// The name as given.
         name: String,
+        /// The formats that exist.
+        known: String,
     },
     /// An access log has no such field to keep or to drop.
     #[error("an access log has no field {name:?}; it has {}", known.join(", "))]
     UnknownField {
         /// The name as given.
         name: String,
-        /// Those that there are.
+        /// The fields of an access log.
         known: Vec<String>,
     },
     /// A block is larger than one batch of columns can address.
@@ -74,7 +74,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the reader of the error can do.
+    /// Returns the class of the error, which says what its receiver can do.
     pub fn kind(&self) -> storage::Kind {
         match self {
             Self::UnknownFormat { .. }
@@ -88,5 +88,5 @@ impl Error {
     }
 }
 
-/// The room's result.
+/// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,6 +1,6 @@
-//! What the parser makes of a sample, for a reader: `logmill parse --explain`.
+//! The result of parsing a sample, for people: `logmill parse --explain`.
 
-use std::fmt;
+mod display;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int16Type, Int64Type, TimestampMicrosecondType, UInt64Type};
@@ -9,14 +9,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use storage::{ColumnType, REST, StreamKind};
 
-use crate::access::rebuild_request;
 use crate::detect::{Detection, detect};
 use crate::error::Result;
-use crate::format::Format;
-use crate::parser::{ParseOptions, Parser};
+use crate::formats::Format;
+use crate::formats::access::rebuild_request;
+use crate::options::ParseOptions;
+use crate::parser::Parser;
 use crate::stamp;
 
-/// How much of a bad line is shown, in bytes around the place where reading stopped.
+/// Bytes of a bad line that are shown around the place where reading stopped.
 const SHOWN_BYTES: usize = 160;
 
 /// One field of the events of a sample.
@@ -24,7 +25,7 @@ const SHOWN_BYTES: usize = 160;
 pub struct FieldExplained {
     /// Its dotted name.
     pub name: String,
-    /// The type of its column, or that of its first value in `_rest`.
+    /// The type of its column, or of its first value in `_rest`.
     #[serde(rename = "type")]
     pub field_type: String,
     /// Events that have a value for it.
@@ -44,7 +45,7 @@ pub struct BadLine {
     pub column: u64,
     /// The short code of the quarantine.
     pub reason: String,
-    /// What was expected there and what was found.
+    /// The text expected there and the text found.
     pub detail: String,
     /// The line, or the part of it around the column, with unprintable bytes escaped.
     pub text: String,
@@ -52,16 +53,16 @@ pub struct BadLine {
     pub caret: usize,
 }
 
-/// What the parser makes of a sample.
+/// The result of parsing a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     /// The source as the user named it.
     pub name: String,
     /// The format in use; `auto` when none fits.
     pub format: Format,
-    /// Why this one.
+    /// The reason for this format.
     pub why: String,
-    /// What the first lines look like.
+    /// The formats that the first lines are in.
     pub detection: Detection,
     /// Lines in the sample.
     pub lines: u64,
@@ -86,18 +87,18 @@ pub struct Explanation {
 /// # Errors
 /// As [`Parser::parse`].
 pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Explanation> {
-    let asked = options.format;
+    let named = options.format;
     let detection = detect(sample);
     let mut parser = Parser::new(ParseOptions {
         ordered: false,
         ..options
     });
     let parsed = parser.parse(sample)?;
-    let why = if asked == Format::Auto {
+    let why = if named == Format::Auto {
         detection.why.clone()
     } else {
         match detection.format {
-            Some(format) if format != asked => format!(
+            Some(format) if format != named => format!(
                 "it was asked for; auto would take {format}: {}",
                 detection.why
             ),
@@ -141,8 +142,8 @@ pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Expla
     })
 }
 
-/// The part of a line around a byte, readable on a terminal, and where that byte is in it, in
-/// characters from 0.
+/// Returns the part of a line around a byte, readable on a terminal, and the place of that byte in
+/// it, in characters from 0.
 pub fn excerpt(line: &[u8], at: usize) -> (String, usize) {
     let at = at.min(line.len());
     let from = if line.len() <= SHOWN_BYTES {
@@ -192,7 +193,7 @@ fn fields(events: &RecordBatch, kind: StreamKind) -> Vec<FieldExplained> {
             in_rest: false,
         })
         .collect();
-    // The request is stored only where it cannot be put together from the method and what follows.
+    // The request is stored only where the method and the fields behind it do not make it.
     if kind == StreamKind::Access {
         let values = |name: &str| {
             fields
@@ -274,7 +275,7 @@ fn bson_type_name(value: &Bson) -> &'static str {
     }
 }
 
-/// The first event; the request of an access log is put together again.
+/// Returns the first event; the request of an access log is made again of its parts.
 fn first_event(events: &RecordBatch, kind: StreamKind) -> Option<Map<String, Value>> {
     if events.num_rows() == 0 {
         return None;
@@ -340,68 +341,6 @@ fn to_json(value: &Bson) -> Value {
         ),
         Bson::Null => Value::Null,
         other => other.to_string().into(),
-    }
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", self.name, self.format)?;
-        writeln!(f, "  why: {}", self.why)?;
-        write!(f, "  lines: {} = {} events", self.lines, self.events)?;
-        write!(
-            f,
-            " + {} quarantined + {} empty",
-            self.quarantined, self.empty
-        )?;
-        for (rank, (reason, count)) in self.reasons.iter().enumerate() {
-            write!(f, "{}{reason} {count}", if rank == 0 { " (" } else { ", " })?;
-        }
-        writeln!(f, "{}", if self.reasons.is_empty() { "" } else { ")" })?;
-        if !self.fields.is_empty() {
-            writeln!(f, "\nfields")?;
-        }
-        let width = self
-            .fields
-            .iter()
-            .map(|field| field.name.chars().count())
-            .max()
-            .unwrap_or(0);
-        for field in &self.fields {
-            let place = if field.in_rest { ", in _rest" } else { "" };
-            writeln!(
-                f,
-                "  {:width$}  {:8} {} values{place}",
-                field.name, field.field_type, field.values
-            )?;
-        }
-        if let Some(event) = &self.first_event {
-            writeln!(f, "\nfirst event")?;
-            let width = event
-                .keys()
-                .map(|name| name.chars().count())
-                .max()
-                .unwrap_or(0);
-            for (name, value) in event {
-                writeln!(f, "  {name:width$}  {value}")?;
-            }
-        }
-        if let Some(bad) = &self.first_bad {
-            writeln!(
-                f,
-                "\nfirst bad line: line {}, byte {}, column {}",
-                bad.line, bad.byte, bad.column
-            )?;
-            writeln!(f, "  {}: {}", bad.reason, bad.detail)?;
-            writeln!(f, "  {}", bad.text)?;
-            writeln!(f, "  {:caret$}^", "", caret = bad.caret)?;
-        }
-        if self.format == Format::Auto && self.events == 0 && self.lines > self.empty {
-            writeln!(
-                f,
-                "\nno format fits; --format plain takes every line as it is"
-            )?;
-        }
-        Ok(())
     }
 }
 

@@ -1,41 +1,50 @@
 //! Bytes from the world become typed columns and quarantine.
 //!
-//! Two halves. The **parsers** are pure: bytes and a receive time in, an Arrow batch and a list of
-//! quarantined lines out; no clock, no files. The **readers** open compressed files and cut any
-//! stream of bytes into blocks of whole lines.
+//! Four rooms, in the order in which bytes meet them:
+//! * [`open`] and [`LineBlocks`] (`source/`) open compressed files and cut any stream of bytes into
+//!   blocks of whole lines.
+//! * A [`Parser`] reads blocks in one format (`formats/`): bytes and a time of receipt in, an Arrow
+//!   batch and a list of quarantined lines out. It is pure: no clock, no files.
+//! * Formats of documents fill rows, which `documents/` makes columns.
+//! * [`BatchOrigin`] (`intake.rs`) makes the batch that a store takes.
 //!
 //! # Invariants
 //! * `lines = events + quarantined + empty`, for every block and every input.
-//! * No input makes a parser panic or fail: what does not parse is quarantined with its raw bytes.
+//! * No input makes a parser panic or fail: a line that does not parse is quarantined with its raw
+//!   bytes.
 //! * The same bytes with the same options give the same columns.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
-mod access;
-mod blocks;
-mod closed;
+mod bad;
 mod detect;
+mod documents;
 mod error;
 mod explain;
-mod format;
-mod json;
-mod lines;
-mod open;
+mod formats;
+mod intake;
+mod options;
+mod parsed;
 mod parser;
+mod reader;
 mod select;
+mod source;
 mod stamp;
-mod values;
+mod text;
 
-pub use access::rebuild_request;
-pub use blocks::{BLOCK_BYTES, Block, LINE_BYTES_MAX, LineBlocks};
-pub use closed::is_closed;
-pub use detect::{Detection, SAMPLE_LINES, detect};
+pub use detect::{Detection, SAMPLE_LINES, detect, detect_line};
 pub use error::{Error, Result};
 pub use explain::{BadLine, Explanation, FieldExplained, excerpt, explain};
-pub use format::Format;
+pub use formats::Format;
+pub use formats::access::rebuild_request;
+pub use intake::BatchOrigin;
 pub use jiff::tz::TimeZone;
-pub use open::{Compression, decompress, open};
-pub use parser::{BLOCK_BYTES_MAX, MAX_FUTURE_US, ParseOptions, Parsed, Parser};
+pub use options::{MAX_FUTURE_US, ParseOptions};
+pub use parsed::Parsed;
+pub use parser::{BLOCK_BYTES_MAX, Parser};
 pub use select::Selection;
+pub use source::{
+    BLOCK_BYTES, Compression, LINE_BYTES_MAX, LineBlocks, SourceBlock, SourceItem, decompress,
+    holds_values, is_closed, open,
+};
 pub use stamp::zone;
-pub use values::holds_values;

@@ -3,8 +3,8 @@
 //! Three spellings: the access log's `10/Oct/2000:13:55:36 -0700`, RFC 3339 (also with a space for
 //! the `T`, a comma for the point, and without zone), and epoch numbers whose unit follows from
 //! their magnitude. Digits beyond the microsecond are cut off (floored), never rounded, so that an
-//! event never moves into the next bucket. Points outside the years 1 to 9999 do not parse; of
-//! those that do, an event can have the ones that every function of time can hold ([`is_held`]).
+//! event never moves into the next bucket. Points outside the years 1 to 9999 do not parse, and an
+//! event can only have a point that every function of time can hold ([`is_held`]).
 
 use std::sync::LazyLock;
 
@@ -29,7 +29,7 @@ const MILLIS_BELOW: i128 = 100_000_000_000_000;
 /// … below this one microseconds, and from it on nanoseconds.
 const MICROS_BELOW: i128 = 100_000_000_000_000_000;
 
-/// Days from 1970-01-01 to a date of the proleptic Gregorian calendar, years 0 to 9999.
+/// Returns the days from 1970-01-01 to a date of the proleptic Gregorian calendar, years 0 to 9999.
 ///
 /// The year is taken to begin in March, so that the leap day is its last; 400 years are 146,097
 /// days and 719,468 days lie between 0000-03-01 and 1970-01-01.
@@ -51,7 +51,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970 of a date, when there is such a date.
+/// Returns the days since 1970 of a date, when there is such a date.
 fn date(year: i64, month: i64, day: i64) -> Option<i64> {
     let exists = (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year, month);
     exists.then(|| days_from_civil(year, month, day))
@@ -93,10 +93,12 @@ fn month_of(name: &[u8]) -> Option<i64> {
     })
 }
 
-/// Where a stamp stops being one: the offset of the offending byte in it, and what belongs there.
+/// Place where a stamp stops being one: the offset of the offending byte in it, and the text that
+/// belongs there.
 pub(crate) type Misfit = (usize, &'static str);
 
-/// Reader of access-log stamps. Neighbouring lines share date and zone, so the last of each is kept.
+/// Reader of access-log stamps. Neighbouring lines share date and zone, so the last of each is
+/// kept.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessStamps {
     date_text: [u8; 11],
@@ -188,8 +190,8 @@ impl AccessStamps {
     }
 }
 
-/// The point of a local time in a zone. A time that a change of offset skips is read with the
-/// offset before the change; one that occurs twice is the first.
+/// Returns the point of a local time in a zone. A time that a change of offset skips is read with
+/// the offset before the change; one that occurs twice is the first.
 fn local(us: i64, zone: Option<&TimeZone>) -> Option<i64> {
     let Some(zone) = zone else { return Some(us) };
     let at = Offset::UTC.to_datetime(Timestamp::from_microsecond(us).ok()?);
@@ -199,7 +201,7 @@ fn local(us: i64, zone: Option<&TimeZone>) -> Option<i64> {
     Some(us - i64::from(offset.seconds()) * 1_000_000)
 }
 
-/// The zone of an IANA name, by the rules that rollups follow; `None` when there is none.
+/// Returns the zone of an IANA name, by the rules that rollups follow; `None` when there is none.
 pub fn zone(name: &str) -> Option<TimeZone> {
     static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
     ZONES.get(name).ok()
@@ -266,7 +268,7 @@ fn read_rfc3339(text: &[u8], zone: Option<&TimeZone>) -> Option<i64> {
     }
 }
 
-/// The first `n` of some digits as a number, as if zeros followed them.
+/// Returns the first `n` of some digits as a number, as if zeros followed them.
 fn first_digits(digits: &[u8], n: usize) -> i64 {
     (0..n).fold(0, |sum, i| {
         sum * 10 + i64::from(digits.get(i).map_or(0, |d| d - b'0'))
@@ -313,7 +315,7 @@ fn read_epoch(text: &[u8]) -> Option<i64> {
 }
 
 fn scale(whole: i128, fraction: &[u8], negative: bool) -> Option<i64> {
-    // How many digits of the fraction reach down to the microsecond; negative: digits to cut.
+    // Digits of the fraction down to the microsecond.
     let (factor, digits) = if whole < SECONDS_BELOW {
         (1_000_000, 6)
     } else if whole < MILLIS_BELOW {
@@ -332,7 +334,7 @@ fn scale(whole: i128, fraction: &[u8], negative: bool) -> Option<i64> {
     in_range(us.try_into().ok()?)
 }
 
-/// The time inside an ObjectId of 24 hexadecimal digits: its first four bytes are seconds.
+/// Returns the time inside an ObjectId of 24 hexadecimal digits: its first four bytes are seconds.
 pub(crate) fn read_object_id(hex: &str) -> Option<i64> {
     if hex.len() != 24 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -342,7 +344,7 @@ pub(crate) fn read_object_id(hex: &str) -> Option<i64> {
         .map(|seconds| i64::from(seconds) * 1_000_000)
 }
 
-/// RFC 3339 in UTC with `Z`, a fraction only when it is not zero.
+/// Writes RFC 3339 in UTC with `Z`, a fraction only when it is not zero.
 pub(crate) fn write(us: i64) -> String {
     match DateTime::from_timestamp_micros(us) {
         Some(t) if us % 1_000_000 == 0 => t.format("%Y-%m-%dT%H:%M:%SZ").to_string(),

@@ -6,7 +6,8 @@
 //!    identity unless `--source` names one.
 //! 2. The ranges of a source follow one another without a gap, and its hash covers them all.
 //! 3. A last piece without a line end is taken only when it can no longer become another line
-//!    (`import/last_piece.rs`); otherwise it stays in the file for the next import, which is said.
+//!    (`import/last_piece.rs`); otherwise it stays in the file for the next import, and the import
+//!    says so.
 
 mod detached;
 mod interrupt;
@@ -20,26 +21,19 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ingest::{Format, ParseOptions, TimeZone};
+use ingest::ParseOptions;
 use storage::{Clock, Name, SystemClock, WriteConcern};
 
-use super::{Context, Place};
+use super::{Context, Opened, Place};
 use crate::cli::ImportArgs;
 use crate::failure::{FAILED, Failure, QUARANTINED, Result};
+use crate::intake;
 use interrupt::Interrupt;
-use known::{Known, Origin, Producers};
+use known::{KnownSource, Origin, Producers};
 use sink::{Local, Remote, Sink};
 pub(super) use source::input;
-use source::{Source, TEXT_BYTES_MAX, shown};
+use source::{OpenSource, TEXT_BYTES_MAX, shown};
 use summary::Summary;
-
-pub(crate) fn zone(name: &str) -> Result<TimeZone> {
-    ingest::zone(name).ok_or_else(|| {
-        Failure::usage(format!(
-            "{name:?} is not an IANA time zone such as Europe/Berlin"
-        ))
-    })
-}
 
 pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     let stream = Name::new(&args.stream).map_err(|e| Failure::usage(format!("--stream: {e}")))?;
@@ -52,27 +46,10 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
         let concern = concern(context, args, &stream)?;
         return detached::run(context, args, &stream, concern);
     }
-    let options = ParseOptions {
-        format: match &args.format {
-            Some(format) => format.parse().map_err(Failure::usage)?,
-            None => context.config.format(stream.as_str()),
-        },
-        strict: args.strict,
-        site: args.site.clone(),
-        tz: args.tz.as_deref().map(zone).transpose()?,
-        received_us: SystemClock.now_us(),
-        max_future_us: context.config.ingest.max_future.micros(),
-        columns_max: context.config.ingest.columns_max,
-        selection: context.config.selection(stream.as_str()),
-        ..ParseOptions::default()
-    };
+    let options = options(context, args, &stream)?;
     check_usage(args)?;
     let concern = concern(context, args, &stream)?;
-    // A file that is not there is told before anything is taken.
-    for file in args.files.iter().filter(|f| f.as_os_str() != "-") {
-        std::fs::metadata(file)
-            .map_err(|e| Failure::new(FAILED, format!("{}: {e}", file.display())))?;
-    }
+    check_files(args)?;
     let mut summary = Summary::start();
     let mut import = Import {
         args,
@@ -80,19 +57,20 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
         interrupt: Interrupt::listen()?,
         files: None,
     };
-    let outcome = match &context.place {
-        Place::Data(data) => {
-            // The command is all that runs here: there is nobody to let go first.
-            storage::serve_nobody();
-            crate::memory::keep_blocks();
-            let store = crate::wiring::open_store(data, &context.config)?;
+    if matches!(context.place, Place::Data(_)) {
+        // Only the import runs here, so that nothing is in the foreground before it.
+        storage::serve_nobody();
+        crate::memory::keep_blocks();
+    }
+    let outcome = match context.open(&context.config)? {
+        Opened::Store(store) => {
             let mut sink = Local::new(Arc::new(store), stream, options.clone(), concern);
             let outcome = import.all(&mut sink, &mut summary);
             let closed = sink.close();
             outcome.and_then(|fits| closed.map(|()| fits))
         }
-        Place::Server(client) => {
-            let mut sink = Remote::new(client.clone(), stream, options.clone(), concern);
+        Opened::Server(client) => {
+            let mut sink = Remote::new(client, stream, options.clone(), concern);
             import.all(&mut sink, &mut summary)
         }
     };
@@ -112,6 +90,30 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
         return Ok(ExitCode::from(QUARANTINED));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn options(context: &Context, args: &ImportArgs, stream: &Name) -> Result<ParseOptions> {
+    let by_config = intake::stream_options(&context.config, stream.as_str());
+    Ok(ParseOptions {
+        format: match &args.format {
+            Some(format) => format.parse().map_err(Failure::usage)?,
+            None => by_config.format,
+        },
+        strict: args.strict,
+        site: args.site.clone(),
+        tz: args.tz.as_deref().map(intake::zone).transpose()?,
+        received_us: SystemClock.now_us(),
+        ..by_config
+    })
+}
+
+/// Checks that every file is there, before anything is taken.
+fn check_files(args: &ImportArgs) -> Result<()> {
+    for file in args.files.iter().filter(|f| f.as_os_str() != "-") {
+        std::fs::metadata(file)
+            .map_err(|e| Failure::new(FAILED, format!("{}: {e}", file.display())))?;
+    }
+    Ok(())
 }
 
 fn check_usage(args: &ImportArgs) -> Result<()> {
@@ -157,7 +159,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// Imports every file; whether a format was found for each that had lines.
+    /// Imports every file. Returns whether a format was found for each that had lines.
     fn all(&mut self, sink: &mut dyn Sink, summary: &mut Summary) -> Result<bool> {
         let mut fits = true;
         for file in &self.args.files {
@@ -173,8 +175,8 @@ impl Import<'_> {
         Ok(fits)
     }
 
-    /// Opens a source behind what is known of it.
-    fn open(&mut self, sink: &dyn Sink, file: &Path, summary: &mut Summary) -> Result<Source> {
+    /// Opens a source behind the content that was imported before.
+    fn open(&mut self, sink: &dyn Sink, file: &Path, summary: &mut Summary) -> Result<OpenSource> {
         let args = self.args;
         let is_input = file.as_os_str() == "-";
         let is_plain = !is_input && ingest::Compression::of(file) == ingest::Compression::None;
@@ -182,7 +184,9 @@ impl Import<'_> {
         summary.begin_file(&shown(file), metadata.as_ref().map(std::fs::Metadata::len));
         let site = self.options.site.as_deref().unwrap_or("");
         let known = match (&args.source, is_input) {
-            (None, true) => self.interrupt.unless(|| Ok(Known::nothing(input()?)))?,
+            (None, true) => self
+                .interrupt
+                .unless(|| Ok(KnownSource::nothing(input()?)))?,
             (Some(name), true) => {
                 let source = self.interrupt.unless(input)?;
                 let origin = Origin::input(source, self.interrupt.clone())?;
@@ -198,11 +202,10 @@ impl Import<'_> {
             }
         };
         let format = self.options.format;
-        let may_be_values = matches!(format, Format::Auto | Format::Json);
-        Ok(Source {
+        Ok(OpenSource {
             shown: shown(file),
-            known: Known {
-                values: known.values && may_be_values,
+            known: KnownSource {
+                values: known.values && format.may_hold_values(),
                 ..known
             },
             is_complete: args.complete || metadata.is_none_or(|m| last_piece::is_at_rest(&m)),

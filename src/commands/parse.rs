@@ -1,4 +1,4 @@
-//! `logmill parse --explain`: what the parser makes of a file, without storing anything.
+//! `logmill parse --explain`: explains how a file parses, without storing anything.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -9,23 +9,24 @@ use storage::{Clock, SystemClock};
 use super::{Context, import};
 use crate::cli::{Output, ParseArgs};
 use crate::failure::{FAILED, Failure, Result};
+use crate::intake;
 
 /// Enough of a file to know it by.
 const SAMPLE_BYTES: usize = 16 << 20;
 
-/// So much is read of a file of very long lines.
+/// The most bytes that are read of a file of very long lines.
 const READ_BYTES_MAX: u64 = 1 << 30;
 
 /// The beginning of a file.
 #[derive(Default)]
-struct Sample {
+struct FileSample {
     /// Whole lines, without those that are too long for an import.
     bytes: Vec<u8>,
     too_long: u64,
 }
 
-fn sample(source: Box<dyn Read + Send>) -> ingest::Result<Sample> {
-    let mut sample = Sample::default();
+fn sample(source: Box<dyn Read + Send>) -> ingest::Result<FileSample> {
+    let mut sample = FileSample::default();
     let mut read = 0;
     for block in LineBlocks::new(source) {
         let block = block?;
@@ -34,7 +35,8 @@ fn sample(source: Box<dyn Read + Send>) -> ingest::Result<Sample> {
             true => sample.too_long += 1,
             false => sample.bytes.extend_from_slice(&block.bytes),
         }
-        // Lines of which only the beginning is kept cost nothing: what follows them is of interest.
+        // A line of which only the beginning is kept costs nothing, so the sample goes on behind
+        // it.
         if sample.bytes.len() >= SAMPLE_BYTES || read >= READ_BYTES_MAX {
             break;
         }
@@ -54,14 +56,14 @@ pub(super) fn run(context: &Context, args: &ParseArgs) -> Result<ExitCode> {
     } else {
         ingest::open(&args.file)?
     };
-    let Sample { bytes, too_long } = sample(source).map_err(|e| Failure::from(e).about(&name))?;
+    let FileSample { bytes, too_long } =
+        sample(source).map_err(|e| Failure::from(e).about(&name))?;
     let options = ParseOptions {
         format: args.format.parse()?,
         strict: args.strict,
-        tz: args.tz.as_deref().map(import::zone).transpose()?,
+        tz: args.tz.as_deref().map(intake::zone).transpose()?,
         received_us: SystemClock.now_us(),
-        max_future_us: context.config.ingest.max_future.micros(),
-        ..ParseOptions::default()
+        ..intake::sample_options(&context.config)
     };
     let mut explanation = explain(&name, &bytes, options)?;
     if too_long > 0 {

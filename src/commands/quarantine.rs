@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Context, Place, sql};
 use crate::cli::{Output, QuarantineCommand};
 use crate::failure::{Result, tell};
-use crate::quarantine::{self, Asked, DropReport, ReplayReport, Work};
+use crate::quarantine::{self, DropReport, QuarantineRequest, QuarantineWork, ReplayReport};
 use crate::units::grouped;
 use crate::wiring;
 
@@ -29,19 +29,19 @@ pub(super) fn run(context: &Context, command: &QuarantineCommand) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-fn asked(command: &QuarantineCommand) -> Asked<'_> {
+fn asked(command: &QuarantineCommand) -> QuarantineRequest<'_> {
     let (which, reading) = match command {
         QuarantineCommand::List { which } | QuarantineCommand::Drop { which, .. } => (which, None),
         QuarantineCommand::Explain { which, reading, .. }
         | QuarantineCommand::Replay { which, reading, .. } => (which, Some(reading)),
     };
-    let mut asked = Asked {
+    let mut asked = QuarantineRequest {
         stream: which.stream.as_deref(),
         reason: which.reason.as_deref(),
         format: reading.and_then(|r| r.format.as_deref()),
         tz: reading.and_then(|r| r.tz.as_deref()),
         site: reading.and_then(|r| r.site.as_deref()),
-        ..Asked::default()
+        ..QuarantineRequest::default()
     };
     match command {
         QuarantineCommand::List { .. } => {}
@@ -57,7 +57,7 @@ fn asked(command: &QuarantineCommand) -> Asked<'_> {
     asked
 }
 
-fn explain(context: &Context, asked: &Asked<'_>) -> Result<()> {
+fn explain(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
     let (choice, reading) = (asked.choice()?, asked.reading()?);
     let (explanation, text) = match &context.place {
         Place::Server(client) => {
@@ -84,7 +84,7 @@ fn explain(context: &Context, asked: &Asked<'_>) -> Result<()> {
     Ok(())
 }
 
-fn replay(context: &Context, asked: &Asked<'_>) -> Result<()> {
+fn replay(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
     let (choice, reading) = (asked.choice()?, asked.reading()?);
     let report: ReplayReport = context.local_or_remote(
         |data| {
@@ -115,7 +115,7 @@ fn replay(context: &Context, asked: &Asked<'_>) -> Result<()> {
     Ok(())
 }
 
-fn drop(context: &Context, asked: &Asked<'_>) -> Result<()> {
+fn drop(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
     let choice = asked.choice()?;
     let report: DropReport = context.local_or_remote(
         |data| {
@@ -146,8 +146,8 @@ fn drop(context: &Context, asked: &Asked<'_>) -> Result<()> {
 fn work<T>(
     context: &Context,
     data: &Path,
-    asked: &Asked<'_>,
-    what: impl FnOnce(&Work<'_>, &std::sync::Arc<storage::Snapshot>) -> Result<T>,
+    asked: &QuarantineRequest<'_>,
+    what: impl FnOnce(&QuarantineWork<'_>, &std::sync::Arc<storage::Snapshot>) -> Result<T>,
 ) -> Result<T> {
     let reported = Cell::new(Instant::now());
     let progress = |items| {
@@ -156,7 +156,7 @@ fn work<T>(
             reported.set(Instant::now());
         }
     };
-    let mut work = Work {
+    let mut work = QuarantineWork {
         config: &context.config,
         store: None,
         stop: &|| false,

@@ -1,5 +1,5 @@
-//! One item of the quarantine: where it came from, where reading stopped, and what would become of it
-//! today.
+//! One item of the quarantine: where it came from, where reading stopped, and whether it would be
+//! an event today.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{Choice, Item, Reading, TOO_LONG, items};
 use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
 
-/// What there is to say of one item.
+/// The explanation of one item.
 #[derive(Debug, Serialize)]
 pub(crate) struct Explained {
     seq: u64,
@@ -29,9 +29,9 @@ pub(crate) struct Explained {
     excerpt: String,
     /// The place in it, in characters from 0.
     caret: usize,
-    /// Whether it would be an event if it was replayed.
+    /// It would be an event if it was replayed.
     parses: bool,
-    /// What its format makes of it today.
+    /// The explanation of its line by today's configuration.
     today: Explanation,
 }
 
@@ -54,11 +54,13 @@ pub(crate) fn explain(
         ),
         None => Failure::new(FAILED, "nothing of that kind waits in the quarantine"),
     })?;
+    let stream = Name::new(&item.stream)?;
+    let format = reading.format(config, snapshot, &stream, &item.raw);
     let options = ParseOptions {
         received_us: item.time_us,
         first_line: u64::try_from(item.line).unwrap_or(1),
         first_byte: u64::try_from(item.byte).unwrap_or(0),
-        ..reading.options(config, snapshot, &Name::new(&item.stream)?)
+        ..reading.options(config, snapshot, &stream, format)
     };
     // With its end, so that a CR which belongs to the line stays.
     let line = [&item.raw, &b"\r\n"[..]].concat();
@@ -89,7 +91,8 @@ impl Explained {
     }
 }
 
-/// The byte of the line, from 0, at which reading stopped: every detail begins with its column.
+/// Returns the byte of the line, from 0, at which reading stopped: every detail begins with its
+/// column.
 fn stopped_at(detail: &str) -> usize {
     let column = detail.strip_prefix("column ");
     let column = column.and_then(|rest| rest.split(':').next()?.parse::<usize>().ok());

@@ -1,15 +1,16 @@
-//! The items of the quarantine, as they lie in parts and memory.
+//! The items of the quarantine, read from parts and memory.
 
 use std::collections::BTreeMap;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType, UInt64Type};
+use ingest::SourceItem;
 use storage::{Name, QUARANTINE, Ranges, SEQ, Settlement, Snapshot, TIME};
 
 use crate::failure::Result;
 
-/// Which items.
+/// A choice of items.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Choice {
     pub(crate) stream: Option<Name>,
@@ -19,7 +20,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Whether it waits and is one of these.
+    /// Returns whether an item waits and is one of these.
     fn takes(&self, item: &Item, snapshot: &Snapshot) -> bool {
         let stream = self.stream.as_ref();
         snapshot.settled().how(item.seq).is_none()
@@ -46,8 +47,20 @@ pub(crate) struct Item {
     pub(crate) raw: Vec<u8>,
 }
 
-/// Hands over the waiting items of a choice, by stream and in pieces of at most so many items and bytes
-/// (one item may have more).
+impl Item {
+    /// Returns the line, to be parsed as if it had just come.
+    pub(crate) fn source_item(&self) -> SourceItem<'_> {
+        SourceItem {
+            bytes: &self.raw,
+            received_us: self.time_us,
+            line: u64::try_from(self.line).unwrap_or(0),
+            byte: u64::try_from(self.byte).unwrap_or(0),
+        }
+    }
+}
+
+/// Hands over the waiting items of a choice, by stream and in pieces of at most so many items and
+/// bytes (one item may have more).
 pub(crate) fn in_pieces(
     snapshot: &Snapshot,
     choice: &Choice,
@@ -75,7 +88,7 @@ pub(crate) fn in_pieces(
     Ok(())
 }
 
-/// The item with this number, however it was settled.
+/// Returns the item with this number, whether it waits or was settled.
 pub(crate) fn one(snapshot: &Snapshot, seq: u64) -> Result<Option<Item>> {
     let mut found = None;
     each(snapshot, Some(seq), &mut |item| {
@@ -87,7 +100,7 @@ pub(crate) fn one(snapshot: &Snapshot, seq: u64) -> Result<Option<Item>> {
     Ok(found)
 }
 
-/// The newest waiting item of a choice.
+/// Returns the newest waiting item of a choice.
 pub(crate) fn newest(snapshot: &Snapshot, choice: &Choice) -> Result<Option<Item>> {
     let mut newest: Option<Item> = None;
     each(snapshot, None, &mut |item| {
@@ -100,8 +113,8 @@ pub(crate) fn newest(snapshot: &Snapshot, choice: &Choice) -> Result<Option<Item
     Ok(newest)
 }
 
-/// Every item, those of one part after the other; of parts that cannot hold `only` nothing is read, nor
-/// of those in which nothing waits.
+/// Reads every item, those of one part after the other. Parts that cannot hold `only` are not read,
+/// nor are parts in which nothing waits.
 fn each(
     snapshot: &Snapshot,
     only: Option<u64>,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::app::App;
 use super::{answer, status};
 use crate::failure::{Failure, Result, USAGE};
-use crate::quarantine::{Asked, Work, explain as explain_item};
+use crate::quarantine::{QuarantineRequest, QuarantineWork, explain as explain_item};
 
 pub(super) const CHOICE: [&str; 2] = ["stream", "reason"];
 pub(super) const EXPLAIN: [&str; 6] = ["seq", "stream", "reason", "format", "tz", "site"];
@@ -70,17 +70,17 @@ pub(super) async fn drop(State(app): State<Arc<App>>, Query(asked): Parameters) 
     .await
 }
 
-fn read<'a>(asked: &'a HashMap<String, String>, known: &[&str]) -> Result<Asked<'a>> {
+fn read<'a>(asked: &'a HashMap<String, String>, known: &[&str]) -> Result<QuarantineRequest<'a>> {
     let pairs = asked.iter().map(|(name, text)| (&**name, &**text));
-    Asked::of(pairs, known).map_err(Failure::usage)
+    QuarantineRequest::of(pairs, known).map_err(Failure::usage)
 }
 
 fn with_work<T>(
     app: &App,
-    asked: &Asked<'_>,
-    what: impl FnOnce(&Work<'_>) -> Result<T>,
+    asked: &QuarantineRequest<'_>,
+    what: impl FnOnce(&QuarantineWork<'_>) -> Result<T>,
 ) -> Result<T> {
-    what(&Work {
+    what(&QuarantineWork {
         config: &app.serving.config,
         store: (!asked.dry_run).then_some(&*app.serving.store),
         stop: &|| app.serving.stop.is_set(),

@@ -44,7 +44,11 @@ fn lines_that_go_on_behind_a_format_count_for_it() {
         Some(Format::Combined),
     );
     assert_eq!(
-        (detection.combined, detection.common, detection.with_extra),
+        (
+            detection.votes[&Format::Combined],
+            detection.votes[&Format::Common],
+            detection.with_extra
+        ),
         (2, 1, 3)
     );
     assert_eq!(
@@ -71,4 +75,43 @@ fn nothing_fits_when_there_is_nothing() {
             .why
             .starts_with("none of the first 3 lines")
     );
+}
+
+#[test]
+fn a_detection_is_written_with_the_votes_of_every_format() {
+    let detection = check(&[(COMMON, 2), ("{}", 1)], Some(Format::Common));
+    let written = serde_json::to_value(&detection).unwrap();
+    let votes = ["common", "combined", "vhost_combined", "json", "with_extra"];
+    assert_eq!(
+        votes.map(|name| written[name].as_u64()),
+        [Some(2), Some(0), Some(0), Some(1), Some(0)]
+    );
+    assert_eq!(written["format"], "common");
+    assert_eq!(written.as_object().unwrap().len(), 3 + votes.len());
+}
+
+#[test]
+fn a_line_of_a_stream_is_in_a_format_of_its_kind() {
+    let vhost = format!("v:80 {COMBINED}");
+    for (line, of_access) in [
+        (COMMON, Format::Common),
+        (COMBINED, Format::Combined),
+        (&vhost, Format::VhostCombined),
+        // Only a whole line speaks against the usual format.
+        (&format!("{COMMON} \"cut"), Format::Combined),
+        ("{}", Format::Combined),
+        ("noise", Format::Combined),
+        ("", Format::Combined),
+    ] {
+        assert_eq!(
+            detect_line(line.as_bytes(), StreamKind::Access),
+            of_access,
+            "{line}"
+        );
+        assert_eq!(
+            detect_line(line.as_bytes(), StreamKind::Documents),
+            Format::Json,
+            "{line}"
+        );
+    }
 }

@@ -1,13 +1,13 @@
 use std::path::PathBuf;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Int16Type, Int64Type, TimestampMicrosecondType};
 use proptest::prelude::*;
+use storage::{Quarantined, StreamKind};
 
 use super::*;
-use crate::access::rebuild_request;
-use crate::{LineBlocks, open};
+use crate::{LineBlocks, MAX_FUTURE_US, Selection, open, rebuild_request, stamp};
 
 /// The end of 2026: later than every stamp in the tests that is not meant to be in the future.
 const NOW_US: i64 = 1_798_761_600_000_000;
@@ -586,7 +586,7 @@ proptest! {
         format in prop::sample::select(&[Format::Common, Format::Combined, Format::VhostCombined, Format::Plain][..]),
         auto in any::<bool>(),
     ) {
-        // What `auto` decides depends on the first block, so its first line decides here.
+        // The decision of `auto` depends on the first block, so its first line decides here.
         let (format, first) = if auto { (Format::Auto, format!("{COMBINED}\n")) } else { (format, String::new()) };
         let mut source = first.repeat(20).into_bytes();
         source.extend(lines.join(&b"\n"[..]));
@@ -643,7 +643,8 @@ fn real_logs() -> Option<(PathBuf, Vec<RealLog>)> {
         .lines()
         .filter(|line| line.starts_with("| `access/") || line.starts_with("| `edge/"))
         .filter_map(|line| {
-            // A `|` inside a cell is escaped and shifts the columns behind it; no access log has one.
+            // A `|` inside a cell is escaped and shifts the columns behind it; no access log has
+            // one.
             let cells: Vec<&str> = line.split('|').collect();
             let (combined, common) = cells[9].split_once('/')?;
             Some((
@@ -691,8 +692,19 @@ fn real_logs_have_as_many_combined_and_common_lines_as_their_table_says() {
     }
 }
 
+/// Items without a place, each with its time of receipt.
+fn items<'a>(kept: &[(&'a [u8], i64)]) -> Vec<SourceItem<'a>> {
+    let item = |&(bytes, received_us): &(&'a [u8], i64)| SourceItem {
+        bytes,
+        received_us,
+        line: 0,
+        byte: 0,
+    };
+    kept.iter().map(item).collect()
+}
+
 #[test]
-fn kept_lines_are_read_as_if_each_had_just_come() {
+fn items_are_read_as_if_each_had_just_come() {
     let stamp_us = 971_211_336_000_000;
     // In the last the line end belongs to the line: it was kept so.
     let kept: [(&[u8], i64); 4] = [
@@ -701,28 +713,26 @@ fn kept_lines_are_read_as_if_each_had_just_come() {
         (b"garbage", stamp_us),
         (b"a\nb", stamp_us),
     ];
-    let parsed = Parser::new(options(Format::Combined))
-        .parse_kept(kept.iter().copied())
-        .unwrap();
+    let parse = |format| {
+        let mut parser = Parser::new(options(format));
+        parser.parse_items(items(&kept).into_iter()).unwrap()
+    };
+    let parsed = parse(Format::Combined);
     assert_eq!((parsed.lines, parsed.events.num_rows()), (4, 1));
     assert_eq!(reasons(&parsed), ["future", "not_combined", "not_combined"]);
     let indexes: Vec<u64> = parsed.quarantine.iter().map(|q| q.index).collect();
     assert_eq!(indexes, [1, 2, 3]);
-    let plain = Parser::new(options(Format::Plain))
-        .parse_kept(kept.iter().copied())
-        .unwrap();
+    let plain = parse(Format::Plain);
     let times = plain.events["time"].as_primitive::<TimestampMicrosecondType>();
     let came: Vec<i64> = kept.iter().map(|(_, at)| *at).collect();
     assert_eq!(times.values(), &came[..]);
     assert_eq!(text(&plain.events, "line", 3).as_deref(), Some("a\nb"));
-    let auto = Parser::new(options(Format::Auto))
-        .parse_kept(kept.iter().copied())
-        .unwrap();
+    let auto = parse(Format::Auto);
     assert_eq!((auto.format, auto.events.num_rows()), (Format::Combined, 1));
 }
 
 #[test]
-fn kept_lines_are_stored_as_they_came_where_that_is_wanted() {
+fn items_are_stored_as_they_came_where_that_is_wanted() {
     let kept: [(&[u8], i64); 3] = [(b"{\"a\":1}", 0), (b"garbage", 0), (b"{\"b\":2}", 0)];
     let selection = Selection {
         drop: vec!["b".into()],
@@ -734,7 +744,7 @@ fn kept_lines_are_stored_as_they_came_where_that_is_wanted() {
         ..options(Format::Json)
     };
     let parsed = Parser::new(options)
-        .parse_kept(kept.iter().copied())
+        .parse_items(items(&kept).into_iter())
         .unwrap();
     assert_eq!(parsed.quarantine.len(), 1);
     let lines = |row| text(&parsed.events, "raw_line", row);
@@ -742,4 +752,63 @@ fn kept_lines_are_stored_as_they_came_where_that_is_wanted() {
     assert_eq!(lines(1).as_deref(), Some("{\"b\":2}"));
     assert!(parsed.events.column_by_name("a").is_some());
     assert!(parsed.events.column_by_name("b").is_none());
+}
+
+#[test]
+fn items_keep_their_places_from_call_to_call_and_ordered_stops_at_the_first_bad_one() {
+    let message = |bytes: &'static [u8], offset| SourceItem {
+        bytes,
+        received_us: NOW_US,
+        line: 7,
+        byte: offset,
+    };
+    let messages = [
+        message(b"{\"a\":1}", 100),
+        message(b"no json", 101),
+        message(b"", 102),
+        message(b"{\"a\":2}", 103),
+    ];
+    let places = |parsed: &Parsed| {
+        let items = parsed.quarantine.iter();
+        let places: Vec<_> = items.map(|q| (q.index, q.rank, q.line, q.byte)).collect();
+        places
+    };
+    let mut parser = Parser::new(options(Format::Json));
+    let parsed = parser.parse_items(messages.into_iter()).unwrap();
+    assert_eq!((parsed.lines, parsed.empty), (4, 0));
+    assert_eq!(places(&parsed), [(1, 1, 7, 101), (2, 2, 7, 102)]);
+    let parsed = parser.parse_items(messages.into_iter()).unwrap();
+    assert_eq!(places(&parsed), [(5, 1, 7, 101), (6, 2, 7, 102)]);
+    let mut parser = Parser::new(ParseOptions {
+        ordered: true,
+        ..options(Format::Json)
+    });
+    let parsed = parser.parse_items(messages.into_iter()).unwrap();
+    assert_eq!((parsed.lines, parsed.stopped_at), (2, Some(1)));
+    let after = parser.parse_items(messages.into_iter()).unwrap();
+    assert_eq!((after.lines, after.stopped_at), (0, Some(1)));
+    let mut parser = Parser::new(ParseOptions {
+        bytes_max: 100,
+        ..options(Format::Json)
+    });
+    let refused = parser.parse_items(messages.into_iter());
+    assert!(matches!(refused, Err(Error::TooMuch { .. })), "{refused:?}");
+}
+
+/// The lines of a block that was given up must not become those of the next.
+#[test]
+fn a_block_that_takes_too_much_leaves_no_raw_line() {
+    let selection = Selection {
+        raw_line: true,
+        ..Selection::default()
+    };
+    let mut parser = Parser::new(ParseOptions {
+        bytes_max: 5000,
+        selection,
+        ..options(Format::Common)
+    });
+    let refused = parser.parse(format!("{COMMON}\n").repeat(100).as_bytes());
+    assert!(matches!(refused, Err(Error::TooMuch { .. })), "{refused:?}");
+    let parsed = parser.parse(COMMON.as_bytes()).unwrap();
+    assert_eq!(text(&parsed.events, "raw_line", 0).as_deref(), Some(COMMON));
 }

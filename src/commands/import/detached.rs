@@ -1,28 +1,29 @@
 //! `logmill import --format logmill FOLDER…`: partitions that another store has detached.
 //!
 //! # Identity
-//! A folder is known by the stream it goes to, the store, stream and partition it came from, and the
-//! hash of its `partition.json`; its batches are ranges of its events. So an import that broke off goes
-//! on, and one that was done adds nothing, wherever the folder lies then.
+//! A folder is known by the stream it goes to, the store, stream and partition it came from, and
+//! the hash of its `partition.json`; its batches are ranges of its events. So an import that broke
+//! off goes on, and one that was done adds nothing, wherever the folder lies then.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use arrow::array::RecordBatch;
+use ingest::BatchOrigin;
 use storage::{
-    Ack, Batch, Clock, DetachedFolder, Identity, Name, Store, StreamKind, SystemClock, WriteConcern,
+    Ack, Clock, DetachedFolder, Identity, Name, Store, StreamKind, SystemClock, WriteConcern,
 };
 
 use super::summary::Summary;
 use crate::cli::ImportArgs;
 use crate::commands::{Context, Place};
 use crate::failure::{FAILED, Failure, Result};
-use crate::wiring;
+use crate::{intake, wiring};
 
-/// What `--format` calls it.
+/// The name for `--format`.
 pub(super) const FORMAT: &str = "logmill";
-/// Events of a batch at most, and bytes of memory.
+/// The most events of a batch, and the most bytes of memory.
 const ROWS_MAX: usize = 16_384;
 const BYTES_MAX: usize = 4 << 20;
 /// Batches handed over and not yet acknowledged.
@@ -44,14 +45,14 @@ pub(super) fn run(
             "--format logmill takes events as they are; leave out --strict, --again, --site and --tz",
         ));
     }
-    // All of them before anything is taken.
+    // Every folder is opened before anything is taken.
     let open = |folder| DetachedFolder::open(wiring::disk(), folder);
     let folders = args.files.iter().map(|f| open(f));
     let folders: Vec<DetachedFolder> = folders.collect::<storage::Result<_>>()?;
     let store = wiring::open_store(data, &context.config)?;
     let mut summary = Summary::start();
     let outcome = check(&store, &folders).and_then(|()| {
-        let mut import = Import::new(&store, stream, concern);
+        let mut import = FolderImport::new(&store, stream, concern);
         let mut files = args.files.iter().zip(&folders);
         files.try_for_each(|(file, folder)| {
             import.folder(&file.display().to_string(), folder, &mut summary)
@@ -87,20 +88,23 @@ fn check(store: &Store, folders: &[DetachedFolder]) -> Result<()> {
 /// A batch's outcome, its events and bytes.
 type Answered = (storage::Result<Ack>, u64, u64);
 
-struct Import<'a> {
+struct FolderImport<'a> {
     store: &'a Store,
     stream: &'a Name,
     concern: WriteConcern,
+    /// Kind of the stream, if it existed before.
+    kind: Option<StreamKind>,
     answers: (Sender<Answered>, Receiver<Answered>),
     under_way: usize,
 }
 
-impl<'a> Import<'a> {
+impl<'a> FolderImport<'a> {
     fn new(store: &'a Store, stream: &'a Name, concern: WriteConcern) -> Self {
         Self {
             store,
             stream,
             concern,
+            kind: intake::stream_kind(&store.snapshot(), stream),
             answers: channel(),
             under_way: 0,
         }
@@ -154,18 +158,17 @@ impl<'a> Import<'a> {
         summary: &mut Summary,
     ) -> Result<()> {
         let rows = events.num_rows() as u64;
-        let batch = Batch {
+        let origin = BatchOrigin {
             stream: self.stream.clone(),
-            kind,
-            received_us: SystemClock.now_us(),
             source: Arc::from(shown),
-            events,
-            quarantine: Vec::new(),
+            received_us: SystemClock.now_us(),
             identity: Some(identity),
+            kind: self.kind,
         };
+        let batch = origin.batch_of_events(events, kind);
         let answers = self.answers.0.clone();
         self.store.submit(batch, self.concern, move |outcome| {
-            // When the import has given up nobody waits for this any more.
+            // An import that has given up does not receive this any more.
             let _ignored = answers.send((outcome, rows, rows * per_event));
         })?;
         self.under_way += 1;
@@ -184,7 +187,7 @@ impl<'a> Import<'a> {
     }
 }
 
-/// The rows from one on, in pieces that make batches, each with where it begins.
+/// Returns the rows from one on, in pieces that make batches, each with the row at which it begins.
 fn pieces(events: &RecordBatch, from: usize) -> impl Iterator<Item = (usize, RecordBatch)> {
     let rows = events.num_rows();
     let per_row = events.get_array_memory_size() / rows.max(1) + 1;

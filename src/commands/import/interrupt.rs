@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::failure::{FAILED, Failure, Result};
 
-/// The code that a second signal ends with: that of a shell whose command Ctrl-C has ended.
+/// The exit code after a second signal: that of a shell whose command Ctrl-C has ended.
 const AT_ONCE: i32 = 130;
 
 /// Interval at which a waiting import looks for a signal to end.
@@ -18,7 +18,7 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
-    /// Listens from now on.
+    /// Listens for signals from now on.
     pub(super) fn listen() -> Result<Self> {
         let interrupt = Self::default();
         let heard = Arc::clone(&interrupt.0);
@@ -34,7 +34,8 @@ impl Interrupt {
     /// Does work that may wait for standard input for ever on a thread of its own.
     ///
     /// # Errors
-    /// Those of the work, and one when the import is to end; the thread ends with the process then.
+    /// Errors of the work, and one when the import is to end; the thread ends with the process
+    /// then.
     pub(super) fn unless<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -43,7 +44,7 @@ impl Interrupt {
         std::thread::Builder::new()
             .name("logmill-read".into())
             .spawn(move || {
-                // Nobody waits for it once the import is to end.
+                // The result is not received once the import is to end.
                 let _ignored = send.send(work());
             })?;
         loop {

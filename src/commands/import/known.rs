@@ -30,16 +30,16 @@ use super::sink::Sink;
 use crate::failure::{FAILED, Failure, Result};
 
 /// The longest beginning that a producer's name is made of. Two sources that differ within it are
-/// told apart without reading on; a longer one would tell no more logs apart.
+/// distinguished without reading on; a longer one would distinguish no more logs.
 const WINDOW_BYTES: usize = 16 << 10;
-/// An older state of a source that has gone on otherwise is believed from this length on. Logs
-/// without stamps may begin with the same banner; none has a banner of this length.
+/// The least length at which an older state of a source counts although the source has gone on
+/// otherwise. Logs without stamps may begin with the same banner; none has a banner of this length.
 const TRUSTED_BYTES: u64 = 4096;
-/// Names under one fingerprint that are tried.
+/// The most names under one fingerprint.
 const NAMES_MAX: u32 = 10_000;
 const BUFFER_BYTES: usize = 1 << 20;
 
-type Source = Box<dyn Read + Send>;
+type Content = Box<dyn Read + Send>;
 
 /// Content that can be read more than once.
 pub(super) enum Origin {
@@ -48,15 +48,15 @@ pub(super) enum Origin {
     Input {
         kept: File,
         bytes: u64,
-        rest: Option<Source>,
-        /// It may let us wait for ever.
+        rest: Option<Content>,
+        /// A read of standard input may wait for ever.
         interrupt: Interrupt,
     },
 }
 
 impl Origin {
-    /// Standard input; what is read of it to know it again is kept in a temporary file.
-    pub(super) fn input(rest: Source, interrupt: Interrupt) -> std::io::Result<Self> {
+    /// Returns standard input. The part that is read to recognise it is kept in a temporary file.
+    pub(super) fn input(rest: Content, interrupt: Interrupt) -> std::io::Result<Self> {
         Ok(Self::Input {
             kept: tempfile::tempfile()?,
             bytes: 0,
@@ -65,8 +65,8 @@ impl Origin {
         })
     }
 
-    /// The content from its beginning: at least the first `bytes`, where there are as many.
-    fn probe(&mut self, bytes: u64) -> Result<Source> {
+    /// Returns the content from its beginning: at least the first `bytes`, where there are as many.
+    fn probe(&mut self, bytes: u64) -> Result<Content> {
         match self {
             Self::File(path) => Ok(ingest::open(path)?),
             Self::Input {
@@ -90,8 +90,8 @@ impl Origin {
         }
     }
 
-    /// The content from byte `from` on.
-    fn from(self, from: u64) -> Result<Source> {
+    /// Returns the content from byte `from` on.
+    fn from(self, from: u64) -> Result<Content> {
         match self {
             Self::File(path) if Compression::of(&path) == Compression::None => {
                 let mut file = File::open(&path)?;
@@ -120,29 +120,29 @@ impl Origin {
     }
 }
 
-/// Where a source goes on, and as whom.
-pub(super) struct Known {
+/// The place where the import of a source goes on, and its producer.
+pub(super) struct KnownSource {
     /// The name under which its batches come; none for a source without identity.
     pub(super) producer: Option<String>,
-    /// So many bytes are known.
+    /// Bytes that were imported before.
     pub(super) from: u64,
     /// Line ends in them.
     pub(super) line_ends: u64,
-    /// They end within a line, which was taken as it was.
+    /// These bytes end within a line, which was taken as it was.
     pub(super) mid_line: bool,
-    /// The hash of the known bytes, to go on with.
+    /// The hash of the known bytes, to continue.
     pub(super) hasher: Xxh3Default,
     /// The source holds JSON values that are not one to a line.
     pub(super) values: bool,
     /// The content behind the known bytes.
-    pub(super) source: Source,
+    pub(super) source: Content,
 }
 
-impl Known {
-    /// A source without identity.
-    pub(super) fn nothing(mut source: Source) -> Self {
+impl KnownSource {
+    /// Makes a source without identity.
+    pub(super) fn nothing(mut source: Content) -> Self {
         let mut head = Vec::new();
-        // A source that breaks off here does so again.
+        // A source that breaks off here does so again when it is imported.
         let _ignored = source
             .by_ref()
             .take(WINDOW_BYTES as u64)
@@ -154,7 +154,7 @@ impl Known {
         }
     }
 
-    fn new(source: Source) -> Self {
+    fn new(source: Content) -> Self {
         Self {
             producer: None,
             from: 0,
@@ -171,7 +171,7 @@ impl Known {
 pub(super) struct Producers {
     prefix: String,
     names: Vec<String>,
-    /// Those of earlier versions.
+    /// Names of earlier versions.
     by_path: Vec<String>,
 }
 
@@ -203,13 +203,14 @@ impl Producers {
         })
     }
 
-    /// Finds what is known of a source; `again` takes it for a new one at any rate.
+    /// Finds the part of a source that was imported before; `again` takes it for a new one at any
+    /// rate.
     pub(super) fn find(
         &mut self,
         sink: &dyn Sink,
         mut origin: Origin,
         again: bool,
-    ) -> Result<Known> {
+    ) -> Result<KnownSource> {
         let mut head = Vec::new();
         let window = origin.probe(WINDOW_BYTES as u64)?;
         // A source that breaks off does so again when it is imported, behind its whole lines.
@@ -225,17 +226,17 @@ impl Producers {
         };
         let values = ingest::holds_values(&head);
         let Some((state, reached)) = found else {
-            return Ok(Known {
+            return Ok(KnownSource {
                 producer: Some(self.new_name(sink, &head)?),
                 values,
-                ..Known::new(origin.from(0)?)
+                ..KnownSource::new(origin.from(0)?)
             });
         };
         let producer = match state.newest {
             true => state.producer.clone(),
             false => self.new_name(sink, &head)?,
         };
-        Ok(Known {
+        Ok(KnownSource {
             producer: Some(producer),
             from: state.position.to,
             line_ends: reached.line_ends,
@@ -246,7 +247,7 @@ impl Producers {
         })
     }
 
-    /// The remembered states of all producers whose content may begin as `head` does.
+    /// Returns the remembered states of all producers whose content may begin as `head` does.
     fn states(&self, sink: &dyn Sink, head: &[u8]) -> Result<Vec<State>> {
         let mut hashes: std::collections::HashMap<usize, u64> = std::collections::HashMap::new();
         let mut fits = |name: &&String| {
@@ -276,7 +277,7 @@ impl Producers {
         Ok(states)
     }
 
-    /// A name that no producer has. It is remembered, so that the next source gets another.
+    /// Returns a name that no producer has and remembers it, so that the next source gets another.
     fn new_name(&mut self, sink: &dyn Sink, head: &[u8]) -> Result<String> {
         let base = format!("{}{}-{:016x}", self.prefix, head.len(), xxh3_64(head));
         for nth in 1..=NAMES_MAX {
@@ -303,11 +304,11 @@ impl Producers {
 struct State {
     producer: String,
     position: SourcePosition,
-    /// Nothing of this producer came after it.
+    /// The last state of its producer.
     newest: bool,
 }
 
-/// Where reading has come to.
+/// The position that reading has reached.
 #[derive(Clone)]
 struct Reached {
     hasher: Xxh3Default,
@@ -315,10 +316,10 @@ struct Reached {
     mid_line: bool,
 }
 
-/// The length and hash of a window, as names have them.
+/// Returns the length and hash of a window in a name.
 fn fingerprint(name: &str) -> Option<(usize, u64)> {
     let window = name.split_once('#').map_or(name, |(window, nth)| {
-        // A number is all that may follow.
+        // Only a number may follow.
         if nth.bytes().all(|b| b.is_ascii_digit()) {
             window
         } else {
@@ -330,8 +331,8 @@ fn fingerprint(name: &str) -> Option<(usize, u64)> {
     Some((len.parse().ok()?, hash))
 }
 
-/// The best state that `source` begins with; `states` are sorted by where they end. Reads once.
-fn best(mut source: Source, states: &[State]) -> Option<(&State, Reached)> {
+/// Returns the best state that `source` begins with; `states` are sorted by their ends. Reads once.
+fn best(mut source: Content, states: &[State]) -> Option<(&State, Reached)> {
     let mut at = 0;
     let mut reached = Reached {
         hasher: Xxh3Default::new(),
@@ -364,7 +365,7 @@ fn best(mut source: Source, states: &[State]) -> Option<(&State, Reached)> {
     let counts = |state: &State, known: &Reached| {
         state.newest || state.position.to >= TRUSTED_BYTES || is_all(known)
     };
-    // Of those that end together the newest of a producer comes last.
+    // Of states that end together the newest of a producer comes last.
     let mut matches = matches.into_iter().rev();
     matches.find(|(state, known)| counts(state, known))
 }

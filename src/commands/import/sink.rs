@@ -1,40 +1,42 @@
-//! Where an import's blocks go: into a store of this process, or to a server.
+//! The destinations of an import's blocks: a store of this process, or a server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use ingest::{BLOCK_BYTES, Block, Format, ParseOptions, Parser};
+use ingest::{BLOCK_BYTES, BatchOrigin, Format, ParseOptions, Parser, SourceBlock};
 use storage::{
-    Ack, Batch, Clock, Identity, Name, SourcePosition, Store, SystemClock, WriteConcern,
+    Ack, Clock, Identity, Name, SourcePosition, Store, StreamKind, SystemClock, WriteConcern,
 };
 
 use super::Summary;
 use crate::client::{Client, IngestRequest};
 use crate::failure::{FAILED, Failure, Result};
+use crate::intake;
 
-/// The pieces for a server: each goes into the journal as one, and senders of now wait for its write.
+/// Bytes of a piece for a server: each goes into the journal as one, and live clients wait for its
+/// write.
 const PIECE_BYTES: usize = 256 << 10;
 /// Batches handed over and not yet acknowledged.
 const UNDER_WAY_MAX: usize = 8;
 
 /// Some lines of a source with their identity.
-pub(super) struct Piece<'a> {
+pub(super) struct SourcePiece<'a> {
     pub(super) source: &'a str,
-    pub(super) block: Block,
+    pub(super) block: SourceBlock,
     pub(super) identity: Option<Identity>,
 }
 
 pub(super) trait Sink {
-    /// How many bytes a piece has, about.
+    /// Returns the size of a piece in bytes, about.
     fn piece_bytes(&self) -> usize;
-    /// The producers whose names begin with `prefix`.
+    /// Returns the producers whose names begin with `prefix`.
     fn source_names(&self, prefix: &str) -> Result<Vec<String>>;
-    /// The remembered states of a producer, the newest last.
+    /// Returns the remembered states of a producer, the newest last.
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>>;
-    /// Takes a piece; the format in use, `Auto` while there is none.
-    fn take(&mut self, piece: Piece<'_>, summary: &mut Summary) -> Result<Format>;
-    /// Waits until everything taken is acknowledged, and is ready for another source.
+    /// Takes a piece. Returns the format in use, `Auto` while there is none.
+    fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format>;
+    /// Waits until every piece is acknowledged; another source may follow.
     fn drain(&mut self, summary: &mut Summary) -> Result<()>;
 }
 
@@ -57,12 +59,15 @@ pub(super) struct Local {
     stream: Name,
     options: ParseOptions,
     concern: WriteConcern,
+    /// The parser of the source under way.
     parser: Option<Parser>,
+    /// Kind of the stream, if it existed before the source.
+    kind: Option<StreamKind>,
     answers: (Sender<Answered>, Receiver<Answered>),
     under_way: usize,
 }
 
-/// What became of a batch, with what its parse had counted.
+/// Outcome of a batch, with the counts of its parse.
 struct Answered {
     outcome: storage::Result<Ack>,
     lines: u64,
@@ -84,6 +89,7 @@ impl Local {
             options,
             concern,
             parser: None,
+            kind: None,
             answers: channel(),
             under_way: 0,
         }
@@ -111,13 +117,14 @@ impl Local {
         Ok(())
     }
 
-    fn columns(&self) -> Vec<storage::Column> {
-        self.store
-            .snapshot()
-            .streams()
-            .get(self.stream.as_str())
-            .map(storage::StreamMeta::schema)
-            .unwrap_or_default()
+    /// Begins a source.
+    fn begin(&mut self) -> Parser {
+        let snapshot = self.store.snapshot();
+        self.kind = intake::stream_kind(&snapshot, &self.stream);
+        Parser::new(ParseOptions {
+            schema: intake::stream_schema(&snapshot, &self.stream),
+            ..self.options.clone()
+        })
     }
 }
 
@@ -134,34 +141,30 @@ impl Sink for Local {
         Ok(self.store.source_states(producer))
     }
 
-    fn take(&mut self, piece: Piece<'_>, summary: &mut Summary) -> Result<Format> {
+    fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format> {
         let received_us = SystemClock.now_us();
-        if self.parser.is_none() {
-            let schema = self.columns();
-            self.parser = Some(Parser::new(ParseOptions {
-                schema,
-                ..self.options.clone()
-            }));
-        }
-        let parser = self.parser.as_mut().expect("BUG: made above");
+        let mut parser = match self.parser.take() {
+            Some(parser) => parser,
+            None => self.begin(),
+        };
         parser.set_received(received_us);
         let parsed = parser.parse_block(&piece.block)?;
+        self.parser = Some(parser);
         let format = parsed.format;
         let reasons = parsed.reasons();
         let (lines, empty) = (parsed.lines, parsed.empty);
         let bytes = piece.block.end_byte - piece.block.first_byte;
-        let batch = Batch {
+        let origin = BatchOrigin {
             stream: self.stream.clone(),
-            kind: parsed.kind,
-            received_us,
             source: piece.source.into(),
-            events: parsed.events,
-            quarantine: parsed.quarantine,
+            received_us,
             identity: piece.identity,
+            kind: self.kind,
         };
+        let batch = origin.batch(parsed);
         let answers = self.answers.0.clone();
         self.store.submit(batch, self.concern, move |outcome| {
-            // When the import has given up nobody waits for this any more.
+            // An import that has given up does not receive this any more.
             let _ignored = answers.send(Answered {
                 outcome,
                 lines,
@@ -186,7 +189,8 @@ impl Sink for Local {
     }
 }
 
-/// A server: it parses; the byte range travels with each request, so a repeated one is known.
+/// A server, which parses the lines. The byte range travels with each request, so that the server
+/// recognises a repeated one.
 pub(super) struct Remote {
     client: Client,
     stream: Name,
@@ -226,14 +230,14 @@ impl Sink for Remote {
         self.client.source_states(producer)
     }
 
-    fn take(&mut self, piece: Piece<'_>, summary: &mut Summary) -> Result<Format> {
+    fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format> {
         if self.format == Format::Auto && piece.block.values {
             self.format = Format::Json;
         } else if self.format == Format::Auto
             && let Some(format) = ingest::detect(&piece.block.bytes).format
         {
-            // The first block decides for the file, as it does for a parser in this process; `auto`
-            // goes on being what the server is asked for, since it also takes what follows a record.
+            // The first block decides for the file, as it does for a parser in this process. The
+            // request still says `auto`, which also takes the text behind a record.
             self.format = format;
         }
         let answer = self.client.ingest(&IngestRequest {

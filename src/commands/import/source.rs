@@ -1,15 +1,15 @@
-//! One source of an import: what is not known of it, block by block, into the sink.
+//! One source of an import: its content that is not imported yet, block by block, into the sink.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 
-use ingest::{Block, Compression, Format, LINE_BYTES_MAX, LineBlocks, SAMPLE_LINES};
+use ingest::{Compression, Format, LINE_BYTES_MAX, LineBlocks, SAMPLE_LINES, SourceBlock};
 use storage::Identity;
 
 use super::interrupt::{Interrupt, LOOK_EVERY};
-use super::known::Known;
-use super::sink::{Piece, Sink};
+use super::known::KnownSource;
+use super::sink::{Sink, SourcePiece};
 use super::summary::Summary;
 use crate::failure::{FAILED, Failure, Result};
 
@@ -19,25 +19,25 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// The longest `--site` and name of a source, in bytes: each row of a batch may repeat them.
 pub(super) const TEXT_BYTES_MAX: usize = 1024;
 
-type Blocks = ingest::Result<Option<Block>>;
+type Blocks = ingest::Result<Option<SourceBlock>>;
 
-/// A source that is open behind what is known of it.
-pub(super) struct Source {
+/// A source that is open behind the content that was imported before.
+pub(super) struct OpenSource {
     /// Its name in messages and in quarantine.
     pub(super) shown: String,
-    pub(super) known: Known,
+    pub(super) known: KnownSource,
     /// Nothing will be appended to it.
     pub(super) is_complete: bool,
-    /// The format that was asked for.
+    /// The format by the options.
     pub(super) format: Format,
 }
 
 /// Lines and bytes handed over so far.
 struct Progress {
     producer: Option<String>,
-    /// Bytes that are known or handed over.
+    /// The end of the bytes that were imported before or handed over now.
     to: u64,
-    /// The number of the first line that is not known.
+    /// The number of the first line that was not imported before.
     first_line: u64,
     /// The format in use, `Auto` while there is none.
     format: Format,
@@ -46,7 +46,7 @@ struct Progress {
     is_mid_line: bool,
 }
 
-/// The name of a file as messages and the quarantine have it; of a very long path the end.
+/// Returns the name of a file for messages and the quarantine; of a very long path the end.
 pub(super) fn shown(file: &Path) -> String {
     let name = file.display().to_string();
     let mut from = name.len().saturating_sub(TEXT_BYTES_MAX);
@@ -56,15 +56,15 @@ pub(super) fn shown(file: &Path) -> String {
     name[from..].to_owned()
 }
 
-/// Standard input, decompressed where its first bytes say that it is compressed.
+/// Returns standard input, decompressed where its first bytes are those of a compression.
 pub(crate) fn input() -> Result<Box<dyn Read + Send>> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, std::io::stdin());
     let compression = Compression::of_bytes(input.fill_buf()?);
     Ok(ingest::decompress(input, compression)?)
 }
 
-impl Source {
-    /// Imports the source; whether a format was found, if there were lines.
+impl OpenSource {
+    /// Imports the source. Returns whether a format was found, if there were lines.
     pub(super) fn import(
         self,
         sink: &mut dyn Sink,
@@ -123,7 +123,7 @@ impl Source {
 
 impl Progress {
     /// Returns whether a piece without its line end can be taken for a line: see `last_piece.rs`.
-    fn is_line(&self, piece: &Block, asked: Format) -> bool {
+    fn is_line(&self, piece: &SourceBlock, asked: Format) -> bool {
         let format = match self.format {
             Format::Auto => asked,
             found => found,
@@ -136,7 +136,7 @@ impl Progress {
 
     fn hand_over(
         &mut self,
-        mut block: Block,
+        mut block: SourceBlock,
         shown: &str,
         sink: &mut dyn Sink,
         summary: &mut Summary,
@@ -156,7 +156,7 @@ impl Progress {
         });
         self.to = block.end_byte;
         self.before = last_line(&block.bytes).map(<[u8]>::to_vec);
-        let piece = Piece {
+        let piece = SourcePiece {
             source: shown,
             block,
             identity,
@@ -166,8 +166,8 @@ impl Progress {
     }
 }
 
-/// The line that was taken without its end has got it: it is no line of its own.
-fn end_known_line(block: &mut Block) {
+/// Removes the end of a line that an earlier import took without it: it is no line of its own.
+fn end_known_line(block: &mut SourceBlock) {
     let end = match block.bytes.as_slice() {
         [b'\n', ..] => 1,
         [b'\r', b'\n', ..] => 2,
@@ -178,13 +178,13 @@ fn end_known_line(block: &mut Block) {
     block.first_line += 1;
 }
 
-/// The last line, without its end.
+/// Returns the last line, without its end.
 fn last_line(bytes: &[u8]) -> Option<&[u8]> {
     bytes.strip_suffix(b"\n")?.rsplit(|b| *b == b'\n').next()
 }
 
-/// Reads on a thread of its own. It may wait for a terminal or a pipe for ever, so it is not
-/// joined: it ends when nobody takes its blocks any more, or with the process.
+/// Reads on a thread of its own. The thread may wait for a terminal or a pipe for ever, so it is
+/// not joined: it ends when its channel is closed, or with the process.
 fn read_ahead(mut cutter: LineBlocks<Box<dyn Read + Send>>) -> Result<Receiver<Blocks>> {
     let (blocks, read): (SyncSender<Blocks>, _) = sync_channel(READ_AHEAD);
     std::thread::Builder::new()

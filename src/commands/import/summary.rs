@@ -1,6 +1,6 @@
-//! What an import did: a progress bar on a terminal, a line every few seconds elsewhere, and the
-//! figures at the end: lines = accepted + quarantined + empty + skipped. Then which formats were
-//! found, where the store is, and what to ask next.
+//! Report of an import: a progress bar on a terminal, a line every few seconds elsewhere, and the
+//! counts at the end: lines = accepted + quarantined + empty + skipped. Then the formats that were
+//! found, the place of the store, and the next command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
@@ -29,11 +29,11 @@ struct Figures {
     bytes: u64,
     seconds: f64,
     events_per_second: f64,
-    /// The formats in use, of what was new.
+    /// The formats of new content.
     formats: BTreeSet<&'static str>,
     /// Bytes of last lines without a line end that stay in their files for the next import.
     unfinished_bytes: u64,
-    /// It was ended by a signal: what is left is taken by the same command.
+    /// A signal ended the import: the same command takes the rest.
     interrupted: bool,
 }
 
@@ -70,7 +70,7 @@ impl Summary {
         }
     }
 
-    /// `len` is the length of the content when that is known before it is read.
+    /// Begins a file; `len` is the length of its content when that is known before it is read.
     pub(super) fn begin_file(&mut self, name: &str, len: Option<u64>) {
         self.end_file();
         self.files += 1;
@@ -99,20 +99,20 @@ impl Summary {
         }
     }
 
-    /// Lines that an earlier import had taken.
+    /// Counts lines that an earlier import had taken.
     pub(super) fn skip(&mut self, lines: u64, bytes: u64) {
         self.figures.lines += lines;
         self.figures.skipped += lines;
         self.figures.bytes += bytes;
     }
 
-    /// The last piece of a file stays there: it may still become another line.
+    /// Counts the last piece of a file that stays there: it may still become another line.
     pub(super) fn leave(&mut self, file: &str, bytes: u64) {
         self.figures.unfinished_bytes += bytes;
         self.unfinished.push((file.to_owned(), bytes));
     }
 
-    /// The format of what was new in a source, if there was one.
+    /// Notes the format of a source's new content, if there was one.
     pub(super) fn found(&mut self, format: Format) {
         if format != Format::Auto {
             self.figures.formats.insert(format.as_str());
@@ -171,7 +171,7 @@ impl Summary {
         self.figures.accepted as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
     }
 
-    /// Says what was done.
+    /// Prints the report.
     pub(super) fn finish(
         &mut self,
         context: &Context,

@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use storage::{Identity, SourcePosition};
 
-use super::sink::Piece;
+use super::sink::SourcePiece;
 use super::*;
 use crate::cli::{Cli, Command};
 
@@ -42,7 +42,7 @@ impl Sink for Lines {
         Ok(self.sources.get(producer).cloned().unwrap_or_default())
     }
 
-    fn take(&mut self, piece: Piece<'_>, summary: &mut Summary) -> Result<Format> {
+    fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format> {
         if let Some(left) = &mut self.fails_after {
             match left.checked_sub(1) {
                 Some(less) => *left = less,

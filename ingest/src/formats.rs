@@ -1,0 +1,145 @@
+//! The formats: one table.
+//!
+//! An entry names a format and the kind of its streams, recognises a line of it for `auto`, and
+//! makes its reader (`reader.rs`). A new format is a file in `formats/` and a line of the table.
+//!
+//! A line may be of several formats: one of Combined is one of Common with more behind it. Later
+//! entries of the table are more particular, so a line counts for the last one that recognises it.
+
+pub(crate) mod access;
+mod auto;
+mod json;
+mod plain;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use storage::StreamKind;
+
+pub(crate) use self::auto::NO_FORMAT;
+use crate::error::{Error, Result};
+use crate::reader::{Fit, FormatEntry};
+
+/// Makes the enum of the formats and the way from each to its entry.
+macro_rules! table {
+    ($($(#[$attribute:meta])* $format:ident: $entry:path,)+) => {
+        /// The format of the bytes of a source.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize,
+            Deserialize,
+        )]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum Format {
+            $($(#[$attribute])* $format,)+
+        }
+
+        impl Format {
+            /// Every format, in the order of the table.
+            pub(crate) const ALL: &[Self] = &[$(Self::$format),+];
+
+            pub(crate) fn entry(self) -> &'static FormatEntry {
+                match self {
+                    $(Self::$format => &$entry,)+
+                }
+            }
+        }
+    };
+}
+
+table! {
+    /// Decide from the first lines.
+    #[default]
+    Auto: auto::FORMAT,
+    /// The Common Log Format, whole lines only.
+    Common: access::COMMON,
+    /// The Combined Log Format, whole lines only.
+    Combined: access::COMBINED,
+    /// Combined behind the name of the virtual host, whole lines only.
+    VhostCombined: access::VHOST_COMBINED,
+    /// One JSON object a line.
+    Json: json::FORMAT,
+    /// A line is an event.
+    Plain: plain::FORMAT,
+}
+
+/// Names of formats of later versions.
+const NOT_YET: [&str; 6] = [
+    "nginx_error",
+    "apache_error",
+    "logfmt",
+    "syslog",
+    "w3c",
+    "logmill",
+];
+/// Beginnings of formats of later versions that carry a pattern.
+const NOT_YET_PREFIXES: [&str; 4] = ["regex:", "grok:", "apache:", "nginx:"];
+
+impl Format {
+    /// Returns the name as users spell it.
+    pub fn as_str(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// Returns the kind of a stream of this format. `Auto`, when nothing fits, counts as an access
+    /// log.
+    pub fn kind(self) -> StreamKind {
+        self.entry().kind
+    }
+
+    /// Returns whether a source in this format may hold JSON values that are not one to a line.
+    pub fn may_hold_values(self) -> bool {
+        self.entry().holds_values
+    }
+
+    /// Returns the names of all formats, for messages.
+    fn names() -> String {
+        let names: Vec<&str> = Self::ALL.iter().map(|format| format.as_str()).collect();
+        match names.split_last() {
+            Some((last, others)) => format!("{} and {last}", others.join(", ")),
+            None => String::new(),
+        }
+    }
+}
+
+/// Returns the format that a line which is not empty is in.
+pub(crate) fn recognise(line: &[u8]) -> Option<(Format, Fit)> {
+    let mut formats = Format::ALL.iter().rev();
+    formats.find_map(|format| {
+        let recognise = format.entry().recognise?;
+        Some((*format, recognise(line)?))
+    })
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// [`Error::FormatNotYet`] for a name that a later version will know, else
+    /// [`Error::UnknownFormat`] with the known names.
+    fn from_str(name: &str) -> Result<Self> {
+        let mut formats = Self::ALL.iter();
+        if let Some(format) = formats.find(|format| format.as_str() == name) {
+            return Ok(*format);
+        }
+        let is_not_yet =
+            NOT_YET.contains(&name) || NOT_YET_PREFIXES.iter().any(|p| name.starts_with(p));
+        let (name, known) = (name.to_owned(), Self::names());
+        Err(match is_not_yet {
+            true => Error::FormatNotYet { name, known },
+            false => Error::UnknownFormat { name, known },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

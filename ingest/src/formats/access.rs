@@ -1,0 +1,72 @@
+//! Access logs: Common, Combined, and Combined behind a virtual host.
+//!
+//! `line.rs` has the grammar, `request.rs` the request within a line, `columns.rs` the Arrow
+//! columns that lines become, and `stored.rs` the choice of those that a stream keeps.
+
+mod columns;
+mod line;
+mod reader;
+mod request;
+mod stored;
+
+use storage::StreamKind;
+
+use self::line::{Accept, AccessLine, read};
+use self::reader::AccessReader;
+pub use self::request::rebuild_request;
+use crate::reader::{Fit, FormatEntry};
+use crate::stamp::AccessStamps;
+
+pub(super) static COMMON: FormatEntry = FormatEntry {
+    name: "common",
+    kind: StreamKind::Access,
+    recognise: Some(|line| fit(line, Accept::COMMON)),
+    is_closed,
+    reader: |options, choice| Box::new(AccessReader::new(Accept::COMMON, options, choice)),
+    holds_values: false,
+    keeps_mark: false,
+};
+
+pub(super) static COMBINED: FormatEntry = FormatEntry {
+    name: "combined",
+    kind: StreamKind::Access,
+    recognise: Some(|line| fit(line, Accept::COMBINED)),
+    is_closed,
+    reader: |options, choice| Box::new(AccessReader::new(Accept::COMBINED, options, choice)),
+    holds_values: false,
+    keeps_mark: false,
+};
+
+pub(super) static VHOST_COMBINED: FormatEntry = FormatEntry {
+    name: "vhost_combined",
+    kind: StreamKind::Access,
+    recognise: Some(|line| fit(line, Accept::VHOST)),
+    is_closed,
+    reader: |options, choice| Box::new(AccessReader::new(Accept::VHOST, options, choice)),
+    holds_values: false,
+    keeps_mark: false,
+};
+
+/// Recognises a line that has one of the accepted shapes or begins so.
+fn fit(line: &[u8], accept: Accept) -> Option<Fit> {
+    let accept = Accept {
+        prefix: true,
+        ..accept
+    };
+    let line = read(line, accept, &mut AccessStamps::new()).ok()?;
+    Some(match line.extra {
+        None => Fit::Whole,
+        Some(_) => Fit::Beginning,
+    })
+}
+
+/// A Combined line keeps its values behind its last quote; the line before it, when there is one,
+/// must have ended there too, or the missing rest may still come. A Common line never does: its
+/// size may have more digits.
+fn is_closed(piece: &[u8], before: Option<&[u8]>) -> bool {
+    let ends_there = |line: &AccessLine| line.user_agent.is_some() && line.extra.is_none();
+    let mut stamps = AccessStamps::new();
+    let mut read = |line| read(line, Accept::VHOST.lenient(false), &mut stamps).ok();
+    let line_before = before.and_then(&mut read);
+    read(piece).is_some_and(|line| ends_there(&line)) && line_before.as_ref().is_none_or(ends_there)
+}

@@ -1,0 +1,69 @@
+//! The options of a parser.
+
+use jiff::tz::TimeZone;
+use storage::Column;
+
+use crate::formats::Format;
+use crate::select::Selection;
+
+/// The most that an event may be stamped after its receipt, in microseconds: ten minutes.
+pub const MAX_FUTURE_US: i64 = 600_000_000;
+
+/// Options by which the lines of a source are read.
+#[derive(Debug, Clone)]
+pub struct ParseOptions {
+    /// The format; `Auto` decides from the first lines.
+    pub format: Format,
+    /// `Auto` takes whole lines only, none with something behind its format.
+    pub strict: bool,
+    /// Stop at the first bad item instead of going on past it.
+    pub ordered: bool,
+    /// The column `site` of events whose format or document has none.
+    pub site: Option<String>,
+    /// Time of receipt, microseconds since 1970. The default, 0, makes every later stamp one of the
+    /// future: set it.
+    pub received_us: i64,
+    /// The most that an event may be stamped after `received_us`, in microseconds.
+    pub max_future_us: i64,
+    /// The zone of stamps without one; UTC when absent.
+    pub tz: Option<TimeZone>,
+    /// The stream's columns so far: JSON fields keep their types.
+    pub schema: Vec<Column>,
+    /// The number of the source's first line, from 1.
+    pub first_line: u64,
+    /// The byte at which it begins in the (decompressed) source, from 0.
+    pub first_byte: u64,
+    /// The most columns of documents.
+    pub columns_max: usize,
+    /// The fields of each event that are stored.
+    pub selection: Selection,
+    /// True when JSON comes as values that are not one to a line; without it, the beginning of the
+    /// source decides.
+    pub values: Option<bool>,
+    /// The most bytes that the result of one call may take, in memory and in a journal.
+    pub bytes_max: usize,
+    /// Bytes that the caller adds to each quarantined line: the names of its stream and source.
+    pub item_bytes: usize,
+}
+
+impl Default for ParseOptions {
+    fn default() -> Self {
+        Self {
+            format: Format::Auto,
+            strict: false,
+            ordered: false,
+            site: None,
+            received_us: 0,
+            max_future_us: MAX_FUTURE_US,
+            tz: None,
+            schema: Vec::new(),
+            first_line: 1,
+            first_byte: 0,
+            columns_max: storage::COLUMNS_MAX,
+            selection: Selection::default(),
+            values: None,
+            bytes_max: usize::MAX,
+            item_bytes: 0,
+        }
+    }
+}

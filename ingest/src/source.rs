@@ -1,0 +1,16 @@
+//! Sources: files that may be compressed, cut into blocks of whole lines or values.
+
+mod blocks;
+mod closed;
+mod item;
+mod lines;
+mod open;
+mod values;
+
+pub use self::blocks::{BLOCK_BYTES, LINE_BYTES_MAX, LineBlocks, SourceBlock};
+pub use self::closed::is_closed;
+pub use self::item::SourceItem;
+pub(crate) use self::lines::Lines;
+pub use self::open::{Compression, decompress, open};
+pub use self::values::holds_values;
+pub(crate) use self::values::{JsonValues, without_bom};

@@ -1,0 +1,15 @@
+//! Sources that deliver one record at a time.
+
+/// A record that its source delivers as one: a message of a queue, a datagram, an item of the
+/// quarantine.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceItem<'a> {
+    /// The record, without an end of line.
+    pub bytes: &'a [u8],
+    /// Time of receipt, microseconds since 1970.
+    pub received_us: i64,
+    /// The line of the record in its source, from 1, or 0 where it has none.
+    pub line: u64,
+    /// The byte of the record in its source, from 0, or its offset in a queue.
+    pub byte: u64,
+}

@@ -1,0 +1,98 @@
+//! Opens files that may be compressed. Every reader here reads concatenated members as one, because
+//! rotated logs are often appended to compressed files.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// Bytes of the compressed side's buffer.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Archives made with `zstd --long=31` need windows of up to 2^31 bytes.
+const ZSTD_WINDOW_LOG_MAX: u32 = 31;
+
+/// The compression of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compression {
+    /// No compression.
+    None,
+    /// `.gz`, of any number of members.
+    Gzip,
+    /// `.zst`, of any number of frames.
+    Zstd,
+    /// `.bz2`, of any number of streams.
+    Bzip2,
+    /// `.xz`, of any number of streams.
+    Xz,
+}
+
+impl Compression {
+    /// Returns the compression that a file's ending names.
+    pub fn of(path: &Path) -> Self {
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("gz") => Self::Gzip,
+            Some("zst") => Self::Zstd,
+            Some("bz2") => Self::Bzip2,
+            Some("xz") => Self::Xz,
+            _ => Self::None,
+        }
+    }
+}
+
+impl Compression {
+    /// Returns the compression by the first bytes of a source; six are enough.
+    pub fn of_bytes(head: &[u8]) -> Self {
+        match head {
+            [0x1f, 0x8b, 8, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            // The size of its blocks is a digit.
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Self::Bzip2,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
+            _ => Self::None,
+        }
+    }
+}
+
+/// Returns the decompressed content of a reader.
+///
+/// # Errors
+/// Errors of the decompressor's start; damaged data is an error of the reads.
+pub fn decompress<'a>(
+    source: impl Read + Send + 'a,
+    compression: Compression,
+) -> std::io::Result<Box<dyn Read + Send + 'a>> {
+    Ok(match compression {
+        Compression::None => Box::new(source),
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(source)),
+        Compression::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::new(source)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+            Box::new(decoder)
+        }
+        Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(source)),
+        Compression::Xz => Box::new(liblzma::read::XzDecoder::new_multi_decoder(source)),
+    })
+}
+
+/// Opens a file and decompresses it by its ending.
+///
+/// # Errors
+/// [`Error::Open`] when the file cannot be opened.
+pub fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
+    let failed = |source| Error::Open {
+        path: path.to_path_buf(),
+        source,
+    };
+    let file = File::open(path).map_err(failed)?;
+    match Compression::of(path) {
+        Compression::None => Ok(Box::new(file)),
+        compression => {
+            decompress(BufReader::with_capacity(BUFFER_BYTES, file), compression).map_err(failed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! The way of lines into a stream: the options of a parser by the configuration, and the state of
+//! the stream that a store has.
+
+use ingest::{ParseOptions, TimeZone};
+use storage::{Column, Name, Snapshot, StreamKind, StreamMeta};
+
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+
+/// Returns the options by which the configuration reads lines of a stream.
+pub(crate) fn stream_options(config: &Config, stream: &str) -> ParseOptions {
+    ParseOptions {
+        format: config.format(stream),
+        columns_max: config.ingest.columns_max,
+        selection: config.selection(stream),
+        ..sample_options(config)
+    }
+}
+
+/// Returns the options by which the configuration reads lines that go to no stream.
+pub(crate) fn sample_options(config: &Config) -> ParseOptions {
+    ParseOptions {
+        max_future_us: config.ingest.max_future.micros(),
+        ..ParseOptions::default()
+    }
+}
+
+/// Returns the columns that a stream has so far.
+pub(crate) fn stream_schema(snapshot: &Snapshot, stream: &Name) -> Vec<Column> {
+    let meta = snapshot.streams().get(stream);
+    meta.map(StreamMeta::schema).unwrap_or_default()
+}
+
+/// Returns the kind of a stream that exists.
+pub(crate) fn stream_kind(snapshot: &Snapshot, stream: &Name) -> Option<StreamKind> {
+    snapshot.streams().get(stream).map(|meta| meta.kind)
+}
+
+/// Returns the zone that an option of the command line names.
+pub(crate) fn zone(name: &str) -> Result<TimeZone> {
+    ingest::zone(name).ok_or_else(|| {
+        Failure::usage(format!(
+            "{name:?} is not an IANA time zone such as Europe/Berlin"
+        ))
+    })
+}

@@ -1,0 +1,172 @@
+//! From the body of a request to a batch that the store has.
+
+use std::io::Read;
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::response::Response;
+use ingest::{BatchOrigin, ParseOptions, Parsed, Parser};
+use storage::{Ack, Identity, WriteConcern};
+use tokio::sync::oneshot;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+use super::parameters::LinesRequest;
+use super::response::{ParseSummary, too_large};
+use crate::intake;
+use crate::server::answer;
+use crate::server::app::App;
+
+/// The rows of a request may take so many times its decompressed bytes, in memory and in the
+/// journal, and this much at any rate: very short lines cost far more than they are long.
+const GROWTH_MAX: usize = 4;
+const GROWTH_BYTES_MIN: usize = 256 << 20;
+
+/// The state of a batch behind its parse.
+pub(super) enum Submission {
+    /// The store got nothing, so there is nothing to wait for.
+    Nothing(Ack),
+    /// The store acknowledges the batch when its write concern is reached.
+    Waiting(oneshot::Receiver<storage::Result<Ack>>),
+}
+
+/// Parses the body and hands the batch to the store: on a thread that may wait.
+pub(super) fn submit(
+    app: &App,
+    mut request: LinesRequest,
+    body: &Bytes,
+    encoding: &str,
+    limit: usize,
+) -> Result<(Submission, ParseSummary), Box<Response>> {
+    let lines = decode(body, encoding, limit)?;
+    if let Some(Identity::Key { key, body_hash }) = &mut request.identity {
+        let before = app.serving.store.key_fingerprint(key);
+        // Earlier versions took the body as it was sent, and nothing else.
+        let sent = Some(xxh3_64(body)).filter(|hash| before == Some(*hash));
+        *body_hash = sent.unwrap_or_else(|| fingerprint(&lines, &request.options));
+    }
+    let snapshot = app.serving.store.snapshot();
+    let options = ParseOptions {
+        bytes_max: lines.len().saturating_mul(GROWTH_MAX).max(GROWTH_BYTES_MIN),
+        item_bytes: request.stream.as_str().len() + request.source.len(),
+        schema: intake::stream_schema(&snapshot, &request.stream),
+        ..request.options
+    };
+    let origin = BatchOrigin {
+        received_us: options.received_us,
+        kind: intake::stream_kind(&snapshot, &request.stream),
+        stream: request.stream,
+        source: request.source,
+        identity: request.identity,
+    };
+    drop(snapshot);
+    let turn = request.bulk.then(|| app.serving.store.spare_turn());
+    let parsed = Parser::new(options).parse(&lines);
+    let parsed = parsed.map_err(|error| refused(app, &origin, &error))?;
+    drop(turn);
+    let summary = ParseSummary::of(&parsed);
+    let has_items = parsed.events.num_rows() > 0 || !parsed.quarantine.is_empty();
+    if request.debug || !has_items && origin.identity.is_none() {
+        return Ok((Submission::Nothing(not_stored(&parsed)), summary));
+    }
+    // Under a limit the handler waits for the sync itself: see `acknowledged`.
+    let concern = match request.wtimeout {
+        Some(_) if request.concern.j => WriteConcern::ACKNOWLEDGED,
+        _ => request.concern,
+    };
+    if request.bulk {
+        app.serving.store.wait_for_bulk_room();
+    }
+    let (send, receive) = oneshot::channel();
+    app.serving
+        .store
+        .submit(origin.batch(parsed), concern, move |outcome| {
+            // A client that has gone does not learn it; a retry with its key will.
+            let _ignored = send.send(outcome);
+        })
+        .map_err(|e| Box::new(answer::of_storage(&e)))?;
+    Ok((Submission::Waiting(receive), summary))
+}
+
+fn refused(app: &App, origin: &BatchOrigin, error: &ingest::Error) -> Box<Response> {
+    if !matches!(error, ingest::Error::TooMuch { .. }) {
+        return Box::new(answer::bad_request(error));
+    }
+    app.serving.store.count_refused(&origin.stream, 1);
+    Box::new(answer::error(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        &error.to_string(),
+        Some("nothing of it was taken; send fewer lines in one request"),
+    ))
+}
+
+/// Returns the counts of a batch that the store does not get.
+fn not_stored(parsed: &Parsed) -> Ack {
+    Ack {
+        accepted: parsed.events.num_rows() as u64,
+        quarantined: parsed.quarantine.len() as u64,
+        first_seq: None,
+        last_seq: None,
+        duplicate: false,
+    }
+}
+
+/// Returns the fingerprint of a request, the same for requests that mean the same: of the lines and
+/// of every option that changes their events. Their compression and the client's timeout do not
+/// count.
+fn fingerprint(lines: &[u8], options: &ParseOptions) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    let flags = [u8::from(options.strict), u8::from(options.ordered)];
+    let site = options.site.as_deref();
+    let zone = options.tz.as_ref().and_then(|tz| tz.iana_name());
+    for part in [
+        lines,
+        options.format.as_str().as_bytes(),
+        &flags,
+        &[u8::from(site.is_some())],
+        site.unwrap_or_default().as_bytes(),
+        zone.unwrap_or_default().as_bytes(),
+    ] {
+        hasher.update(&part.len().to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.digest()
+}
+
+/// Returns the body's lines. The limit holds for the decompressed bytes, so that a small bomb is no
+/// large one.
+fn decode(body: &Bytes, encoding: &str, limit: usize) -> Result<Bytes, Box<Response>> {
+    let reader: Box<dyn Read> = match encoding {
+        "identity" | "" => return Ok(body.clone()),
+        "gzip" | "x-gzip" => Box::new(flate2::read::MultiGzDecoder::new(body.as_ref())),
+        "zstd" => match zstd::stream::read::Decoder::new(body.as_ref()) {
+            Ok(decoder) => Box::new(decoder),
+            Err(e) => {
+                return Err(Box::new(answer::bad_request(format!(
+                    "the body is not zstd: {e}"
+                ))));
+            }
+        },
+        other => {
+            return Err(Box::new(answer::error(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unknown_encoding",
+                &format!("Content-Encoding {other:?} is not known"),
+                Some("send gzip, zstd or no encoding"),
+            )));
+        }
+    };
+    let mut lines = Vec::new();
+    reader
+        .take(limit as u64 + 1)
+        .read_to_end(&mut lines)
+        .map_err(|e| {
+            Box::new(answer::bad_request(format!(
+                "the body is not {encoding}: {e}"
+            )))
+        })?;
+    if lines.len() > limit {
+        return Err(Box::new(too_large(limit)));
+    }
+    Ok(lines.into())
+}

@@ -1,0 +1,131 @@
+//! Answers to a request that brings lines.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use ingest::Parsed;
+use serde_json::json;
+use storage::{Ack, WriteConcern};
+
+use crate::server::answer;
+
+/// Failed items that an answer lists; the others are counted.
+const ERRORS_MAX: usize = 1000;
+
+/// The part of an answer that the parse decides; the store's acknowledgement is the other.
+pub(super) struct ParseSummary {
+    empty: u64,
+    by_reason: BTreeMap<&'static str, u64>,
+    /// There were lines, and no format that is known fits any.
+    has_no_format: bool,
+    errors: Vec<FailedItem>,
+    omitted: u64,
+}
+
+/// An item that is in quarantine.
+struct FailedItem {
+    index: u64,
+    reason: String,
+}
+
+impl ParseSummary {
+    pub(super) fn of(parsed: &Parsed) -> Self {
+        let errors = parsed.quarantine.iter().take(ERRORS_MAX);
+        let errors: Vec<FailedItem> = errors
+            .map(|q| FailedItem {
+                index: q.index,
+                reason: format!("{}: {}", q.reason, q.detail),
+            })
+            .collect();
+        let omitted = (parsed.quarantine.len() - errors.len()) as u64;
+        Self {
+            empty: parsed.empty,
+            has_no_format: parsed.has_no_format(),
+            by_reason: parsed.reasons(),
+            errors,
+            omitted,
+        }
+    }
+}
+
+/// Answers with the outcome of a batch. Lines that have no known format are kept, and refused all
+/// the same: their sender must not take them for events.
+pub(super) fn success(ack: &Ack, summary: &ParseSummary, concern: WriteConcern) -> Response {
+    let errors = summary.errors.iter();
+    let errors: Vec<_> = errors
+        .map(|e| json!({ "index": e.index, "reason": e.reason }))
+        .collect();
+    let mut body = json!({
+        "accepted": ack.accepted,
+        "quarantined": ack.quarantined,
+        "quarantined_by_reason": summary.by_reason,
+        "empty": summary.empty,
+        "errors": errors,
+        "errors_omitted": summary.omitted,
+        "first_seq": ack.first_seq,
+        "last_seq": ack.last_seq,
+        "duplicate": ack.duplicate,
+        "concern": concern,
+    });
+    if !summary.has_no_format || ack.first_seq.is_none() {
+        return answer::json(StatusCode::OK, &body);
+    }
+    body["error"] = json!({
+        "code": "no_format",
+        "message": "no line is an access-log line or a JSON object; all are kept in quarantine",
+        "hint": "send them with format=plain to take each line as it is; what is kept becomes events with `logmill quarantine replay --format plain`",
+    });
+    answer::json(StatusCode::BAD_REQUEST, &body)
+}
+
+/// Answers a request with `w=0` before its batch is parsed.
+pub(super) fn unacknowledged() -> Response {
+    answer::json(StatusCode::ACCEPTED, &json!({}))
+}
+
+/// Answers that the write concern was not reached in time; `ack` is there when the batch is stored.
+pub(super) fn too_late(limit: Duration, ack: Option<&Ack>) -> Response {
+    let message = format!(
+        "the write concern was not reached within {} ms",
+        limit.as_millis()
+    );
+    let hint = match ack {
+        Some(_) => {
+            "the batch is stored under these sequence numbers and reaches the concern by itself"
+        }
+        None => "the outcome is unknown; send it again with the same key",
+    };
+    answer::json(
+        StatusCode::GATEWAY_TIMEOUT,
+        &json!({
+            "error": { "code": "write_concern_timeout", "message": message, "hint": hint },
+            "first_seq": ack.and_then(|a| a.first_seq),
+            "last_seq": ack.and_then(|a| a.last_seq),
+        }),
+    )
+}
+
+/// Refuses a request with `w=0` while too many of them are not taken yet.
+pub(super) fn too_many_unacknowledged() -> Response {
+    let mut response = answer::error(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "overloaded",
+        "too many requests with w=0 wait to be taken; nothing of this one was",
+        Some("send it again later, or ask for w=1 and wait for the answer"),
+    );
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+/// Refuses a body of more than `limit` bytes.
+pub(super) fn too_large(limit: usize) -> Response {
+    answer::error(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        &format!("a request holds at most {limit} bytes, decompressed"),
+        Some("send it in pieces, or raise server.batch_bytes_max"),
+    )
+}
