@@ -20,7 +20,7 @@ pub(crate) struct FormatEntry {
     /// The kind of a stream whose events come in this format.
     pub(crate) kind: StreamKind,
     /// Recognises a line of the format, for `auto`; `None` where `auto` never decides for it.
-    pub(crate) recognise: Option<fn(line: &[u8]) -> Option<Fit>>,
+    pub(crate) recognise: Option<Recognise>,
     /// Checks whether a piece of a line keeps every value when more follows it; `before` is the
     /// line before it, where there is one.
     pub(crate) is_closed: fn(piece: &[u8], before: Option<&[u8]>) -> bool,
@@ -31,6 +31,9 @@ pub(crate) struct FormatEntry {
     /// The mark of UTF-8 at the beginning of a source belongs to its first line.
     pub(crate) keeps_mark: bool,
 }
+
+/// Recognises a line that is not empty.
+pub(crate) type Recognise = fn(line: &[u8]) -> Option<Fit>;
 
 /// Degree to which a line is one of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -163,7 +163,7 @@ async fn what_is_distinct_is_asked_beside_other_conditions() {
     ] {
         let sql = format!("SELECT count(*) FROM access WHERE {condition}");
         assert_eq!(fixture.value(&sql).await, json!(expected), "{sql}");
-        // The same condition in `answer/tail`.
+        // The same condition in `ask/tail`.
         let snapshot = fixture.store.snapshot();
         let meta = &snapshot.streams()["access"];
         let prefix = snapshot.manifest().id_prefix();
