@@ -14,6 +14,7 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
+use futures::FutureExt;
 use storage::{Name, Snapshot};
 
 use crate::answer::rows::Answer;
@@ -135,7 +136,7 @@ impl Engine {
             let (schema, parameters) = (bound.schema(), bound.parameters()?);
             Ok(((bound, share, schema, parameters), None))
         };
-        let ((bound, share, schema, parameters), _) = admitted.run(work).await?;
+        let ((bound, share, schema, parameters), _) = admitted.run(work.boxed()).await?;
         Ok(Prepared {
             planner: self.planner.clone(),
             admitted,
@@ -165,7 +166,7 @@ impl Engine {
             let (started, rows) = planner.start(bound, parameters, share).await?;
             Ok((started, Some(rows)))
         };
-        let (started, rows) = admitted.run(work).await?;
+        let (started, rows) = admitted.run(work.boxed()).await?;
         Ok(Answer::new(admitted, started, rows))
     }
 

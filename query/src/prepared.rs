@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
+use futures::FutureExt;
 
 use crate::answer::rows::Answer;
 use crate::error::Result;
@@ -54,7 +55,7 @@ impl Prepared {
             let (started, rows) = planner.start(bound, parameters, share).await?;
             Ok((started, Some(rows)))
         };
-        let (started, rows) = admitted.run(work).await?;
+        let (started, rows) = admitted.run(work.boxed()).await?;
         Ok(Answer::new(admitted, started, rows))
     }
 }

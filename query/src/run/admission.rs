@@ -129,7 +129,7 @@ impl Admitted {
     /// The errors of `work`; also if the query is cancelled or reaches its time limit.
     pub(crate) async fn run<T: Send + 'static>(
         &mut self,
-        work: impl Future<Output = Result<(T, Option<SendableRecordBatchStream>)>> + Send + 'static,
+        work: BoxFuture<'static, Result<(T, Option<SendableRecordBatchStream>)>>,
     ) -> Result<(T, Driven)> {
         let Some((starting, rows)) = self.occupied.run(work) else {
             return Err(self.limits.too_long());
