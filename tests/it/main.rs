@@ -59,4 +59,5 @@ mod starve;
 mod stop;
 mod strace;
 mod support;
+mod tidy;
 mod zones;
