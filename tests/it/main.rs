@@ -60,4 +60,5 @@ mod starve;
 mod stop;
 mod strace;
 mod support;
+mod tidy;
 mod zones;
