@@ -17,7 +17,7 @@ pub(crate) struct Cli {
     /// A running server instead of a directory.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// How answers are written.
+    /// Format of answers.
     #[arg(long, global = true, value_enum, value_name = "FORM")]
     pub(crate) output: Option<Output>,
     #[command(subcommand)]
@@ -43,11 +43,11 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Import log files; resumes after a crash and adds nothing twice.
     Import(ImportArgs),
-    /// What the parser makes of a file.
+    /// Show how the parser reads a file.
     Parse(ParseArgs),
     /// Ask in SQL; `--output arrow` writes an Arrow IPC stream.
     Sql(SqlArgs),
-    /// What did this host do on that date?
+    /// The events of one host on one date.
     Slice(SliceArgs),
     /// Events as they come.
     Tail(TailArgs),
@@ -63,14 +63,15 @@ pub(crate) enum Command {
     /// Indexes of columns, and the order of streams.
     #[command(subcommand)]
     Index(IndexCommand),
-    /// What could not be parsed.
+    /// Lines that could not be parsed.
     #[command(subcommand)]
     Quarantine(QuarantineCommand),
     /// Read everything; verify every checksum and invariant, and the rollups.
     Check(CheckArgs),
     /// Give up what is damaged, say what that was and keep the evidence.
     Repair(RepairArgs),
-    /// A second store with everything acknowledged so far, of a running one too; open it to restore.
+    /// A second store with everything acknowledged so far, of a running one too; open it to
+    /// restore.
     Backup(BackupArgs),
     /// The configuration.
     #[command(subcommand)]
@@ -245,14 +246,15 @@ pub(crate) struct CheckArgs {
 pub(crate) struct RepairArgs {
     /// The store's directory.
     pub(crate) data_dir: Option<PathBuf>,
-    /// What is damaged is given up for good.
+    /// Discard damaged data for good.
     #[arg(long)]
     pub(crate) accept_loss: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// Where it is made: a directory that is empty or not there yet, best on the store's disk, where
+    /// Where it is made: a directory that is empty or not there yet, best on the store's disk,
+    /// where
     /// files are linked instead of copied. What is detached comes along where its folder is there.
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
@@ -371,12 +373,13 @@ pub(crate) enum PartitionCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexCommand {
-    /// What there is, what it costs in memory and on the disk, and when it was of use.
+    /// List indexes with their cost in memory and on disk, and their last use.
     List {
         /// The stream; all of them without it.
         name: Option<String>,
     },
-    /// Index columns, so that the events of one path or one user are found without a scan; a running
+    /// Index columns, so that the events of one path or one user are found without a scan; a
+    /// running
     /// server makes indexes in the background.
     Create {
         /// The stream.
@@ -384,7 +387,8 @@ pub(crate) enum IndexCommand {
         /// Columns of texts or integers, an index for each.
         #[arg(required = true, value_name = "FIELD")]
         fields: Vec<String>,
-        /// With the rows themselves, in the order of the column: as much again as the parts take, and the
+        /// With the rows themselves, in the order of the column: as much again as the parts take,
+        /// and the
         /// thousands of rows of a value are read as quickly as a few.
         #[arg(long)]
         covering: bool,
@@ -450,7 +454,7 @@ pub(crate) struct QuarantineChoice {
     pub(crate) reason: Option<String>,
 }
 
-/// How they are read; as their stream says today where nothing else is said.
+/// Reading of the items; by default as their stream is configured today.
 #[derive(Debug, Args)]
 pub(crate) struct QuarantineReading {
     /// auto, common, combined, vhost_combined, json or plain.
@@ -466,7 +470,7 @@ pub(crate) struct QuarantineReading {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// What is in force.
+    /// Show the values in force.
     Show {
         /// Say where each value came from.
         #[arg(long)]

@@ -5,8 +5,10 @@
 
 mod host;
 mod place;
+mod server;
 
 pub(crate) use host::Authority;
+pub(crate) use server::Server;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,82 +41,6 @@ pub(crate) struct Origin {
     pub(crate) key: String,
     pub(crate) value: String,
     pub(crate) origin: String,
-}
-
-/// `[server]`
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Server {
-    /// Address of the HTTP listener.
-    pub(crate) http: String,
-    /// The largest request body, decompressed: one request is one journal record.
-    pub(crate) batch_bytes_max: Bytes,
-    /// Maximum connections at once.
-    pub(crate) connections_max: usize,
-    /// Host names that the server accepts beside those of its listeners, such as those of a proxy
-    /// in front of it: `logs.example.org`, or `logs.example.org:8443`.
-    pub(crate) hosts: Vec<String>,
-    /// Maximum time of a request body.
-    pub(crate) body_time_max: Span,
-    /// Minimum pace of a body in bytes a second, once it has begun.
-    pub(crate) body_pace_min: Bytes,
-    /// Maximum bytes of the bodies of all requests under way.
-    pub(crate) bodies_bytes_max: Bytes,
-    /// A client that reads nothing of its answer for this time is disconnected, and its query
-    /// cancelled.
-    pub(crate) answer_time_max: Span,
-    /// Maximum clients that follow a stream at once; never more than half of the connections.
-    pub(crate) tails_max: usize,
-    /// Opens the store for reading only; set on the command line alone.
-    #[serde(skip)]
-    pub(crate) read_only: bool,
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        Self {
-            http: "127.0.0.1:7070".into(),
-            batch_bytes_max: Bytes(32 << 20),
-            connections_max: 1000,
-            hosts: Vec::new(),
-            body_time_max: Span(std::time::Duration::from_secs(300)),
-            body_pace_min: Bytes(1 << 10),
-            bodies_bytes_max: Bytes(256 << 20),
-            answer_time_max: Span(std::time::Duration::from_secs(30)),
-            tails_max: 500,
-            read_only: false,
-        }
-    }
-}
-
-impl Server {
-    fn problems(&self, problems: &mut Vec<String>) {
-        let hosts = self.hosts.iter().map(|host| host::check_host(host));
-        problems.extend(
-            hosts
-                .filter_map(Result::err)
-                .map(|e| format!("[server] hosts: {e}")),
-        );
-        if self.connections_max == 0 {
-            problems.push("[server] connections_max = 0: nobody could connect".into());
-        }
-        if self.bodies_bytes_max.0 < self.batch_bytes_max.0 {
-            problems.push(format!(
-                "[server] bodies_bytes_max = {} is less than one body may have (batch_bytes_max = {})",
-                self.bodies_bytes_max.0, self.batch_bytes_max.0
-            ));
-        }
-        for (key, time) in [
-            ("body_time_max", self.body_time_max),
-            ("answer_time_max", self.answer_time_max),
-        ] {
-            if time.0.is_zero() {
-                problems.push(format!(
-                    "[server] {key} = \"0s\": nothing could be finished"
-                ));
-            }
-        }
-    }
 }
 
 /// `[storage]`

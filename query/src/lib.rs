@@ -1,8 +1,10 @@
 //! Streams, rollup levels and `system.*` as DataFusion tables, and what else a query needs.
 //!
-//! [`Engine::sql`] plans and runs a query over one [`storage::Snapshot`]; [`answer/output`] writes its rows;
-//! [`QueryStats`] say what was looked at. [`slice_sql`] and [`TailFilter`] serve the commands of those
-//! names, [`documents`] turns rows into the BSON documents that a MongoDB client sees.
+//! [`Engine::prepare`] binds a question to the tables of a [`storage::Snapshot`] and
+//! [`Prepared::start`] runs it; [`Engine::sql`] does both. [`output`] writes the rows, and
+//! [`QueryStats`] counts the data that was read. [`slice_sql`] and [`TailFilter`] serve the
+//! commands
+//! of those names, and [`documents`] turns rows into the BSON documents of a MongoDB client.
 //!
 //! # Invariants
 //! * Nothing here writes to a store.

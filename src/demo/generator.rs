@@ -17,7 +17,8 @@
 //! One line is, with `-` for a size when the status or the method sends no body:
 //!
 //! ```text
-//! HOST - USER [dd/Mon/yyyy:HH:MM:SS +0000] "METHOD PATH[?QUERY] HTTP/n" STATUS SIZE "REFERRER" "AGENT"
+//! HOST - USER [dd/Mon/yyyy:HH:MM:SS +0000] "METHOD PATH[?QUERY] HTTP/n" STATUS SIZE
+//!     "REFERRER" "AGENT"
 //! ```
 
 #![allow(
@@ -45,9 +46,9 @@ mod tests;
 
 /// Share of lines that are stamped up to [`DISORDER_SECONDS_MAX`] too early.
 const DISORDER: f64 = 0.005;
-/// How far a line out of order lies behind, in seconds.
+/// Delay of a line out of order, seconds.
 const DISORDER_SECONDS_MAX: u64 = 90;
-/// How far a late line lies behind, in seconds (two hours).
+/// Delay of a late line, seconds (two hours).
 const LATE_SECONDS_MAX: u64 = 7_200;
 /// Exponent of the popularity of clients and pages.
 const ZIPF_EXPONENT: f64 = 1.1;
@@ -58,7 +59,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 /// Monday 2026-11-02 00:00:00 UTC, where generated files begin, in epoch seconds.
 pub const DEFAULT_START: i64 = 1_793_577_600;
 
-/// What to generate. Shares are of all lines, from 0 to 1.
+/// Settings of a generated log. Shares are of all lines, from 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Lines that [`Generator::next_line`] gives before it ends; also spreads them over the days.
@@ -345,7 +346,7 @@ impl Generator {
                     out.push(0x80 | self.random.below(64) as u8);
                 }
             }
-            // What an application printed into the wrong file.
+            // The output of an application in the wrong file.
             5 => {
                 out.truncate(from);
                 let noun = words::NOUNS[self.random.index(words::NOUNS.len())];

@@ -1,15 +1,15 @@
 //! Permits for background work: backfills, seals and merges.
 //!
-//! `nice` alone does not give way. The kernel threads that complete a write or a sync wait for the time
-//! slice of whatever runs on their core, however nice that is: with every core busy, a sync of half a
-//! millisecond takes tens. So background work leaves one core to foreground requests.
+//! `nice` alone does not give way. The kernel threads that complete a write or a sync wait for the
+//! time slice of whatever runs on their core, however nice that is: with every core busy, a sync of
+//! half a millisecond takes tens. So background work leaves one core to foreground requests.
 //!
 //! # Invariants
-//! * While a foreground request was seen within the last second, at most `cores - 1` permits are out,
-//!   and at least one may be.
+//! * While a foreground request was seen within the last second, at most `cores - 1` permits are
+//!   out, and at least one may be.
 //! * Permits are granted in the order of request.
-//! * The holder of a permit waits for nothing but the disk: neither for another permit, nor for a lock
-//!   under which a permit is requested.
+//! * The holder of a permit waits for nothing but the disk: neither for another permit, nor for a
+//!   lock under which a permit is requested.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -101,7 +101,8 @@ impl BackgroundPermits {
 }
 
 impl BackgroundPermit<'_> {
-    /// Gives the permit up for the time of `work`, and queues for it again: earlier requests go first.
+    /// Gives the permit up for the time of `work`, and queues for it again: earlier requests go
+    /// first.
     pub(crate) fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
         self.0.end();
         let output = work();

@@ -157,8 +157,8 @@ fn has(plan: &dyn ExecutionPlan, name: &str) -> bool {
     plan.name() == name || plan.children().into_iter().any(|child| has(&**child, name))
 }
 
-/// Starts a query at once or, every other one, after it was prepared: the prepared schema is that of
-/// the answer.
+/// Starts a query at once or, every other one, after it was prepared: the prepared schema is that
+/// of the answer.
 async fn start(engine: &Engine, sources: Sources, sql: &str) -> crate::Result<Answer> {
     let session = Session::default();
     if sql.len().is_multiple_of(2) {

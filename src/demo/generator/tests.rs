@@ -1,4 +1,4 @@
-//! What the head of `generator.rs` promises, checked on the lines themselves.
+//! The promises of the head of `generator.rs`, checked on the lines themselves.
 
 use std::collections::{HashMap, HashSet};
 
