@@ -3,8 +3,8 @@
 //! [`Engine::prepare`] binds a question to the tables of a [`storage::Snapshot`] and
 //! [`Prepared::start`] runs it; [`Engine::sql`] does both. [`output`] writes the rows, and
 //! [`QueryStats`] counts the data that was read. [`slice_sql`] and [`TailFilter`] serve the
-//! commands
-//! of those names, and [`documents`] turns rows into the BSON documents of a MongoDB client.
+//! commands of those names, and [`documents`] turns rows into the BSON documents of a MongoDB
+//! client.
 //!
 //! # Invariants
 //! * Nothing here writes to a store.
