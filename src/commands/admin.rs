@@ -1,7 +1,7 @@
 //! Operator work on a store, done by this process or by the server that holds the store.
 //!
 //! A command names a directory or a server. While a server holds the directory, its lock file
-//! contains the server's address, and the work is sent there ([`Context::admin`]).
+//! contains the server's address, and the work is sent there ([`super::Context::admin`]).
 
 use std::path::Path;
 
