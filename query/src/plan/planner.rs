@@ -87,9 +87,13 @@ impl fmt::Debug for Bound {
 }
 
 impl Bound {
-    /// Returns the columns of the answer.
+    /// Returns the columns of the answer. Binding alone does not know their types: the analyzer
+    /// finds the one type of the branches of a CASE, and the sides of a UNION. It needs types for
+    /// parameters too; where the question implies none, the types of binding remain.
     pub(crate) fn schema(&self) -> SchemaRef {
-        Arc::clone(self.logical.schema().inner())
+        let analyzed = rules::analyze(self.logical.clone(), &self.state);
+        let analyzed = analyzed.as_ref().unwrap_or(&self.logical);
+        Arc::clone(analyzed.schema().inner())
     }
 
     /// Returns the parameters by name (`$1`), each with its type if the question implies one.

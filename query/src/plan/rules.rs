@@ -125,17 +125,16 @@ impl Rules {
         plan: LogicalPlan,
         state: &SessionState,
     ) -> Result<(LogicalPlan, Shape)> {
-        let plan = datafusion_fixes::keep_repeated(plan)?;
         let shape = shape(&plan)?;
         let rules = match shape {
             Shape::Rows => &self.rows,
             Shape::OneTable => &self.one_table,
-            Shape::Any => return Ok((state.optimize(&plan)?, shape)),
+            Shape::Any => {
+                let plan = datafusion_fixes::keep_repeated(plan)?;
+                return Ok((state.optimize(&plan)?, shape));
+            }
         };
-        let options = state.config_options();
-        let plan = state
-            .analyzer()
-            .execute_and_check(plan, options, |_, _| {})?;
+        let plan = analyze(plan, state)?;
         Ok((rules.optimize(plan, state, |_, _| {})?, shape))
     }
 
@@ -158,6 +157,13 @@ impl Rules {
         let plan = planner.create_physical_plan(plan, &planning).await?;
         Ok((plan, planning.state))
     }
+}
+
+/// Analyzes a plan: every expression gets the types with which it is evaluated.
+pub(crate) fn analyze(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
+    let plan = datafusion_fixes::keep_repeated(plan)?;
+    let options = state.config_options();
+    state.analyzer().execute_and_check(plan, options, |_, _| {})
 }
 
 fn shape(plan: &LogicalPlan) -> Result<Shape> {

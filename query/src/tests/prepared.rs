@@ -98,6 +98,31 @@ async fn a_prepared_question_names_its_columns_and_the_types_of_its_parameters()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_types_of_prepared_columns_are_those_of_the_answer() {
+    let fixture = fixture();
+    for sql in [
+        "SELECT CASE WHEN path LIKE '/p1%' THEN status ELSE 3 END AS c FROM access",
+        "SELECT status AS c FROM access UNION ALL SELECT 2.5",
+        "SELECT coalesce(status, response_size) AS c FROM access",
+        "EXPLAIN SELECT status FROM access",
+        "SHOW TABLES",
+    ] {
+        let session = Session::default();
+        let prepared = fixture
+            .engine
+            .prepare(sources(&fixture), &session, sql.into());
+        let prepared = prepared.await.expect("bound");
+        let described = prepared.schema().clone();
+        let answer = prepared.start(Parameters::None).await.expect("starts");
+        let types = |schema: &arrow::datatypes::Schema| -> Vec<_> {
+            let fields = schema.fields().iter();
+            fields.map(|f| f.data_type().clone()).collect()
+        };
+        assert_eq!(types(&described), types(&answer.schema), "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_plan_of_another_language_is_answered_as_its_statement_is() {
     let fixture = fixture();
     let build: Question = Question::Plan {
