@@ -95,23 +95,6 @@ impl Context {
         }
     }
 
-    /// Does work in this process, or at the server that the user named or that holds the
-    /// directory.
-    fn local_or_remote<T>(
-        &self,
-        local: impl FnOnce(&Path) -> Result<T>,
-        remote: impl FnOnce(&Client) -> Result<T>,
-    ) -> Result<T> {
-        let data = match &self.place {
-            Place::Server(client) => return remote(client),
-            Place::Data(data) => data,
-        };
-        local(data).or_else(|failure| match admin::holder(data, &failure) {
-            Some(client) => remote(&client?),
-            None => Err(failure),
-        })
-    }
-
     /// Returns the directory for a command that cannot work through a server; `why` is the error.
     fn directory(&self, named: Option<PathBuf>, why: &str) -> Result<PathBuf> {
         match (named, &self.place) {

@@ -9,6 +9,7 @@ mod bulk;
 pub(crate) mod descriptors;
 mod scrub;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -111,13 +112,14 @@ fn run_all(services: Vec<Box<dyn Service>>, stop: &Stop) -> Result<()> {
             let name = format!("logmill-{}", service.name());
             let on_failure = stop.clone();
             let run = move || {
-                // If the service panics, dropping this guard stops the server too.
-                let on_failure = StopOnDrop(on_failure);
-                let outcome = service.run();
-                if outcome.is_ok() {
-                    std::mem::forget(on_failure);
+                let ended = catch_unwind(AssertUnwindSafe(|| service.run()));
+                let ended = ended.unwrap_or_else(|_| {
+                    Err(Failure::new(FAILED, "a service of the server panicked"))
+                });
+                if ended.is_err() {
+                    on_failure.set();
                 }
-                outcome
+                ended
             };
             match std::thread::Builder::new()
                 .name(name)
@@ -132,21 +134,11 @@ fn run_all(services: Vec<Box<dyn Service>>, stop: &Stop) -> Result<()> {
             }
         }
         for thread in running {
-            let panicked = || Err(Failure::new(FAILED, "a thread panicked"));
-            let ended = thread.join().unwrap_or_else(|_| panicked());
+            let ended = thread.join().expect("BUG: its panics are caught");
             outcome = outcome.and(ended);
         }
         outcome
     })
-}
-
-/// Stops the server when dropped.
-struct StopOnDrop(Stop);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.set();
-    }
 }
 
 /// The stop signal of a server: set once, visible to every service.

@@ -1,18 +1,17 @@
 //! `logmill quarantine list | explain | replay | drop`.
 
 use std::cell::Cell;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::{Context, Place, sql};
+use super::{Context, Opened, Place, sql};
 use crate::cli::{Output, QuarantineCommand};
 use crate::failure::{Result, tell};
 use crate::quarantine::{self, DropReport, QuarantineRequest, QuarantineWork, ReplayReport};
 use crate::units::grouped;
-use crate::wiring;
 
 const PATH: &str = "/api/v1/quarantine";
 /// Interval between progress reports of a long run.
@@ -86,14 +85,9 @@ fn explain(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
 
 fn replay(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
     let (choice, reading) = (asked.choice()?, asked.reading()?);
-    let report: ReplayReport = context.local_or_remote(
-        |data| {
-            work(context, data, asked, |work, snapshot| {
-                work.replay(snapshot, &choice, &reading)
-            })
-        },
-        |client| client.post_for(&format!("{PATH}/replay"), &asked.pairs()),
-    )?;
+    let report: ReplayReport = work(context, asked, "replay", |work, snapshot| {
+        work.replay(snapshot, &choice, &reading)
+    })?;
     if wants_json(context) {
         return print_json(&report);
     }
@@ -117,14 +111,9 @@ fn replay(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
 
 fn drop(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
     let choice = asked.choice()?;
-    let report: DropReport = context.local_or_remote(
-        |data| {
-            work(context, data, asked, |work, snapshot| {
-                work.drop(snapshot, &choice)
-            })
-        },
-        |client| client.post_for(&format!("{PATH}/drop"), &asked.pairs()),
-    )?;
+    let report: DropReport = work(context, asked, "drop", |work, snapshot| {
+        work.drop(snapshot, &choice)
+    })?;
     if wants_json(context) {
         return print_json(&report);
     }
@@ -141,12 +130,13 @@ fn drop(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Runs `what` on the items of a store in a directory. A dry run opens the store for reading only:
-/// another process may have it open for writing.
-fn work<T>(
+/// Runs `what` on the items of a store, or has the server that holds the store do it by the request
+/// of that name. A dry run opens a directory for reading only: another process may have it open
+/// for writing.
+fn work<T: DeserializeOwned>(
     context: &Context,
-    data: &Path,
     asked: &QuarantineRequest<'_>,
+    request: &str,
     what: impl FnOnce(&QuarantineWork<'_>, &std::sync::Arc<storage::Snapshot>) -> Result<T>,
 ) -> Result<T> {
     let reported = Cell::new(Instant::now());
@@ -162,13 +152,20 @@ fn work<T>(
         stop: &|| false,
         progress: &progress,
     };
-    if asked.dry_run {
-        return what(&work, &context.reader()?.snapshot());
+    if matches!(context.place, Place::Data(_)) {
+        // The open for reading comes first: it fails where there is no store, and this command
+        // must not create one.
+        let reader = context.reader()?;
+        if asked.dry_run {
+            return what(&work, &reader.snapshot());
+        }
     }
-    // The open for reading comes first: it fails where there is no store, and this command must
-    // not create one.
-    context.reader()?;
-    let store = wiring::open_store(data, &context.config)?;
+    let store = match context.open(&context.config)? {
+        Opened::Store(store) => store,
+        Opened::Server(client) => {
+            return client.post_for(&format!("{PATH}/{request}"), &asked.pairs());
+        }
+    };
     work.store = Some(&store);
     let outcome = what(&work, &store.snapshot());
     store.close()?;
