@@ -198,12 +198,17 @@ impl Calendar {
         }
     }
 
+    /// Returns the zone whose local times make the buckets.
+    pub fn zone(&self) -> Tz {
+        self.zone
+    }
+
     /// Returns the seconds that local time is ahead of UTC at `t_s`.
     pub fn offset_s(&self, t_s: i64) -> i64 {
         if self.zone == Tz::UTC {
             return 0;
         }
-        zone::offset_s(self.zone, t_s)
+        self.zone.offset_s(t_s)
     }
 
     /// Returns the microseconds that local time is ahead of UTC at `t_us`.

@@ -172,7 +172,7 @@ impl Definition {
 
     /// Returns the calendar of the buckets.
     pub fn calendar(&self) -> Calendar {
-        let local = seeded::is(Bug::ServerLocal).then_some(Tz::Asia__Tokyo);
+        let local = seeded::is(Bug::ServerLocal).then_some(Tz::named("Asia/Tokyo"));
         Calendar::new(local.unwrap_or(self.timezone), self.week)
     }
 

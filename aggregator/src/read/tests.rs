@@ -20,7 +20,7 @@ fn cells(definition: &Definition, level: Level, events: &[AccessEvent]) -> Cells
 
 #[test]
 fn buckets_end_where_the_next_begins() {
-    let definition = zoned(&[], Tz::Europe__Berlin, "hour");
+    let definition = zoned(&[], Tz::named("Europe/Berlin"), "hour");
     let all = events(&mut TestRandom(31), 300, 5, 1, 1);
     let days = cells(&definition, Level::Day, &all);
     let batch =

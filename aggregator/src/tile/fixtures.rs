@@ -108,7 +108,7 @@ fn of_today() -> Vec<(&'static str, Definition, usize)> {
         ("stats-blocks", stats.clone(), 32),
         (
             "every-measure",
-            filtered(&["path"], Tz::Europe__Berlin, "hour"),
+            filtered(&["path"], Tz::named("Europe/Berlin"), "hour"),
             32,
         ),
     ]

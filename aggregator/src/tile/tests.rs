@@ -46,7 +46,7 @@ fn sections(image: &TileImage, level: Level) -> Vec<&Section> {
 /// Returns the defaults, a definition with keys of every kind, and one with measures of every kind.
 fn every_kind() -> Vec<Definition> {
     let mut definitions = default_definitions();
-    definitions.push(keyed(Tz::Europe__Berlin));
+    definitions.push(keyed(Tz::named("Europe/Berlin")));
     definitions.push(filtered(&["site", "path"], Tz::UTC, "hour"));
     definitions
 }
@@ -97,8 +97,14 @@ fn every_level_holds_every_event_once() {
 fn a_filter_and_a_projection_read_what_they_name() {
     let all = sample();
     for (definition, block_cells) in [
-        (zoned(&["site", "path"], Tz::Europe__Berlin, "hour"), 4_096),
-        (zoned(&["site", "path"], Tz::Europe__Berlin, "hour"), 50),
+        (
+            zoned(&["site", "path"], Tz::named("Europe/Berlin"), "hour"),
+            4_096,
+        ),
+        (
+            zoned(&["site", "path"], Tz::named("Europe/Berlin"), "hour"),
+            50,
+        ),
         (zoned(&["site", "status"], Tz::UTC, "minute"), 7),
         (filtered(&["site", "path"], Tz::UTC, "hour"), 60),
     ] {

@@ -162,7 +162,7 @@ fn read(
 fn three(random: &mut TestRandom) -> Value {
     let mut tables = json!({});
     for (nth, by) in keys().iter().enumerate() {
-        let zone = ZONES[(nth + random.below(3) as usize) % 3];
+        let zone = Tz::named(ZONES[(nth + random.below(3) as usize) % 3]);
         tables[format!("by_{nth}")] = table(by, zone, 1 + random.below(10));
     }
     tables

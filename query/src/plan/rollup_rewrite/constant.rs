@@ -192,7 +192,7 @@ impl Proof {
             _ => 3_600_000_000,
         };
         // A minute and an hour begin wherever the calendar's offset changes.
-        let spans = self.spans(&Zone::of_calendar(self.calendar));
+        let spans = self.spans(&Zone::of(self.calendar.zone()));
         spans.iter().all(|span| {
             let Some(within) = span.within(range) else {
                 return true;
@@ -224,7 +224,7 @@ impl Proof {
             last: around.iter().map(|a| a.1).max().unwrap_or(i64::MAX) + 2 * DAY_US,
         };
         let spans: Arc<[Span]> = zone.spans(range).into();
-        known.push((zone.clone(), Arc::clone(&spans)));
+        known.push((*zone, Arc::clone(&spans)));
         spans
     }
 }

@@ -27,7 +27,6 @@
 
 use std::str::FromStr;
 
-use aggregator::{Calendar, WeekStart};
 use arrow::compute::kernels::cast_utils::IntervalUnit;
 use arrow::datatypes::{DataType, IntervalMonthDayNanoType};
 use chrono::format::{Fixed, Item, Numeric, StrftimeItems};
@@ -293,9 +292,7 @@ fn time_bucket(call: &ScalarFunction) -> Option<Changes> {
     let clock = Clock::of(time)?;
     let zone = match zone {
         None | Some("UTC") => clock.stamp,
-        Some(name) if clock.stamp == Zone::UTC => {
-            Zone::of_calendar(Calendar::new(name.parse().ok()?, WeekStart::Monday))
-        }
+        Some(name) if clock.stamp == Zone::UTC => Zone::of(name.parse().ok()?),
         Some(_) => return None,
     };
     let width = match width {

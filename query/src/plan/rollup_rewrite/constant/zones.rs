@@ -1,10 +1,8 @@
 //! Spans of time in which a zone's offset from UTC does not change.
 
-use std::str::FromStr;
-
-use aggregator::{Calendar, WeekStart};
-use arrow::array::timezone::Tz;
-use chrono::{DateTime, Offset, TimeZone};
+use arrow::array::timezone;
+use chrono::{NaiveDateTime, Offset, TimeZone};
+use chrono_tz::Tz;
 
 use crate::tables::stream::prune::TimeRange;
 
@@ -13,27 +11,13 @@ const SECOND_US: i64 = 1_000_000;
 /// this; `aggregator`'s calendar assumes the same.
 const PROBE_S: i64 = 6 * 3_600;
 
-/// A zone, with the data of the functions that compute with it.
-#[derive(Debug, Clone)]
+/// A zone, as rollups, our functions and those of DataFusion compute with it.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Zone {
     /// Constant offset: microseconds ahead of UTC.
     Ahead(i64),
-    /// Zone of rollups and of `time_bucket`.
-    Calendar(Calendar),
-    /// Zone of DataFusion's and Arrow's functions, by the name that they parse: a zone or an
-    /// offset.
-    Arrow(String, Tz),
-}
-
-impl PartialEq for Zone {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Ahead(a), Self::Ahead(b)) => a == b,
-            (Self::Calendar(a), Self::Calendar(b)) => a == b,
-            (Self::Arrow(a, _), Self::Arrow(b, _)) => a == b,
-            _ => false,
-        }
-    }
+    /// Zone of the time zone database.
+    Named(Tz),
 }
 
 impl Zone {
@@ -41,21 +25,21 @@ impl Zone {
 
     /// Returns the zone of a timestamp type; `None` when there is no such zone.
     pub(super) fn of_arrow(name: &str) -> Option<Self> {
-        match name {
-            "UTC" | "+00:00" => Some(Self::UTC),
-            name => Some(Self::Arrow(name.to_owned(), Tz::from_str(name).ok()?)),
+        if let Ok(zone) = name.parse::<Tz>() {
+            return Some(Self::of(zone));
         }
+        // Every other zone of Arrow is an offset, the same one at all instants.
+        let zone: timezone::Tz = name.parse().ok()?;
+        let offset = zone.offset_from_utc_datetime(&NaiveDateTime::default());
+        let ahead_s = i64::from(offset.fix().local_minus_utc());
+        Some(Self::Ahead(ahead_s * SECOND_US))
     }
 
-    pub(super) fn of_calendar(calendar: Calendar) -> Self {
-        let in_utc = |week| Calendar::new(chrono_tz::UTC, week);
-        let is_utc = [WeekStart::Sunday, WeekStart::Monday]
-            .map(in_utc)
-            .contains(&calendar);
-        if is_utc {
+    pub(super) fn of(zone: Tz) -> Self {
+        if zone == Tz::UTC {
             Self::UTC
         } else {
-            Self::Calendar(calendar)
+            Self::Named(zone)
         }
     }
 
@@ -63,12 +47,7 @@ impl Zone {
     fn offset_s(&self, at_s: i64) -> i64 {
         match self {
             Self::Ahead(us) => us / SECOND_US,
-            Self::Calendar(calendar) => calendar.offset_s(at_s),
-            Self::Arrow(_, zone) => {
-                let at = DateTime::from_timestamp(at_s, 0).map(|at| at.naive_utc());
-                let offset = at.map(|at| zone.offset_from_utc_datetime(&at));
-                offset.map_or(0, |offset| i64::from(offset.fix().local_minus_utc()))
-            }
+            Self::Named(zone) => zone.offset_s(at_s),
         }
     }
 
