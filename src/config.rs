@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
+use crate::nearest::nearest;
 use crate::units::{Bytes, Span};
 
 const FILE: &str = "logmill.toml";
@@ -310,7 +311,11 @@ impl Config {
             if let Err(e) = self.check_selection(name, stream) {
                 problems.push(format!("[stream.{name}] {e}"));
             }
-            if let Err(e) = self.concern(name) {
+            // Every store is one node, until a cluster can be configured.
+            let given = self
+                .concern(name)
+                .and_then(storage::Durability::of_one_node);
+            if let Err(e) = given {
                 problems.push(format!("[stream.{name}] write_concern: {e}"));
             }
         }
@@ -530,6 +535,9 @@ fn note(origins: &mut Vec<Origin>, prefix: &str, table: &toml::Table, origin: &s
     }
 }
 
+/// Names of configuration that are kept for stores of several nodes.
+const RESERVED: [&str; 2] = ["cluster", "shard_key"];
+
 /// Adds the nearest known field to the message of serde, ``unknown field `lagg`, expected one of
 /// `lag`, …``.
 fn with_suggestion(message: &str) -> String {
@@ -540,26 +548,15 @@ fn with_suggestion(message: &str) -> String {
     else {
         return message.to_owned();
     };
-    let near = names
-        .map(|known| (common_letters(unknown, known), known))
-        .filter(|(common, known)| common * 2 > known.len())
-        .max_by_key(|(common, _)| *common);
-    near.map_or_else(
+    if RESERVED.contains(&unknown) {
+        return format!(
+            "`{unknown}` is reserved for stores of several nodes, which this version does not have"
+        );
+    }
+    nearest(unknown, names).map_or_else(
         || message.to_owned(),
-        |(_, known)| format!("{message}; did you mean `{known}`?"),
+        |known| format!("{message}; did you mean `{known}`?"),
     )
-}
-
-/// Returns the length of the common prefix and suffix, which is enough to detect a typing error.
-fn common_letters(a: &str, b: &str) -> usize {
-    let prefix = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
-    let suffix = a
-        .bytes()
-        .rev()
-        .zip(b.bytes().rev())
-        .take_while(|(x, y)| x == y)
-        .count();
-    (prefix + suffix).min(a.len()).min(b.len())
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod demo;
 mod failure;
 mod intake;
 mod memory;
+mod nearest;
 mod quarantine;
 mod serve;
 mod server;

@@ -5,8 +5,10 @@
 //!   second stops at once.
 //! * A service that fails stops the others; the server ends with its error.
 
+mod ask;
 mod bulk;
 pub(crate) mod descriptors;
+mod intake;
 mod scrub;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +27,9 @@ use tokio::runtime::Handle;
 use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
 use crate::wiring;
+pub(crate) use ask::CompiledFilter;
 pub(crate) use bulk::Turn;
+pub(crate) use intake::{Intake, Reply, StreamState};
 
 use bulk::Bulk;
 use scrub::ScrubState;
@@ -33,10 +37,12 @@ use scrub::ScrubState;
 /// Time that requests under way have to finish when the server stops.
 pub(crate) const FINISH_WITHIN: Duration = Duration::from_secs(10);
 
-/// The state that all services share.
+/// The state that all services share. Listeners submit to `intake`, and ask by its methods; only
+/// administration knows the store.
 #[derive(Debug)]
 pub(crate) struct Serving {
     pub(crate) store: Arc<Store>,
+    pub(crate) intake: Arc<dyn Intake>,
     pub(crate) engine: Engine,
     pub(crate) config: Config,
     pub(crate) stop: Stop,
@@ -75,6 +81,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     let runtime = wiring::runtime()?;
     let serving = Arc::new(Serving {
         store: Arc::clone(&store),
+        intake: Arc::clone(&store) as Arc<dyn Intake>,
         engine: wiring::engine(config)?,
         config: config.clone(),
         stop: stop.clone(),

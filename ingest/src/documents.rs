@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 use bson::Document;
-use storage::{Column, ColumnType, ID, REST, SEQ, TIME, TIME_SOURCE};
+use storage::{Column, ColumnType, ID, REST, SEQ, SHARD, TIME, TIME_SOURCE};
 
 pub(crate) use self::column::ColumnValues;
 pub(crate) use self::row::{DEPTH_MAX, DocumentRow, Field, Value, check_key};
@@ -354,6 +354,7 @@ fn is_reserved(name: &str) -> bool {
         || name == TIME_SOURCE
         || name.starts_with(SEQ)
         || name == ID
+        || name == SHARD
         || name
             .strip_prefix(ID)
             .is_some_and(|rest| rest.starts_with('.'))

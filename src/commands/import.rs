@@ -64,7 +64,7 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     }
     let outcome = match context.open(&context.config)? {
         Opened::Store(store) => {
-            let mut sink = Local::new(Arc::new(store), stream, options.clone(), concern);
+            let mut sink = Local::new(Arc::new(store), stream, options.clone(), concern)?;
             let outcome = import.all(&mut sink, &mut summary);
             let closed = sink.close();
             outcome.and_then(|fits| closed.map(|()| fits))

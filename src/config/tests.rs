@@ -15,6 +15,22 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
 }
 
 #[test]
+fn names_that_clusters_will_have_are_kept_for_them() {
+    for text in [
+        "[cluster]\nname = \"a\"",
+        "[stream.web]\nshard_key = [\"host\"]",
+    ] {
+        let error = parse(text).expect_err("refused");
+        assert!(
+            error
+                .to_string()
+                .contains("is reserved for stores of several nodes"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn sizes_durations_streams_and_rollups_are_read() {
     let config = parse(
         r#"
@@ -37,7 +53,10 @@ fn sizes_durations_streams_and_rollups_are_read() {
     assert_eq!(config.store().memtable_bytes_max, 64 << 20);
     assert_eq!(
         config.concern("web").expect("a concern"),
-        storage::WriteConcern::JOURNALED
+        storage::WriteConcern {
+            w: storage::Copies::Majority,
+            j: false
+        }
     );
     assert_eq!(config.format("web"), ingest::Format::Combined);
     assert!(

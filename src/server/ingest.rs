@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use storage::{Ack, Name, WriteConcern};
+use storage::{Ack, Durability, Name};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use self::batch::{Submission, submit};
@@ -39,21 +39,24 @@ pub(super) async fn ingest(
         Err(why) => return answer::bad_request(why),
     };
     let limit = usize::try_from(app.serving.config.server.batch_bytes_max.0).unwrap_or(usize::MAX);
+    let durability = match app.serving.intake.gives(request.concern) {
+        Ok(durability) => durability,
+        Err(error) => return answer::bad_request(error),
+    };
     let Some(body) = body::whole(body, limit).await else {
-        app.serving.store.count_refused(&request.stream, 1);
+        app.serving.intake.count_refused(&request.stream, 1);
         return too_large(limit);
     };
-    let permit = match unacknowledged_permit(&app, &request, &body) {
+    let permit = match unacknowledged_permit(&app, &request, durability, &body) {
         Ok(permit) => permit,
         Err(refused) => return *refused,
     };
     let is_unacknowledged = permit.is_some();
     let (stream, wtimeout) = (request.stream.clone(), request.wtimeout);
-    let concern = request.concern;
     let turn = match request.bulk {
         true => Some(app.serving.bulk.turn().await),
         false => {
-            app.serving.store.note_foreground();
+            app.serving.intake.note_foreground();
             None
         }
     };
@@ -65,7 +68,9 @@ pub(super) async fn ingest(
     let for_run = Arc::clone(&app);
     let run = move || {
         // An unacknowledged request does not wait for this.
-        let _ignored = done.send(submit(&for_run, request, &body, &encoding, limit));
+        let _ignored = done.send(submit(
+            &for_run, request, durability, &body, &encoding, limit,
+        ));
         drop((permit, place));
     };
     match &turn {
@@ -78,17 +83,19 @@ pub(super) async fn ingest(
     let (waiting, summary) = match submitted.await {
         Err(_) => return task_failed(),
         Ok(Err(refused)) => return *refused,
-        Ok(Ok((Submission::Nothing(ack), summary))) => return success(&ack, &summary, concern),
+        Ok(Ok((Submission::Nothing(ack), summary))) => {
+            return success(&[ack], &summary, durability);
+        }
         Ok(Ok((Submission::Waiting(waiting), summary))) => (waiting, summary),
     };
-    let acknowledged = acknowledged(&app, waiting, concern, wtimeout).await;
+    let acknowledged = acknowledged(&app, waiting, durability, wtimeout).await;
     if let Some(mut turn) = turn
         && turn.is_to_count()
     {
         make_cells(&app, &turn, stream);
     }
     match acknowledged {
-        Ok(ack) => success(&ack, &summary, concern),
+        Ok(acks) => success(&acks, &summary, durability),
         Err(refused) => *refused,
     }
 }
@@ -97,15 +104,16 @@ pub(super) async fn ingest(
 fn unacknowledged_permit(
     app: &App,
     request: &LinesRequest,
+    durability: Durability,
     body: &Bytes,
 ) -> Result<Option<OwnedSemaphorePermit>, Box<Response>> {
-    if request.concern != WriteConcern::UNACKNOWLEDGED || request.debug {
+    if durability != Durability::Unacknowledged || request.debug {
         return Ok(None);
     }
     match app.unacknowledged.permit(body) {
         Some(permit) => Ok(Some(permit)),
         None => {
-            app.serving.store.count_refused(&request.stream, 1);
+            app.serving.intake.count_refused(&request.stream, 1);
             Err(Box::new(too_many_unacknowledged()))
         }
     }
@@ -130,8 +138,7 @@ fn task_failed() -> Response {
 fn make_cells(app: &Arc<App>, turn: &Turn<'_>, stream: Name) {
     let app = Arc::clone(app);
     turn.run(move || {
-        let _turn = app.serving.store.spare_turn();
-        if let Err(error) = query::make_cells(&app.serving.store.snapshot(), &stream) {
+        if let Err(error) = app.serving.make_cells(&stream) {
             tracing::warn!(%error, "what a backfill has brought is counted when it is asked for");
         }
     });
@@ -141,31 +148,31 @@ fn make_cells(app: &Arc<App>, turn: &Turn<'_>, stream: Name) {
 /// but the concern was not reached in time.
 async fn acknowledged(
     app: &App,
-    waiting: oneshot::Receiver<storage::Result<Ack>>,
-    concern: WriteConcern,
+    waiting: oneshot::Receiver<storage::Result<Vec<Ack>>>,
+    durability: Durability,
     wtimeout: Option<Duration>,
-) -> Result<Ack, Box<Response>> {
+) -> Result<Vec<Ack>, Box<Response>> {
     let began = Instant::now();
     let answered = match wtimeout {
         None => waiting.await,
         Some(limit) => tokio::time::timeout(limit, waiting)
             .await
-            .map_err(|_| Box::new(too_late(limit, None)))?,
+            .map_err(|_| Box::new(too_late(limit, &[])))?,
     };
-    let ack = match answered {
-        Ok(Ok(ack)) => ack,
+    let acks = match answered {
+        Ok(Ok(acks)) => acks,
         Ok(Err(error)) => return Err(Box::new(answer::of_storage(&error))),
         Err(_) => return Err(Box::new(answer::of_storage(&storage::Error::Closed))),
     };
     // Under a limit the batch was submitted with w=1, so that its sequence numbers are known when
     // the sync is late; the rest of the concern is waited for here.
-    if let (Some(limit), true, Some(last)) = (wtimeout, concern.j, ack.last_seq) {
-        while app.serving.store.status().durable_seq <= last {
+    if let (Some(limit), Durability::Synced) = (wtimeout, durability) {
+        while !app.serving.intake.is_synced(&acks) {
             if began.elapsed() >= limit {
-                return Err(Box::new(too_late(limit, Some(&ack))));
+                return Err(Box::new(too_late(limit, &acks)));
             }
             tokio::time::sleep(SYNC_POLL).await;
         }
     }
-    Ok(ack)
+    Ok(acks)
 }

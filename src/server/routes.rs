@@ -12,6 +12,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
 use super::{ingest, quarantine, tail};
+use crate::nearest::nearest;
 
 /// One method of one path.
 #[derive(Debug, PartialEq, Eq)]
@@ -150,7 +151,7 @@ impl Route {
                 )));
             };
             if !self.parameters.contains(&&*name) {
-                let near = match self.nearest(&name) {
+                let near = match nearest(&name, self.parameters.iter().copied()) {
                     Some(near) => format!("; did you mean {near}?"),
                     None => String::new(),
                 };
@@ -161,20 +162,6 @@ impl Route {
             }
         }
         Ok(())
-    }
-
-    /// Returns the nearest parameter, if less than half of the name differs.
-    fn nearest(&self, name: &str) -> Option<&'static str> {
-        let close = |known: &str| {
-            let length = known.chars().count().max(name.chars().count());
-            let distance = strsim::damerau_levenshtein(&name.to_lowercase(), known);
-            (distance * 2 < length).then_some(distance)
-        };
-        let known = self.parameters.iter();
-        let near = known
-            .filter_map(|known| Some((close(known)?, *known)))
-            .min();
-        near.map(|(_, known)| known)
     }
 
     fn wrong(&self, message: String) -> Wrong {

@@ -10,14 +10,13 @@ use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use query::output::{Output, Writer};
-use query::{Answer, Session, Sources};
+use query::{Answer, Session};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::app::App;
 use super::{answer, body};
 use crate::api::TAG;
-use crate::wiring::StoreInfo;
 
 /// Maximum bytes of a tag; a longer one is ignored.
 const TAG_BYTES_MAX: usize = 64;
@@ -91,25 +90,12 @@ async fn start_tagged(
     params: Option<serde_json::Value>,
     tag: Option<String>,
 ) -> query::Result<Answer> {
-    app.serving.store.note_foreground();
-    let sources = Sources::one(app.serving.store.snapshot(), Arc::new(info(app)));
     let session = Session {
         tag,
         ..Session::default()
     };
-    let question = sql.into();
-    app.serving
-        .engine
-        .ask(sources, &session, question, params.into())
-        .await
-}
-
-/// Returns the data of system tables for the present state of the store.
-pub(super) fn info(app: &App) -> StoreInfo {
-    StoreInfo::of_store(
-        &app.serving.store,
-        app.serving.scrub.last_error.lock().clone(),
-    )
+    let asked = app.serving.ask(&session, sql.into(), params.into());
+    asked.await
 }
 
 fn read(body: &[u8]) -> Result<SqlRequest, String> {

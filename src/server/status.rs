@@ -71,15 +71,7 @@ pub(super) async fn schema(State(app): State<Arc<App>>, Path(name): Path<String>
         Ok(name) => name,
         Err(error) => return answer::bad_request(error),
     };
-    let system = Arc::new(sql::info(&app));
-    match query::schema(
-        &app.serving.engine,
-        app.serving.store.snapshot(),
-        system,
-        &name,
-    )
-    .await
-    {
+    match app.serving.schema(&name).await {
         Ok(Some(found)) => answer::json(StatusCode::OK, &found),
         Ok(None) => {
             let message = format!("there is no stream {name}");
@@ -111,13 +103,13 @@ pub(super) async fn source(
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
     if let Some(prefix) = parameters.get("prefix") {
-        return answer::json(StatusCode::OK, &app.serving.store.source_names(prefix));
+        return answer::json(StatusCode::OK, &app.serving.intake.producers(prefix));
     }
     let Some(producer) = parameters.get("producer") else {
         return answer::bad_request("name a producer: /api/v1/sources?producer=…");
     };
     let state = |p: &storage::SourcePosition| json!({ "to": p.to, "content": p.content });
-    let states = app.serving.store.source_states(producer);
+    let states = app.serving.intake.positions(producer);
     let position = states.last().map(|last| {
         let mut position = state(last);
         position["states"] = states.iter().map(state).collect();

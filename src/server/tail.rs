@@ -28,9 +28,9 @@ use storage::Name;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::answer;
 use super::app::App;
-use super::{answer, sql};
-use feed::{Piece, Pieces, filter};
+use feed::{Piece, Pieces};
 
 /// Interval of comments while there are no events; they reveal a dead connection.
 const BEAT: Duration = Duration::from_secs(10);
@@ -73,7 +73,8 @@ async fn follow(
         .filter(|c| !c.trim().is_empty())
         .cloned();
     let of_query = |e: &query::Error| Box::new(answer::of_query(e));
-    let compiled = filter(&app.serving, &stream, condition.as_deref()).map_err(|e| of_query(&e))?;
+    let compiled = app.serving.filter(&stream, condition.as_deref());
+    let compiled = compiled.map_err(|e| of_query(&e))?;
     if compiled.is_none() {
         let message = format!("there is no stream {stream}");
         let status = StatusCode::NOT_FOUND;
@@ -148,19 +149,13 @@ impl Tail {
         condition: Option<&str>,
         last: usize,
     ) -> query::Result<()> {
-        let snapshot = self.app.serving.store.snapshot();
-        self.from = snapshot.next_seq();
         // The newline ends a comment in the condition.
         let condition = condition.map_or_else(String::new, |c| format!("WHERE ({c}\n)"));
         let text =
             format!("SELECT * FROM \"{stream}\" {condition} ORDER BY _seq DESC LIMIT {last}");
-        let system = Arc::new(sql::info(&self.app));
-        let answer = self
-            .app
-            .serving
-            .engine
-            .sql(snapshot, system, &text, None)
-            .await?;
+        let asked = self.app.serving.ask_before_following(text.as_str().into());
+        let (from, answer) = asked.await?;
+        self.from = from;
         let (schema, batches, _) = answer.collect().await?;
         let mut lines = Vec::new();
         write(Output::Ndjson, &schema, &batches, &mut lines)?;

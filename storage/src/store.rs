@@ -53,7 +53,7 @@ use crossbeam_channel::{Receiver, Sender};
 use crate::background_permits::BackgroundPermit;
 use crate::error::{Error, Kind, Result};
 use crate::manifest::Manifest;
-use crate::model::{Ack, Batch, Name, WriteConcern};
+use crate::model::{Ack, Batch, Durability, Name, WriteConcern};
 use crate::record::Record;
 use crate::snapshot::Snapshot;
 use edit::View;
@@ -83,17 +83,27 @@ impl Store {
         lock::write_writer(&*self.shared.options.fs, &self.shared.data, Some(address))
     }
 
+    /// Returns the durability that the store gives a batch for a write concern.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it cannot give what the concern asks for.
+    pub fn gives(&self, concern: WriteConcern) -> Result<Durability> {
+        Durability::of_one_node(concern)
+    }
+
     /// Queues a batch for the log thread. `reply` is called once, from another thread, when the
     /// write concern is reached or has failed. Waits while the queue is full.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the batch breaks its invariants, [`Error::Closed`].
+    /// [`Error::Invalid`] when the batch breaks its invariants or the store cannot give the write
+    /// concern, [`Error::Closed`].
     pub fn submit(
         &self,
         batch: Batch,
         concern: WriteConcern,
         reply: impl FnOnce(Result<Ack>) + Send + 'static,
     ) -> Result<()> {
+        let durability = self.gives(concern)?;
         batch.validate()?;
         self.shared.check_writable()?;
         self.shared.syncer.check()?;
@@ -102,7 +112,7 @@ impl Store {
         let request = Request {
             record,
             payload,
-            concern,
+            durability,
             reply: Reply::new(reply),
         };
         let commands = self.commands.as_ref().ok_or(Error::Closed)?;

@@ -24,7 +24,7 @@ from collections import Counter, defaultdict
 from datetime import datetime, timezone
 
 DIFFERENCES_PRINTED_MAX = 10
-OF_THE_STORE = {"_id", "_seq", "_rest", "time", "time_source"}
+OF_THE_STORE = {"_id", "_seq", "_shard", "_rest", "time", "time_source"}
 
 
 def number(value):

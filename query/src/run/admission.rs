@@ -135,9 +135,11 @@ impl Admitted {
             return Err(self.limits.too_long());
         };
         let stopped = std::future::poll_fn(|context| self.poll_end(context));
-        let started = match select(starting, stopped).await {
-            Either::Left((started, _)) => started,
-            Either::Right((error, _)) => return Err(error),
+        // The end is polled first: a query that has ended before its start returns no rows, however
+        // fast it is planned.
+        let started = match select(stopped, starting).await {
+            Either::Left((error, _)) => return Err(error),
+            Either::Right((started, _)) => started,
         };
         match started {
             Ok(started) => Ok((started?, rows)),

@@ -82,8 +82,9 @@ impl Local {
         stream: Name,
         options: ParseOptions,
         concern: WriteConcern,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        store.gives(concern).map_err(Failure::usage)?;
+        Ok(Self {
             store,
             stream,
             options,
@@ -92,7 +93,7 @@ impl Local {
             kind: None,
             answers: channel(),
             under_way: 0,
-        }
+        })
     }
 
     pub(super) fn close(self) -> Result<()> {

@@ -6,13 +6,13 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::Response;
 use ingest::{BatchOrigin, ParseOptions, Parsed, Parser};
-use storage::{Ack, Identity, WriteConcern};
+use storage::{Ack, Durability, Identity, WriteConcern};
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::parameters::LinesRequest;
 use super::response::{ParseSummary, too_large};
-use crate::intake;
+use crate::serve::{Reply, StreamState};
 use crate::server::answer;
 use crate::server::app::App;
 
@@ -26,43 +26,43 @@ pub(super) enum Submission {
     /// The store got nothing, so there is nothing to wait for.
     Nothing(Ack),
     /// The store acknowledges the batch when its write concern is reached.
-    Waiting(oneshot::Receiver<storage::Result<Ack>>),
+    Waiting(oneshot::Receiver<storage::Result<Vec<Ack>>>),
 }
 
 /// Parses the body and hands the batch to the store: on a thread that may wait.
 pub(super) fn submit(
     app: &App,
     mut request: LinesRequest,
+    durability: Durability,
     body: &Bytes,
     encoding: &str,
     limit: usize,
 ) -> Result<(Submission, ParseSummary), Box<Response>> {
     let lines = decode(body, encoding, limit)?;
     if let Some(Identity::Key { key, body_hash }) = &mut request.identity {
-        let before = app.serving.store.key_fingerprint(key);
+        let before = app.serving.intake.key_fingerprint(key);
         // Earlier versions took the body as it was sent, and nothing else.
         let sent = Some(xxh3_64(body)).filter(|hash| before == Some(*hash));
         *body_hash = sent.unwrap_or_else(|| fingerprint(&lines, &request.options));
     }
-    let snapshot = app.serving.store.snapshot();
+    let StreamState { columns, kind } = app.serving.intake.stream(&request.stream);
     let options = ParseOptions {
         bytes_max: lines.len().saturating_mul(GROWTH_MAX).max(GROWTH_BYTES_MIN),
         item_bytes: request.stream.as_str().len() + request.source.len(),
-        schema: intake::stream_schema(&snapshot, &request.stream),
+        schema: columns,
         ..request.options
     };
     let origin = BatchOrigin {
         received_us: options.received_us,
-        kind: intake::stream_kind(&snapshot, &request.stream),
+        kind,
         stream: request.stream,
         source: request.source,
         identity: request.identity,
     };
-    drop(snapshot);
-    let turn = request.bulk.then(|| app.serving.store.spare_turn());
+    let permit = request.bulk.then(|| app.serving.intake.background_permit());
     let parsed = Parser::new(options).parse(&lines);
     let parsed = parsed.map_err(|error| refused(app, &origin, &error))?;
-    drop(turn);
+    drop(permit);
     let summary = ParseSummary::of(&parsed);
     let has_items = parsed.events.num_rows() > 0 || !parsed.quarantine.is_empty();
     if request.debug || !has_items && origin.identity.is_none() {
@@ -70,20 +70,22 @@ pub(super) fn submit(
     }
     // Under a limit the handler waits for the sync itself: see `acknowledged`.
     let concern = match request.wtimeout {
-        Some(_) if request.concern.j => WriteConcern::ACKNOWLEDGED,
+        Some(_) if durability == Durability::Synced => WriteConcern::ACKNOWLEDGED,
         _ => request.concern,
     };
     if request.bulk {
-        app.serving.store.wait_for_bulk_room();
+        app.serving.intake.wait_for_bulk_room();
     }
     let (send, receive) = oneshot::channel();
-    app.serving
-        .store
-        .submit(origin.batch(parsed), concern, move |outcome| {
-            // A client that has gone does not learn it; a retry with its key will.
-            let _ignored = send.send(outcome);
-        })
-        .map_err(|e| Box::new(answer::of_storage(&e)))?;
+    let reply: Reply = Box::new(|outcome| {
+        // A client that has gone does not learn it; a retry with its key will.
+        let _ignored = send.send(outcome);
+    });
+    let submitted = app
+        .serving
+        .intake
+        .submit(origin.batch(parsed), concern, reply);
+    submitted.map_err(|e| Box::new(answer::of_storage(&e)))?;
     Ok((Submission::Waiting(receive), summary))
 }
 
@@ -91,7 +93,7 @@ fn refused(app: &App, origin: &BatchOrigin, error: &ingest::Error) -> Box<Respon
     if !matches!(error, ingest::Error::TooMuch { .. }) {
         return Box::new(answer::bad_request(error));
     }
-    app.serving.store.count_refused(&origin.stream, 1);
+    app.serving.intake.count_refused(&origin.stream, 1);
     Box::new(answer::error(
         StatusCode::PAYLOAD_TOO_LARGE,
         "too_large",

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use ingest::Parsed;
 use serde_json::json;
-use storage::{Ack, WriteConcern};
+use storage::{Ack, Durability};
 
 use crate::server::answer;
 
@@ -52,24 +52,25 @@ impl ParseSummary {
 
 /// Answers with the outcome of a batch. Lines that have no known format are kept, and refused all
 /// the same: their sender must not take them for events.
-pub(super) fn success(ack: &Ack, summary: &ParseSummary, concern: WriteConcern) -> Response {
+pub(super) fn success(acks: &[Ack], summary: &ParseSummary, durability: Durability) -> Response {
+    let (first_seq, last_seq) = sequences(acks);
     let errors = summary.errors.iter();
     let errors: Vec<_> = errors
         .map(|e| json!({ "index": e.index, "reason": e.reason }))
         .collect();
     let mut body = json!({
-        "accepted": ack.accepted,
-        "quarantined": ack.quarantined,
+        "accepted": acks.iter().map(|ack| ack.accepted).sum::<u64>(),
+        "quarantined": acks.iter().map(|ack| ack.quarantined).sum::<u64>(),
         "quarantined_by_reason": summary.by_reason,
         "empty": summary.empty,
         "errors": errors,
         "errors_omitted": summary.omitted,
-        "first_seq": ack.first_seq,
-        "last_seq": ack.last_seq,
-        "duplicate": ack.duplicate,
-        "concern": concern,
+        "first_seq": first_seq,
+        "last_seq": last_seq,
+        "duplicate": acks.iter().all(|ack| ack.duplicate),
+        "concern": given(durability),
     });
-    if !summary.has_no_format || ack.first_seq.is_none() {
+    if !summary.has_no_format || first_seq.is_none() {
         return answer::json(StatusCode::OK, &body);
     }
     body["error"] = json!({
@@ -85,24 +86,43 @@ pub(super) fn unacknowledged() -> Response {
     answer::json(StatusCode::ACCEPTED, &json!({}))
 }
 
-/// Answers that the write concern was not reached in time; `ack` is there when the batch is stored.
-pub(super) fn too_late(limit: Duration, ack: Option<&Ack>) -> Response {
+/// Returns the first and the last sequence number of a batch: of one store. The numbers of several
+/// stores have no order between them.
+fn sequences(acks: &[Ack]) -> (Option<u64>, Option<u64>) {
+    match acks {
+        [ack] => (ack.first_seq, ack.last_seq),
+        _ => (None, None),
+    }
+}
+
+/// Returns the write concern that was given, as answers spell it.
+fn given(durability: Durability) -> serde_json::Value {
+    json!({
+        "w": u8::from(durability != Durability::Unacknowledged),
+        "j": durability == Durability::Synced,
+    })
+}
+
+/// Answers that the write concern was not reached in time; there are acknowledgements when the
+/// batch is stored.
+pub(super) fn too_late(limit: Duration, acks: &[Ack]) -> Response {
+    let (first_seq, last_seq) = sequences(acks);
     let message = format!(
         "the write concern was not reached within {} ms",
         limit.as_millis()
     );
-    let hint = match ack {
-        Some(_) => {
+    let hint = match acks {
+        [_, ..] => {
             "the batch is stored under these sequence numbers and reaches the concern by itself"
         }
-        None => "the outcome is unknown; send it again with the same key",
+        [] => "the outcome is unknown; send it again with the same key",
     };
     answer::json(
         StatusCode::GATEWAY_TIMEOUT,
         &json!({
             "error": { "code": "write_concern_timeout", "message": message, "hint": hint },
-            "first_seq": ack.and_then(|a| a.first_seq),
-            "last_seq": ack.and_then(|a| a.last_seq),
+            "first_seq": first_seq,
+            "last_seq": last_seq,
         }),
     )
 }

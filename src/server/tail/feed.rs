@@ -18,7 +18,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
 use super::{BATCH_WITHIN, EVALUATIONS_MAX};
-use crate::serve::{Serving, Stop};
+use crate::serve::{CompiledFilter, Serving, Stop};
 use crate::server::answer;
 
 /// Batches queued for a feed that evaluates slowly; its tails miss those beyond them.
@@ -125,7 +125,7 @@ impl Tails {
             // The thread must not hold the store: the server does not wait for the thread when it
             // ends.
             let (tails, stop) = (Arc::clone(self), serving.stop.clone());
-            let arrivals = serving.store.follow();
+            let arrivals = serving.follow();
             std::thread::Builder::new()
                 .name("logmill-tail".into())
                 .spawn(move || distribute(&tails, &stop, &arrivals))?;
@@ -172,35 +172,6 @@ fn distribute(tails: &Tails, stop: &Stop, arrivals: &Receiver<Arrived>) {
             let _ignored = feeds.send(Arc::new(arrived));
         }
     }
-}
-
-/// Compiles a condition for the present columns of a stream; `None` if there is no such stream.
-pub(super) fn filter(
-    serving: &Serving,
-    stream: &Name,
-    condition: Option<&str>,
-) -> query::Result<Option<CompiledFilter>> {
-    let snapshot = serving.store.snapshot();
-    let Some(meta) = snapshot.streams().get(stream) else {
-        return Ok(None);
-    };
-    let id_prefix = snapshot.manifest().id_prefix();
-    Ok(Some(CompiledFilter {
-        columns: meta.columns.len(),
-        filter: Arc::new(TailFilter::new(
-            &serving.engine,
-            meta,
-            id_prefix,
-            condition,
-        )?),
-    }))
-}
-
-/// A filter, with the number of columns for which it was compiled.
-#[derive(Debug, Clone)]
-pub(super) struct CompiledFilter {
-    columns: usize,
-    filter: Arc<TailFilter>,
 }
 
 /// A stream under a condition.
@@ -255,7 +226,7 @@ impl Feed {
             .is_none_or(|compiled| compiled.columns + 1 < columns)
         {
             let (stream, condition) = &self.key;
-            self.compiled = filter(&self.serving, stream, condition.as_deref())?;
+            self.compiled = self.serving.filter(stream, condition.as_deref())?;
         }
         let Some(compiled) = self.compiled.clone() else {
             return Ok(());

@@ -20,7 +20,7 @@ use crate::apply::{RecordTarget, apply};
 use crate::error::{Error, Kind, Result};
 use crate::journal::Journal;
 use crate::memtable::{Chunk, RowBuffer};
-use crate::model::Ack;
+use crate::model::{Ack, Durability};
 use crate::record::Record;
 use crate::seeded::{self, Bug};
 use admit::{AdmittedGroup, Decision, GroupEntry};
@@ -89,7 +89,7 @@ fn gather(
 ) {
     let syncer = &shared.syncer;
     let syncing = || syncer.poisoned().is_none() && (!waiters.is_empty() || syncer.is_syncing());
-    let only_j = |requests: &[Request]| requests.iter().all(|r| r.concern.j);
+    let only_j = |requests: &[Request]| requests.iter().all(|r| r.durability == Durability::Synced);
     let (mut bytes, mut patient) = (bytes_of(group), only_j(group));
     while bytes < GROUP_BYTES_MAX && group.len() < GROUP_BATCHES_MAX {
         let next = match inbox.try_recv() {
@@ -267,7 +267,7 @@ fn publish(
     for (request, outcome) in answers {
         match outcome {
             Err(error) => refuse(shared, request, error),
-            Ok(ack) if request.concern.j => {
+            Ok(ack) if request.durability == Durability::Synced => {
                 let until = ack.last_seq.map_or(0, |last| last + 1);
                 waiting.push(Waiter {
                     ack,

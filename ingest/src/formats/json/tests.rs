@@ -218,7 +218,7 @@ fn null_is_no_field_and_the_last_of_a_name_counts() {
 
 #[test]
 fn fields_with_names_of_ours_and_past_the_limit_stay_in_rest() {
-    let line = "{\"time\":1,\"_seq\":1,\"_seqx\":2,\"_rest\":\"r\",\"time_source\":\"t\",\"\":3,\"_id\":4,\"a\":5,\"b\":6}";
+    let line = "{\"time\":1,\"_seq\":1,\"_seqx\":2,\"_shard\":7,\"_rest\":\"r\",\"time_source\":\"t\",\"\":3,\"_id\":4,\"a\":5,\"b\":6}";
     let parsed = parse_with(
         ParseOptions {
             columns_max: 1,
@@ -229,7 +229,7 @@ fn fields_with_names_of_ours_and_past_the_limit_stay_in_rest() {
     assert_eq!(names(&parsed.events), ["time", "a", "_rest"]);
     assert_eq!(
         rest(&parsed.events, 0),
-        doc! {"_seq": 1_i64, "_seqx": 2_i64, "_rest": "r", "time_source": "t", "": 3_i64, "_id": 4_i64, "b": 6_i64}
+        doc! {"_seq": 1_i64, "_seqx": 2_i64, "_shard": 7_i64, "_rest": "r", "time_source": "t", "": 3_i64, "_id": 4_i64, "b": 6_i64}
     );
 }
 

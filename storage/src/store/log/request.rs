@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::{Error, Result};
-use crate::model::{Ack, WriteConcern};
+use crate::model::{Ack, Durability};
 use crate::record::Record;
 
 /// The reply to a request, sent exactly once. A request dropped without one is answered with an
@@ -43,7 +43,7 @@ impl fmt::Debug for Reply {
 pub(in crate::store) struct Request {
     pub(in crate::store) record: Record,
     pub(in crate::store) payload: Vec<u8>,
-    pub(in crate::store) concern: WriteConcern,
+    pub(in crate::store) durability: Durability,
     pub(in crate::store) reply: Reply,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{DATA, OLD_DAYS, World};
 use crate::error::{Error, Result};
-use crate::model::{Ack, Identity, Name, WriteConcern};
+use crate::model::{Ack, Durability, Identity, Name, WriteConcern};
 use crate::read_only_store::ReadOnlyStore;
 use crate::record::Record;
 use crate::resolutions::{Ranges, Settlement};
@@ -121,7 +121,11 @@ impl World {
             Request {
                 payload: record.encode(),
                 record,
-                concern: concern(j),
+                durability: if j {
+                    Durability::Synced
+                } else {
+                    Durability::Written
+                },
                 reply: Reply::new(move |answer| {
                     send.send((which, j, answer)).expect("somebody waits");
                 }),
