@@ -6,13 +6,9 @@
 //! our caches (the kernel's page cache is not dropped), then the median of the others. Beside it
 //! are the figures of a client of a real server, over HTTP. Each answer is read whole.
 
-#[path = "journal/ask.rs"]
-mod ask;
-#[path = "common/client.rs"]
-mod client;
-#[path = "common/statements.rs"]
-mod statements;
+mod common;
 
+use common::{ask, client, statements};
 use std::path::PathBuf;
 use std::sync::Arc;
 

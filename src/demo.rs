@@ -108,6 +108,8 @@ fn traffic(
     let mut lines = Vec::new();
     let mean = f64::from(rate);
     let now_s = SystemClock.now_us().div_euclid(1_000_000);
+    println!("Writing the invented traffic of the last three days …");
+    let (began, mut events) = (Instant::now(), 0_u64);
     let mut due = 0.0;
     let mut waiting = 0;
     for at in now_s - PAST_S..now_s {
@@ -116,6 +118,7 @@ fn traffic(
             generator.line_at(at, &mut lines);
             due -= 1.0;
             waiting += 1;
+            events += 1;
         }
         if waiting >= BATCH_LINES {
             waiting = 0;
@@ -126,6 +129,10 @@ fn traffic(
         }
     }
     write(store, &mut parser, &mut lines)?;
+    println!(
+        "… {events} events in {:.1} s; now live traffic, about {rate} events a second",
+        began.elapsed().as_secs_f64()
+    );
     let started = Instant::now();
     let mut last = started;
     while !stop.wait(Duration::from_millis(200)) {

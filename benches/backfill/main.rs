@@ -10,14 +10,12 @@
 //! due.
 
 mod charts;
+#[path = "../common/mod.rs"]
+mod common;
 mod file;
 mod live;
-#[allow(dead_code, reason = "another bench needs the rest")]
-#[path = "../journal/machine.rs"]
-mod machine;
-#[allow(dead_code, reason = "another bench needs the rest")]
-#[path = "../journal/program.rs"]
-mod program;
+
+use common::{machine, program};
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -94,7 +92,7 @@ fn round(s: &Settings, old: &Path) {
         &["import", "--stream", live::STREAM, "--data"],
         &[&data, &day],
     );
-    let server = Server::start(s, &data, &[]);
+    let server = Server::start(&s.logmill, &data, &[]);
     let live = Live::start(&server.address, s.rate);
     let charts = Charts::start(&server.address);
     let process = server.process().to_string();

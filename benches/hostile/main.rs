@@ -16,13 +16,14 @@
 //! [`SMALL_TO_CALM`].
 
 mod ask;
+#[path = "../common/mod.rs"]
+mod common;
 #[allow(dead_code, reason = "another bench needs the rest")]
 mod normal;
-#[allow(dead_code, reason = "another bench needs the rest")]
-#[path = "../journal/program.rs"]
-mod program;
 mod statements;
 mod watch;
+
+use common::program;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -99,7 +100,7 @@ fn main() -> ExitCode {
     let time = format!("{}ms", s.time_max.as_millis());
     let temp_dir = temp.display().to_string();
     let server = Server::start(
-        &s,
+        &s.logmill,
         &data,
         &[
             ("LOGMILL_QUERY__MEMORY_BYTES_MAX", &*memory),

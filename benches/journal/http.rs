@@ -53,7 +53,7 @@ pub(crate) fn requests(lines: &[Vec<u8>], j: bool) -> &'static [Vec<u8>] {
 
 fn serve(s: &Settings, requests: &'static [Vec<u8>], clients: usize) -> Served {
     let temporary = tempfile::tempdir_in(&s.dir).expect("a directory");
-    let server = Server::start(s, &temporary.path().join("store"), &[]);
+    let server = Server::start(&s.logmill, &temporary.path().join("store"), &[]);
     // The first requests make the stream, which costs syncs of its own.
     drive(&server, requests, 1, Duration::from_millis(100));
     let account = Account::open(&server.process().to_string());

@@ -10,15 +10,15 @@
 
 mod append;
 mod commit;
+#[path = "../common/mod.rs"]
+mod common;
 mod counted;
 mod disk;
-mod events;
-mod files;
 mod http;
-mod machine;
-mod program;
 mod replay;
 mod startup;
+
+use common::{events, files, machine, program};
 
 use std::path::PathBuf;
 use std::time::Duration;

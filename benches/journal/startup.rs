@@ -79,7 +79,7 @@ fn start(s: &Settings, data: &Path, cold: bool) -> Start {
     }
     let account = Account::open("self");
     let began = Instant::now();
-    let server = Server::start(s, data, &[]);
+    let server = Server::start(&s.logmill, data, &[]);
     Start {
         ms: began.elapsed().as_secs_f64() * 1e3,
         peak_mib: peak_mib(server.process()),
@@ -124,7 +124,7 @@ fn run(command: &mut Command) {
 /// Fills the journal through a server, which is killed; returns the number of events in no part.
 fn fill(s: &Settings, data: &Path, batch: usize) -> f64 {
     let lines = events::lines(&s.logmill, EVENTS);
-    let server = Server::start(s, data, &NO_SEAL);
+    let server = Server::start(&s.logmill, data, &NO_SEAL);
     let bodies: Vec<Vec<u8>> = lines.chunks(batch).map(<[_]>::concat).collect();
     let requests = http::requests(&bodies, false);
     let stored = || {

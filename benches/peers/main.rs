@@ -20,21 +20,14 @@
 //! `host` where that is not the order. The peers may keep data from one run of a question to the
 //! next: chdb notes which granules a condition left out.
 
-#[allow(dead_code, reason = "another bench needs the rest")]
-#[path = "../journal/ask.rs"]
-mod ask;
-#[allow(dead_code, reason = "another bench needs the rest")]
-#[path = "../common/client.rs"]
-mod client;
+#[path = "../common/mod.rs"]
+mod common;
 mod content;
-#[path = "../questions/imported.rs"]
-mod imported;
-#[path = "../journal/machine.rs"]
-#[allow(dead_code, reason = "shared with the bench of the journal")]
-mod machine;
 mod ours;
 mod peer;
 mod questions;
+
+use common::{ask, client, imported, machine};
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

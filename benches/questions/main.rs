@@ -9,12 +9,10 @@
 //! same store then measures it over HTTP. All of this runs before indexes of `path` and `user`
 //! are made, and after. The costs of the indexes come last.
 
-#[path = "../journal/ask.rs"]
-mod ask;
-#[path = "../common/client.rs"]
-mod client;
-mod imported;
+#[path = "../common/mod.rs"]
+mod common;
 
+use common::{ask, client, imported};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 

@@ -10,16 +10,11 @@
 //! the same runs on a server on another copy of the store, over HTTP, with the events sent to it
 //! as lines.
 
-#[path = "../journal/ask.rs"]
-mod ask;
-#[path = "../common/client.rs"]
-mod client;
-#[path = "../journal/events.rs"]
-mod events;
-#[allow(dead_code, reason = "another bench needs the rest")]
-#[path = "../journal/files.rs"]
-mod files;
+#[path = "../common/mod.rs"]
+mod common;
 mod load;
+
+use common::{ask, client, events, files};
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

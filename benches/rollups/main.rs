@@ -10,25 +10,20 @@
 //! Plots are written beside the stores.
 
 mod account;
-mod counted;
+#[path = "../common/mod.rs"]
+mod common;
 mod cpu;
 mod day;
-#[path = "../../src/demo/generator/draw.rs"]
-#[allow(dead_code, reason = "the generator of lines draws more than this")]
-mod draw;
 mod events;
-#[path = "../journal/files.rs"]
-#[allow(dead_code, reason = "shared with the bench of the journal")]
-mod files;
 mod late;
-#[path = "../journal/machine.rs"]
-#[allow(dead_code, reason = "shared with the bench of the journal")]
-mod machine;
 mod memory;
 mod metered;
 mod plot;
 mod seal;
 mod size;
+
+use common::generator::draw;
+use common::{counted_calls as counted, files, machine};
 
 use std::path::PathBuf;
 

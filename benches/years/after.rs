@@ -76,7 +76,7 @@ fn compact(s: &Settings, data: &Path, account: &mut Account) {
 fn starts(s: &Settings, data: &Path, when: &str) {
     let server = || {
         let began = Instant::now();
-        let server = Server::start(s, data, &[]);
+        let server = Server::start(&s.logmill, data, &[]);
         let ms = began.elapsed().as_secs_f64() * 1e3;
         (ms, peak_mib(server.process()))
     };
@@ -106,7 +106,7 @@ fn print_starts(what: &str, data: &Path, start: &dyn Fn() -> (f64, f64)) {
 
 /// Measures a server without requests.
 fn rest(s: &Settings, data: &Path) {
-    let server = Server::start(s, data, &[]);
+    let server = Server::start(&s.logmill, data, &[]);
     std::thread::sleep(Duration::from_secs(s.rest_seconds));
     let resident = resident_mib(server.process());
     let title = format!("memory of a server at rest for {} s", s.rest_seconds);
@@ -145,7 +145,7 @@ fn drop_here(s: &Settings, data: &Path) {
 
 /// Drops them by the command, through a running server.
 fn drop_by_server(s: &Settings, data: &Path) {
-    let server = Server::start(s, data, &[]);
+    let server = Server::start(&s.logmill, data, &[]);
     let (from, to) = oldest(s);
     let range = format!("{}..{}", &stamp(from)[..10], &stamp(to)[..10]);
     let before = disk::taken(data);

@@ -14,28 +14,16 @@
 
 mod account;
 mod after;
-#[path = "../journal/ask.rs"]
-mod ask;
 mod child;
-#[path = "../rollups/counted.rs"]
-mod counted;
+#[path = "../common/mod.rs"]
+mod common;
 mod disk;
-#[path = "../journal/files.rs"]
-#[allow(dead_code, reason = "shared with the bench of the journal")]
-mod files;
 mod fill;
-#[path = "../../src/demo/generator.rs"]
-#[allow(unused_imports, reason = "its own tests are not run here")]
-mod generator;
-#[path = "../journal/machine.rs"]
-#[allow(dead_code, reason = "shared with the bench of the journal")]
-mod machine;
 mod marks;
 mod merge;
-#[path = "../journal/program.rs"]
-#[allow(dead_code, reason = "shared with the bench of the journal")]
-mod program;
 mod slice;
+
+use common::{ask, counted_calls as counted, files, generator, machine, program};
 
 use std::path::PathBuf;
 

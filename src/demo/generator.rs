@@ -34,7 +34,7 @@ use stamp::Stamp;
 
 // The paths are spelled out so that benches can include this file by its own path.
 #[path = "generator/draw.rs"]
-mod draw;
+pub(crate) mod draw;
 #[path = "generator/stamp.rs"]
 mod stamp;
 #[path = "generator/words.rs"]

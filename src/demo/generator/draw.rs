@@ -6,12 +6,12 @@
 /// Random numbers that are the same for ever: xoshiro256++ of Blackman and
 /// Vigna, its state filled from the seed by SplitMix64 as its authors advise.
 #[derive(Debug, Clone)]
-pub(super) struct Random {
-    pub(super) state: [u64; 4],
+pub(crate) struct Random {
+    pub(crate) state: [u64; 4],
 }
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut counter = seed;
         let state = [(); 4].map(|()| {
             counter = counter.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -23,7 +23,7 @@ impl Random {
         Self { state }
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let shifted = s[1] << 17;
@@ -37,16 +37,16 @@ impl Random {
     }
 
     /// A number in `[0, bound)`; the bias is below `bound` / 2^64.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    pub(super) fn index(&mut self, length: usize) -> usize {
+    pub(crate) fn index(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
     }
 
     /// A number in `[0, 1)` with 53 bits.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
@@ -55,22 +55,22 @@ impl Random {
 /// method, in Vose's construction), with whole numbers for weights so that
 /// rounding plays no part.
 #[derive(Debug)]
-pub(super) struct Alias {
+pub(crate) struct Alias {
     /// Of each column: draws below this go to the column itself, others to the alias.
     /// In units of 2^-32.
-    pub(super) columns: Vec<(u32, u32)>,
+    pub(crate) columns: Vec<(u32, u32)>,
 }
 
 impl Alias {
     /// Rank k (from 1) has the weight k^-exponent.
-    pub(super) fn zipf(count: usize, exponent: f64) -> Self {
+    pub(crate) fn zipf(count: usize, exponent: f64) -> Self {
         let weights: Vec<u64> = (1..=count)
             .map(|rank| ((rank as f64).powf(-exponent) * (1u64 << 40) as f64) as u64)
             .collect();
         Self::new(&weights)
     }
 
-    pub(super) fn new(weights: &[u64]) -> Self {
+    pub(crate) fn new(weights: &[u64]) -> Self {
         let count = weights.len() as u128;
         let total: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
         // Scaled so that the mean column holds exactly `total`.
@@ -94,7 +94,7 @@ impl Alias {
         Self { columns }
     }
 
-    pub(super) fn draw(&self, random: &mut Random) -> usize {
+    pub(crate) fn draw(&self, random: &mut Random) -> usize {
         let bits = random.next();
         // The high half chooses the column, the low half within it.
         let index = ((bits >> 32) * self.columns.len() as u64) >> 32;

@@ -6,8 +6,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::Settings;
-
 /// A server must answer within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -21,8 +19,8 @@ pub(crate) struct Server {
 impl Server {
     /// Serves a store on a port that the system picks; `environment` carries the configuration.
     /// Returns when `/ready` was answered.
-    pub(crate) fn start(s: &Settings, data: &Path, environment: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(&s.logmill)
+    pub(crate) fn start(logmill: &Path, data: &Path, environment: &[(&str, &str)]) -> Self {
+        let mut child = Command::new(logmill)
             .args(["serve", "--http", "127.0.0.1:0"])
             .arg(data)
             .envs(environment.iter().copied())
