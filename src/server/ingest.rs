@@ -121,7 +121,7 @@ fn task_failed() -> Response {
     answer::error(
         StatusCode::INTERNAL_SERVER_ERROR,
         "internal",
-        "the request's task failed",
+        "the request's task failed; see the server's log",
         None,
     )
 }
@@ -132,7 +132,7 @@ fn make_cells(app: &Arc<App>, turn: &Turn<'_>, stream: Name) {
     turn.run(move || {
         let _turn = app.serving.store.spare_turn();
         if let Err(error) = query::make_cells(&app.serving.store.snapshot(), &stream) {
-            tracing::warn!(%error, "what a backfill has brought is counted when it is asked for");
+            tracing::warn!(%error, "could not count imported events in advance; the next query counts them");
         }
     });
 }
