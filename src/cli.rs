@@ -8,16 +8,16 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "logmill", version, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// The configuration; ./logmill.toml when it is there.
+    /// The configuration file; by default ./logmill.toml if it exists.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The store's directory.
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "server")]
     pub(crate) data: Option<PathBuf>,
-    /// A running server instead of a directory.
+    /// The URL of a running server, instead of a directory.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// Format of answers.
+    /// Output format.
     #[arg(long, global = true, value_enum, value_name = "FORM")]
     pub(crate) output: Option<Output>,
     #[command(subcommand)]
@@ -37,7 +37,7 @@ pub(crate) enum Output {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Live sample traffic into a temporary store; prints the page's address.
+    /// Serve a temporary store with live sample traffic; prints the page's address.
     Demo(DemoArgs),
     /// Serve a store: the page, SQL and ingest over HTTP.
     Serve(ServeArgs),
@@ -45,11 +45,11 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Show how the parser reads a file.
     Parse(ParseArgs),
-    /// Ask in SQL; `--output arrow` writes an Arrow IPC stream.
+    /// Run an SQL query; `--output arrow` writes an Arrow IPC stream.
     Sql(SqlArgs),
-    /// The events of one host on one date.
+    /// Show the events of one host on one date.
     Slice(SliceArgs),
-    /// Events as they come.
+    /// Follow the new events of a stream.
     Tail(TailArgs),
     /// Rollups: status, run, verify.
     #[command(subcommand)]
@@ -63,14 +63,14 @@ pub(crate) enum Command {
     /// Indexes of columns, and the order of streams.
     #[command(subcommand)]
     Index(IndexCommand),
-    /// Lines that could not be parsed.
+    /// Quarantined items: lines that could not be parsed.
     #[command(subcommand)]
     Quarantine(QuarantineCommand),
     /// Read everything; verify every checksum and invariant, and the rollups.
     Check(CheckArgs),
-    /// Give up what is damaged, say what that was and keep the evidence.
+    /// Discard damaged data, report the loss and keep copies of the damaged files.
     Repair(RepairArgs),
-    /// A second store with everything acknowledged so far, of a running one too; open it to
+    /// Make a second store with everything acknowledged so far, even of a running store; open it to
     /// restore.
     Backup(BackupArgs),
     /// The configuration.
@@ -80,7 +80,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Where to answer HTTP.
+    /// The address to serve HTTP at.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
     /// Events per second, on average over the day.
@@ -92,16 +92,16 @@ pub(crate) struct DemoArgs {
     /// Write generated lines of fixed days to this file (or -) instead of serving.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Lines to write.
+    /// Number of lines to write.
     #[arg(long, requires = "out", default_value_t = 1_000_000)]
     pub(crate) lines: u64,
-    /// Days that they cover, from Monday 2026-11-02.
+    /// Number of days that the lines cover, from Monday 2026-11-02.
     #[arg(long, requires = "out", default_value_t = 14)]
     pub(crate) days: u32,
-    /// Clients among which they are drawn.
+    /// Number of clients that the lines are drawn from.
     #[arg(long, requires = "out", default_value_t = 100_000)]
     pub(crate) hosts: u32,
-    /// Pages among which they are drawn.
+    /// Number of pages that the lines are drawn from.
     #[arg(long, requires = "out", default_value_t = 50_000)]
     pub(crate) paths: u32,
     /// Share of lines that are late by up to two hours.
@@ -119,7 +119,7 @@ pub(crate) struct DemoArgs {
 pub(crate) struct ServeArgs {
     /// The store's directory.
     pub(crate) data_dir: Option<PathBuf>,
-    /// Where to answer HTTP.
+    /// The address to serve HTTP at.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
     /// Answer queries about the store as it is now and write nothing: on a full disk, on read-only
@@ -131,42 +131,42 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed, standard input too. A
-    /// file is known by its content, whatever its name. With --format logmill the folders of
+    /// file is identified by its content, not by its name. With --format logmill: the folders of
     /// partitions that another store has detached.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// The stream that gets the events.
+    /// The stream to import into.
     #[arg(long)]
     pub(crate) stream: String,
     /// auto, common, combined, vhost_combined, json, plain or logmill.
     #[arg(long)]
     pub(crate) format: Option<String>,
-    /// The column `site` of events whose format has none.
+    /// The value of column `site` for events whose format has no site.
     #[arg(long)]
     pub(crate) site: Option<String>,
-    /// 0, 1 or majority.
+    /// The write concern: 0, 1 or majority.
     #[arg(long)]
     pub(crate) w: Option<String>,
     /// Wait until each batch is synced in the journal.
     #[arg(long)]
     pub(crate) journal: bool,
-    /// The zone of stamps without one.
+    /// The time zone of timestamps without one.
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,
-    /// The year of stamps without one (for formats that have none; those here all do).
+    /// The year of timestamps without one (for formats that have none; those here all do).
     #[arg(long, hide = true)]
     pub(crate) year: Option<i32>,
-    /// Whole lines only; ends with 3 when something was quarantined.
+    /// Quarantine lines with extra text after their format; exit with 3 if any line is quarantined.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Import anew what was imported before.
+    /// Import files again that were imported before.
     #[arg(long)]
     pub(crate) again: bool,
     /// Gives standard input an identity, so that the same input again adds nothing and one that has
     /// grown adds its new lines.
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// The files are not written any more: take a last line that has no line end, whatever it is.
+    /// The files will not grow any more: import a last line that has no line end, too.
     #[arg(long)]
     pub(crate) complete: bool,
 }
@@ -175,16 +175,16 @@ pub(crate) struct ImportArgs {
 pub(crate) struct ParseArgs {
     /// The file, or - for standard input.
     pub(crate) file: PathBuf,
-    /// Say which format was found and why, fields and types, and the first bad line.
+    /// Print the format and the reason for it, fields and types, and the first bad line.
     #[arg(long)]
     pub(crate) explain: bool,
     /// auto, common, combined, vhost_combined, json or plain.
     #[arg(long, default_value = "auto")]
     pub(crate) format: String,
-    /// The zone of stamps without one.
+    /// The time zone of timestamps without one.
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,
-    /// Whole lines only.
+    /// Reject lines with extra text after their format.
     #[arg(long)]
     pub(crate) strict: bool,
 }
@@ -193,7 +193,7 @@ pub(crate) struct ParseArgs {
 pub(crate) struct SqlArgs {
     /// The query.
     pub(crate) query: String,
-    /// Say what answered it and what was looked at instead of the rows.
+    /// Print what answered the query and how much was read, instead of the rows.
     #[arg(long)]
     pub(crate) explain: bool,
 }
@@ -218,7 +218,7 @@ pub(crate) struct SliceArgs {
     /// The zone of the day, and of the times in a table.
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,
-    /// So many of the newest events; a table shows 50 when this is not given, other forms all.
+    /// Number of newest events to show; by default 50 in a table, all in other formats.
     #[arg(long, value_name = "ROWS")]
     pub(crate) limit: Option<u64>,
 }
@@ -228,10 +228,10 @@ pub(crate) struct TailArgs {
     /// The stream; not needed while there is one.
     #[arg(long)]
     pub(crate) stream: Option<String>,
-    /// Only events for which this holds, as in `status >= 500`.
+    /// Only events that match this SQL condition, such as `status >= 500`.
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) condition: Option<String>,
-    /// Show so many of the last events first, up to 1000.
+    /// Number of stored events to show first, up to 1000.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) last: usize,
 }
@@ -253,9 +253,8 @@ pub(crate) struct RepairArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// Where it is made: a directory that is empty or not there yet, best on the store's disk,
-    /// where
-    /// files are linked instead of copied. What is detached comes along where its folder is there.
+    /// The backup's directory, empty or not existing yet; best on the store's disk, where files are
+    /// linked instead of copied. Detached partitions are included if their folders exist.
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }
@@ -264,44 +263,43 @@ pub(crate) struct BackupArgs {
 pub(crate) enum RollupCommand {
     /// `last_run`, events waiting, rows and bytes of every level.
     Status,
-    /// Seal now, which feeds every rollup, and apply the retention of their levels.
+    /// Seal now, which updates every rollup, and apply the retention of the levels.
     Run,
-    /// Recompute from the raw events and compare; ask random questions with rollups and without.
+    /// Recompute from the raw events and compare; run random questions with and without rollups.
     Verify {
-        /// The rollup; all of them without it.
+        /// The rollup; by default all of them.
         name: Option<String>,
         /// Only this share of the days, chosen at random: 0.1.
         #[arg(long, value_name = "SHARE")]
         sample: Option<f64>,
-        /// Number of random questions to ask.
+        /// Number of random questions to run.
         #[arg(long, value_name = "N", default_value_t = crate::verification::QUESTIONS)]
         questions: u64,
     },
-    /// Make a range again from the raw events, where all of them are there.
+    /// Rebuild a range from the raw events, where all of them still exist.
     Rebuild {
         /// The rollup.
         name: String,
         /// From this date on: 2000-10, 2000-10-10 or 2000-10-10T13.
         #[arg(long, value_name = "DATE")]
         from: String,
-        /// To before this date. Whole partitions of each level are made again.
+        /// Up to but without this date. Whole partitions of each level are rebuilt.
         #[arg(long, value_name = "DATE")]
         to: String,
     },
     /// Merge tiles until nothing is left to merge; a running store does so little by little.
     Compact,
-    /// Give up a rollup that the configuration does not have any more, with all that it has
-    /// counted.
+    /// Drop a rollup that is no longer configured, with all its counts.
     Drop {
         /// The rollup.
         name: String,
     },
-    /// Count a rollup anew by the definition that the configuration has now.
+    /// Recount a rollup by the definition that is configured now.
     Redefine {
         /// The rollup.
         name: String,
-        /// Also where raw events were dropped or are detached: what only the present definition has
-        /// counted of them is forgotten.
+        /// Recount even if raw events were dropped or are detached: their counts by the present
+        /// definition are lost.
         #[arg(long)]
         accept_loss: bool,
     },
@@ -311,8 +309,8 @@ pub(crate) enum RollupCommand {
 pub(crate) enum StreamCommand {
     /// Streams with their events and bytes.
     List,
-    /// The fields of a stream: types, how many events have them, when they came, what else is under
-    /// their names.
+    /// The fields of a stream: types, share of events that have them, when each was first seen, and
+    /// values of other types under the same name.
     Schema {
         /// The stream.
         name: String,
@@ -333,7 +331,7 @@ pub(crate) enum PartitionCommand {
         /// 2000-10-10, 2000-10, 2000-10-10T13, or FROM..TO without TO itself.
         #[arg(value_name = "DATE|FROM..TO")]
         date: String,
-        /// Only say what would go.
+        /// Print the partitions and change nothing.
         #[arg(long)]
         dry_run: bool,
     },
@@ -344,11 +342,11 @@ pub(crate) enum PartitionCommand {
         /// 2000-10-10, 2000-10, 2000-10-10T13, or FROM..TO without TO itself.
         #[arg(value_name = "DATE|FROM..TO")]
         date: String,
-        /// Only say what would go.
+        /// Print the partitions and change nothing.
         #[arg(long)]
         dry_run: bool,
     },
-    /// Bring back partitions that were detached.
+    /// Bring detached partitions back into the store.
     Attach {
         /// The stream.
         name: String,
@@ -356,17 +354,17 @@ pub(crate) enum PartitionCommand {
         #[arg(value_name = "DATE|FROM..TO")]
         date: String,
     },
-    /// Drop what is beyond the retention of a stream, or of all; a running store does so by itself.
+    /// Drop partitions beyond the retention of a stream or of all; a running store does so itself.
     Retain {
         /// The stream.
         name: Option<String>,
-        /// Only say what would go, and why.
+        /// Print the partitions and the reasons, and change nothing.
         #[arg(long)]
         dry_run: bool,
     },
     /// Merge parts until nothing is left to merge; a running store does so little by little.
     Compact {
-        /// The stream; all of them without it.
+        /// The stream; by default all of them.
         name: Option<String>,
     },
 }
@@ -375,29 +373,27 @@ pub(crate) enum PartitionCommand {
 pub(crate) enum IndexCommand {
     /// List indexes with their cost in memory and on disk, and their last use.
     List {
-        /// The stream; all of them without it.
+        /// The stream; by default all of them.
         name: Option<String>,
     },
     /// Index columns, so that the events of one path or one user are found without a scan; a
-    /// running
-    /// server makes indexes in the background.
+    /// running server builds indexes in the background.
     Create {
         /// The stream.
         name: String,
-        /// Columns of texts or integers, an index for each.
+        /// Text or integer columns; each gets its own index.
         #[arg(required = true, value_name = "FIELD")]
         fields: Vec<String>,
-        /// With the rows themselves, in the order of the column: as much again as the parts take,
-        /// and the
-        /// thousands of rows of a value are read as quickly as a few.
+        /// Store the rows themselves in the order of the column: the index is as large as the
+        /// parts, and thousands of rows of a value are read as quickly as a few.
         #[arg(long)]
         covering: bool,
     },
-    /// Give up indexes; no event is touched.
+    /// Drop indexes; events are not affected.
     Drop {
         /// The stream.
         name: String,
-        /// Their columns.
+        /// The columns whose indexes are dropped.
         #[arg(required = true, value_name = "FIELD")]
         fields: Vec<String>,
     },
@@ -410,9 +406,9 @@ pub(crate) enum QuarantineCommand {
         #[command(flatten)]
         which: QuarantineChoice,
     },
-    /// One item: where reading stopped, and what its format makes of it today.
+    /// Show one item: where parsing stopped, and how its format parses it today.
     Explain {
-        /// Its sequence number; the newest that waits without it.
+        /// The item's sequence number; by default the newest waiting item.
         #[arg(conflicts_with_all = ["stream", "reason"])]
         seq: Option<u64>,
         #[command(flatten)]
@@ -420,24 +416,24 @@ pub(crate) enum QuarantineCommand {
         #[command(flatten)]
         reading: QuarantineReading,
     },
-    /// Parse what waits again; what parses becomes events, once and for ever.
+    /// Parse waiting items again; those that parse become events, exactly once.
     Replay {
         #[command(flatten)]
         which: QuarantineChoice,
         #[command(flatten)]
         reading: QuarantineReading,
-        /// Only say what would become of it.
+        /// Print the outcome and change nothing.
         #[arg(long)]
         dry_run: bool,
     },
-    /// Give up what waits.
+    /// Discard waiting items.
     Drop {
         #[command(flatten)]
         which: QuarantineChoice,
-        /// Only what came before this date: 2000-10, 2000-10-10 or 2000-10-10T13.
+        /// Only items received before this date: 2000-10, 2000-10-10 or 2000-10-10T13.
         #[arg(long, value_name = "DATE")]
         before: Option<String>,
-        /// Only say how much would go.
+        /// Print the number of items and change nothing.
         #[arg(long)]
         dry_run: bool,
     },
@@ -446,10 +442,10 @@ pub(crate) enum QuarantineCommand {
 /// Which items of the quarantine.
 #[derive(Debug, Args)]
 pub(crate) struct QuarantineChoice {
-    /// Only those of this stream.
+    /// Only items of this stream.
     #[arg(long)]
     pub(crate) stream: Option<String>,
-    /// Only those of this reason, as `quarantine list` spells it.
+    /// Only items with this reason, as `quarantine list` spells it.
     #[arg(long)]
     pub(crate) reason: Option<String>,
 }
@@ -460,10 +456,10 @@ pub(crate) struct QuarantineReading {
     /// auto, common, combined, vhost_combined, json or plain.
     #[arg(long)]
     pub(crate) format: Option<String>,
-    /// The zone of stamps without one.
+    /// The time zone of timestamps without one.
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,
-    /// The column `site` of events whose format has none.
+    /// The value of column `site` for events whose format has no site.
     #[arg(long)]
     pub(crate) site: Option<String>,
 }
@@ -472,7 +468,7 @@ pub(crate) struct QuarantineReading {
 pub(crate) enum ConfigCommand {
     /// Show the values in force.
     Show {
-        /// Say where each value came from.
+        /// Print where each value came from.
         #[arg(long)]
         origin: bool,
     },

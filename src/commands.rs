@@ -119,7 +119,7 @@ impl Context {
                 "the store holds no stream yet; import something first",
             )),
             several => Err(Failure::usage(format!(
-                "name one with --stream: {}",
+                "the store has several streams; name one with --stream: {}",
                 several.join(", ")
             ))),
         }
@@ -181,7 +181,7 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     context.config.server.read_only = args.read_only;
     if !context.config.server.read_only && is_empty(&data) {
         tell(format_args!(
-            "{} holds no store yet: a new, empty one is made there",
+            "{} holds no store yet; creating a new, empty one",
             data.display()
         ));
     }

@@ -299,13 +299,13 @@ impl Config {
             for (key, indexes) in [("indexes", &stream.indexes), ("covering", &stream.covering)] {
                 if let Some(several) = indexes.iter().find(|i| i.len() != 1) {
                     problems.push(format!(
-                        "[stream.{name}] {key}: {several:?}: an index is of one column, as in [[\"path\"], [\"user\"]]"
+                        "[stream.{name}] {key}: {several:?}: an index has one column, as in [[\"path\"], [\"user\"]]"
                     ));
                 }
             }
             if let Some(both) = stream.covering.iter().find(|i| stream.indexes.contains(i)) {
                 problems.push(format!(
-                    "[stream.{name}] covering: {both:?} is in indexes too: a column has one index, take it out of one of them"
+                    "[stream.{name}] covering: {both:?} is in indexes too; a column has one index, remove it from one of them"
                 ));
             }
             if let Err(e) = self.check_selection(name, stream) {
@@ -351,8 +351,8 @@ impl Config {
             let mut kept = |key: &str, said: String, holds: String| {
                 if said != holds {
                     found.push(format!(
-                        "[stream.{name}] {key} = {said} is not applied: the stream keeps {holds}, with which it was \
-                         created; import it into a new stream to change that"
+                        "[stream.{name}] {key} = {said} is not applied: the stream keeps {holds} from its \
+                         creation; import the data into a new stream to change it"
                     ));
                 }
             };
@@ -367,7 +367,7 @@ impl Config {
             for (key, columns) in indexes {
                 for column in columns.iter().flatten().filter(|c| !known(c)) {
                     let hint = match meta.kind {
-                        storage::StreamKind::Documents => "it is made once documents bring it",
+                        storage::StreamKind::Documents => "it is built once documents have it",
                         _ => "see `logmill stream schema`",
                     };
                     found.push(format!(
@@ -417,7 +417,7 @@ impl Config {
 
     fn check_selection(&self, name: &str, stream: &Stream) -> Result<(), String> {
         if stream.keep.is_some() && stream.drop.is_some() {
-            return Err("has both keep and drop: say one of them".into());
+            return Err("has both keep and drop; set only one of them".into());
         }
         match self.format(name).kind() {
             // The kind of stream that `auto` will detect is not known yet.

@@ -35,7 +35,7 @@ pub(crate) fn range(text: &str) -> Result<(i64, i64), String> {
             if from_us < to_us {
                 Ok((from_us, to_us))
             } else {
-                Err(format!("{text}: nothing lies between"))
+                Err(format!("{text}: the range is empty; write FROM before TO"))
             }
         }
     }

@@ -224,7 +224,7 @@ impl QuarantineWork<'_> {
         let run = self.begin(Job::GiveUp, choice);
         let outcome = self.drop_all(snapshot, choice, run.as_ref());
         end(run, &outcome, |report| Said {
-            what: format!("gave up {} items", report.dropped),
+            what: format!("discarded {} items", report.dropped),
             done: Some(report.dropped),
             total: Some(report.dropped + report.settled_meanwhile),
             ..Said::default()
@@ -261,8 +261,8 @@ impl QuarantineWork<'_> {
         let log = self.store?.maintenance();
         let stream = choice.stream.as_ref().map(Name::as_str);
         let why = match &choice.reason {
-            Some(reason) => format!("asked for by hand: what waits for {reason}"),
-            None => "asked for by hand".to_owned(),
+            Some(reason) => format!("requested by an operator: items with reason {reason}"),
+            None => "requested by an operator".to_owned(),
         };
         Some(log.begin(job, stream, why))
     }
@@ -271,7 +271,7 @@ impl QuarantineWork<'_> {
         if (self.stop)() {
             return Err(Failure::new(
                 FAILED,
-                "stopped; what was done is kept, and the same command does the rest",
+                "stopped; finished items are kept, run the same command again for the rest",
             ));
         }
         Ok(())

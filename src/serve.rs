@@ -104,7 +104,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         // A query that does not stop still holds the store. Nothing is lost: acknowledged events
         // are in the journal.
         None => tracing::warn!(
-            "a request did not end in time; the store is left to recover at its next start"
+            "a request did not end in time; the store is not closed and recovers at its next start, acknowledged events are in the journal"
         ),
     }
     outcome.map(|()| ExitCode::SUCCESS)

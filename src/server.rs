@@ -61,7 +61,7 @@ pub(crate) fn http(address: &str, ready: impl FnOnce(SocketAddr) + 'static) -> R
         let places = Places::within(server.connections_max, descriptors::limit());
         if places.connections < server.connections_max {
             tracing::warn!(
-                "{} connections at once instead of server.connections_max = {}: they take at most half of the file descriptors that `ulimit -n` gives",
+                "the limit is {} connections instead of server.connections_max = {}: connections use at most half of the file descriptors; raise `ulimit -n`",
                 places.connections,
                 server.connections_max
             );

@@ -27,7 +27,7 @@ pub(crate) fn verify_snapshot(
     if let Some(name) = name.filter(|_| wanted.is_empty()) {
         let known: Vec<&str> = rollups.iter().map(|r| r.name.as_str()).collect();
         return Err(Failure::usage(format!(
-            "there is no rollup {name:?}; there are {}",
+            "there is no rollup {name:?}; the rollups are {}",
             known.join(", ")
         )));
     }

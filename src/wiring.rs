@@ -40,8 +40,7 @@ pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
         if !failure.storage().is_some_and(is_full) {
             return failure;
         }
-        let advice =
-            "free some space, or answer queries meanwhile with `logmill serve --read-only`";
+        let advice = "free some space; meanwhile, `logmill serve --read-only` answers queries";
         Failure::new(failure.code, format!("{failure}; {advice}"))
     })
 }

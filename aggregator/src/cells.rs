@@ -62,7 +62,7 @@ impl Projection {
                 let entry = column_entry_level(definition, name).unwrap_or(measure.from);
                 let (rollup, table) = (definition.name(), entry.table());
                 return Err(Error::invalid(format!(
-                    "{name} enters {rollup} at a coarser level; ask {rollup}.{table} or above"
+                    "{rollup} has {name} only at coarser levels; query {rollup}.{table} or a coarser level"
                 )));
             }
             let needed = definition.components_for(measure);

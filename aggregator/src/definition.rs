@@ -67,7 +67,7 @@ impl Definition {
         levels.dedup();
         let Some(coarsest) = levels.last().copied() else {
             return Err(fail(
-                "levels is empty; leave it out for all of them".to_owned(),
+                "levels is empty; omit it to get every level".to_owned(),
             ));
         };
         if measures.is_empty() {
@@ -79,7 +79,7 @@ impl Definition {
             Name::new(&measure.name).map_err(|e| fail(format!("measure {}: {e}", measure.name)))?;
             if measure.from > coarsest {
                 let what = format!(
-                    "measure {} enters at {}, above every level",
+                    "measure {} starts at level {}, which is coarser than every level of the rollup",
                     measure.name, measure.from
                 );
                 return Err(fail(what));
@@ -118,11 +118,11 @@ impl Definition {
     /// admitted keys, and for a limit of 0.
     pub fn with_max_keys(mut self, max_keys: u64) -> Result<Self> {
         let fault = if self.by.is_empty() {
-            "max_keys limits keys, and it has none; leave it out"
+            "max_keys limits keys, but the rollup has none; remove max_keys"
         } else if !self.levels.contains(&Level::Day) {
-            "max_keys needs the level day, which is the list of named keys"
+            "max_keys needs the level day, whose cells are the list of admitted keys"
         } else if max_keys == 0 {
-            "max_keys is 0; let one key a day keep its name at least"
+            "max_keys is 0; the least is 1"
         } else {
             self.max_keys = Some(max_keys);
             return Ok(self);

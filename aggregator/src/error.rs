@@ -14,8 +14,8 @@ pub enum Error {
     },
     /// The configuration and the store define a rollup of the same name differently.
     #[error(
-        "rollup {rollup} differs from the one in the store: {what}; restore the old definition, give \
-         the new one another name, or have it counted anew with `logmill rollup redefine {rollup}`"
+        "rollup {rollup} differs from the one in the store: {what}; restore the old definition, \
+         give the new one another name, or recount it with `logmill rollup redefine {rollup}`"
     )]
     Differs {
         /// The rollup's name.

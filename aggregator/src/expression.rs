@@ -124,7 +124,7 @@ impl Pattern {
             .size_limit(PATTERN_BYTES_MAX)
             .dfa_size_limit(PATTERN_BYTES_MAX)
             .build()
-            .map_err(|e| format!("the pattern is wrong: {e}"))?;
+            .map_err(|e| format!("the pattern is invalid: {e}"))?;
         Ok(Self {
             text: text.to_owned(),
             regex,

@@ -175,5 +175,9 @@ fn column<'a, T: 'static>(events: &'a RecordBatch, name: &str) -> Result<&'a T> 
     events
         .column_by_name(name)
         .and_then(|c| c.as_any().downcast_ref())
-        .ok_or_else(|| Error::invalid(format!("raw events have no {name} of its type")))
+        .ok_or_else(|| {
+            Error::invalid(format!(
+                "raw events have no column {name} of the expected type"
+            ))
+        })
 }

@@ -158,7 +158,7 @@ fn require_equal(configured: &Definition, stored: &RollupMeta) -> Result<()> {
     let mut differences = Vec::new();
     if stored.stream != *configured.stream() {
         differences.push(format!(
-            "stream is {} there and {} here",
+            "stream is {} in the store and {} in the configuration",
             stored.stream,
             configured.stream()
         ));
@@ -172,7 +172,9 @@ fn require_equal(configured: &Definition, stored: &RollupMeta) -> Result<()> {
                 stored.definition.get(member).unwrap_or(&Value::Null),
             );
             if here != there {
-                differences.push(format!("{member} is {there} there and {here} here"));
+                differences.push(format!(
+                    "{member} is {there} in the store and {here} in the configuration"
+                ));
             }
         }
     }

@@ -112,8 +112,8 @@ impl RollupTable {
             age_us(age).map_err(|e| fail(format!("retention of level {level}: {e}")))?;
         }
         if !self.by.is_empty() && self.retention.contains_key(&Level::Day) {
-            let what = "retention of level day: the days of a rollup with keys are the list of the \
-                        keys that keep their name; leave it out";
+            let what = "retention of level day: the days of a rollup with keys are the list of \
+                        admitted keys and must be kept; omit this retention";
             return Err(fail(what.to_owned()));
         }
         let stream = Name::new(&self.stream).map_err(|e| fail(format!("stream: {e}")))?;

@@ -86,7 +86,7 @@ impl Detection {
         let documents = documents.filter(|format| self.votes(*format) > access_votes);
         let Some(format) = documents.or_else(|| (access_votes > 0).then_some(access)) else {
             self.why = match self.lines {
-                0 => "there is no line that is not empty".to_owned(),
+                0 => "there is no line with content".to_owned(),
                 lines => format!(
                     "none of the first {lines} lines is an access-log line or begins with {{"
                 ),
@@ -98,7 +98,7 @@ impl Detection {
         self.why = format!("{votes} of the first {} lines are {format}", self.lines);
         if self.with_extra > 0 && format.kind() == StreamKind::Access {
             self.why += &format!(
-                ", {} lines have more behind an access-log record",
+                ", {} lines have extra text after the access-log record",
                 self.with_extra
             );
         }
@@ -113,7 +113,8 @@ pub fn detect(sample: &[u8]) -> Detection {
     if holds_values(sample) {
         detection.format = Some(Format::Json);
         detection.why =
-            "it begins with an array of objects, or an object that is not one line".to_owned();
+            "the content begins with an array of objects or with an object of several lines"
+                .to_owned();
         detection.lines = 1;
         detection.votes.insert(Format::Json, 1);
         return detection;

@@ -269,7 +269,7 @@ impl Documents {
             Bad::because(
                 "bad_name",
                 0,
-                format!("its values without a column are no BSON: {e}"),
+                format!("its values without a column cannot be encoded as BSON: {e}"),
             )
         })?;
         if bytes.len() > REST_BYTES_MAX || self.rest_bytes + bytes.len() > REST_BATCH_BYTES_MAX {
@@ -278,7 +278,7 @@ impl Documents {
                 "too_large",
                 0,
                 format!(
-                    "its values without a column take {size} bytes; at most 16 MiB an event and 1 GiB a batch"
+                    "its values without a column take {size} bytes; the limit is 16 MiB per event and 1 GiB per batch"
                 ),
             ));
         }

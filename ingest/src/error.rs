@@ -15,7 +15,7 @@ pub enum Error {
         known: String,
     },
     /// The format is planned and its name kept free for it.
-    #[error("the format {name:?} is not yet there; the formats are {known}")]
+    #[error("the format {name:?} is not supported yet; the formats are {known}")]
     FormatNotYet {
         /// The name as given.
         name: String,
@@ -31,9 +31,7 @@ pub enum Error {
         known: Vec<String>,
     },
     /// A block is larger than one batch of columns can address.
-    #[error(
-        "a block of {bytes} bytes is too large, at most {max} are taken at once; send it in pieces"
-    )]
+    #[error("a block of {bytes} bytes exceeds the limit of {max}; send it in pieces")]
     BlockTooLarge {
         /// The size of the block.
         bytes: usize,
@@ -41,7 +39,7 @@ pub enum Error {
         max: usize,
     },
     /// The rows of a block would take more memory than its caller allows.
-    #[error("what the first {lines} lines become takes more than {max} bytes")]
+    #[error("the events of the first {lines} lines take more than {max} bytes of memory")]
     TooMuch {
         /// Lines until then.
         lines: u64,

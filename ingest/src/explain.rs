@@ -99,10 +99,10 @@ pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Expla
     } else {
         match detection.format {
             Some(format) if format != named => format!(
-                "it was asked for; auto would take {format}: {}",
+                "the format was given; auto would choose {format}: {}",
                 detection.why
             ),
-            _ => "it was asked for".to_owned(),
+            _ => "the format was given".to_owned(),
         }
     };
     let mut reasons: Vec<(String, u64)> = Vec::new();

@@ -232,7 +232,7 @@ pub(super) fn holder(data: &Path, failure: &Failure) -> Option<Result<Client>> {
     };
     let url = format!("http://{address}");
     crate::failure::note(format_args!(
-        "{} is held by the server at {url}, which does this",
+        "{} is held by the server at {url}; sending the command to it",
         data.display()
     ));
     Some(Client::new(&url))

@@ -17,7 +17,8 @@ pub(super) fn run(context: &Context, dir: &Path) -> Result<ExitCode> {
     let report: BackupReport = match &context.place {
         Place::Server(client) => {
             let text = dir.to_str();
-            let wrong = || Failure::usage("a server is told a directory whose name is UTF-8");
+            let wrong =
+                || Failure::usage("the directory's name must be UTF-8 to be sent to a server");
             client.backup(text.ok_or_else(wrong)?)?
         }
         Place::Data(data) => {

@@ -12,7 +12,7 @@ use crate::wiring;
 /// Exits with 1 if damage or differences were found. A store whose manifest or journal is damaged
 /// cannot be opened: the exit code is 65.
 pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
-    let why = "check reads a directory; name it, the server may go on meanwhile";
+    let why = "check reads a directory; give it as DATA_DIR, the server may keep running";
     let data = context.directory(args.data_dir, why)?;
     let reader = storage::ReadOnlyStore::open(wiring::disk(), &data).map_err(refused)?;
     let snapshot = reader.snapshot();
@@ -23,7 +23,7 @@ pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
         if report.manifest_is_whole {
             "sound"
         } else {
-            "damaged in one of its two places"
+            "one of its two copies is damaged"
         },
         snapshot.next_seq()
     );
@@ -40,7 +40,10 @@ pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
         println!("away      {}: a detached partition", folder.display());
     }
     if !report.damage.is_empty() {
-        println!("{} files are damaged; keep them", report.damage.len());
+        println!(
+            "{} files are damaged; keep them, and see `logmill repair --accept-loss`",
+            report.damage.len()
+        );
         return Ok(ExitCode::from(FAILED));
     }
     let verified = verify_snapshot(&snapshot, None, aggregator::Sample::ALL)?;

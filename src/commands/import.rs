@@ -39,7 +39,7 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     let stream = Name::new(&args.stream).map_err(|e| Failure::usage(format!("--stream: {e}")))?;
     if stream.as_str().starts_with('_') {
         return Err(Failure::usage(
-            "--stream: names that begin with _ belong to the store itself",
+            "--stream: names that begin with _ are reserved",
         ));
     }
     if args.format.as_deref() == Some(detached::FORMAT) {
@@ -83,7 +83,7 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     if !fits {
         return Err(Failure::new(
             FAILED,
-            "no format fits; everything is kept in quarantine. `logmill parse --explain FILE` shows why; the same import with `--format plain --again` takes each line as it is",
+            "no format fits; every line is kept in quarantine. `logmill parse --explain FILE` shows why; the same import with `--format plain --again` stores each line as it is",
         ));
     }
     if args.strict && summary.quarantined() > 0 {
@@ -120,19 +120,19 @@ fn check_usage(args: &ImportArgs) -> Result<()> {
     let inputs = args.files.iter().filter(|f| f.as_os_str() == "-").count();
     if inputs > 1 {
         return Err(Failure::usage(
-            "- is standard input, which can be read once",
+            "- is standard input and can be given only once",
         ));
     }
     if args.source.is_some() && inputs == 0 {
         return Err(Failure::usage(
-            "--source names standard input; a file is known by its content",
+            "--source is for standard input (-); a file is identified by its content",
         ));
     }
     for (option, text) in [("--site", &args.site), ("--source", &args.source)] {
         let bytes = text.as_deref().map_or(0, str::len);
         if bytes > TEXT_BYTES_MAX {
             return Err(Failure::usage(format!(
-                "{option} has {bytes} bytes; at most {TEXT_BYTES_MAX} are taken"
+                "{option} has {bytes} bytes; the limit is {TEXT_BYTES_MAX}"
             )));
         }
     }

@@ -52,7 +52,7 @@ fn create(context: &Context, name: &Name, fields: &[String], kind: IndexKind) ->
         None => say(
             context,
             &format!(
-                "{} of {name} will be indexed in the background; see logmill index list",
+                "{} of {name} will be indexed in the background; see `logmill index list`",
                 fields.join(", ")
             ),
         ),

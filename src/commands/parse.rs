@@ -47,7 +47,7 @@ fn sample(source: Box<dyn Read + Send>) -> ingest::Result<FileSample> {
 pub(super) fn run(context: &Context, args: &ParseArgs) -> Result<ExitCode> {
     if !args.explain {
         return Err(Failure::usage(
-            "say what to do with the file: logmill parse --explain FILE",
+            "parse needs --explain: logmill parse --explain FILE",
         ));
     }
     let name = args.file.display().to_string();

@@ -74,7 +74,7 @@ fn change(
         human_bytes(report.bytes),
         match change {
             Change::Drop | Change::Detach => "its rollups keep counting them",
-            Change::Attach => "its rollups had gone on counting them",
+            Change::Attach => "its rollups had kept counting them",
         }
     );
     Ok(ExitCode::SUCCESS)
@@ -99,12 +99,12 @@ fn retain(context: &Context, name: Option<&str>, dry: bool) -> Result<ExitCode> 
             human_bytes(partition.bytes),
             match partition.why {
                 Why::Age => "it is older than the stream's retention",
-                Why::Bytes => "the stream has more bytes than its retention",
+                Why::Bytes => "the stream has more bytes than its retention allows",
             }
         );
     }
     if leaving.is_empty() {
-        println!("nothing is beyond the retention of the streams");
+        println!("no partition is beyond the retention of its stream");
     }
     Ok(ExitCode::SUCCESS)
 }

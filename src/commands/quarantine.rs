@@ -92,7 +92,7 @@ fn replay(context: &Context, asked: &QuarantineRequest<'_>) -> Result<()> {
         return print_json(&report);
     }
     println!(
-        "looked at {} items: {} {}, {} are bad still{}",
+        "examined {} items: {} {}, {} still do not parse{}",
         grouped(report.looked_at),
         grouped(report.replayed),
         if asked.dry_run {
@@ -175,7 +175,10 @@ fn work<T: DeserializeOwned>(
 fn meanwhile(settled: u64) -> String {
     match settled {
         0 => String::new(),
-        some => format!(", {} were settled meanwhile", grouped(some)),
+        some => format!(
+            ", {} were resolved by another command meanwhile",
+            grouped(some)
+        ),
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn run(context: &Context, args: RepairArgs) -> Result<ExitCode> {
     let data = context.directory(args.data_dir, why)?;
     if !args.accept_loss {
         return Err(Failure::usage(
-            "repair gives up what is damaged for good; look at it with `logmill check` and say --accept-loss",
+            "repair discards damaged data for good; run `logmill check` first, then repeat with --accept-loss",
         ));
     }
     let options = wiring::store_options(&context.config)?;
@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context, args: RepairArgs) -> Result<ExitCode> {
         println!("{finding}");
     }
     println!(
-        "{} events of damaged parts are gone; copies of what was damaged and this report are in {}",
+        "{} events of damaged parts are lost; copies of the damaged files and this report are in {}",
         grouped(report.events_lost),
         evidence.display()
     );

@@ -52,7 +52,7 @@ fn drop_rollup(context: &Context, name: &str) -> Result<ExitCode> {
 fn redefine(context: &Context, name: &str, accept_loss: bool) -> Result<ExitCode> {
     let Place::Data(data) = &context.place else {
         return Err(Failure::usage(
-            "a server takes definitions from its configuration as it starts: stop it, run this with \
+            "a server reads its rollup definitions only when it starts: stop it, run this with \
              --data DIR, and start it again",
         ));
     };
@@ -79,7 +79,7 @@ fn redefine(context: &Context, name: &str, accept_loss: bool) -> Result<ExitCode
     match (before, now) {
         (None, None) => return Err(Failure::usage(format!("there is no rollup {name}"))),
         (Some(before), Some((id, _))) if before == id => {
-            println!("{name} is as the configuration says; nothing was changed");
+            println!("{name} already has the configured definition; nothing was changed");
         }
         (_, Some((_, 0))) => println!("{name} counts by its new definition"),
         (_, Some((_, missing))) => println!(
@@ -87,7 +87,7 @@ fn redefine(context: &Context, name: &str, accept_loss: bool) -> Result<ExitCode
              see `logmill rollup status`",
             grouped(missing)
         ),
-        (Some(_), None) => println!("the configuration has no {name} any more; it was dropped"),
+        (Some(_), None) => println!("{name} is no longer configured; it was dropped"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -97,7 +97,7 @@ fn status(context: &Context) -> Result<ExitCode> {
     if matches!(context.output, None | Some(Output::Table)) {
         println!(
             "The first access log that came into a store has the rollups stats and traffic, a later one\n\
-             NAME_stats and NAME_traffic; [rollup.NAME] with stream = \"…\" in logmill.toml gives other names."
+             NAME_stats and NAME_traffic; [rollup.NAME] with stream = \"…\" in logmill.toml sets other names."
         );
     }
     Ok(code)
@@ -134,14 +134,14 @@ fn rebuild(context: &Context, name: &str, from: &str, to: &str) -> Result<ExitCo
         print_json(&rebuilt)?;
     } else {
         println!(
-            "{} of {} partitions of {name} were made again from the raw events",
+            "rebuilt {} of {} partitions of {name} from the raw events",
             rebuilt.len() - left.len(),
             rebuilt.len()
         );
         for partition in &left {
             let from = chrono::DateTime::from_timestamp_micros(partition.partition_us);
             println!(
-                "  {} from {}: left as it was, {}",
+                "  {} from {}: left unchanged, {}",
                 partition.level,
                 from.map_or_else(String::new, |t| t.to_rfc3339()),
                 partition.left.as_deref().unwrap_or_default()
@@ -240,7 +240,7 @@ fn show(found: &[Verified]) {
         );
         if rollup.windows_incomplete > 0 {
             println!(
-                "  {} days have lost raw events: there the finest levels could not be checked",
+                "  {} days lack raw events: their finest levels could not be checked",
                 grouped(rollup.windows_incomplete)
             );
         }

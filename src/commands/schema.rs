@@ -67,6 +67,6 @@ fn show(found: &SchemaInfo) {
         );
     }
     if found.fields_omitted > 0 {
-        println!("and {} fields more in _rest", grouped(found.fields_omitted));
+        println!("and {} more fields in _rest", grouped(found.fields_omitted));
     }
 }

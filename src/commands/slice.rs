@@ -123,14 +123,16 @@ fn stream(source: &Source, named: Option<&str>) -> Result<String> {
     match (named, access.as_slice()) {
         (Some(name), _) if access.contains(&name) => Ok(name.to_owned()),
         (Some(name), _) if names.iter().any(|n| n == name) => Err(Failure::usage(format!(
-            "{name} is no access log and knows no hosts; there is {known}"
+            "{name} is not an access log and has no hosts; there is {known}"
         ))),
         (Some(name), _) => Err(Failure::usage(format!(
             "there is no stream {name:?} here; there is {known}"
         ))),
         (None, [only]) => Ok((*only).to_owned()),
         (None, []) => Err(Failure::usage(format!("the store holds {known}"))),
-        (None, _) => Err(Failure::usage(format!("name one with --stream: {known}"))),
+        (None, _) => Err(Failure::usage(format!(
+            "the store has several access logs; name one with --stream: {known}"
+        ))),
     }
 }
 
@@ -349,7 +351,7 @@ fn no_events(source: &Source, slice: &Slice, title: &str, out: &mut dyn Write) -
         if all > 0 {
             writeln!(
                 out,
-                "the host has {} events on that date; none of this path and status",
+                "the host has {} events on that date, but none with this path and status",
                 grouped(all)
             )?;
             return Ok(ExitCode::SUCCESS);
@@ -365,7 +367,7 @@ fn no_events(source: &Source, slice: &Slice, title: &str, out: &mut dyn Write) -
     if seen.is_empty() {
         writeln!(
             out,
-            "the host is nowhere in this stream; hosts are compared as they were logged"
+            "this stream has no event of the host; hosts are compared exactly as they were logged"
         )?;
         return Ok(ExitCode::SUCCESS);
     }

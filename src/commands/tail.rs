@@ -23,7 +23,7 @@ const READ_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) fn run(context: &Context, args: &TailArgs) -> Result<ExitCode> {
     if !matches!(context.output, None | Some(Output::Json | Output::Ndjson)) {
         return Err(Failure::usage(
-            "tail writes an object a line, as its columns may change; use --output ndjson",
+            "tail writes one object per line, because its columns may change; use --output ndjson",
         ));
     }
     let stream = context.only_stream(args.stream.as_deref())?;
@@ -70,7 +70,9 @@ fn follow_server(
     for event in events(from) {
         let event = event?;
         match event.kind.as_str() {
-            "missed" => tell("some events were missed: the server or this command is too slow"),
+            "missed" => tell(
+                "some events are not shown: the server or this command is too slow; the store has them",
+            ),
             "error" => {
                 let answer: Value = serde_json::from_str(&event.data).unwrap_or_default();
                 let message = answer["error"]["message"].as_str().unwrap_or(&event.data);

@@ -60,7 +60,7 @@ impl Server {
                 .map(|e| format!("[server] hosts: {e}")),
         );
         if self.connections_max == 0 {
-            problems.push("[server] connections_max = 0: nobody could connect".into());
+            problems.push("[server] connections_max = 0: no client could connect".into());
         }
         if self.bodies_bytes_max.0 < self.batch_bytes_max.0 {
             problems.push(format!(
@@ -73,9 +73,7 @@ impl Server {
             ("answer_time_max", self.answer_time_max),
         ] {
             if time.0.is_zero() {
-                problems.push(format!(
-                    "[server] {key} = \"0s\": nothing could be finished"
-                ));
+                problems.push(format!("[server] {key} = \"0s\": no request could finish"));
             }
         }
     }

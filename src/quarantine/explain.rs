@@ -50,9 +50,9 @@ pub(crate) fn explain(
     let item = item.ok_or_else(|| match seq {
         Some(seq) => Failure::new(
             FAILED,
-            format!("no item of the quarantine has the number {seq}"),
+            format!("the quarantine has no item with sequence number {seq}"),
         ),
-        None => Failure::new(FAILED, "nothing of that kind waits in the quarantine"),
+        None => Failure::new(FAILED, "no matching item waits in the quarantine"),
     })?;
     let stream = Name::new(&item.stream)?;
     let format = reading.format(config, snapshot, &stream, &item.raw);
@@ -103,7 +103,7 @@ impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "item {} of {}, {}: {}, line {}, byte {}, came {}",
+            "item {} of {}, {}: {}, line {}, byte {}, received {}",
             self.seq, self.stream, self.state, self.source, self.line, self.byte, self.time
         )?;
         writeln!(f, "  {}: {}", self.reason, self.detail)?;

@@ -47,7 +47,9 @@ impl<'a> QuarantineRequest<'a> {
         for (name, text) in parameters {
             if !known.contains(&name) {
                 let known = known.join(", ");
-                return Err(format!("unknown parameter {name:?}; there are {known}"));
+                return Err(format!(
+                    "unknown parameter {name:?}; the parameters are {known}"
+                ));
             }
             match name {
                 "stream" => request.stream = Some(text),

@@ -15,8 +15,12 @@ pub(crate) fn raise_limit() {
         maximum,
     };
     match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => tracing::debug!(from = current, to = maximum, "more file descriptors"),
-        Err(error) => tracing::warn!(%error, "the limit of file descriptors stays as it is"),
+        Ok(()) => tracing::debug!(
+            from = current,
+            to = maximum,
+            "raised the limit of file descriptors"
+        ),
+        Err(error) => tracing::warn!(%error, "could not raise the limit of file descriptors"),
     }
 }
 

@@ -92,7 +92,7 @@ fn once(serving: &Serving, position: Position) -> bool {
     let snapshot = serving.store.snapshot();
     let rollups = &snapshot.manifest().rollups;
     let why = format!(
-        "turn {} of the scrub, a share of {} each",
+        "scrub turn {}, each turn verifies a share of {}",
         position.turn, position.share
     );
     let run = serving.store.maintenance().begin(Job::Scrub, None, why);
@@ -137,7 +137,7 @@ fn once(serving: &Serving, position: Position) -> bool {
         Some(what) => run.failed(&what),
         None => run.done(Said {
             what: format!(
-                "verified {windows} windows of time, {differences} differences; asked {} questions, {} answers differ",
+                "verified {windows} windows of time, {differences} differences; ran {} random questions, {} answers differ",
                 asked.asked, asked.differences
             ),
             done: Some(rollups.len() as u64),
@@ -161,7 +161,7 @@ fn report_answers(serving: &Serving, asked: &Asked) {
         "{} of {} answers of rollups to random questions differ from the raw events, the first {first}",
         asked.differences, asked.asked
     );
-    tracing::error!("scrub: {what}; `/*+ no_rollup */` asks the raw events");
+    tracing::error!("scrub: {what}; queries with `/*+ no_rollup */` read the raw events");
     *serving.scrub.last_error.lock() = Some(what);
 }
 

@@ -119,7 +119,7 @@ pub(super) async fn of_work<T: Serialize + Send + 'static>(
         Err(_) => error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "it failed",
+            "the request's task failed; see the server's log",
             None,
         ),
     }

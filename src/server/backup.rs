@@ -34,7 +34,7 @@ pub(super) async fn backup(
     let Json(Wanted { dir }) = match wanted {
         Ok(wanted) => wanted,
         Err(wrong) => {
-            let hint = Some("send {\"dir\": \"/the/whole/path\"} as application/json");
+            let hint = Some("send {\"dir\": \"/absolute/path\"} as application/json");
             return answer::error(wrong.status(), "invalid", &wrong.body_text(), hint);
         }
     };
@@ -42,7 +42,7 @@ pub(super) async fn backup(
     let log = app.serving.store.maintenance().clone();
     let work = move || {
         let data = std::path::absolute(&data).unwrap_or(data);
-        let run = log.begin(Job::Backup, None, "asked for by hand");
+        let run = log.begin(Job::Backup, None, "requested by an operator");
         let outcome = storage::backup(&wiring::shared_disk(), &SystemClock, &data, &dir);
         match &outcome {
             Ok(report) => run.done(job_report(report, &dir)),
@@ -56,7 +56,7 @@ pub(super) async fn backup(
         Err(_) => answer::error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "the backup failed",
+            "the backup's task failed; see the server's log",
             None,
         ),
     }

@@ -152,7 +152,7 @@ impl Limits {
             status: StatusCode::SERVICE_UNAVAILABLE,
             code: "overloaded",
             message: format!(
-                "the bodies of all requests under way have {} bytes together, which is the limit",
+                "the bodies of all requests under way have reached the limit of {} bytes",
                 self.bytes_max
             ),
             hint: Some("send it again shortly, or raise server.bodies_bytes_max"),
@@ -166,7 +166,7 @@ impl Limits {
                 humantime::format_duration(self.time_max)
             ),
             false => format!(
-                "the body came more slowly than {} bytes a second",
+                "the body arrived more slowly than {} bytes a second",
                 self.pace_min
             ),
         };

@@ -100,7 +100,7 @@ impl Connections {
                 Ok(socket) => self.serve(socket),
                 Err(error) => {
                     // Mostly a lack of file descriptors: other connections may close some.
-                    tracing::warn!(%error, "accept failed");
+                    tracing::warn!(%error, "could not accept a connection; trying again");
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
             }
@@ -135,7 +135,7 @@ impl Connections {
     fn serve(&mut self, socket: TcpStream) {
         // Without this, a small response waits for the acknowledgement of the previous packet.
         if let Err(error) = socket.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
+            tracing::debug!(%error, "could not set TCP_NODELAY");
         }
         let socket = TokioIo::new(Socket::new(socket, self.answer_time_max));
         let open = Open::one_more(&self.open);

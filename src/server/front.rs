@@ -149,8 +149,8 @@ fn check_route(head: &Parts) -> Result<(), Box<Response>> {
         Found::Nothing => "GET, HEAD".to_owned(),
         Found::OtherMethods(allow) => allow,
     };
-    let message = format!("{path} is not asked with {method}");
-    let hint = format!("it takes {allow}");
+    let message = format!("{path} does not accept {method}");
+    let hint = format!("use {allow}");
     let mut response = answer::error(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
@@ -167,7 +167,7 @@ fn full() -> Response {
     let mut response = answer::error(
         StatusCode::SERVICE_UNAVAILABLE,
         "overloaded",
-        "the server has as many connections as it takes",
+        "the server has reached its limit of connections",
         Some("send it again shortly, or raise server.connections_max"),
     );
     answer::retry_soon(&mut response);

@@ -129,7 +129,7 @@ fn task_failed() -> Response {
     answer::error(
         StatusCode::INTERNAL_SERVER_ERROR,
         "internal",
-        "the request's task failed",
+        "the request's task failed; see the server's log",
         None,
     )
 }
@@ -139,7 +139,7 @@ fn make_cells(app: &Arc<App>, turn: &Turn<'_>, stream: Name) {
     let app = Arc::clone(app);
     turn.run(move || {
         if let Err(error) = app.serving.make_cells(&stream) {
-            tracing::warn!(%error, "what a backfill has brought is counted when it is asked for");
+            tracing::warn!(%error, "could not count imported events in advance; the next query counts them");
         }
     });
 }

@@ -123,7 +123,7 @@ fn events(text: &mut Text, app: &App) {
     for (what, help) in [
         (
             "received",
-            "Items that came: stored, quarantined, refused and duplicate.",
+            "Items received: stored, quarantined, refused and duplicate.",
         ),
         ("stored", "Events stored."),
         (
@@ -196,7 +196,7 @@ fn rollups(text: &mut Text, app: &App) {
     text.family(
         "logmill_rollup_late_total",
         "counter",
-        "Events that came below a level's floor and reached the other levels only.",
+        "Events that arrived below a level's floor and are counted by the other levels only.",
     );
     for rollup in &manifest.rollups {
         for (level, floor) in &rollup.floors {

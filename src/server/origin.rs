@@ -81,7 +81,7 @@ impl OwnNames {
                     None => "the request has no Host",
                     Some(_) => "the request has more than one Host",
                 },
-                Some("HTTP/1.1 wants exactly one"),
+                Some("HTTP/1.1 requires exactly one"),
             ))),
         }
     }
@@ -91,7 +91,7 @@ impl OwnNames {
             return Ok(());
         }
         let hint = format!(
-            "ask http://{}/; a name of a proxy in front belongs into server.hosts of logmill.toml",
+            "use http://{}/; add the name of a proxy in front to server.hosts of logmill.toml",
             self.address
         );
         Err(Box::new(answer::error(
@@ -138,7 +138,7 @@ impl OwnNames {
         Box::new(answer::error(
             StatusCode::FORBIDDEN,
             "foreign_origin",
-            &format!("a page of another origin may not ask this server ({header})"),
+            &format!("a page of another origin may not use this server ({header})"),
             Some(&hint),
         ))
     }

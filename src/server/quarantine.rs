@@ -99,7 +99,7 @@ async fn on_a_thread<T: Serialize + Send + 'static>(
         Err(_) => answer::error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "the work on the quarantine failed",
+            "the request's task failed; finished items are kept, see the server's log",
             None,
         ),
     }

@@ -44,7 +44,7 @@ pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
         Err(_) => answer::error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "the seal failed",
+            "the seal's task failed; see the server's log",
             None,
         ),
     }
@@ -96,7 +96,7 @@ pub(super) async fn verify(
                 return answer::error(
                     StatusCode::NOT_FOUND,
                     "no_rollup",
-                    "the rollup is gone",
+                    "the rollup was dropped meanwhile",
                     None,
                 );
             };
@@ -117,7 +117,7 @@ pub(super) async fn verify(
         Err(_) => answer::error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "the verification failed",
+            "the verification's task failed; see the server's log",
             None,
         ),
     }
@@ -172,7 +172,7 @@ pub(super) async fn work<T: Serialize + Send + 'static>(
         Err(_) => answer::error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "the work failed",
+            "the request's task failed; see the server's log",
             None,
         ),
     }

@@ -158,7 +158,7 @@ impl Route {
                 return Err(self.wrong(format!("unknown parameter {name:?}{near}")));
             }
             if !seen.insert(name.clone()) {
-                return Err(self.wrong(format!("the parameter {name} is there twice")));
+                return Err(self.wrong(format!("the parameter {name} is given twice")));
             }
         }
         Ok(())
@@ -167,7 +167,7 @@ impl Route {
     fn wrong(&self, message: String) -> Wrong {
         let takes = match self.parameters {
             [] if self.path == "/api/v1/sql" => {
-                "no parameters: parameters of the query go into the body, {\"sql\", \"params\"}, and the form of the answer into the header Accept: application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream".to_owned()
+                "no parameters: send the query's parameters in the body, {\"sql\", \"params\"}, and the answer's format in the header Accept: application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream".to_owned()
             }
             [] => "no parameters".to_owned(),
             some => some.join(", "),

@@ -36,8 +36,8 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
         return answer::error(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
-            "the query text is too long",
-            None,
+            &format!("the query text has more than {BODY_BYTES_MAX} bytes"),
+            Some("pass values as params, or write long lists as ranges"),
         );
     };
     let request = match read(&body) {
@@ -60,7 +60,7 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
         None => answer::error(
             StatusCode::NOT_ACCEPTABLE,
             "not_acceptable",
-            &format!("Accept: {accept} is not known"),
+            &format!("Accept: {accept} is not supported"),
             Some(
                 "application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream",
             ),

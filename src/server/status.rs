@@ -27,7 +27,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
         Some(why) => unavailable(&why),
         None if app.serving.stop.is_set() => unavailable("stopping"),
         None if status.disk_full => unavailable(
-            "the disk is full: nothing is taken until there is room, queries are answered",
+            "the disk is full: writes are refused until there is space, queries are answered",
         ),
         None if status.read_only => "ready, read-only\n".into_response(),
         None => "ready\n".into_response(),

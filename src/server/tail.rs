@@ -121,7 +121,7 @@ fn full() -> Box<Response> {
     let mut response = answer::error(
         StatusCode::SERVICE_UNAVAILABLE,
         "overloaded",
-        "as many tails are open as the server follows",
+        "the server has reached its limit of open tails",
         Some("close some, or raise server.tails_max"),
     );
     answer::retry_soon(&mut response);

@@ -45,7 +45,7 @@ pub(crate) fn apply(target: &mut RecordTarget<'_>, record: &Record, first_seq: u
             path: PathBuf::from(journal::DIR),
             offset: 0,
             what: format!(
-                "the record at sequence {first_seq}: a column of {} has another type than the stream's",
+                "the record at sequence {first_seq} has a column whose type differs from that of stream {}",
                 record.stream
             ),
         });

@@ -72,7 +72,7 @@ pub fn backup(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Re
         // intact.
         Error::Io { op, path, source } if path.starts_with(to) && !is_full(&source) => {
             Error::invalid(format!(
-                "{op} {}: {source}; no backup was made, name another directory",
+                "{op} {}: {source}; no backup was made; give another directory",
                 path.display()
             ))
         }
@@ -115,18 +115,18 @@ fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<B
 fn check_place(fs: &dyn Fs, data: &Path, to: &Path) -> Result<()> {
     let wrong = |what: &str| Err(Error::invalid(format!("{}: {what}", to.display())));
     if !to.is_absolute() {
-        return wrong("name the backup's directory by its whole path");
+        return wrong("give the backup directory as an absolute path");
     }
     // Either path may contain symbolic links.
     let (inside, store) = (resolved(fs, to)?, resolved(fs, data)?);
     if inside.starts_with(store) {
-        return wrong("this lies within the store; name a directory beside it");
+        return wrong("the directory lies inside the store; give one outside it");
     }
     if fs.exists(to) && !fs.is_dir(to) {
-        return wrong("this is a file; name a directory that is empty or not there yet");
+        return wrong("this is a file; give a directory that is empty or does not exist yet");
     }
     if fs.exists(to) && !fs.list(to).at("list", to)?.is_empty() {
-        return wrong("there is something in it; name a directory that is empty or not there yet");
+        return wrong("the directory is not empty; give one that is empty or does not exist yet");
     }
     Ok(())
 }
@@ -135,12 +135,12 @@ fn check_place(fs: &dyn Fs, data: &Path, to: &Path) -> Result<()> {
 /// it is.
 fn resolved(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     let there = path.ancestors().find(|p| fs.exists(p)).unwrap_or(path);
-    let known = fs.resolve(there).at("look at", there)?;
+    let known = fs.resolve(there).at("resolve", there)?;
     let rest = path.strip_prefix(there).unwrap_or(Path::new(""));
     let goes_up = |part: Component<'_>| part == Component::ParentDir;
     if rest.components().any(goes_up) {
         return Err(Error::invalid(format!(
-            "{}: write it without `..`",
+            "{}: write the path without `..`",
             path.display()
         )));
     }

@@ -72,7 +72,10 @@ impl CheckedFile {
         if let Some(range) = ranges.iter().find(|r| r.end > self.file.len) {
             return Err(self.corrupt(
                 self.file.len,
-                format!("bytes {range:?} are asked for, it has {}", self.file.len),
+                format!(
+                    "a read of bytes {range:?} exceeds the file's {} bytes",
+                    self.file.len
+                ),
             ));
         }
         let mut open = self.held.clone();

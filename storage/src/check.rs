@@ -90,7 +90,7 @@ impl CheckReport {
         let read = snapshot.fs.read(&card).at("read", &card);
         let damage = match read.and_then(|bytes| Card::decode(&card, &bytes)) {
             Ok(content) if content.is_of(snapshot.manifest(), partition) => return,
-            Ok(_) => "it says something else than the manifest".into(),
+            Ok(_) => "its content differs from the manifest".into(),
             Err(error) => error.to_string(),
         };
         self.damage.push((card, damage));
@@ -122,7 +122,7 @@ pub(crate) fn check_tile(file: &TileFile, bytes: &Bytes) -> Result<(), String> {
     match file.sections.iter().find(|s| end(s) > bytes.len() as u64) {
         None => Ok(()),
         Some(s) => Err(format!(
-            "a section of level {} lies beyond its end",
+            "a section of level {} ends past the end of the file",
             s.level
         )),
     }
@@ -134,7 +134,9 @@ pub(crate) fn check_part(part: &PartMeta, bytes: &Bytes) -> Result<u64, String> 
     let (mut rows, mut seq, mut time) = (0, (u64::MAX, 0), (i64::MAX, i64::MIN));
     for batch in &batches {
         if !has_own_columns(batch) {
-            return Err(format!("it has no columns {TIME} and {SEQ} of their types"));
+            return Err(format!(
+                "column {TIME} or {SEQ} is missing or has the wrong type"
+            ));
         }
         rows += batch.num_rows() as u64;
         let seqs: &UInt64Array = column(batch, SEQ);

@@ -83,11 +83,11 @@ impl Card {
             offset: 0,
             what: what.into(),
         };
-        let text = std::str::from_utf8(bytes).map_err(|_| corrupt("it is not text"))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| corrupt("the file is not UTF-8 text"))?;
         let head = text.strip_prefix(FORMAT_KEY);
         let format = head.and_then(|head| head.split_once(CRC_KEY));
         let (format, rest) =
-            format.ok_or_else(|| corrupt("it does not begin as a partition.json"))?;
+            format.ok_or_else(|| corrupt("the file does not begin like a partition.json"))?;
         let format: u32 = format.parse().map_err(|_| corrupt("no format number"))?;
         if format > FORMAT {
             return Err(Error::FormatTooNew {
@@ -98,7 +98,7 @@ impl Card {
         }
         let body = rest.split_once(BODY_KEY).map(|(_, body)| body);
         let body = body.and_then(|body| body.strip_suffix(END));
-        let body = body.ok_or_else(|| corrupt("it is not whole"))?;
+        let body = body.ok_or_else(|| corrupt("the file is truncated"))?;
         if format == 0 || text != encode(format, body) {
             return Err(corrupt("its checksum differs"));
         }

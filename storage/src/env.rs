@@ -110,7 +110,7 @@ pub fn step_back(by: i32) {
     }
     // On Linux a priority belongs to a thread. A thread that cannot lower it works all the same.
     if let Err(error) = rustix::process::setpriority_process(None, by) {
-        tracing::debug!(%error, "a thread keeps its priority");
+        tracing::debug!(%error, "could not lower the priority of a background thread");
     }
 }
 
@@ -139,7 +139,7 @@ impl ThreadId {
     /// Lowers the priority of this thread, as [`step_back`]; no effect on one that has ended.
     pub fn step_back(self, by: i32) {
         if let Err(error) = rustix::process::setpriority_process(Some(self.0), by) {
-            tracing::debug!(%error, "a thread keeps its priority");
+            tracing::debug!(%error, "could not lower the priority of a background thread");
         }
     }
 }

@@ -73,7 +73,7 @@ pub enum Error {
     },
     /// A batch resolves items of the quarantine that another batch has resolved meanwhile.
     #[error(
-        "of {items} items of the quarantine {settled} no longer wait; look again and settle the others"
+        "{settled} of {items} quarantined items are already resolved; read the quarantine again and resolve the others"
     )]
     Settled {
         /// Number of items that the batch resolves.
@@ -83,7 +83,7 @@ pub enum Error {
     },
     /// A producer skipped part of its own counter.
     #[error(
-        "producer {producer} sent a range from {from} but the store knows it up to {known}; send again from {known}"
+        "producer {producer} sent a range that starts at {from}, but the store has its ranges only up to {known}; send again from {known}"
     )]
     Gap {
         /// The producer's own name.

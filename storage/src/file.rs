@@ -264,7 +264,7 @@ impl<'a> FileWriter<'a> {
         Err(Error::Corrupt {
             path: temporary.clone(),
             offset: 0,
-            what: "what was written does not read back".into(),
+            what: "the bytes read back differ from the bytes written".into(),
         })
     }
 }

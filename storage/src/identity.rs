@@ -146,7 +146,7 @@ impl Identities {
                 }
                 if *to > end {
                     return Err(Error::invalid(format!(
-                        "producer {producer} sent {from}..{to}, of which the part before {end} is known; send from {end}"
+                        "producer {producer} sent {from}..{to}, but the store already has its ranges up to {end}; send from {end}"
                     )));
                 }
                 let mut answers = known.iter().flat_map(|k| &k.answers);
@@ -319,7 +319,9 @@ pub(crate) fn reused(identity: &Identity) -> Error {
         Identity::Range {
             producer, from, to, ..
         } => format!("{producer} {from}..{to}"),
-        Identity::Settles { items, .. } => format!("{} items of the quarantine", items.count()),
+        Identity::Settles { items, .. } => {
+            format!("the resolution of {} quarantined items", items.count())
+        }
     };
     Error::KeyReused { key }
 }

@@ -90,15 +90,15 @@ fn key_of_integer(number: i64) -> u32 {
 pub(crate) fn suits(meta: &StreamMeta, field: &str) -> Result<(), String> {
     let access = meta.kind == StreamKind::Access;
     if meta.order_by.first().is_some_and(|first| first == field) {
-        return Err("parts are sorted by it already".into());
+        return Err("parts are already sorted by this column".into());
     }
     if [ID, REST, SEQ, TIME].contains(&field) || access && field == "request" {
-        return Err("it is not stored as it is read".into());
+        return Err("its stored form differs from the values that queries read".into());
     }
     match meta.column_type(field) {
         Some(ColumnType::Text | ColumnType::Int16 | ColumnType::Int64) => Ok(()),
-        Some(_) => Err("only columns of texts and of integers can have one".into()),
-        None => Err("there is no such column".into()),
+        Some(_) => Err("only text and integer columns can have an index".into()),
+        None => Err("the stream has no such column".into()),
     }
 }
 
@@ -214,19 +214,21 @@ impl PartIndex {
         let corrupt = |what: &str| corrupt(&path, 0, what);
         let mut prefix = [0; PREFIX_BYTES];
         if len < PREFIX_BYTES as u64 {
-            return Err(corrupt("it is cut short"));
+            return Err(corrupt("the file is truncated"));
         }
         file.read_exact_at(&mut prefix, 0).at("read", &path)?;
         let prefix = Prefix::decode(&prefix).map_err(corrupt)?;
         if len < prefix.blocks_at() {
-            return Err(corrupt("it is cut short"));
+            return Err(corrupt("the file is truncated"));
         }
         let mut head = vec![0; prefix.head_len()];
         file.read_exact_at(&mut head, PREFIX_BYTES as u64)
             .at("read", &path)?;
         let head = Head::decode(prefix, &head, &IndexTarget::new(part, field)).map_err(corrupt)?;
         if head.file_len() != len {
-            return Err(corrupt("it is not as long as it says"));
+            return Err(corrupt(
+                "the file's length differs from the length in its head",
+            ));
         }
         Ok(Some(Self { path, head }))
     }

@@ -370,8 +370,8 @@ pub(crate) fn refuse_headless(fs: &dyn Fs, data: &Path) -> Result<()> {
                 path: data.join(DIR),
                 offset: 0,
                 what: format!(
-                    "there is no manifest, and {folder}/ is not empty; a backup that was cut short \
-                     is to be removed and made again"
+                    "the manifest is missing, but {folder}/ is not empty; if this is an \
+                     interrupted backup, remove it and make it again"
                 ),
             });
         }
@@ -423,8 +423,8 @@ fn compare(fs: &dyn Fs, dir: &Path, current: &Committed) -> Result<()> {
 fn superseded(dir: &Path, held: u64, newest: u64) -> Error {
     Error::Unknown {
         what: format!(
-            "{}: another process has written version {newest}, this one holds {held}; start one \
-             server for a store",
+            "{}: another process has written version {newest}, this one holds {held}; run only \
+             one server for a store",
             dir.display()
         ),
     }

@@ -27,7 +27,7 @@ pub(crate) fn hold(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<(Held, 
     let held = match reader_registry::register(fs, data, now_us) {
         Ok(held) => Some(held),
         Err(error) if cannot_write(&error) => {
-            tracing::debug!(%error, "the store is read without being registered");
+            tracing::debug!(%error, "could not register as a reader; reading without a registration");
             None
         }
         Err(error) => return Err(error),

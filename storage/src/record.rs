@@ -169,13 +169,13 @@ impl Record {
         let mut from = Cursor { bytes, at: 0 };
         let layout = from.u8()?;
         if layout != LAYOUT {
-            return Err(format!("record layout {layout} is not known here"));
+            return Err(format!("unknown record layout {layout}"));
         }
         let kind = match from.u8()? {
             0 => StreamKind::Access,
             1 => StreamKind::Documents,
             2 => StreamKind::Quarantine,
-            other => return Err(format!("stream kind {other} is not known here")),
+            other => return Err(format!("unknown stream kind {other}")),
         };
         let events = from.u32()? as usize;
         let quarantined = from.u32()? as usize;
@@ -196,7 +196,7 @@ impl Record {
                 body_hash: from.u64()?,
             }),
             3 => Some(from.settled()?),
-            other => return Err(format!("identity {other} is not known here")),
+            other => return Err(format!("unknown identity {other}")),
         };
         let mut ranks = Vec::new();
         for _ in 0..quarantined {
@@ -205,12 +205,12 @@ impl Record {
         let events = from.table(events, &mut shapes.events)?;
         let quarantine = from.table(quarantined, &mut shapes.quarantine)?;
         if from.at != bytes.len() {
-            return Err(format!("{} bytes are left over", bytes.len() - from.at));
+            return Err(format!("{} extra bytes at its end", bytes.len() - from.at));
         }
         let items = (events.num_rows() + ranks.len()) as u64;
         let in_items = |rank: &u32| u64::from(*rank) < items;
         if !ranks.is_sorted_by(|a, b| a < b) || !ranks.iter().all(in_items) {
-            return Err("ranks of quarantined items do not rise within the batch".into());
+            return Err("ranks of quarantined items do not increase within the batch".into());
         }
         for table in [&events, &quarantine] {
             check_table(table)?;
@@ -243,11 +243,13 @@ pub(crate) struct Shapes {
 /// Checks the columns that the memtable relies on.
 fn check_table(table: &RecordBatch) -> Result<(), String> {
     if table.column_by_name(SEQ).is_some() {
-        return Err("a table brings its own sequence numbers".into());
+        return Err(
+            "a table contains a column of sequence numbers, which only the store assigns".into(),
+        );
     }
     let time = table.column_by_name(TIME).map(|a| a.data_type().clone());
     if table.num_rows() > 0 && time != Some(ColumnType::Time.arrow()) {
-        return Err("a table has rows and no time".into());
+        return Err("a table has rows but no column of times".into());
     }
     Ok(())
 }
@@ -416,7 +418,7 @@ impl<'a> Cursor<'a> {
         let code = self.u8()?;
         let mut all = Settlement::ALL.into_iter();
         let how = all.find(|how| *how as u8 == code);
-        let how = how.ok_or_else(|| format!("settlement {code} is not known here"))?;
+        let how = how.ok_or_else(|| format!("unknown resolution {code}"))?;
         let count = self.u32()?;
         let mut ranges = Vec::new();
         for _ in 0..count {
@@ -513,7 +515,7 @@ impl<'a> Cursor<'a> {
         let offsets = ScalarBuffer::<i32>::new(Buffer::from(self.take(bytes)?), 0, rows + 1);
         let rising = offsets.first() == Some(&0) && offsets.is_sorted();
         if !rising {
-            return Err("text offsets do not rise from 0".into());
+            return Err("text offsets are not in increasing order from 0".into());
         }
         let len = offsets[rows] as usize;
         Ok((OffsetBuffer::new(offsets), Buffer::from(self.take(len)?)))
@@ -525,7 +527,7 @@ fn column_type_of(code: u8) -> Result<ColumnType, String> {
     [Bool, Int16, Int64, Float64, Text, Binary, Time, Uint64]
         .into_iter()
         .find(|t| *t as u8 == code)
-        .ok_or_else(|| format!("column type {code} is not known here"))
+        .ok_or_else(|| format!("unknown column type {code}"))
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ fn keep_leftovers(fs: &dyn Fs, data: &Path, folder: &Path, leftovers: &[String])
     for path in leftovers {
         let to = folder.join(path.replace('/', "+"));
         if let Err(error) = fs.rename(&data.join(path), &to) {
-            tracing::warn!(path, %error, "could not keep a file of the store as it was");
+            tracing::warn!(path, %error, "could not move an unused file to the evidence; the next start moves it to the trash");
         }
     }
 }
@@ -144,7 +144,7 @@ fn repair_files(data: &Path, options: &Options, found: Found) -> Result<RepairRe
     };
     for damaged in manifest::damaged(&*options.fs, data)? {
         let path = damaged.path.strip_prefix(data).unwrap_or(&damaged.path);
-        let what = format!("{}; it is written anew from the other place", damaged.what);
+        let what = format!("{}; rewritten from its other copy", damaged.what);
         repair.add_finding(&path.to_string_lossy(), what);
     }
     let journal = repair.check_journal()?;
@@ -193,7 +193,7 @@ impl Repair<'_> {
                 Ok(_) => self.next.identities.push(file),
                 Err(error @ Error::FormatTooNew { .. }) => return Err(error),
                 Err(error) => {
-                    self.add_finding(&file.path, format!("{}; batches that it knew and that are sent again will be taken again, and what it knew of the quarantine as replayed or dropped waits again", error.without_advice()));
+                    self.add_finding(&file.path, format!("{}; its batch identities are lost: a batch that is sent again is stored a second time, and quarantined items that it listed as replayed or dropped are waiting again", error.without_advice()));
                     self.add_pending(file.path);
                 }
             }
@@ -218,7 +218,7 @@ impl Repair<'_> {
         self.report.findings.push(error.without_advice());
         for hole in &found.holes {
             self.report.findings.push(format!(
-                "{}: no record could be had from bytes {}..{}",
+                "{}: bytes {}..{} hold no readable record",
                 journal::relative_path(hole.segment),
                 hole.bytes.0,
                 hole.bytes.1
@@ -226,7 +226,7 @@ impl Repair<'_> {
         }
         let items: u64 = found.groups.iter().map(|g| u64::from(g.items)).sum();
         self.report.findings.push(format!(
-            "{}: {items} items in {} groups were had and go into a new segment; sequence numbers go on from {}",
+            "{}: {items} items in {} groups are recovered into a new segment; sequence numbers continue at {}",
             journal::DIR,
             found.groups.len(),
             self.unused_seq(&found)
@@ -265,7 +265,7 @@ impl Repair<'_> {
         self.add_finding(
             &part.file.path,
             format!(
-                "{what}; its {} events of {}, sequence {} to {}, are gone; the rollups still count them",
+                "{what}; its {} events of {}, sequence {} to {}, are lost; the rollups still count them",
                 part.rows, part.stream, part.seq.0, part.seq.1
             ),
         );
@@ -289,14 +289,14 @@ impl Repair<'_> {
                 let Some(what) = self.tile_damage(file) else {
                     continue;
                 };
-                let mut outcome = "it is made again from the raw events".to_owned();
+                let mut outcome = "rebuilt from the raw events".to_owned();
                 for section in &file.sections {
                     let place = (section.level.clone(), section.partition_us);
                     let made = made.entry(place).or_insert_with_key(|(level, at)| {
                         self.recompute(&sealed, rollup, level, *at)
                     });
                     if let Err(why) = made {
-                        outcome = format!("it stays damaged: {why}");
+                        outcome = format!("not rebuilt, it stays damaged: {why}");
                     }
                 }
                 self.add_finding(&file.file.path, format!("{what}; {outcome}"));
@@ -338,7 +338,7 @@ impl Repair<'_> {
             }
         }
         let mut text = format!(
-            "repair of {} with its loss accepted\nmanifest version {}\n\n",
+            "repair of {} with --accept-loss\nmanifest version {}\n\n",
             self.data.display(),
             self.next.version
         );
@@ -420,11 +420,11 @@ impl Repair<'_> {
             self.data,
             options.config.keeps_log,
         );
-        let run = log.begin(Job::Repair, None, "asked for by hand");
+        let run = log.begin(Job::Repair, None, "requested by an operator");
         manifest::commit(&*options.fs, self.data, Some(current), self.next)?;
         run.done(Said {
             what: format!(
-                "gave up what {} findings say, {} events with it",
+                "repaired {} findings; {} events are lost",
                 self.report.findings.len(),
                 self.report.events_lost
             ),

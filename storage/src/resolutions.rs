@@ -101,7 +101,7 @@ impl TryFrom<Vec<(u64, u64)>> for Ranges {
         if whole && ranges.is_sorted_by(|a, b| a.1 < b.0) {
             Ok(Self(ranges))
         } else {
-            Err("ranges do not rise, or touch")
+            Err("ranges touch, overlap or are out of order")
         }
     }
 }
@@ -196,7 +196,7 @@ pub(crate) fn check(items: &Ranges, how: Settlement, events: u64, bad: u64) -> R
     };
     if items.is_empty() || bad > 0 || events != wanted {
         return Err(Error::invalid(format!(
-            "a batch that settles {} items of the quarantine cannot bring {events} events and {bad} bad items",
+            "a batch that resolves {} quarantined items cannot contain {events} events and {bad} bad items",
             items.count()
         )));
     }

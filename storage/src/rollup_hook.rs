@@ -348,7 +348,7 @@ impl RollupHook for NoRollups {
 }
 
 fn unknown(rollup: &RollupMeta) -> BoxError {
-    format!("rollup {} is not known here", rollup.name).into()
+    format!("unknown rollup {}", rollup.name).into()
 }
 
 fn no_rollups(rollup: Option<&RollupMeta>) -> Result<Vec<TileImage>, BoxError> {

@@ -236,7 +236,7 @@ impl Store {
             Err(error) if error.kind() == Kind::DiskFull => {
                 shared.syncer.sync_written()?;
                 shared.check_lock()?;
-                tracing::warn!(%error, "the disk is full: what is in memory was not sealed; it is in the journal, from which the next start reads it");
+                tracing::warn!(%error, "the disk is full: the memtable was not sealed; its events are in the journal, from which the next start reads them");
             }
             Err(error) => return Err(error),
         }

@@ -92,11 +92,11 @@ pub(crate) fn move_away(fs: &dyn Fs, data: &Path, path: &Path, now_s: i64) -> bo
     };
     match moved.and_then(|()| fs.rename(path, &to)) {
         Ok(()) => {
-            tracing::warn!(from = %path.display(), to = %to.display(), "moved a file that the manifest does not know");
+            tracing::warn!(from = %path.display(), to = %to.display(), "moved a file that the manifest does not name to the trash");
             true
         }
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "could not move a file that the manifest does not know");
+            tracing::warn!(path = %path.display(), %error, "could not move a file that the manifest does not name to the trash");
             false
         }
     }

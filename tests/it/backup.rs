@@ -238,9 +238,9 @@ fn a_server_makes_backups_where_it_is_told_to_and_nowhere_else() {
         (of(&home.path("copy")), "text/plain", 415, "Content-Type"),
         ("{}".to_owned(), json, 422, "dir"),
         ("{".to_owned(), json, 400, "JSON"),
-        (of("copy"), json, 400, "whole path"),
-        (of(&within), json, 400, "within the store"),
-        (of(&home.data), json, 400, "within the store"),
+        (of("copy"), json, 400, "absolute path"),
+        (of(&within), json, 400, "inside the store"),
+        (of(&home.data), json, 400, "inside the store"),
         (of(&format!("{}.log", home.data)), json, 400, "a file"),
         (
             format!("{{\"dir\": \"{}\"}}", "x".repeat(70_000)),
@@ -261,7 +261,7 @@ fn a_server_makes_backups_where_it_is_told_to_and_nowhere_else() {
     );
     let again = post(&of(&home.path("copy")), json).status(400).json();
     let message = again["error"]["message"].as_str().expect("a message");
-    assert!(message.contains("something in it"), "{message}");
+    assert!(message.contains("is not empty"), "{message}");
     // The command makes one beside the server too, and reports in text.
     let place = home.path("second");
     let told = run(&["backup", &place, "--data", &home.data]).code(0);

@@ -42,7 +42,7 @@ fn check_passes_a_sound_store_and_names_a_damaged_part_and_a_damaged_manifest() 
     std::fs::write(&manifest, &bytes).unwrap();
     // One sound place is enough: the store opens, and check names the damaged one.
     let told = run(&["check", &home.data]).code(1).stdout;
-    assert!(told.contains("damaged in one of its two places"), "{told}");
+    assert!(told.contains("one of its two copies is damaged"), "{told}");
     assert!(told.contains(&*manifest.to_string_lossy()), "{told}");
     for place in ["manifest", "manifest-copy"] {
         let place = std::path::Path::new(&home.data).join(place);

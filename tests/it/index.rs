@@ -114,18 +114,21 @@ fn an_index_is_made_in_a_directory_and_wrong_ones_are_refused() {
     run(&["check", &home.data]).code(0);
     for (args, why) in [
         (["create", "nobody", "path"], "there is no stream nobody"),
-        (["create", "access", "nothing"], "there is no such column"),
+        (
+            ["create", "access", "nothing"],
+            "the stream has no such column",
+        ),
         (
             ["create", "access", "host"],
-            "parts are sorted by it already",
+            "parts are already sorted by this column",
         ),
         (
             ["create", "access", "time"],
-            "it is not stored as it is read",
+            "its stored form differs from the values that queries read",
         ),
         (
             ["drop", "access", "referrer"],
-            "there is no index referrer of access",
+            "there is no index on referrer of access",
         ),
     ] {
         let refused = index(&place, &args).code(1).stderr;

@@ -84,14 +84,14 @@ fn what_was_done_and_why_is_in_a_table() {
     assert_eq!(logged_here[0][2], "merged 6 parts into 2: 12 rows");
     assert_eq!(
         logged_here[0][3],
-        "6 parts of access, date=2024-03-01 and 1 other partitions were alike"
+        "6 parts of similar size in access, date=2024-03-01 and 1 other partitions"
     );
     assert!(rows[0]["bytes_read"].as_u64() > rows[0]["bytes_written"].as_u64());
     let error = rows[2]["last_error"].as_str().expect("an error");
     assert!(error.contains("date=2024-03-01"), "{error}");
     assert_eq!(
         logged_here[4][3],
-        "asked for by hand: what begins from 2024-03-02 to 2024-03-03"
+        "requested by an operator: partitions that begin from 2024-03-02 to 2024-03-03"
     );
     assert!(logged_here[4][2].starts_with("dropped 1 partitions: 6 events"));
     assert_eq!(logged_here[5][2], "0 of 3 items became events");

@@ -178,7 +178,7 @@ fn a_detached_day_lies_in_a_folder_and_comes_back() {
     let attach = ["attach", "access", "2024-03"];
     let missing = partition(&home, &attach).code(1).stderr;
     assert!(
-        missing.contains("it is not there; put the folder back"),
+        missing.contains("the file is missing; restore the folder"),
         "{missing}"
     );
     let checked = run(&["check", &home.data]).code(0).stdout;
@@ -195,7 +195,7 @@ fn a_detached_day_lies_in_a_folder_and_comes_back() {
     }
     let twice = partition(&home, &attach).code(1).stderr;
     assert!(
-        twice.contains("nothing of access is detached there"),
+        twice.contains("no partition of access in this range is detached"),
         "{twice}"
     );
     // A detached day can be dropped.
@@ -226,7 +226,7 @@ fn a_server_detaches_attaches_and_says_what_its_retention_would_drop() {
     assert_eq!(there(), 9);
     let twice = ask(&["attach", "access", "2024-03-03"]).code(1).stderr;
     assert!(
-        twice.contains("nothing of access is detached there"),
+        twice.contains("no partition of access in this range is detached"),
         "{twice}"
     );
     // The newest event is of the third day: the first day ends a day before it.
@@ -299,12 +299,12 @@ fn a_detached_day_is_imported_elsewhere_once_and_its_events_keep_their_names() {
     );
     let nothing = import(there, &[&first, &home.path("data")]).code(1).stderr;
     assert!(
-        nothing.contains("name the folder of a detached partition"),
+        nothing.contains("give the folder of a detached partition"),
         "{nothing}"
     );
     let server = Server::start(&other.data);
     let asked = import(["--server", &server.url], &[&first]).code(2).stderr;
-    assert!(asked.contains("name it with --data"), "{asked}");
+    assert!(asked.contains("name the directory with --data"), "{asked}");
     // If one folder is damaged, nothing of any folder is imported.
     let third = Home::new();
     let part = std::fs::read_dir(&second)

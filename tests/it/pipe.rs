@@ -203,7 +203,7 @@ fn an_import_that_is_interrupted_says_what_it_kept_and_how_to_go_on() {
         assert_eq!(ended_within(&mut import, PATIENCE), Some(0));
         let ended = import.wait_with_output().expect("its output");
         let stderr = String::from_utf8_lossy(&ended.stderr);
-        assert!(stderr.contains("lines are kept"), "{stderr}");
+        assert!(stderr.contains("lines are stored"), "{stderr}");
         drop(stdin);
         let again = run(&["import", &file, "--stream", "access", "--data", &home.data]).code(0);
         assert!(!again.stderr.contains("WARN"), "{}", again.stderr);

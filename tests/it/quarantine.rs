@@ -135,7 +135,7 @@ fn an_item_is_explained_with_a_caret_where_reading_stopped() {
     );
     let nobody = text(&["123456789"]).code(1).stderr;
     assert!(
-        nobody.contains("no item of the quarantine has the number"),
+        nobody.contains("the quarantine has no item with sequence number"),
         "{nobody}"
     );
 }

@@ -45,11 +45,11 @@ fn a_damaged_tile_is_made_again_from_the_raw_events() {
     assert!(refused.contains("--accept-loss"), "{refused}");
     let repaired = run(&["repair", &home.data, "--accept-loss"]).code(0).stdout;
     assert!(
-        repaired.contains("it is made again from the raw events"),
+        repaired.contains("rebuilt from the raw events"),
         "{repaired}"
     );
     assert!(
-        repaired.contains("\n0 events of damaged parts are gone"),
+        repaired.contains("\n0 events of damaged parts are lost"),
         "{repaired}"
     );
     run(&["check", &home.data]).code(0);
@@ -100,7 +100,7 @@ fn without_its_manifest_and_its_journal_a_store_is_had_back_from_its_parts() {
     assert!(refused.contains("repair --accept-loss"), "{refused}");
     let repaired = run(&["repair", &home.data, "--accept-loss"]).code(0).stdout;
     assert!(
-        repaired.contains("begin anew from the raw events"),
+        repaired.contains("recounts the rollups from the raw events"),
         "{repaired}"
     );
     assert!(!repaired.contains("logmill repair"), "{repaired}");

@@ -132,7 +132,9 @@ fn an_empty_slice_says_where_the_host_was_seen() {
     server.ingest("documents?format=json", "{\"a\":1}\n");
     let nowhere = slice(&place, &["--host", "192.0.2.99", "--date", "2024-03-01"]).code(0);
     assert!(
-        nowhere.stdout.contains("nowhere in this stream"),
+        nowhere
+            .stdout
+            .contains("this stream has no event of the host"),
         "{}",
         nowhere.stdout
     );
@@ -152,7 +154,7 @@ fn wrong_usage_of_slice_always_ends_with_2_and_says_what_to_write() {
         (with(&["--stream", "no such"]), "no such"),
         (
             with(&["--stream", "documents"]),
-            "documents is no access log",
+            "documents is not an access log",
         ),
         (
             with(&["--stream", "other"]),

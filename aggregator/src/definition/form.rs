@@ -115,10 +115,12 @@ impl Definition {
                 form.version
             )));
         }
-        let timezone = form
-            .timezone
-            .parse()
-            .map_err(|_| fail(format!("the zone {} is not known here", form.timezone)))?;
+        let timezone = form.timezone.parse().map_err(|_| {
+            fail(format!(
+                "unknown time zone {}; use a newer logmill",
+                form.timezone
+            ))
+        })?;
         let measures = form
             .measures
             .into_iter()

@@ -93,7 +93,7 @@ fn what_is_wrong_is_named() {
         (json!({ "name": "A b", "expr": "path" }), "key A b: "),
         (
             json!({ "name": "part", "expr": "regexp_capture(path, '(')" }),
-            "the pattern is wrong",
+            "the pattern is invalid",
         ),
         (json!({ "name": "class" }), "missing field `expr`"),
         (json!(5), "by lists field names and { name, expr }"),
@@ -185,7 +185,7 @@ fn what_is_wrong_is_named() {
             t["levels"] = json!(["minute", "hour"]);
             t["measures"]["m"] = json!({ "distinct": "host", "from": "week" });
         },
-        "enters at week",
+        "starts at level week",
     );
 }
 

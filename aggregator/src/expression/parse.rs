@@ -152,10 +152,7 @@ impl Parser {
     fn any(&mut self) -> Result<Placed, Problem> {
         let at = self.at();
         if self.depth == DEPTH_MAX {
-            return Err((
-                at,
-                format!("more than {DEPTH_MAX} brackets within each other"),
-            ));
+            return Err((at, format!("more than {DEPTH_MAX} nested brackets")));
         }
         self.depth += 1;
         let first = self.all_of()?;
@@ -318,7 +315,7 @@ impl Parser {
         if !["path_prefix", "regexp_capture", "lower", "upper"].contains(&&*name) {
             return Err((
                 at,
-                format!("{word} is not a function; there are {FUNCTIONS};"),
+                format!("{word} is not a function; the functions are {FUNCTIONS};"),
             ));
         }
         let of = Box::new(value(self.any()?)?);

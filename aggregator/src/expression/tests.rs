@@ -126,13 +126,13 @@ fn errors_name_the_place() {
         ),
         (
             "sqrt(a) = 1",
-            "sqrt is not a function; there are path_prefix",
+            "sqrt is not a function; the functions are path_prefix",
         ),
         (
             "path_prefix(a, 'x') = ''",
             "a number of segments is expected, not the text \"x\", at character 16",
         ),
-        ("regexp_capture(a, '(') = ''", "the pattern is wrong"),
+        ("regexp_capture(a, '(') = ''", "the pattern is invalid"),
         (
             "regexp_capture(a, 'x') = ''",
             "the pattern has 0 groups (…), so no group 1, at character 19",

@@ -288,7 +288,7 @@ fn whole_sums(
                 let at = chrono::DateTime::from_timestamp_micros(cells.bucket[cell]);
                 let at = at.map_or_else(String::new, |t| format!(" of the bucket at {t}"));
                 let exact = exact_column(definition, name);
-                let hint = exact.map_or_else(String::new, |c| format!("; ask for {c}, a decimal"));
+                let hint = exact.map_or_else(String::new, |c| format!("; select {c}, a decimal"));
                 Err(Error::invalid(format!(
                     "{name}{at} is {sum}, which exceeds 64 bits{hint}"
                 )))

@@ -174,14 +174,14 @@ fn a_rollup_from_before_the_limit_goes_on_without() {
     assert_eq!(rollups_for(None, &existing).expect("nothing new"), []);
     let error = rollups_for(Some(9), &existing).expect_err("a difference");
     assert!(
-        error.contains("max_keys is null there and 9 here"),
+        error.contains("max_keys is null in the store and 9 in the configuration"),
         "{error}"
     );
     assert_eq!(rollups_for(None, &limited).expect("nothing new"), []);
     assert_eq!(rollups_for(Some(100_000), &limited).expect("the same"), []);
     let error = rollups_for(Some(9), &limited).expect_err("a difference");
     assert!(
-        error.contains("max_keys is 100000 there and 9 here"),
+        error.contains("max_keys is 100000 in the store and 9 in the configuration"),
         "{error}"
     );
 }

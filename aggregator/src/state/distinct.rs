@@ -115,7 +115,7 @@ pub(crate) fn decode_registers(body: &[u8], registers: &mut Registers) -> Result
                 if rho == 0 || rho > RHO_MAX {
                     return Err(Error::corrupt(
                         reader.offset(),
-                        "a register has no such value",
+                        "the value of a register is out of range",
                     ));
                 }
                 let before = registers[index - 1];
@@ -128,7 +128,7 @@ pub(crate) fn decode_registers(body: &[u8], registers: &mut Registers) -> Result
                 next = index;
             }
         }
-        _ => return Err(Error::corrupt(0, "there is no such form of registers")),
+        _ => return Err(Error::corrupt(0, "unknown encoding of registers")),
     }
     reader.finish()
 }
@@ -226,7 +226,7 @@ impl Distinct {
         let fail = |what: &str| Error::state(format!("not a state of a distinct count: {what}"));
         let body = bytes
             .strip_prefix(&[KIND, VERSION])
-            .ok_or_else(|| fail("it begins otherwise"))?;
+            .ok_or_else(|| fail("wrong kind or version"))?;
         if let Some(coupons) = body.strip_prefix(&[0]) {
             let mut reader = ByteReader::new(coupons, 3);
             let mut read = || -> Result<Vec<u64>> {
@@ -243,7 +243,7 @@ impl Distinct {
             };
             let coupons = read().map_err(|e| fail(&e.to_string()))?;
             if !coupons.is_sorted_by(|a, b| a < b) {
-                return Err(fail("its coupons do not rise"));
+                return Err(fail("its coupons are not in increasing order"));
             }
             return Ok(Self(Repr::Coupons(coupons)));
         }
@@ -252,7 +252,7 @@ impl Distinct {
         let mut canonical = Vec::new();
         encode_registers(&registers, &mut canonical);
         if canonical != body {
-            return Err(fail("it is not in its shortest form"));
+            return Err(fail("it is not in canonical form"));
         }
         Ok(Self(Repr::Registers(registers)))
     }

@@ -244,13 +244,13 @@ impl Histogram {
     fn read(bytes: &[u8]) -> Result<Self> {
         let mut reader = ByteReader::new(bytes, 0);
         if reader.take(2)? != [KIND, VERSION] {
-            return Err(Error::corrupt(0, "it begins otherwise"));
+            return Err(Error::corrupt(0, "wrong kind or version"));
         }
         let digits = reader.u8()?;
         let scaled = match reader.u8()? {
             0 => false,
             6 => true,
-            _ => return Err(Error::corrupt(3, "the scale is 0 or 6")),
+            _ => return Err(Error::corrupt(3, "the scale is neither 0 nor 6")),
         };
         let mut state = Self::new(Layout::new(digits, reader.varint_u64()?)?, scaled);
         state.n = reader.varint_u64()?;

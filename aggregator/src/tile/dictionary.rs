@@ -69,7 +69,7 @@ pub(super) fn read_keys(
                     .zip(&nulls)
                     .map(|(value, null)| (*null == 0).then_some(unzigzag((*value).into()) as i64));
                 int_column(key.key_type, values)
-                    .map_err(|v| Error::corrupt(at, format!("{v} is no 16-bit key")))?
+                    .map_err(|v| Error::corrupt(at, format!("key {v} exceeds 16 bits")))?
             }
         });
     }
@@ -93,7 +93,7 @@ fn read_texts(
     if total > bound as u128 {
         return Err(Error::corrupt(
             at,
-            "the keys claim to be longer than the file can hold",
+            "the keys are longer than the file can hold",
         ));
     }
     let mut rest = ByteReader::new(&bytes, at);

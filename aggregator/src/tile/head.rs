@@ -125,7 +125,7 @@ impl Head {
         if (cells, events) != (Some(section.cells), Some(section.events)) {
             return Err(Error::corrupt(
                 reader.offset(),
-                "it does not hold what its manifest entry says",
+                "its cells or events differ from its manifest entry",
             ));
         }
         if section.cells < self.starts.len() as u64 {
@@ -158,7 +158,10 @@ fn read_starts(reader: &mut ByteReader<'_>) -> Result<Vec<i64>> {
         if nth > 0 {
             let distance = reader.varint_u64()?;
             if distance == 0 {
-                return Err(Error::corrupt(reader.offset(), "its buckets do not rise"));
+                return Err(Error::corrupt(
+                    reader.offset(),
+                    "its buckets are not in increasing order",
+                ));
             }
             second += i128::from(distance);
         }

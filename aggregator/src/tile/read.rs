@@ -98,10 +98,7 @@ impl Payload<'_> {
         }
         let mut events = counts.iter();
         if events.try_fold(0_u64, |sum, count| sum.checked_add(*count)) != Some(block.events) {
-            return Err(Error::corrupt(
-                at,
-                "a block does not hold what its head says",
-            ));
+            return Err(Error::corrupt(at, "a block's events differ from its head"));
         }
         Ok(BlockShape {
             ranks,
@@ -164,7 +161,7 @@ impl Payload<'_> {
         if passed.iter().zip(counts).any(|(some, all)| some > all) {
             return Err(Error::corrupt(
                 at,
-                "more events passed a filter than there are",
+                "a filtered count exceeds the count of its cell",
             ));
         }
         Ok(passed)
@@ -183,7 +180,7 @@ impl Payload<'_> {
             .zip(&missing)
             .map(|(count, missing)| count.checked_sub(*missing))
             .collect::<Option<Vec<u64>>>()
-            .ok_or_else(|| Error::corrupt(at, "there are fewer values than none"))?;
+            .ok_or_else(|| Error::corrupt(at, "a cell has more missing values than events"))?;
         let mut unfit = self.unpacker.integers(block, counts.len())?;
         if unfit.iter().all(|u| *u == 0) {
             unfit = Vec::new();

@@ -105,7 +105,7 @@ pub(super) fn check_len(reader: &ByteReader<'_>, values: usize, file_len: usize)
     }
     Err(Error::corrupt(
         reader.offset(),
-        format!("{values} values are claimed, more than the file can hold"),
+        format!("a count of {values} values exceeds what the file can hold"),
     ))
 }
 
@@ -159,7 +159,7 @@ impl Unpacker {
         let at = reader.offset();
         let tag = reader.u8()?;
         if tag & !COMPRESSED != 0 {
-            return Err(Error::corrupt(at, "there is no such stream"));
+            return Err(Error::corrupt(at, "unknown encoding of a stream of bytes"));
         }
         Ok(self.tagged(reader, tag, len)?.into_owned())
     }
@@ -177,7 +177,10 @@ impl Unpacker {
         let at = reader.offset();
         let frame = reader.take(packed)?;
         if len > packed.saturating_mul(UNPACK_MAX) {
-            return Err(Error::corrupt(at, "a frame claims more than it can hold"));
+            return Err(Error::corrupt(
+                at,
+                "a frame's length exceeds what it can hold",
+            ));
         }
         match self.zstd.decompress(frame, len) {
             Ok(bytes) if bytes.len() == len => Ok(bytes.into()),

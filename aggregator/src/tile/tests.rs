@@ -360,7 +360,10 @@ fn a_block_or_a_section_that_counts_otherwise_than_is_said_is_refused() {
     bytes[block.clone()].copy_from_slice(&other.bytes[block]);
     let file = open(&definition, &bytes).expect("its header is whole");
     let error = file.check(section).expect_err("three events are not two");
-    assert!(error.to_string().contains("its head says"), "{error}");
+    assert!(
+        error.to_string().contains("differ from its head"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -99,7 +99,7 @@ async function start() {
     if (mine !== starting) return;
   }
   if (mine !== starting) return;
-  if (view.stream !== null && view.stream !== stream.name) trouble(new Error(`there is no stream "${view.stream}" here; this is "${stream.name}"`));
+  if (view.stream !== null && view.stream !== stream.name) trouble(new Error(`there is no stream "${view.stream}"; the page shows "${stream.name}"`));
   byId("empty").hidden = true;
   byId("board").hidden = false;
   view.stream = stream.name;
@@ -287,7 +287,7 @@ byId("controls").addEventListener("submit", (event) => {
   if (view.range !== "custom") return;
   const from = parseWall(byId("custom-from").value, view.zone);
   const to = parseWall(byId("custom-to").value, view.zone);
-  if (from === null || to === null || from >= to) return trouble(new Error("a range needs a beginning and, after it, an end"));
+  if (from === null || to === null || from >= to) return trouble(new Error("a range needs a start and a later end"));
   trouble(null);
   return change({ from, to });
 });

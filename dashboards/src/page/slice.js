@@ -128,7 +128,7 @@ export class Slice {
     this.more.textContent = `Show ${count(Math.min(SLICE_PAGE, shown.summary.n - shown.count))} more`;
     const { stats } = shown;
     const many = shown.count < shown.summary.n ? `the first ${count(shown.count)} of ${count(shown.summary.n)} rows` : shown.count === 1 ? "1 row" : `${count(shown.count)} rows`;
-    const looked = Number.isFinite(stats.rows_examined) ? ` · ${count(stats.rows_examined)} rows looked at` : "";
+    const looked = Number.isFinite(stats.rows_examined) ? ` · ${count(stats.rows_examined)} rows examined` : "";
     const took = Number.isFinite(stats.elapsed_ms) ? ` · ${stats.elapsed_ms < 10 ? stats.elapsed_ms.toFixed(1) : count(stats.elapsed_ms)} ms` : "";
     byId("slice-foot").textContent = many + looked + took;
   }

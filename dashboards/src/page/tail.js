@@ -136,7 +136,7 @@ export class Tail {
       try {
         event = JSON.parse(data);
       } catch {
-        return fail(this.node, new Error("the tail sent something that is not JSON"));
+        return fail(this.node, new Error("the tail sent an event that is not JSON"));
       }
       return this.take(event);
     };
@@ -206,7 +206,7 @@ export class Tail {
     if (!this.scope) return;
     const rate = this.recent.length / (RATE_OVER_MS / 1000);
     const text = this.paused
-      ? `paused, ${count(this.missed)} passed by`
+      ? `paused, ${count(this.missed)} new events not shown`
       : rate > 0 ? `${rate < 10 ? rate.toFixed(1) : count(rate)} events a second` : "the last stored events; new ones appear here";
     if (this.sub.textContent !== text) this.sub.textContent = text;
   }

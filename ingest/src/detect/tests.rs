@@ -53,7 +53,7 @@ fn lines_that_go_on_behind_a_format_count_for_it() {
     );
     assert_eq!(
         detection.why,
-        "2 of the first 3 lines are combined, 3 lines have more behind an access-log record"
+        "2 of the first 3 lines are combined, 3 lines have extra text after the access-log record"
     );
 }
 

@@ -129,7 +129,7 @@ fn a_format_that_was_asked_for_is_compared_with_what_auto_takes() {
     };
     let explanation = explain("x", COMBINED.as_bytes(), options).unwrap();
     assert!(
-        explanation.why.contains("auto would take combined"),
+        explanation.why.contains("auto would choose combined"),
         "{}",
         explanation.why
     );

@@ -37,12 +37,12 @@ pub(super) fn run(
 ) -> Result<ExitCode> {
     let Place::Data(data) = &context.place else {
         return Err(Failure::usage(
-            "--format logmill reads folders into a directory; name it with --data, a server cannot take them yet",
+            "--format logmill imports folders into a directory, not yet into a server; name the directory with --data",
         ));
     };
     if args.strict || args.again || args.site.is_some() || args.tz.is_some() {
         return Err(Failure::usage(
-            "--format logmill takes events as they are; leave out --strict, --again, --site and --tz",
+            "--format logmill imports events as they are; remove --strict, --again, --site and --tz",
         ));
     }
     // Every folder is opened before anything is taken.
@@ -78,7 +78,7 @@ fn check(store: &Store, folders: &[DetachedFolder]) -> Result<()> {
         }
         if folder.kind() == StreamKind::Quarantine {
             return refuse(format!(
-                "{partition} of {stream} holds quarantined lines, which are no events of a stream"
+                "{partition} of {stream} holds quarantined lines, which cannot be imported as events"
             ));
         }
     }

@@ -293,7 +293,7 @@ impl Producers {
         Err(Failure::new(
             FAILED,
             format!(
-                "{NAMES_MAX} sources that begin with the same {} bytes are known; give this one a --site",
+                "the store already has {NAMES_MAX} sources that begin with the same {} bytes; give this one a --site",
                 head.len()
             ),
         ))

@@ -47,7 +47,7 @@ fn check_first(ack: &Ack, items: u64) -> Result<()> {
     if ack.duplicate && ack.first_seq.is_none() && items > 0 {
         return Err(Failure::new(
             FAILED,
-            "another import takes it, or a file that begins alike, at this moment; let that end and run this again",
+            "another import is storing this file, or one with the same beginning; wait for it to end and run this import again",
         ));
     }
     Ok(())

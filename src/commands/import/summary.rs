@@ -193,12 +193,12 @@ impl Summary {
         }
         for (file, bytes) in &self.unfinished {
             tell(format_args!(
-                "{file}: the last {bytes} bytes have no line end and may still grow; they stay there and are taken with it, or now with --complete"
+                "{file}: the last {bytes} bytes have no line end and may still grow; they are not imported until they have one, or now with --complete"
             ));
         }
         if interrupted {
             tell(format_args!(
-                "interrupted; {} lines are kept. Run the same command again to go on",
+                "interrupted; {} lines are stored. Run the same command again to continue",
                 grouped(f.lines)
             ));
         }
@@ -219,7 +219,7 @@ impl Summary {
         println!("events/s     {:>14}", grouped(f.events_per_second as u64));
         if self.files > 0 && self.files_known == self.files && f.accepted + f.quarantined == 0 {
             println!(
-                "nothing new: what is in {} was imported before",
+                "nothing new: the content of {} was imported before",
                 if self.files == 1 {
                     "this file"
                 } else {

@@ -59,12 +59,12 @@ fn show(find: &dyn Fn() -> Option<QueryInfo>, stopped: &Receiver<()>) {
 fn line(query: &QueryInfo) -> String {
     let seconds = query.elapsed_ms / 1000;
     if query.state == QueryState::Queued {
-        return format!("waits for other queries, {seconds} s");
+        return format!("waiting for other queries, {seconds} s");
     }
     let done = query.done;
     let percent = done.percent.map(|p| format!("{p:.0} %, "));
     format!(
-        "{}{} of {} parts, {} rows looked at, {} read, {seconds} s",
+        "{}{} of {} parts, {} rows examined, {} read, {seconds} s",
         percent.unwrap_or_default(),
         done.parts.examined,
         done.parts.total,
@@ -92,7 +92,7 @@ mod tests {
             done: ScanProgress::default(),
             cancelled: false,
         };
-        assert_eq!(line(&query), "waits for other queries, 3 s");
+        assert_eq!(line(&query), "waiting for other queries, 3 s");
         query.state = QueryState::Running;
         query.done.parts = query::Count {
             total: 4,

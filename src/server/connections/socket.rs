@@ -42,7 +42,7 @@ impl<S> Socket<S> {
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            "the client reads nothing of its answer",
+            "the client stopped reading its answer",
         )))
     }
 }

@@ -98,7 +98,7 @@ fn refused(app: &App, origin: &BatchOrigin, error: &ingest::Error) -> Box<Respon
         StatusCode::PAYLOAD_TOO_LARGE,
         "too_large",
         &error.to_string(),
-        Some("nothing of it was taken; send fewer lines in one request"),
+        Some("nothing of the request was stored; send fewer lines in one request"),
     ))
 }
 
@@ -153,7 +153,7 @@ fn decode(body: &Bytes, encoding: &str, limit: usize) -> Result<Bytes, Box<Respo
             return Err(Box::new(answer::error(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unknown_encoding",
-                &format!("Content-Encoding {other:?} is not known"),
+                &format!("Content-Encoding {other:?} is not supported"),
                 Some("send gzip, zstd or no encoding"),
             )));
         }

@@ -67,9 +67,7 @@ impl LinesRequest {
 fn stream_name(stream: &str) -> Result<Name, String> {
     let stream = Name::new(stream).map_err(|e| e.to_string())?;
     if stream.as_str().starts_with('_') {
-        return Err(format!(
-            "{stream}: names that begin with _ belong to the store itself"
-        ));
+        return Err(format!("{stream}: names that begin with _ are reserved"));
     }
     Ok(stream)
 }
@@ -84,7 +82,7 @@ impl<'a> RequestParameters<'a> {
             .find(|k| !PARAMETERS.contains(&k.as_str()))
         {
             return Err(format!(
-                "unknown parameter {unknown:?}; there are {}",
+                "unknown parameter {unknown:?}; the parameters are {}",
                 PARAMETERS.join(", ")
             ));
         }
@@ -95,7 +93,7 @@ impl<'a> RequestParameters<'a> {
         ] {
             let bytes = parameters.get(name).map_or(0, String::len);
             if bytes > max {
-                return Err(format!("{name} has {bytes} bytes; at most {max} are taken"));
+                return Err(format!("{name} has {bytes} bytes; the limit is {max}"));
             }
         }
         Ok(Self(parameters))
@@ -166,7 +164,7 @@ impl<'a> RequestParameters<'a> {
         let key = key.transpose()?;
         if let Some(bytes) = key.map(str::len).filter(|bytes| *bytes > KEY_BYTES_MAX) {
             return Err(format!(
-                "the Idempotency-Key has {bytes} bytes; at most {KEY_BYTES_MAX} are taken"
+                "the Idempotency-Key has {bytes} bytes; the limit is {KEY_BYTES_MAX}"
             ));
         }
         match (key, self.text("producer")) {
@@ -180,10 +178,10 @@ impl<'a> RequestParameters<'a> {
             (None, None) => Ok(None),
             (None, Some(producer)) => {
                 let (Some(from), Some(to)) = (self.number("from")?, self.number("to")?) else {
-                    return Err("a producer sends its range: from and to".into());
+                    return Err("producer needs its range: send from and to".into());
                 };
                 if to < from {
-                    return Err(format!("the range {from}..{to} runs backwards"));
+                    return Err(format!("the range {from}..{to} ends before it begins"));
                 }
                 Ok(Some(Identity::Range {
                     producer: producer.to_owned(),

@@ -76,7 +76,7 @@ pub(super) fn success(acks: &[Ack], summary: &ParseSummary, durability: Durabili
     body["error"] = json!({
         "code": "no_format",
         "message": "no line is an access-log line or a JSON object; all are kept in quarantine",
-        "hint": "send them with format=plain to take each line as it is; what is kept becomes events with `logmill quarantine replay --format plain`",
+        "hint": "send format=plain to store each line as it is; `logmill quarantine replay --format plain` turns the quarantined lines into events",
     });
     answer::json(StatusCode::BAD_REQUEST, &body)
 }
@@ -132,7 +132,7 @@ pub(super) fn too_many_unacknowledged() -> Response {
     let mut response = answer::error(
         StatusCode::SERVICE_UNAVAILABLE,
         "overloaded",
-        "too many requests with w=0 wait to be taken; nothing of this one was",
+        "too many w=0 requests are waiting; nothing of this one was stored",
         Some("send it again later, or ask for w=1 and wait for the answer"),
     );
     let headers = response.headers_mut();
@@ -145,7 +145,7 @@ pub(super) fn too_large(limit: usize) -> Response {
     answer::error(
         StatusCode::PAYLOAD_TOO_LARGE,
         "too_large",
-        &format!("a request holds at most {limit} bytes, decompressed"),
+        &format!("the body has more than {limit} bytes, decompressed"),
         Some("send it in pieces, or raise server.batch_bytes_max"),
     )
 }

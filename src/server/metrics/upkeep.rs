@@ -13,7 +13,7 @@ use crate::server::app::App;
 pub(super) fn jobs(text: &mut Text, app: &App) {
     let counts = app.serving.store.maintenance().counts();
     for (what, help) in [
-        ("runs", "Runs of maintenance that did something."),
+        ("runs", "Runs of maintenance that changed something."),
         ("failures", "Runs of maintenance that failed."),
         ("seconds", "Time that maintenance took, in all those runs."),
     ] {
@@ -37,7 +37,7 @@ pub(super) fn jobs(text: &mut Text, app: &App) {
 /// Writes the number of events that rollups added later have not counted.
 pub(super) fn uncounted(text: &mut Text, app: &App) {
     let name = "logmill_rollup_uncounted_events";
-    let help = "Sealed events that a rollup does not count: they wait for it, or raw events cannot give them.";
+    let help = "Sealed events that a rollup does not count: they wait for the backfill, or their raw events were dropped or detached.";
     text.family(name, "gauge", help);
     for rollup in &app.serving.store.snapshot().manifest().rollups {
         let labels = format!("{{rollup=\"{}\"}}", rollup.name);
@@ -46,11 +46,11 @@ pub(super) fn uncounted(text: &mut Text, app: &App) {
 }
 
 fn debt(text: &mut Text, name: &str, label: &str, files: &str, all: &BTreeMap<Name, Debt>) {
-    let what = "that would be merged if nothing were added any more";
+    let what = "that compaction would merge if no data arrived";
     for unit in [files, "bytes"] {
         let help = match unit {
             "bytes" => format!("Bytes of the {files} {what}."),
-            _ => format!("How many {files} there are {what}."),
+            _ => format!("Number of {files} {what}."),
         };
         let name = format!("{name}_{unit}");
         text.family(&name, "gauge", &help);

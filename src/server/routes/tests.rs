@@ -74,9 +74,9 @@ fn an_unknown_parameter_is_named_with_the_nearest() {
         ("colour=blue", "unknown parameter \"colour\""),
         (
             "dry%5Frun=true&dry_run=false",
-            "the parameter dry_run is there twice",
+            "the parameter dry_run is given twice",
         ),
-        ("stream=a&&stream=b", "the parameter stream is there twice"),
+        ("stream=a&&stream=b", "the parameter stream is given twice"),
         ("=1", "unknown parameter \"\""),
         ("stream", ""),
         (

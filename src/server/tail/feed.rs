@@ -292,7 +292,7 @@ impl BatchFilter {
                 return Err(query::Error::Limit {
                     limit: "the time of a tail's condition",
                     message: format!(
-                        "the condition took more than {} s for {} of {} events that came together",
+                        "the condition took more than {} s for {} of {} events that arrived together",
                         BATCH_WITHIN.as_secs(),
                         self.row,
                         events.num_rows()

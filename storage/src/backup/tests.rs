@@ -275,7 +275,7 @@ fn a_backup_that_was_cut_short_is_a_store_to_nobody() {
         }
         assert_eq!(files(&copy, &all), before);
         let error = fixture.backup("data", "copy").expect_err("not empty");
-        assert!(error.to_string().contains("something in it"), "{error}");
+        assert!(error.to_string().contains("is not empty"), "{error}");
         std::fs::remove_dir_all(&copy).expect("removed");
     }
 }

@@ -48,10 +48,10 @@ impl DetachedFolder {
             with_remedy(
                 &path,
                 e,
-                "name the folder of a detached partition, as in detached/access/date=2000-10-10",
+                "give the folder of a detached partition, such as detached/access/date=2000-10-10",
             )
         })?;
-        let again = "bring it here once more from where it was detached";
+        let again = "copy the folder again from the store that detached it";
         let card = Card::decode(&path, &bytes).map_err(|e| with_remedy(&path, e, again))?;
         let mut parts = card.parts.clone();
         parts.sort_by_key(|p| (p.seq, p.id));
@@ -168,7 +168,7 @@ fn check_names(card: &Path, parts: &[PartMeta]) -> Result<()> {
         let is_own = !name.contains(['/', '\\']) && !["", ".", ".."].contains(&name);
         if !is_own || !seen.insert(name) {
             return Err(Error::invalid(format!(
-                "{}: it names {name:?}, which is not one more file of its folder; take it from where it was detached",
+                "{}: file {name:?} is listed twice or lies outside the folder; copy the folder again from the store that detached it",
                 card.display()
             )));
         }
@@ -180,7 +180,7 @@ fn check_names(card: &Path, parts: &[PartMeta]) -> Result<()> {
 fn with_remedy(path: &Path, error: Error, remedy: &str) -> Error {
     let what = match error {
         Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
-            "it is not there".into()
+            "the file is missing".into()
         }
         Error::Corrupt { what, .. } => what,
         other => return other,

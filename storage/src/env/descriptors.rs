@@ -41,7 +41,7 @@ pub(super) fn open<T>(tries: usize, open: impl Fn() -> io::Result<T>) -> io::Res
     if !first.as_ref().err().is_some_and(is_out_of_descriptors) {
         return first;
     }
-    tracing::warn!("no file descriptor is left; using one that was kept back");
+    tracing::warn!("no file descriptor is left, using a reserved one; raise `ulimit -n`");
     let mut back = KEPT_BACK.lock();
     let mut outcome = first;
     for _ in 0..tries {

@@ -89,14 +89,15 @@ impl CoveringIndex {
 
 fn decode_pointer(text: &[u8]) -> Result<RowsPointer, &'static str> {
     let line = text.iter().position(|byte| *byte == b'\n');
-    let (line, crc) = text.split_at(line.ok_or("it is cut short")?);
+    let (line, crc) = text.split_at(line.ok_or("the file is truncated")?);
     if crc != checksum_line(line).as_bytes() {
         return Err("its checksum differs");
     }
-    let named: RowsPointer = serde_json::from_slice(line).map_err(|_| "it is no JSON of ours")?;
+    let named: RowsPointer =
+        serde_json::from_slice(line).map_err(|_| "the file is not the expected JSON")?;
     match named.format {
         FORMAT => Ok(named),
-        _ => Err("it is of another format"),
+        _ => Err("the file has an unknown format"),
     }
 }
 
@@ -159,7 +160,7 @@ pub(crate) fn build(
         return Err(Error::Corrupt {
             path: data.join(&part.file.path),
             offset: 0,
-            what: format!("its rows in the order of {field} are not its rows"),
+            what: format!("the rows written in the order of {field} differ from the part's rows"),
         });
     }
     let bytes = publish(fs, data, file, (part, field))?;

@@ -72,7 +72,7 @@ pub(super) struct Prefix {
 impl Prefix {
     pub(super) fn decode(bytes: &[u8; PREFIX_BYTES]) -> Result<Self, &'static str> {
         if bytes[..8] != MAGIC {
-            return Err("it is no index of this format");
+            return Err("the file is not an index of this format");
         }
         Ok(Self {
             len: u32_at(bytes, 8),
@@ -117,11 +117,11 @@ impl Head {
             return Err("the checksum of its head differs");
         }
         let Some((about, blocks)) = bytes.split_at_checked(ABOUT_BYTES) else {
-            return Err("its head is cut short");
+            return Err("its head is truncated");
         };
         let kinds = [ValueKind::None, ValueKind::Texts, ValueKind::Integers];
         let known = kinds.into_iter().find(|kind| of.encode(*kind) == about);
-        let values = known.ok_or("it is the index of another file")?;
+        let values = known.ok_or("the index belongs to another part or column")?;
         let mut at = prefix.blocks_at();
         let mut read = |bytes: &[u8]| {
             let block = Block {
@@ -215,7 +215,7 @@ impl Numbers<'_> {
     fn next(&mut self) -> Result<u64, &'static str> {
         let mut number = 0;
         for shift in (0..35).step_by(7) {
-            let (byte, rest) = self.0.split_first().ok_or("a block is cut short")?;
+            let (byte, rest) = self.0.split_first().ok_or("a block is truncated")?;
             self.0 = rest;
             number |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
@@ -228,7 +228,7 @@ impl Numbers<'_> {
     fn skip(&mut self, count: u64) -> Result<(), &'static str> {
         for _ in 0..count {
             let end = self.0.iter().position(|byte| byte & 0x80 == 0);
-            self.0 = &self.0[end.ok_or("a block is cut short")? + 1..];
+            self.0 = &self.0[end.ok_or("a block is truncated")? + 1..];
         }
         Ok(())
     }

@@ -404,7 +404,10 @@ fn the_index_of_another_part_or_column_is_no_index() {
     for from in [path(one, "text"), path(two, "number")] {
         std::fs::copy(from, path(two, "text")).expect("copied");
         let error = PartIndex::open(&snapshot, two, "text").expect_err("another");
-        assert!(error.to_string().contains("another file"), "{error}");
+        assert!(
+            error.to_string().contains("another part or column"),
+            "{error}"
+        );
     }
     // A number is looked up in a text column: the scan decides what that means.
     let index = PartIndex::open(&snapshot, one, "text").expect("sound");

@@ -74,14 +74,14 @@ pub(crate) fn read(fs: &dyn Fs, data: &Path) -> BTreeSet<IndexName> {
         let wanted: Wanted = serde_json::from_slice(&fs.read(&path)?)?;
         match wanted.format {
             FORMAT => Ok(wanted),
-            other => Err(std::io::Error::other(format!("format {other}"))),
+            other => Err(std::io::Error::other(format!("unknown format {other}"))),
         }
     };
     match read() {
         Ok(wanted) => wanted.indexes,
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "which indexes are wanted cannot be read; create them again");
+                tracing::warn!(path = %path.display(), %error, "the list of created indexes cannot be read; repeat `logmill index create`, configured indexes are not affected");
             }
             BTreeSet::new()
         }

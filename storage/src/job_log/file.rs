@@ -40,7 +40,7 @@ impl Folder {
         }
         let line = serde_json::to_string(entry).map_err(io::Error::other);
         if let Err(error) = line.and_then(|line| self.write_line(&line)) {
-            tracing::warn!(%error, ?entry, "a line of the maintenance log could not be written; it is forgotten");
+            tracing::warn!(%error, ?entry, "could not write a line of the job log; the line is lost, the job is not affected");
         }
     }
 
@@ -80,7 +80,7 @@ impl Folder {
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
-                    tracing::warn!(path = %path.display(), %error, "the maintenance log could not be read");
+                    tracing::warn!(path = %path.display(), %error, "could not read the job log");
                 }
             }
         }
@@ -92,7 +92,7 @@ impl Folder {
             return;
         }
         if let Err(error) = self.replace(name, text) {
-            tracing::warn!(%name, %error, "how far maintenance is could not be written; it is forgotten");
+            tracing::warn!(%name, %error, "could not write the progress of a job; after a restart it continues from an older position");
         }
     }
 

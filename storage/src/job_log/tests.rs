@@ -8,7 +8,7 @@ fn log(fs: Arc<dyn Fs>, data: &Path) -> JobLog {
 }
 
 fn drop_one(log: &JobLog, what: &str) {
-    let run = log.begin(Job::Drop, Some("access"), "asked for by hand");
+    let run = log.begin(Job::Drop, Some("access"), "requested by an operator");
     run.done(Said {
         what: what.into(),
         ..Said::default()
@@ -25,7 +25,7 @@ fn what_was_done_is_found_by_the_next_process() {
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
     let first = log(Arc::clone(&fs), dir.path());
     drop_one(&first, "one");
-    let run = first.begin(Job::Replay, None, "asked for by hand");
+    let run = first.begin(Job::Replay, None, "requested by an operator");
     run.progress(3, Some(9));
     let shown = first.entries();
     assert_eq!(shown.len(), 2);

@@ -40,7 +40,7 @@ pub(crate) fn copy(
         return Err(Error::Corrupt {
             path: to.join(DIR),
             offset: 0,
-            what: "what was copied of the journal does not read back".into(),
+            what: "the copy of the journal differs from the journal".into(),
         });
     }
     Ok((found, copied))

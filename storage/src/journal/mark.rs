@@ -50,6 +50,6 @@ pub(super) fn write(fs: &dyn Fs, data: &Path, store_id: &str, segment: u64) {
         fs.sync_dir(data).at("sync", data)
     };
     if let Err(error) = written() {
-        tracing::warn!(%error, segment, "could not mark the newest segment of the journal");
+        tracing::warn!(%error, segment, "could not record the number of the journal's newest segment; the journal is valid without it");
     }
 }

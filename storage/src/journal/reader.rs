@@ -159,11 +159,11 @@ fn check_header(
         return Err(format!("it belongs to store {}", header.store_id));
     }
     if header.segment != number {
-        return Err(format!("it says that it is segment {:x}", header.segment));
+        return Err(format!("its header names segment {:x}", header.segment));
     }
     if found.last.segment != 0 && header.previous != found.last {
         return Err(format!(
-            "its predecessor ended at byte {}, it knows {}",
+            "the previous segment ends at byte {}, but its header says {}",
             found.last.end, header.previous.end
         ));
     }

@@ -79,7 +79,9 @@ impl Manifest {
         for detached in &self.detached {
             let (stream, folder) = (&detached.stream, &detached.folder);
             if !self.streams.contains_key(stream) {
-                return Err(format!("{folder} is of {stream}, which is no stream"));
+                return Err(format!(
+                    "{folder} belongs to stream {stream}, which does not exist"
+                ));
             }
             if !known.insert((stream, detached.partition_us)) {
                 return Err(format!(
@@ -92,7 +94,9 @@ impl Manifest {
                     && file.is_some_and(|(parent, _)| parent == folder)
             };
             if detached.parts.is_empty() || !detached.parts.iter().all(own) {
-                return Err(format!("{folder} has other parts than its own"));
+                return Err(format!(
+                    "{folder} has no parts, or parts of another partition"
+                ));
             }
         }
         Ok(())

@@ -59,7 +59,7 @@ pub(super) fn encode(manifest: &Manifest) -> Result<(Vec<u8>, u32), String> {
     let json = serde_json::to_vec(manifest).expect("BUG: a manifest is plain data");
     if json.len() as u64 > JSON_BYTES_MAX {
         return Err(format!(
-            "the manifest would be {} bytes of JSON, at most {JSON_BYTES_MAX} are read",
+            "the manifest would be {} bytes of JSON; the limit is {JSON_BYTES_MAX}",
             json.len()
         ));
     }
@@ -103,7 +103,7 @@ pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<(Manifest, u32)> {
     }
     // Compare letter for letter: the head line has no checksum of its own.
     if head != layout.head_line(body) {
-        let what = "the head line is not as it is written";
+        let what = "the head line is not in canonical form";
         return Err(self::corrupt(path, 0, what));
     }
     let manifest: Manifest = match layout {
@@ -133,7 +133,7 @@ fn decompress(body: &[u8]) -> Result<Vec<u8>, String> {
         .and_then(|all| all.take(JSON_BYTES_MAX + 1).read_to_end(&mut json))
         .map_err(|e| e.to_string())?;
     if json.len() as u64 > JSON_BYTES_MAX {
-        return Err(format!("it holds more than {JSON_BYTES_MAX} bytes"));
+        return Err(format!("its JSON exceeds {JSON_BYTES_MAX} bytes"));
     }
     Ok(json)
 }
@@ -160,7 +160,7 @@ fn read_head<'a>(path: &Path, bytes: &'a [u8]) -> Result<(Layout, &'a str)> {
         }
         ("store", number) => Layout::Store(number),
         (_, number) if number <= DEVELOPMENT_MAX => Layout::Development(number),
-        _ => return Err(corrupt("there was no such development version")),
+        _ => return Err(corrupt("unknown development version")),
     };
     Ok((layout, head))
 }

@@ -115,7 +115,7 @@ pub(crate) fn read_newest(fs: &dyn Fs, data: &Path) -> Result<Option<Committed>>
     Ok(found.map(|found| {
         if let Some(Damaged { path, what }) = &found.damaged {
             let copy = copy_path(data, found.committed.manifest.version);
-            tracing::warn!(path = %path.display(), what, copy = %copy.display(), "the manifest is damaged and its copy is read; the next writer mends it");
+            tracing::warn!(path = %path.display(), what, copy = %copy.display(), "the manifest is damaged, reading its copy; the next process that opens the store for writing repairs it");
         }
         found.committed
     }))
@@ -152,7 +152,7 @@ fn is_absent(error: &Error) -> bool {
 /// Describes the fault of a file, without its name and without advice.
 fn fault_of(error: Error) -> String {
     match error {
-        error if is_absent(&error) => "it is not there".into(),
+        error if is_absent(&error) => "the file is missing".into(),
         Error::Corrupt { offset, what, .. } => format!("at byte {offset}: {what}"),
         other => other.to_string(),
     }
@@ -167,7 +167,7 @@ fn read_place(fs: &dyn Fs, data: &Path, place: &str, version: u64) -> Result<Com
         return Err(Error::Corrupt {
             path,
             offset: 0,
-            what: format!("it says version {}", manifest.version),
+            what: format!("its content is of version {}", manifest.version),
         });
     }
     Ok(Committed {

@@ -17,13 +17,13 @@ impl Manifest {
         }
         self.check_detached()?;
         if self.store_id.len() != 32 || !self.store_id.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(format!("{:?} is not a store's id", self.store_id));
+            return Err(format!("{:?} is not a store id", self.store_id));
         }
         let files = || self.files().chain(self.detached_files());
         if let Some(file) = files().find(|f| !f.blocks_fit()) {
             let (path, blocks, len) = (&file.path, file.blocks.len(), file.len);
             return Err(format!(
-                "{path} has {blocks} checksums of blocks and {len} bytes"
+                "{path} has {len} bytes but {blocks} block checksums"
             ));
         }
         let mut named = BTreeSet::new();
@@ -59,7 +59,7 @@ impl Manifest {
         for tile in self.tiles_of(rollup.id) {
             if tile.first_seq != at || tile.cutoff <= tile.first_seq {
                 return Err(format!(
-                    "rollup {}: a tile covers {}..{} where {at} is next",
+                    "rollup {}: a tile covers {}..{} but should start at {at}",
                     rollup.name, tile.first_seq, tile.cutoff
                 ));
             }
@@ -101,7 +101,9 @@ impl Manifest {
             || next.next_seq < self.next_seq
             || next.next_seq < next.sealed_seq
         {
-            return Err("a sequence, epoch or journal floor would fall".into());
+            return Err(
+                "a sequence number, the writer epoch or the journal floor would decrease".into(),
+            );
         }
         for rollup in &self.rollups {
             if let Some(after) = next.rollups.iter().find(|r| r.id == rollup.id) {
@@ -130,7 +132,7 @@ impl Manifest {
             let back: u64 = back.map(|s| s.events).sum();
             if lost(next).checked_add(back) != Some(lost(self)) {
                 return Err(format!(
-                    "rollup {}: the floor of level {level} would fall without the events above it",
+                    "rollup {}: the floor of level {level} would be lowered without the events that it returns",
                     rollup.name
                 ));
             }

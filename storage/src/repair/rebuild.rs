@@ -91,7 +91,7 @@ pub(super) fn rebuild(data: &Path, options: &Options) -> Result<ManifestDraft> {
         recent: HashSet::new(),
     };
     if !is_known {
-        rebuilder.add_finding("neither STORE nor a detached partition says when the store was created: `_id`s of the events change");
+        rebuilder.add_finding("neither STORE nor a detached partition records when the store was created; the `_id`s of its events change");
     }
     let salvage = salvage(fs, data, &rebuilder.draft.manifest.store_id, 0, 0)?;
     rebuilder.note_manifests()?;
@@ -183,7 +183,7 @@ impl Rebuilder<'_> {
         let newest = manifest::newest_version(self.fs, self.data)?;
         self.draft.manifest.version = newest.unwrap_or(FILE_GAP) + 1;
         self.add_finding(format!(
-            "{}: no version is whole in either of its places; it is made again from the files, whose checksums went with it",
+            "{}: no version is intact, neither as manifest nor as copy; it is rebuilt from the store's files without their checksums, which are lost with it",
             manifest::DIR
         ));
         Ok(())
@@ -202,7 +202,7 @@ impl Rebuilder<'_> {
                 Ok(file) => self.draft.manifest.identities.push(file),
                 Err(error @ Error::FormatTooNew { .. }) => return Err(error),
                 Err(error) => {
-                    self.add_finding(format!("{path}: {}; batches that it knew and that are sent again will be taken again", error.without_advice()));
+                    self.add_finding(format!("{path}: {}; its batch identities are lost: a batch that is sent again is stored a second time", error.without_advice()));
                     self.draft.evidence.push(path.clone());
                     self.draft.leftovers.push(path);
                 }
@@ -216,7 +216,7 @@ impl Rebuilder<'_> {
         let tiles = files(self.fs, &self.data.join("rollups"))?;
         if !tiles.is_empty() {
             self.add_finding(format!(
-                "rollups: {} files; they begin anew from the raw events at the next start, and what they had counted of events that were dropped is gone",
+                "rollups: {} files discarded; the next start recounts the rollups from the raw events, their counts of dropped events are lost",
                 tiles.len()
             ));
         }
@@ -244,6 +244,6 @@ impl Rebuilder<'_> {
         manifest.clean = false;
         manifest.writer_epoch = self.draft.writer_epoch;
         manifest.sealed_at_us = self.options.clock.now_us();
-        self.add_finding(format!("sequence numbers go on from {}", end_seq + GAP));
+        self.add_finding(format!("sequence numbers continue at {}", end_seq + GAP));
     }
 }

@@ -46,12 +46,14 @@ impl WriterLock {
         let why = match self.file.is_in_place() {
             _ if seeded::is(Bug::LockUnchecked) => return Ok(()),
             Ok(true) => return Ok(()),
-            Ok(false) => "it was removed or replaced under this process".to_owned(),
-            Err(error) => format!("it cannot be looked at: {error}"),
+            Ok(false) => {
+                "the lock file was removed or replaced while this process held it".to_owned()
+            }
+            Err(error) => format!("the lock file cannot be checked: {error}"),
         };
         Err(Error::Unknown {
             what: format!(
-                "{}: {why}, so another may write to the store; leave LOCK alone and start one server",
+                "{}: {why}, so another process may be writing to the store; leave LOCK alone and run only one server",
                 self.path.display()
             ),
         })
@@ -77,7 +79,7 @@ pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<WriterLock> {
         Ok(some) => some,
         // The lock of the file alone must do.
         Err(error) => {
-            tracing::debug!(data = %data.display(), %error, "the directory cannot be locked");
+            tracing::debug!(data = %data.display(), %error, "the directory cannot be locked; the LOCK file alone protects the store");
             None
         }
     };
@@ -90,7 +92,7 @@ pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<WriterLock> {
     match write_writer(fs, data, None) {
         // On a full disk no name is better than that of the previous writer.
         Err(error) if error.kind() == Kind::DiskFull => {
-            tracing::warn!(%error, "could not write which process has the store");
+            tracing::warn!(%error, "could not record which process holds the store");
             let _ignored = fs.remove(&data.join(WRITER));
         }
         other => other?,
@@ -104,7 +106,7 @@ fn lock_file(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
         let Some(lock) = fs.try_lock(&path).at("lock", &path)? else {
             break;
         };
-        if lock.is_in_place().at("look at", &path)? {
+        if lock.is_in_place().at("check", &path)? {
             return Ok(lock);
         }
     }

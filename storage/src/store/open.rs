@@ -75,7 +75,7 @@ impl Begun {
         opened.next_seq = next_seq;
         let committed = manifest::commit(&*fs, data, Some(&committed), opened)?;
         if let Err(error) = Birth::of(&committed.manifest).keep(&*fs, data) {
-            tracing::warn!(%error, "could not write which store this is; a later start tries again");
+            tracing::warn!(%error, "could not write the store's id to STORE; the next start tries again");
         }
         // Files that another writer has created since must not be moved away.
         lock.check()?;
@@ -110,7 +110,7 @@ fn newest(fs: &dyn Fs, data: &Path, now_s: i64) -> Result<Committed> {
         return manifest::commit(fs, data, None, new);
     };
     if let Some(damaged) = &found.damaged {
-        tracing::warn!(path = %damaged.path.display(), what = damaged.what, "the manifest was damaged; its copy is read and written anew");
+        tracing::warn!(path = %damaged.path.display(), what = damaged.what, "the manifest was damaged; it is restored from its copy, the damaged file goes to the trash");
         // The damaged file is kept for an analysis of the cause; the next edit writes both
         // copies.
         if fs.exists(&damaged.path) {
@@ -133,7 +133,7 @@ impl Store {
         let reserve = Reserve::of(&*fs, data, options.config.reserve_bytes);
         let begun = match Begun::of(data, &options, &lock) {
             Err(error) if error.kind() == Kind::DiskFull && reserve.release(&*fs) => {
-                tracing::warn!(%error, "the disk is full; the store is opened with its reserve");
+                tracing::warn!(%error, "the disk is full; opening the store with its reserve");
                 Begun::of(data, &options, &lock)?
             }
             other => other?,

@@ -67,7 +67,7 @@ impl Reserve {
         match cut.and_then(|()| fs.remove(&self.path)) {
             Ok(()) => true,
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "could not give up the reserve");
+                tracing::warn!(path = %self.path.display(), %error, "could not release the disk reserve");
                 false
             }
         }
@@ -98,7 +98,7 @@ impl Reserve {
                 self.is_given_up.store(false, Ordering::SeqCst);
             }
             Err(error) => {
-                tracing::debug!(path = %self.path.display(), %error, "no room to keep back");
+                tracing::debug!(path = %self.path.display(), %error, "not enough disk space for the reserve");
                 // Half a reserve would take space and protect nothing.
                 let _ignored = fs.remove(&self.path);
             }
@@ -119,7 +119,7 @@ impl Shared {
         {
             return outcome;
         }
-        tracing::warn!("the disk is full; what gives room uses the reserve");
+        tracing::warn!("the disk is full; releasing the reserve for work that frees space");
         let outcome = work();
         self.reserve.restore(self.fs());
         outcome

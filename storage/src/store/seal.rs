@@ -93,7 +93,7 @@ pub(super) fn seal_loop(shared: &Arc<Shared>) {
             }
         }
         if let Err(error) = seal_at(shared, Pace::Background) {
-            tracing::error!(%error, "seal failed; the events stay in journal and memtable");
+            tracing::error!(%error, "seal failed; the events stay in journal and memtable, the seal is retried");
             if shared.syncer.poisoned().is_some() {
                 return;
             }
@@ -147,12 +147,12 @@ fn seal_at(shared: &Shared, pace: Pace) -> Result<SealReport> {
 /// Logs a seal that failed, and the first one that succeeds after a failure.
 fn log_outcome(shared: &Shared, outcome: &Result<SealReport>) {
     let begin = || {
-        let why = "what is in memory goes into parts and tiles";
+        let why = "the memtable is written to parts and tiles";
         shared.log.begin(Job::Seal, None, why)
     };
     match outcome {
         Ok(report) if shared.log.is_failing(Job::Seal) => begin().done(Said {
-            what: format!("sealed {} events after it had failed", report.events),
+            what: format!("sealed {} events after a failure", report.events),
             done: Some(report.events),
             total: Some(report.events),
             bytes_written: Some(report.part_bytes + report.tile_bytes),
@@ -247,7 +247,7 @@ fn build_images(
         };
         let tiles = match tiles.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(tiles)) => tiles,
-            Ok(Err(_)) => Err(failed("the cascade panicked".into())),
+            Ok(Err(_)) => Err(failed("the rollup cascade panicked".into())),
             Err(error) => Err(failed(error.into())),
         };
         (parts, tiles)

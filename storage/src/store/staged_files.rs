@@ -114,7 +114,7 @@ impl StagedFiles {
         }
         for path in &self.paths {
             if let Err(error) = shared.fs().remove(path) {
-                tracing::warn!(path = %path.display(), %error, "could not remove a file that nothing refers to");
+                tracing::warn!(path = %path.display(), %error, "could not remove an unreferenced file");
             }
         }
     }

@@ -90,7 +90,7 @@ fn a_hostile_file_meets_clear_limits_and_loses_nothing_that_they_allow() {
             .find(|row| row["reason"] == "too_deep")
             .expect("it is there");
         let detail = deep["detail"].as_str().expect("a text");
-        assert!(detail.contains("levels deep; at most 100"), "{detail}");
+        assert!(detail.contains("levels deep; the limit is 100"), "{detail}");
         assert_eq!(columns(&server), 1_000);
         // Each line has a value beside `k`, in a column or in `_rest`, of its own type.
         let others = server.number("SELECT count(*) FROM docs WHERE attr_names(_rest) IS NOT NULL");

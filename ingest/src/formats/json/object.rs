@@ -60,7 +60,7 @@ impl ObjectParser {
         let at = error.column().saturating_sub(1).min(line.len());
         if self.depth > DEPTH_MAX {
             let depth = numbers::depth(line);
-            let message = format!("nested {depth} levels deep; at most {DEPTH_MAX} are taken");
+            let message = format!("nested {depth} levels deep; the limit is {DEPTH_MAX}");
             return Bad::because("too_deep", at, message);
         }
         if let Some(problem) = self.problem.take() {

@@ -398,7 +398,7 @@ fn depth_and_names_have_limits() {
         let (code, detail) = reason(&line(100 / each));
         assert_eq!(code, "too_deep", "{open}");
         assert!(
-            detail.contains("nested 101 levels deep; at most 100"),
+            detail.contains("nested 101 levels deep; the limit is 100"),
             "{detail}"
         );
     }

@@ -62,7 +62,7 @@ fn a_folder_of_which_anything_is_amiss_is_refused() {
     };
     let nowhere = open(dir.path()).expect_err("no card").to_string();
     assert!(
-        nowhere.contains("name the folder of a detached partition"),
+        nowhere.contains("give the folder of a detached partition"),
         "{nowhere}"
     );
     for name in std::fs::read_dir(&folder).expect("listed") {
@@ -73,9 +73,9 @@ fn a_folder_of_which_anything_is_amiss_is_refused() {
         let mut damaged = whole.clone();
         damaged[whole.len() / 2] ^= 1;
         std::fs::write(&path, &damaged).expect("written");
-        refused("bring it here once more");
+        refused("copy the folder again");
         std::fs::remove_file(&path).expect("removed");
-        refused("it is not there");
+        refused("the file is missing");
         std::fs::write(&path, &whole).expect("written");
         open(&folder).expect("whole again");
     }
@@ -102,7 +102,7 @@ fn a_card_that_says_what_is_not_so_is_refused_whatever_its_checksum() {
         }
         std::fs::write(folder.join(FILE), &whole).expect("written");
     };
-    let elsewhere = "is not one more file of its folder";
+    let elsewhere = "lies outside the folder";
     let outside = dir.path().join("outside.parquet").display().to_string();
     let part = folder.join(&open(&folder).expect("whole").card.parts[0].file.path);
     std::fs::copy(part, &outside).expect("copied");

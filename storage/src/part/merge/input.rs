@@ -115,7 +115,10 @@ impl<'a> Input<'a> {
             .find(|f| !known(f.name()) && self.has(f.name()))
         {
             None => Ok(()),
-            Some(field) => Err(self.wrong(format!("its stream has no column {}", field.name()))),
+            Some(field) => Err(self.wrong(format!(
+                "the part has a column that its stream does not have: {}",
+                field.name()
+            ))),
         }
     }
 
@@ -225,7 +228,7 @@ impl<'a> Cursor<'a> {
         if seen != (part.rows, part.seq, part.time) {
             return Err(self
                 .input
-                .wrong("its rows are not those of the manifest".into()));
+                .wrong("its rows, sequence numbers or times differ from the manifest".into()));
         }
         Ok(None)
     }
@@ -246,7 +249,7 @@ pub(super) fn fit(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch
         }
         let (name, wanted) = (field.name(), field.data_type());
         Err(Error::invalid(format!(
-            "column {name} has values that are no {wanted}"
+            "column {name} has values that do not fit {wanted}"
         )))
     };
     let columns = schema

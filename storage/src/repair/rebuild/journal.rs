@@ -51,7 +51,7 @@ impl Rebuilder<'_> {
         }
         for hole in &salvage.holes {
             self.add_finding(format!(
-                "{}: no record could be had from bytes {}..{}",
+                "{}: bytes {}..{} hold no readable record",
                 journal::relative_path(hole.segment),
                 hole.bytes.0,
                 hole.bytes.1
@@ -66,7 +66,7 @@ impl Rebuilder<'_> {
         self.draft.evidence.extend(segments.iter().cloned());
         self.draft.leftovers.extend(segments);
         self.add_finding(format!(
-            "{}: {items} items that no part holds were had of {} groups and go into new parts",
+            "{}: {items} items that no part holds are recovered from {} groups into new parts",
             journal::DIR,
             salvage.groups.len()
         ));

@@ -78,7 +78,7 @@ impl Rebuilder<'_> {
                 rows,
             }),
             Err(what) => {
-                self.add_finding(format!("{path}: {what}; its events are gone"));
+                self.add_finding(format!("{path}: {what}; its events are lost"));
                 self.draft.evidence.push(path.clone());
                 self.draft.leftovers.push(path);
                 None
@@ -123,7 +123,7 @@ impl Rebuilder<'_> {
             return Ok(());
         }
         self.add_finding(format!(
-            "{}: {count} of its {} events are written into a new part, since another holds the others or its order is not the stream's",
+            "{}: {count} of its {} events are rewritten into a new part, because another part holds the others or its order is not the stream's",
             part.path,
             order.len()
         ));
@@ -161,7 +161,7 @@ impl Rebuilder<'_> {
             let ours = card.store_id == self.draft.manifest.store_id && !parts.is_empty();
             if !(ours && parts.iter().all(whole) && parts.iter().all(apart)) {
                 self.add_finding(format!(
-                    "{folder}: it is left as it lies, and belongs to no stream any more"
+                    "{folder}: the folder stays in place but belongs to no stream any more"
                 ));
                 continue;
             }
@@ -191,7 +191,9 @@ fn readable(bytes: &Bytes) -> Result<Vec<RecordBatch>, String> {
     };
     match rows.iter().all(sound) {
         true => Ok(rows),
-        false => Err(format!("it has no {TIME} and {SEQ} for each event")),
+        false => Err(format!(
+            "column {TIME} or {SEQ} is missing, has the wrong type or contains nulls"
+        )),
     }
 }
 

@@ -58,7 +58,7 @@ impl Rebuilder<'_> {
                 }
             }
             self.add_finding(format!(
-                "stream {stream}: taken for one of {}; the times of its columns and what was dropped of it went with the manifest",
+                "stream {stream}: its content looks like {}; the first times of its columns and its list of dropped partitions are lost with the manifest",
                 match kind {
                     StreamKind::Access => "an access log",
                     StreamKind::Documents => "documents",

@@ -55,7 +55,7 @@ fn step_of(shared: &Shared, id: u32) -> Option<bool> {
     rollup.counts_from_us()?;
     let waiting = rollup.missing();
     let why = format!(
-        "it was added to {} when that had events, of which {waiting} are not counted",
+        "the rollup was added to {} after events had been sealed, {waiting} of which are not counted yet",
         rollup.stream
     );
     let work = |_: &_| count(shared, &sealed, rollup);
@@ -64,7 +64,7 @@ fn step_of(shared: &Shared, id: u32) -> Option<bool> {
         Ok(done) => Some(!done.is_last),
         Err(Error::Closed) => None,
         Err(error) => {
-            tracing::error!(rollup = %rollup.name, %error, "its history cannot be counted");
+            tracing::error!(rollup = %rollup.name, %error, "backfill of a rollup failed; maintenance tries again");
             None
         }
     }
@@ -85,7 +85,7 @@ impl StepReport {
             .from_us
             .and_then(chrono::DateTime::from_timestamp_micros);
         let from = from.map_or_else(
-            || "the history is counted as far as raw events give it".to_owned(),
+            || "complete as far as raw events exist".to_owned(),
             |at| format!("complete from {}", at.to_rfc3339()),
         );
         Said {

@@ -103,9 +103,9 @@ fn choose(
         let late = live.get(&known.partition_us).into_iter().flatten();
         let late: u64 = late.map(|p| p.rows).sum();
         return Err(Error::invalid(match late {
-            0 => format!("{} is detached already", known.folder),
+            0 => format!("{} is already detached", known.folder),
             _ => format!(
-                "{} is detached already and {late} events have come for it since; attach it first",
+                "{} is already detached, and {late} events have arrived for it since; attach it first",
                 known.folder
             ),
         }));
@@ -181,7 +181,7 @@ fn attach(shared: &Shared, stream: &Name, (from_us, to_us): (i64, i64)) -> Resul
         .collect();
     if back.is_empty() {
         return Err(Error::invalid(format!(
-            "nothing of {stream} is detached there; `logmill partition list {stream}` shows what is"
+            "no partition of {stream} in this range is detached; `logmill partition list {stream}` shows the detached ones"
         )));
     }
     for part in back.iter().flat_map(|d| &d.parts) {
@@ -208,13 +208,13 @@ fn verify(shared: &Shared, stream: &Name, file: &FileRef) -> Result<()> {
     };
     let lost = |what: String| {
         Error::invalid(format!(
-            "{}: {what}; put the folder back as it was, or give it up with `logmill partition drop {stream}` and its date",
+            "{}: {what}; restore the folder, or drop the partition with `logmill partition drop {stream} DATE`",
             path.display()
         ))
     };
     match file.verify(shared.fs(), &shared.data).and_then(synced) {
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-            Err(lost("it is not there".into()))
+            Err(lost("the file is missing".into()))
         }
         Err(Error::Corrupt { what, .. }) => Err(lost(what)),
         other => other,

@@ -79,7 +79,7 @@ pub(super) fn create(shared: &Shared, stream: &Name, field: &str, kind: IndexKin
     };
     let changed = change(shared, |wanted| match of_column(wanted, stream, field) {
         Some(other) if other.kind != kind => Err(Error::invalid(format!(
-            "there is the index {name} already, which is {}: drop it first",
+            "the index {name} already exists and is {}; drop it first",
             other.kind
         ))),
         _ => Ok(wanted.insert(name)),
@@ -92,7 +92,7 @@ pub(super) fn drop(shared: &Shared, stream: &Name, field: &str) -> Result<()> {
     change(shared, |wanted| {
         let Some(name) = of_column(wanted, stream, field) else {
             return Err(Error::invalid(format!(
-                "there is no index {field} of {stream}"
+                "there is no index on {field} of {stream}"
             )));
         };
         if shared.options.config.indexes().any(|known| known == name) {
@@ -101,7 +101,7 @@ pub(super) fn drop(shared: &Shared, stream: &Name, field: &str) -> Result<()> {
                 IndexKind::Covering => "covering",
             };
             return Err(Error::invalid(format!(
-                "the index {name} is in the configuration, [stream.{stream}] {key}: take it out there first"
+                "the index {name} is configured in [stream.{stream}] {key}; remove it there first"
             )));
         }
         Ok(wanted.remove(&name))
@@ -175,7 +175,7 @@ pub(super) fn build(shared: &Shared, pace: Pace) -> Result<(IndexReport, bool)> 
     if waiting.is_empty() {
         return Ok((report, false));
     }
-    let why = "an index is wanted, and parts of its stream do not have it";
+    let why = "parts of a stream lack an index that was created or configured";
     let work = |run: &Running| {
         let mut build = IndexBuild {
             shared,
@@ -207,7 +207,7 @@ fn waiting<'a>(
             continue;
         };
         if let Err(why) = index::suits(meta, field) {
-            tracing::debug!(%stream, %field, %why, "an index is wanted that cannot be made");
+            tracing::debug!(%stream, %field, %why, "an index cannot be built");
             continue;
         }
         let fits = |p: &&PartMeta| p.rows >= rows_min && u32::try_from(p.rows).is_ok();

@@ -51,7 +51,7 @@ impl Shared {
             return work();
         }
         let (from, to) = (moment(from_us), moment(to_us));
-        let why = format!("asked for by hand: what begins from {from} to {to}");
+        let why = format!("requested by an operator: partitions that begin from {from} to {to}");
         let verb = match job {
             Job::Detach => "detached",
             Job::Attach => "attached",

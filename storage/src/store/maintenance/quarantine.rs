@@ -26,7 +26,7 @@ use crate::store::Shared;
 /// Drops every partition of the quarantine that is over and whose rows are all settled.
 pub(super) fn run_drop_settled(shared: &Shared) -> Result<PartitionReport> {
     let stream = quarantine();
-    let why = "it is over, and every item in it is settled";
+    let why = "the partition has ended, and every item in it is resolved";
     let work = |_: &_| drop_settled(shared, shared.now_us());
     let describe = |report: &_| of_partitions("dropped", report);
     shared.run_job(Job::DropSettled, Some(&stream), why, work, describe)

@@ -46,7 +46,7 @@ pub(super) fn run_rebuild(
     range_us: (i64, i64),
 ) -> Result<Vec<Rebuilt>> {
     let (from, to) = (moment(range_us.0), moment(range_us.1));
-    let why = format!("asked for by hand: what reaches into {from} to {to}");
+    let why = format!("requested by an operator: partitions that overlap {from} to {to}");
     let work = |_: &_| rebuild(shared, name, range_us);
     shared.run_job(Job::Rebuild, Some(name), why, work, |report| {
         Some(describe(report))
@@ -58,7 +58,7 @@ fn describe(report: &[Rebuilt]) -> Said {
     let made = report.len() - left;
     Said {
         what: format!(
-            "made {made} partitions of levels again from the raw events, left {left} as they were"
+            "rebuilt {made} partitions of levels from the raw events, left {left} unchanged"
         ),
         done: Some(made as u64),
         total: Some(report.len() as u64),
@@ -146,8 +146,8 @@ fn lower_floor(
             left: None,
         };
         if lacks.is_some() || newer {
-            let what = "some of its raw events, or of those after it, were dropped or are detached";
-            rebuilt.left = Some(format!("{what}: the level's floor stays above it"));
+            let what = "some of its raw events, or of later ones, were dropped or are detached";
+            rebuilt.left = Some(format!("{what}, so the level's floor stays above it"));
             report.push(rebuilt);
             break;
         }
@@ -243,7 +243,7 @@ fn count_below_floor(
             return Err(Error::Rollup {
                 rollup: rollup.name.to_string(),
                 source: format!(
-                    "level {level} gave up {gave_up} events and raw events give {events}"
+                    "level {level} dropped {gave_up} events, but the raw events contain {events}"
                 )
                 .into(),
             });
@@ -290,6 +290,6 @@ impl LevelRebuild {
     pub(crate) fn lacks(&self) -> Option<String> {
         let made: u64 = self.images.iter().map(|i| i.events).sum();
         let all = self.events;
-        (made != all).then(|| format!("{made} of its {all} raw events are left"))
+        (made != all).then(|| format!("only {made} of its {all} raw events are left"))
     }
 }

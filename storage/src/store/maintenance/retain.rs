@@ -41,7 +41,7 @@ impl Trust {
         if jump_us.saturating_abs() > JUMP_US {
             tracing::warn!(
                 seconds = jump_us / 1_000_000,
-                "the clock was set; nothing is dropped for its age until it has gone evenly for an hour"
+                "the clock jumped; nothing is dropped for its age until the clock has run steadily for an hour"
             );
             self.since = Some((apart, elapsed_us));
             return false;
@@ -62,7 +62,10 @@ pub(super) fn retain_in_background(shared: &Shared, trust: &mut Trust) -> Result
         let _one_at_a_time = shared.parts.lock();
         let leaving = apply(shared, &limits, trusted.then_some(now_us), false)?;
         for partition in &leaving {
-            tracing::info!(?partition, "dropped what is beyond the stream's retention");
+            tracing::info!(
+                ?partition,
+                "dropped a partition beyond its stream's retention"
+            );
         }
         Ok(leaving)
     })
@@ -114,7 +117,7 @@ fn limit_of(shared: &Shared, gone: &Leaving) -> String {
             let width = streams.get(&gone.stream).map(|s| s.partition);
             let end = partition_end(width.unwrap_or_default(), gone.partition_us);
             let age = span(limits.age_us.unwrap_or(0));
-            format!("age {age}: it ends {}", moment(end))
+            format!("age limit {age}: the partition ended {}", moment(end))
         }
         Why::Bytes => {
             let bytes = limits.bytes.unwrap_or(0);

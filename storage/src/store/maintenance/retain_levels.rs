@@ -18,7 +18,9 @@ pub(super) fn run_retain_levels(shared: &Shared, now_us: i64) -> Result<u64> {
     let work = |_: &_| retain_levels(shared, now_us);
     shared.run_job(Job::RetainLevels, None, why, work, |events| {
         (*events > 0).then(|| Said {
-            what: format!("raised floors of levels, below which {events} events were counted"),
+            what: format!(
+                "raised the floors of levels; the counts of {events} events below them are dropped"
+            ),
             ..Said::default()
         })
     })

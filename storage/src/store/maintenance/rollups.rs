@@ -83,9 +83,9 @@ fn begin(
     } = new;
     if replaces == Some(Replaces::Counted) && manifest.incomplete(stream).next().is_some() {
         return Err(Error::invalid(format!(
-            "rollup {name}: raw events of {stream} were dropped or are detached, and what the present \
-             definition has counted of them would be forgotten; attach what is detached, or accept the loss \
-             with --accept-loss"
+            "rollup {name}: raw events of {stream} were dropped or are detached, and their \
+             counts by the present definition would be lost; attach the detached partitions, or \
+             accept the loss with --accept-loss"
         )));
     }
     let mut rollup = RollupMeta {
@@ -135,8 +135,8 @@ pub(super) fn drop_rollup(shared: &Shared, name: &Name) -> Result<u64> {
     if kind.is_some_and(|kind| rollup_hook.wants(last, kind, &manifest.rollups)) {
         let stream = &last.stream;
         return Err(Error::invalid(format!(
-            "rollup {name} is wanted by the configuration: take [rollup.{name}] out of it, or for one of \
-             the defaults write rollups = [] under [stream.{stream}], and drop it then"
+            "rollup {name} is still configured; remove [rollup.{name}] from the configuration, \
+             or for a default rollup write rollups = [] under [stream.{stream}], then drop it"
         )));
     }
     let ids: Vec<u32> = gone.iter().map(|r| r.id).collect();

@@ -44,7 +44,7 @@ pub(in crate::store) fn maintenance_loop(shared: &Arc<Shared>) {
         let outcome = run_once(shared, &mut quiet, &mut trust);
         shared.state.lock().tend_error = outcome.as_ref().err().map(ToString::to_string);
         if let Err(error) = outcome {
-            tracing::error!(%error, "tiles or parts could not be tended; nothing is lost, they stay as they are");
+            tracing::error!(%error, "maintenance failed; nothing is lost, parts and tiles stay as they are, and the next run tries again");
             if shared.syncer.poisoned().is_some() {
                 return;
             }

@@ -66,7 +66,7 @@ pub(super) fn why_parts(
     alike.retain(|(stream, _), _| only.is_none_or(|only| only == *stream));
     let count: u64 = alike.values().map(|parts| parts.len() as u64).sum();
     let Some((stream, partition_us)) = alike.keys().next() else {
-        return (0, "nothing was alike".into());
+        return (0, "no parts of similar size".into());
     };
     let width = manifest.streams.get(*stream).map(|s| s.partition);
     let folder = partition_folder(width.unwrap_or_default(), *partition_us);
@@ -76,7 +76,7 @@ pub(super) fn why_parts(
     };
     (
         count,
-        format!("{count} parts of {stream}, {folder}{others} were alike"),
+        format!("{count} parts of similar size in {stream}, {folder}{others}"),
     )
 }
 
@@ -95,8 +95,8 @@ pub(super) fn why_tiles(
         }
     }
     let why = match count {
-        0 => "most of some files was given up".into(),
-        _ => format!("{count} sections of {places} partitions of levels were alike"),
+        0 => "most sections of some tile files have been dropped".into(),
+        _ => format!("{count} sections of similar size in {places} partitions of levels"),
     };
     (count, why)
 }

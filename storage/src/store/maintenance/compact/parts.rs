@@ -176,7 +176,7 @@ impl PartsCompaction<'_> {
                 Ok(replaced)
             }
             Err(Stop::Unread(id, error)) => {
-                tracing::error!(%error, "a part cannot be read; it is not merged with others");
+                tracing::error!(%error, "a part cannot be read; it stays in place and is not merged with others");
                 written.undo(self.shared, before);
                 self.unreadable.insert(id);
                 self.first_error.get_or_insert(error);
@@ -316,7 +316,7 @@ fn compare(sealed: &Snapshot, read: Census, written: &[PartMeta]) -> Result<()> 
             .first()
             .map_or_else(PathBuf::new, |p| (&p.file.path).into()),
         offset: 0,
-        what: format!("its rows are not the rows that were merged: {found:?}, {read:?}"),
+        what: format!("the merged rows differ from the rows read: wrote {found:?}, read {read:?}"),
     })
 }
 

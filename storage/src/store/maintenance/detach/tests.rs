@@ -68,12 +68,12 @@ fn a_detached_day_comes_back_once_and_what_came_meanwhile_stays() {
     assert_eq!((rows(&store), files(&folder).len()), (1, 2));
     refused(
         store.detach_partitions(&events(), FIRST, false),
-        "date=1970-01-01 is detached already",
+        "date=1970-01-01 is already detached",
     );
     write(&store, &[3]);
     refused(
         store.detach_partitions(&events(), FIRST, false),
-        "is detached already and 1 events have come for it since; attach it first",
+        "is already detached, and 1 events have arrived for it since; attach it first",
     );
     let manifest = Arc::clone(store.snapshot().manifest());
     assert_eq!(manifest.complete_from(&events(), 0), Some(3));
@@ -88,7 +88,7 @@ fn a_detached_day_comes_back_once_and_what_came_meanwhile_stays() {
     assert_eq!(manifest.complete_from(&events(), 0), None);
     refused(
         store.attach_partitions(&events(), FIRST),
-        "nothing of events is detached there",
+        "no partition of events in this range is detached",
     );
     // The same again, with a reader that still holds the folder's files.
     let again = store.detach_partitions(&events(), FIRST, false);
@@ -130,7 +130,7 @@ fn a_folder_that_is_away_or_damaged_is_named_and_can_be_given_up() {
     refused(
         store.attach_partitions(&events(), FIRST),
         &format!(
-            "{}: it is not there; put the folder back as it was, or give it up with `logmill partition drop events`",
+            "{}: the file is missing; restore the folder, or drop the partition with `logmill partition drop events DATE`",
             part.display()
         ),
     );
@@ -170,7 +170,7 @@ fn a_folder_that_is_away_or_damaged_is_named_and_can_be_given_up() {
     assert_eq!(snapshot.manifest().detached, []);
     refused(
         store.attach_partitions(&events(), FIRST),
-        "nothing of events is detached there",
+        "no partition of events in this range is detached",
     );
 }
 

@@ -174,8 +174,12 @@ fn what_cannot_be_indexed_is_refused_with_its_reason() {
     for (stream, field, why) in [
         ("nobody", "host", "no stream nobody"),
         ("events", "nothing", "no such column"),
-        ("events", "time", "sorted by it already"),
-        ("events", "_seq", "not stored as it is read"),
+        ("events", "time", "already sorted by this column"),
+        (
+            "events",
+            "_seq",
+            "differs from the values that queries read",
+        ),
         ("_quarantine", "raw", "no stream _quarantine"),
     ] {
         let stream = Name::new(stream).expect("a name");

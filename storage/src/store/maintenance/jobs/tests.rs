@@ -88,12 +88,15 @@ fn what_is_done_to_parts_is_told_with_its_reason() {
     assert_eq!(jobs, expected, "{told:?}");
     let merge = &told[0];
     assert_eq!(merge.said.what, "merged 3 parts into 1: 3 rows");
-    assert_eq!(merge.why, "3 parts of events, date=1970-01-01 were alike");
+    assert_eq!(
+        merge.why,
+        "3 parts of similar size in events, date=1970-01-01"
+    );
     assert_eq!(merge.said.bytes_read, Some(bytes));
     assert!(merge.said.bytes_written.is_some_and(|b| b > 0 && b < bytes));
     assert_eq!(
         told[2].error.as_deref(),
-        Some("detached/events/date=1970-01-01 is detached already")
+        Some("detached/events/date=1970-01-01 is already detached")
     );
     assert!(
         told[4]
@@ -105,7 +108,7 @@ fn what_is_done_to_parts_is_told_with_its_reason() {
     );
     assert_eq!(
         told[4].why,
-        "asked for by hand: what begins from 1970-01-01 to 1970-01-02"
+        "requested by an operator: partitions that begin from 1970-01-01 to 1970-01-02"
     );
     // A reader and the next writer find the same entries.
     let log = crate::JobLog::of(
