@@ -23,6 +23,11 @@ use crate::keys::KeyValue;
 use crate::state::{Distinct, Histogram, Layout};
 use crate::table::RollupTable;
 
+/// Checks whether the long forms of the tests are to run.
+pub(crate) fn is_full() -> bool {
+    std::env::var("LOGMILL_FULL").is_ok_and(|v| v == "1")
+}
+
 /// A deterministic source of numbers (splitmix64).
 #[derive(Debug, Clone)]
 pub(crate) struct TestRandom(pub(crate) u64);

@@ -6,6 +6,7 @@
 use super::oracle::ZoneOracle;
 use super::tests::check_laws_of_level;
 use super::*;
+use crate::testing::is_full;
 use jiff::civil::{Date, date};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,8 +122,7 @@ fn changes_of_offset_are_further_apart_than_a_probe() {
 
 #[test]
 fn buckets_of_every_zone_are_the_oracles() {
-    let full = std::env::var("LOGMILL_FULL").is_ok_and(|v| v == "1");
-    let stride = if full { 1 } else { 13 };
+    let stride = if is_full() { 1 } else { 13 };
     let zones: Vec<Tz> = chrono_tz::zones().collect();
     let (next, compared) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let worker = || {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::read::{compare, merge};
 use crate::testing::{
-    TestRandom, batch, default_definitions, definition, events, filtered, keyed, recompute, rows,
-    zoned,
+    TestRandom, batch, default_definitions, definition, events, filtered, is_full, keyed,
+    recompute, rows, zoned,
 };
 use crate::{TileFile, encode};
 use chrono_tz::Tz;
@@ -95,6 +95,10 @@ fn any_division_of_a_history_reads_as_a_naive_recompute() {
             (900, 45, 12, 300),
             (5_000, 4, 6, 2_000),
         ] {
+            // The zones differ in their buckets alone, which the shorter histories meet as well.
+            if len == 5_000 && zone != Tz::UTC && !is_full() {
+                continue;
+            }
             let all = events(&mut random, len, days, paths, hosts);
             check(&zoned(&["site", "path"], zone, "hour"), &all, &mut random);
             check(

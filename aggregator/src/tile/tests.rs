@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::keys::KeyValue;
 use crate::read::{compare, merge};
 use crate::testing::{
-    AccessEvent, TestRandom, batch, default_definitions, definition, events, filtered, keyed,
-    recompute, rows, zoned,
+    AccessEvent, TestRandom, batch, default_definitions, definition, events, filtered, is_full,
+    keyed, recompute, rows, zoned,
 };
 use bytes::Bytes;
 use chrono_tz::Tz;
@@ -304,7 +304,7 @@ fn damage_that_the_checksums_hide_is_no_panic_either() {
             let head = file.head(section, at).expect("a head");
             blocks.extend(head.blocks.into_iter().map(|b| b.payload));
         }
-        for _ in 0..600 {
+        for _ in 0..if is_full() { 2_000 } else { 200 } {
             let mut bytes = image.bytes.clone();
             let block = blocks[random.below(blocks.len() as u64) as usize].clone();
             for _ in 0..1 + random.below(3) {
