@@ -9,7 +9,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionState, SessionStateBuilder};
@@ -28,17 +27,17 @@ use crate::run::limits::Limits;
 use crate::stats::QueryInfo;
 use crate::tables::catalog::{CATALOG, PUBLIC};
 use crate::tables::level::{Rollup, RollupUse, TileCache};
-use crate::tables::stream::Files;
 use crate::tables::stream::indexed::Heads;
+use crate::tables::stream::{Dictionaries, Files};
 use crate::tables::system::SystemInfo;
 
 /// Default of [`EngineOptions::memory_bytes`].
 const MEMORY_BYTES: usize = 4 << 30;
 /// Size of the cache of index heads, bytes: the head for a million rows has some kilobytes.
-const INDEX_HEADS_BYTES: usize = 64 << 20;
+const INDEX_HEADS_BYTES: u64 = 64 << 20;
 /// Size of the cache of inflated dictionaries of parts, bytes; at most a sixteenth of the memory
 /// for queries.
-const DICTIONARIES_BYTES: usize = 64 << 20;
+const DICTIONARIES_BYTES: u64 = 64 << 20;
 /// Size of the cache of open tile files, bytes; at most a quarter of the memory for queries.
 const TILE_CACHE_BYTES: u64 = 256 << 20;
 /// Divisor of the memory for queries: a sort reserves this share to merge its spilled data.
@@ -95,10 +94,9 @@ impl Engine {
         let memory_bytes = options.memory_bytes;
         let files = Files {
             footers: runtime.cache_manager.get_file_metadata_cache(),
-            dictionaries: Arc::new(
-                DefaultCache::new(DICTIONARIES_BYTES.min(memory_bytes / 16))
-                    .with_name("dictionaries"),
-            ),
+            dictionaries: Arc::new(Dictionaries::new(
+                DICTIONARIES_BYTES.min(memory_bytes as u64 / 16),
+            )),
             heads: Arc::new(Heads::new(INDEX_HEADS_BYTES)),
             views: Arc::default(),
             indexes: None,

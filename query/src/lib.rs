@@ -17,6 +17,7 @@ mod engine;
 mod error;
 mod functions;
 mod plan;
+mod plan_node;
 mod prepared;
 mod question;
 mod run;

@@ -1,6 +1,7 @@
 //! Turns a statement into a physical plan: changes before, between and after DataFusion's own
 //! rules.
 
+pub(crate) mod bound;
 pub(crate) mod checked_sums;
 pub(crate) mod datafusion_fixes;
 pub(crate) mod distinct_predicate;

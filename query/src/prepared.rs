@@ -9,7 +9,8 @@ use futures::FutureExt;
 
 use crate::answer::rows::Answer;
 use crate::error::Result;
-use crate::plan::planner::{Bound, Planner};
+use crate::plan::bound::Bound;
+use crate::plan::planner::Planner;
 use crate::question::Parameters;
 use crate::run::admission::Admitted;
 use crate::run::memory::Share;

@@ -1,5 +1,6 @@
 //! Streams, levels of rollups and `system.*` as DataFusion tables over one snapshot.
 
+mod byte_cache;
 pub(crate) mod catalog;
 pub(crate) mod level;
 pub(crate) mod stream;

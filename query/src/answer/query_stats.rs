@@ -6,6 +6,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
 
 use crate::plan::top_k::NarrowedExec;
+use crate::plan_node::PlanNode;
 use crate::stats::{Count, OperatorTime, QueryStats, ScanProgress};
 use crate::tables::level;
 use crate::tables::stream::exec::{ROWS_EXAMINED, is_chunks, looked};
@@ -30,11 +31,12 @@ impl QueryStats {
     }
 
     fn add(&mut self, plan: &dyn ExecutionPlan) {
-        if let Some(narrowed) = plan.downcast_ref::<NarrowedExec>() {
-            let (input, before) = narrowed.parts();
-            self.add(&**input);
+        if let Some(narrowed) = PlanNode::<NarrowedExec>::of(plan) {
+            self.add(&*narrowed.inputs[0]);
             let mut looked = Self::default();
-            before.iter().for_each(|plan| looked.add(&**plan));
+            narrowed.inputs[1..]
+                .iter()
+                .for_each(|plan| looked.add(&**plan));
             self.look_before(&looked);
             return;
         }
@@ -53,7 +55,7 @@ impl QueryStats {
         } else if let Some(metrics) = plan.metrics() {
             if is_chunks(plan) {
                 self.rows_examined += sum(&metrics, ROWS_EXAMINED);
-            } else if plan.is::<SliceExec>() {
+            } else if PlanNode::<SliceExec>::of(plan).is_some() {
                 self.add_slices(&metrics);
             } else if plan.name() == "DataSourceExec" {
                 self.add_parquet(&metrics);

@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::tables::level::RollupUse;
 use crate::tables::system::NoSystemInfo;
-use rows::{Rows, not_among};
+use rows::{AnswerRows, not_among};
 use words::{Ground, question};
 
 /// Approximate maximum of raw events that a question reads.
@@ -160,17 +160,17 @@ impl Engine {
     }
 
     /// Returns an answer, and whether a rollup computed it.
-    async fn rows(&self, snapshot: &Arc<Snapshot>, sql: &str) -> Result<(Rows, bool)> {
+    async fn rows(&self, snapshot: &Arc<Snapshot>, sql: &str) -> Result<(AnswerRows, bool)> {
         let (snapshot, system) = (Arc::clone(snapshot), Arc::new(NoSystemInfo));
         let answer = self.sql(snapshot, system, sql, None).await?;
         let (schema, batches, figures) = answer.collect().await?;
         let mut by = figures.answered_by.iter();
         let by_rollup = by.any(|by| by.starts_with("rollup "));
-        Ok((Rows::of(&schema, &batches), by_rollup))
+        Ok((AnswerRows::of(&schema, &batches), by_rollup))
     }
 }
 
-fn difference(found: &Rows, expected: &Rows) -> Option<String> {
+fn difference(found: &AnswerRows, expected: &AnswerRows) -> Option<String> {
     if found.kinds != expected.kinds {
         return Some(format!(
             "columns {:?} for {:?}",

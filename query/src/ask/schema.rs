@@ -76,7 +76,7 @@ pub async fn schema(
     let Some(meta) = snapshot.streams().get(stream).cloned() else {
         return Ok(None);
     };
-    let asked = Asked {
+    let asked = SnapshotStream {
         engine,
         snapshot,
         system,
@@ -148,14 +148,14 @@ fn of_rest(name: String, mut rest: InRest) -> FieldInfo {
 }
 
 /// One stream of one snapshot.
-struct Asked<'a> {
+struct SnapshotStream<'a> {
     engine: &'a Engine,
     snapshot: Arc<Snapshot>,
     system: Arc<dyn SystemInfo>,
     stream: &'a Name,
 }
 
-impl Asked<'_> {
+impl SnapshotStream<'_> {
     async fn ask(&self, sql: &str) -> Result<arrow::array::RecordBatch> {
         let (snapshot, system) = (Arc::clone(&self.snapshot), Arc::clone(&self.system));
         let answer = self.engine.sql(snapshot, system, sql, None).await?;

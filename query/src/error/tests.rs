@@ -2,6 +2,7 @@
 
 use datafusion::common::{exec_datafusion_err, internal_datafusion_err, plan_datafusion_err};
 
+use super::wording::in_sql_words;
 use super::*;
 use crate::NoSystemInfo;
 use crate::tests::support::Fixture;

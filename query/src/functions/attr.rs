@@ -30,7 +30,7 @@ use crate::functions::arrays::over_arrays;
 
 /// Result that a function returns for a field or for the whole column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Asked {
+enum AttrResult {
     Text,
     Json,
     Type,
@@ -41,15 +41,15 @@ enum Asked {
 /// Returns the functions of this module.
 pub(super) fn scalars() -> impl Iterator<Item = ScalarUDF> {
     let all = [
-        Asked::Text,
-        Asked::Json,
-        Asked::Type,
-        Asked::Fields,
-        Asked::Names,
+        AttrResult::Text,
+        AttrResult::Json,
+        AttrResult::Type,
+        AttrResult::Fields,
+        AttrResult::Names,
     ];
-    all.into_iter().map(|asked| {
+    all.into_iter().map(|result| {
         ScalarUDF::new_from_impl(Attr {
-            asked,
+            result,
             signature: Signature::user_defined(Volatility::Immutable),
         })
     })
@@ -57,28 +57,28 @@ pub(super) fn scalars() -> impl Iterator<Item = ScalarUDF> {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Attr {
-    asked: Asked,
+    result: AttrResult,
     signature: Signature,
 }
 
 impl ScalarUDFImpl for Attr {
     fn name(&self) -> &str {
-        match self.asked {
-            Asked::Text => "attr",
-            Asked::Json => "attr_json",
-            Asked::Type => "attr_type",
-            Asked::Fields => "attr_fields",
-            Asked::Names => "attr_names",
+        match self.result {
+            AttrResult::Text => "attr",
+            AttrResult::Json => "attr_json",
+            AttrResult::Type => "attr_type",
+            AttrResult::Fields => "attr_fields",
+            AttrResult::Names => "attr_names",
         }
     }
     fn signature(&self) -> &Signature {
         &self.signature
     }
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let (one, two) = match self.asked {
-            Asked::Text | Asked::Type => (false, true),
-            Asked::Json => (true, true),
-            Asked::Fields | Asked::Names => (true, false),
+        let (one, two) = match self.result {
+            AttrResult::Text | AttrResult::Type => (false, true),
+            AttrResult::Json => (true, true),
+            AttrResult::Fields | AttrResult::Names => (true, false),
         };
         match types {
             [rest, name] if two && is_bytes(rest) && (name.is_string() || name.is_null()) => {
@@ -98,8 +98,8 @@ impl ScalarUDFImpl for Attr {
         }
     }
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(match self.asked {
-            Asked::Fields | Asked::Names => {
+        Ok(match self.result {
+            AttrResult::Fields | AttrResult::Names => {
                 DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))
             }
             _ => DataType::Utf8View,
@@ -109,12 +109,12 @@ impl ScalarUDFImpl for Attr {
         true
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let answer: fn(RawBsonRef<'_>) -> Option<String> = match self.asked {
-            Asked::Text => text_of,
-            Asked::Json => |value| Some(json_of(value)),
-            Asked::Type => |value| Some(type_of(value).to_owned()),
-            Asked::Fields | Asked::Names => {
-                let deep = self.asked == Asked::Names;
+        let answer: fn(RawBsonRef<'_>) -> Option<String> = match self.result {
+            AttrResult::Text => text_of,
+            AttrResult::Json => |value| Some(json_of(value)),
+            AttrResult::Type => |value| Some(type_of(value).to_owned()),
+            AttrResult::Fields | AttrResult::Names => {
+                let deep = self.result == AttrResult::Names;
                 return over_arrays(args, |columns| Ok(all_names(&columns[0], deep)));
             }
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, OffsetSizeTrait};
 use arrow::datatypes::{ByteViewType, DataType};
+use datafusion::logical_expr::ColumnarValue;
 
 /// Returns the bytes of a column in its plain form, without validity: of its values alone,
 /// however much more the column holds. Reads each row, and copies none.
@@ -95,4 +96,12 @@ fn of_offsets<'a, O: OffsetSizeTrait>(offsets: &'a [O]) -> Box<dyn Fn(usize) -> 
 /// Returns the bytes of each view, which begins with its length.
 fn of_views(views: &[u128]) -> Box<dyn Fn(usize) -> u64 + '_> {
     Box::new(|key| 4 + u64::from(views[key] as u32))
+}
+
+/// Returns the bytes of an argument, of all rows together.
+pub(super) fn bytes(arg: &ColumnarValue, rows: usize) -> u64 {
+    match arg {
+        ColumnarValue::Array(array) => size(array),
+        ColumnarValue::Scalar(value) => (value.size() as u64).saturating_mul(rows as u64),
+    }
 }

@@ -71,12 +71,12 @@ enum Of {
 
 /// `hist_merge` or `distinct_merge`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Merge {
+struct StateMerge {
     signature: Signature,
     of: Of,
 }
 
-impl Merge {
+impl StateMerge {
     fn new(of: Of) -> Self {
         Self {
             signature: Signature::exact(vec![DataType::Binary], Volatility::Immutable),
@@ -85,7 +85,7 @@ impl Merge {
     }
 }
 
-impl AggregateUDFImpl for Merge {
+impl AggregateUDFImpl for StateMerge {
     fn name(&self) -> &str {
         match self.of {
             Of::Histogram => "hist_merge",
@@ -137,7 +137,7 @@ impl<S: Mergeable> Accumulator for Merged<S> {
 
 /// Returns the functions that merge.
 pub(super) fn aggregates() -> [AggregateUDF; 2] {
-    [Of::Histogram, Of::Distinct].map(|of| AggregateUDF::new_from_impl(Merge::new(of)))
+    [Of::Histogram, Of::Distinct].map(|of| AggregateUDF::new_from_impl(StateMerge::new(of)))
 }
 
 /// Number that a function reads from one state.

@@ -31,7 +31,7 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::prelude::col;
 use hashbrown::HashMap;
 
-use crate::tables::stream::source::{Source, is_comparison};
+use crate::tables::stream::source::{StreamSource, is_comparison};
 
 /// Name of the text column in a rewritten condition.
 const VALUE: &str = "value";
@@ -60,7 +60,7 @@ impl DistinctPredicate {
     /// Creates the rule for filters over the rows of a stream.
     pub(crate) fn of_streams() -> Self {
         Self {
-            shares_views: |plan| Source::of(plan).is_some(),
+            shares_views: |plan| StreamSource::of(plan).is_some(),
         }
     }
 }

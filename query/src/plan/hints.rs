@@ -39,7 +39,7 @@ impl Hints {
     /// # Errors
     /// [`Error::Invalid`] naming an unknown hint: a hint without effect would go unnoticed.
     pub(crate) fn take(statement: &mut Statement) -> Result<Self> {
-        let mut found = Found(Vec::new());
+        let mut found = HintTexts(Vec::new());
         walk(statement, &mut found);
         let mut hints = Self::default();
         for hint in found.0 {
@@ -108,7 +108,7 @@ impl Hints {
     }
 }
 
-fn walk(statement: &mut Statement, found: &mut Found) {
+fn walk(statement: &mut Statement, found: &mut HintTexts) {
     match statement {
         Statement::Statement(sql) => {
             let _: ControlFlow<()> = VisitMut::visit(&mut **sql, found);
@@ -118,9 +118,9 @@ fn walk(statement: &mut Statement, found: &mut Found) {
     }
 }
 
-struct Found(Vec<String>);
+struct HintTexts(Vec<String>);
 
-impl VisitorMut for Found {
+impl VisitorMut for HintTexts {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {

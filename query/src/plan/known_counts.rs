@@ -14,7 +14,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::tables::stream::StreamTable;
 use crate::tables::stream::prune::TimeRange;
-use crate::tables::stream::source::{Source, stream_table};
+use crate::tables::stream::source::{StreamSource, stream_table};
 
 /// Optimizer rule that replaces such a count with a constant.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ fn count(aggregate: &Aggregate) -> Option<i64> {
     if !only_counts(aggregate) {
         return None;
     }
-    let source = Source::of(&aggregate.input)?;
+    let source = StreamSource::of(&aggregate.input)?;
     if !source.predicates.is_empty() {
         return None;
     }

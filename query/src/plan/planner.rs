@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, SchemaError, exec_err};
@@ -35,6 +34,7 @@ use storage::{Name, Snapshot};
 
 use crate::error::{Error, Result};
 use crate::functions;
+use crate::plan::bound::Bound;
 use crate::plan::hints::Hints;
 use crate::plan::rules::{self, Rules};
 use crate::plan::top_k::{self, Narrowed, NarrowedExec};
@@ -67,40 +67,6 @@ pub(crate) struct Planner {
 impl fmt::Debug for Planner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Planner").finish_non_exhaustive()
-    }
-}
-
-/// A question whose names are columns of its snapshot. Its parameters may have no values yet.
-pub(crate) struct Bound {
-    logical: LogicalPlan,
-    state: SessionState,
-    /// The state differs from that of other queries and is not pooled.
-    is_changed: bool,
-    catalog: Arc<Catalog>,
-    top_k: Option<bool>,
-}
-
-impl fmt::Debug for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bound").finish_non_exhaustive()
-    }
-}
-
-impl Bound {
-    /// Returns the columns of the answer. Binding alone does not know their types: the analyzer
-    /// finds the one type of the branches of a CASE, and the sides of a UNION. It needs types for
-    /// parameters too; where the question implies none, the types of binding remain.
-    pub(crate) fn schema(&self) -> SchemaRef {
-        let analyzed = rules::analyze(self.logical.clone(), &self.state);
-        let analyzed = analyzed.as_ref().unwrap_or(&self.logical);
-        Arc::clone(analyzed.schema().inner())
-    }
-
-    /// Returns the parameters by name (`$1`), each with its type if the question implies one.
-    pub(crate) fn parameters(&self) -> Result<BTreeMap<String, Option<DataType>>> {
-        let types = self.logical.get_parameter_types();
-        let types = types.map_err(|e| Error::of(e, Vec::new))?;
-        Ok(types.into_iter().collect())
     }
 }
 

@@ -20,20 +20,18 @@ use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::datatypes::TimestampMicrosecondType;
+use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Result, internal_err};
-use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Sort, col};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, collect,
-};
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use storage::TIME;
 
+use crate::plan_node::{NodeKind, PlanNode};
 use crate::run::yielding;
 use crate::tables::stream::prune::TimeRange;
-use crate::tables::stream::source::{Source, plain, within};
+use crate::tables::stream::source::{StreamSource, plain, within};
 
 /// Maximum limit of a query that is narrowed.
 const ROWS_MAX: usize = 10_000;
@@ -124,7 +122,7 @@ impl Search {
     fn of(sort: &Sort, always: bool) -> Option<Self> {
         let rows = sort.fetch.filter(|rows| (1..=ROWS_MAX).contains(rows))?;
         let first = sort.expr.first()?;
-        let source = Source::of(&sort.input)?;
+        let source = StreamSource::of(&sort.input)?;
         if source.resolve(&first.expr)? != plain(TIME) {
             return None;
         }
@@ -235,11 +233,10 @@ impl Search {
     }
 }
 
-/// A plan, and the plans that were run to narrow it.
+/// A plan, and the plans that were run to narrow it: the inputs after the first one.
 #[derive(Debug)]
 pub(crate) struct NarrowedExec {
-    input: Arc<dyn ExecutionPlan>,
-    before: Vec<Arc<dyn ExecutionPlan>>,
+    steps: usize,
 }
 
 impl NarrowedExec {
@@ -257,61 +254,19 @@ impl NarrowedExec {
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             return Arc::clone(&plan).replace_children(told.collect::<Result<_>>()?, options);
         }
-        Ok(Arc::new(Self {
-            input: plan,
-            before,
-        }))
-    }
-
-    /// Returns the plan that runs, and the plans that were run before it.
-    pub(crate) fn parts(&self) -> (&Arc<dyn ExecutionPlan>, &[Arc<dyn ExecutionPlan>]) {
-        (&self.input, &self.before)
+        let steps = before.len();
+        Ok(Arc::new(PlanNode::over(Self { steps }, plan, before)))
     }
 }
 
-impl DisplayAs for NarrowedExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl NodeKind for NarrowedExec {
+    const NAME: &'static str = "NarrowedExec";
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "NarrowedExec: the first rows by time were found in {} steps, which follow",
-            self.before.len()
+            self.steps
         )
-    }
-}
-
-impl ExecutionPlan for NarrowedExec {
-    fn name(&self) -> &'static str {
-        "NarrowedExec"
-    }
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        std::iter::once(&self.input).chain(&self.before).collect()
-    }
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match children.split_first() {
-            Some((input, before)) => Ok(Arc::new(Self {
-                input: Arc::clone(input),
-                before: before.to_vec(),
-            })),
-            None => internal_err!("BUG: a narrowed plan without a plan"),
-        }
-    }
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
     }
 }

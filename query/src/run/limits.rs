@@ -182,7 +182,7 @@ pub(crate) struct Queue {
 
 /// A place among the running queries.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct QueryPlace {
     _permit: OwnedSemaphorePermit,
     /// Time limit of the query.
     pub(crate) until: Option<Instant>,
@@ -212,8 +212,8 @@ impl Queue {
     }
 
     /// Waits for a place. Dropping the future leaves the queue.
-    pub(crate) async fn place(&self, time: Option<Duration>) -> Result<Place> {
-        Ok(Place {
+    pub(crate) async fn place(&self, time: Option<Duration>) -> Result<QueryPlace> {
+        Ok(QueryPlace {
             _permit: self.permit().await?,
             until: time.map(|time| Instant::now() + time),
         })

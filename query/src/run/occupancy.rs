@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::run::limits::Place;
+use crate::run::limits::QueryPlace;
 use crate::run::query_threads::{Driven, GRACE, QueryThreads, Starting};
 use crate::run::registry::Registered;
 
@@ -34,14 +34,14 @@ pub(crate) struct Occupied(Arc<Occupancy>);
 
 #[derive(Debug)]
 struct Occupancy {
-    held: Mutex<Held>,
+    held: Mutex<OccupancyState>,
     runtime: Handle,
     /// Stops the plan at the time limit.
     timer: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct OccupancyState {
     /// `None` once they are released.
     resources: Option<Resources>,
     /// Stops the task that runs for the query.
@@ -54,14 +54,14 @@ struct Held {
 #[derive(Debug)]
 struct Resources {
     threads: QueryThreads,
-    _place: Place,
+    _place: QueryPlace,
     registered: Registered,
 }
 
 impl Occupied {
     /// Takes the resources of a query that has no tasks yet. It must run on a runtime, other than
     /// that of the plan, which the timer and the watch use.
-    pub(crate) fn new(registered: Registered, place: Place, threads: QueryThreads) -> Self {
+    pub(crate) fn new(registered: Registered, place: QueryPlace, threads: QueryThreads) -> Self {
         let until = place.until;
         let resources = Resources {
             threads,
@@ -69,7 +69,7 @@ impl Occupied {
             registered,
         };
         let occupancy = Arc::new(Occupancy {
-            held: Mutex::new(Held {
+            held: Mutex::new(OccupancyState {
                 resources: Some(resources),
                 abort: None,
                 is_stopping: false,

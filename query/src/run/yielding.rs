@@ -17,17 +17,16 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 
 use crate::functions;
+use crate::plan_node::{NodeKind, PlanNode};
 
 /// A portion that takes longer than this was too large.
 const SLOW: Duration = Duration::from_millis(10);
@@ -77,85 +76,40 @@ fn compares(node: &dyn ExecutionPlan) -> Result<bool> {
 /// Passes its input on in portions, or batch by batch, and yields its thread now and then.
 #[derive(Debug)]
 pub(crate) struct YieldingExec {
-    input: Arc<dyn ExecutionPlan>,
     /// Rows of the first portion.
     rows: usize,
 }
 
 impl YieldingExec {
     /// Creates a node that cuts batches into portions, small at first.
-    fn cut(input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input, rows: 1 }
+    fn cut(input: Arc<dyn ExecutionPlan>) -> PlanNode<Self> {
+        PlanNode::over(Self { rows: 1 }, input, [])
     }
 
     /// Creates a node that leaves batches whole.
-    fn whole(input: Arc<dyn ExecutionPlan>) -> Self {
-        Self {
-            input,
-            rows: usize::MAX,
-        }
+    fn whole(input: Arc<dyn ExecutionPlan>) -> PlanNode<Self> {
+        PlanNode::over(Self { rows: usize::MAX }, input, [])
     }
 }
 
-impl DisplayAs for YieldingExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl NodeKind for YieldingExec {
+    const NAME: &'static str = "Portions";
+    const PASSES_ROWS: bool = true;
+
+    fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.rows {
             usize::MAX => write!(f, "Portions: batches"),
             _ => write!(f, "Portions"),
         }
     }
-}
-
-impl ExecutionPlan for YieldingExec {
-    fn name(&self) -> &'static str {
-        "Portions"
-    }
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match children.pop() {
-            Some(input) if children.is_empty() => Ok(Arc::new(Self {
-                input,
-                rows: self.rows,
-            })),
-            _ => internal_err!("BUG: portions have one input"),
-        }
-    }
     fn execute(
         &self,
+        node: &PlanNode<Self>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        Ok(Box::pin(YieldingStream::of(
-            self.input.execute(partition, context)?,
-            self.rows,
-        )))
-    }
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&inputs[0]))
+        let input = node.inputs[0].execute(partition, context)?;
+        Ok(Box::pin(YieldingStream::of(input, self.rows)))
     }
 }
 

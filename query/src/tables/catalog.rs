@@ -216,7 +216,7 @@ impl TablesOf {
             ));
         }
         let inner = &self.inner;
-        let view = system::View {
+        let view = system::SystemInputs {
             snapshot: &inner.snapshot,
             system: &*inner.system,
             rollups: &inner.rollups,

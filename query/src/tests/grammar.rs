@@ -32,7 +32,7 @@ use queries::{Question, question};
 use shrink::Shrinking;
 use stores::World;
 
-use crate::ask::random_questions::rows::Rows;
+use crate::ask::random_questions::rows::AnswerRows;
 use crate::{Answer, Engine, NoSystemInfo, Parameters, QueryStats, Session, Sources};
 
 /// Queries of one store.
@@ -194,12 +194,12 @@ async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, 
         let plan = Arc::clone(answer.plan());
         let (schema, batches, figures) = answer.collect().await?;
         let met = Met::one(question, &figures, &*plan);
-        Ok::<_, crate::Error>((Rows::of(&schema, &batches), met))
+        Ok::<_, crate::Error>((AnswerRows::of(&schema, &batches), met))
     };
     let found = found.await;
     let keys = |columns: usize| asked.sorted(columns.saturating_sub(asked.added()));
     let expected = world.oracle.ask_sorted(asked.oracle.clone(), keys).await;
-    let expected = expected.map(|(schema, batches)| Rows::of(&schema, &batches));
+    let expected = expected.map(|(schema, batches)| AnswerRows::of(&schema, &batches));
     match (found, expected) {
         (Ok((found, mut met)), Ok(expected)) => {
             met.empty = usize::from(found.rows.is_empty());

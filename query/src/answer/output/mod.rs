@@ -83,11 +83,11 @@ pub fn write(
 pub struct Writer<W: Write> {
     to: W,
     schema: SchemaRef,
-    kind: Kind,
+    kind: WriterState,
     width: Option<usize>,
 }
 
-enum Kind {
+enum WriterState {
     Table(Vec<RecordBatch>),
     Json { first: bool },
     Ndjson,
@@ -110,12 +110,12 @@ impl<W: Write> Writer<W> {
     /// When writing the beginning fails.
     pub fn new(format: Output, schema: &SchemaRef, mut to: W) -> Result<Self> {
         let kind = match format {
-            Output::Table => Kind::Table(Vec::new()),
+            Output::Table => WriterState::Table(Vec::new()),
             Output::Json => {
                 to.write_all(b"[")?;
-                Kind::Json { first: true }
+                WriterState::Json { first: true }
             }
-            Output::Ndjson => Kind::Ndjson,
+            Output::Ndjson => WriterState::Ndjson,
             Output::Csv => {
                 let names: Vec<String> = schema
                     .fields()
@@ -123,11 +123,11 @@ impl<W: Write> Writer<W> {
                     .map(|f| text::csv_quoted(f.name()))
                     .collect();
                 writeln!(to, "{}", names.join(","))?;
-                Kind::Csv
+                WriterState::Csv
             }
             Output::Arrow => {
                 let stream = ArrowStream::new(schema).map_err(arrow_failed)?;
-                Kind::Arrow(Box::new(stream))
+                WriterState::Arrow(Box::new(stream))
             }
         };
         Ok(Self {
@@ -152,22 +152,22 @@ impl<W: Write> Writer<W> {
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut out = Vec::new();
         match &mut self.kind {
-            Kind::Table(kept) => kept.push(batch.clone()),
-            Kind::Json { first } => {
+            WriterState::Table(kept) => kept.push(batch.clone()),
+            WriterState::Json { first } => {
                 for row in JsonRows::new(batch)? {
                     out.extend_from_slice(if *first { b"\n" } else { b",\n" });
                     *first = false;
                     out.extend_from_slice(&row);
                 }
             }
-            Kind::Ndjson => {
+            WriterState::Ndjson => {
                 for row in JsonRows::new(batch)? {
                     out.extend_from_slice(&row);
                     out.push(b'\n');
                 }
             }
-            Kind::Csv => text::csv_rows(batch, &mut out)?,
-            Kind::Arrow(stream) => stream.batch(batch, &mut out).map_err(arrow_failed)?,
+            WriterState::Csv => text::csv_rows(batch, &mut out)?,
+            WriterState::Arrow(stream) => stream.batch(batch, &mut out).map_err(arrow_failed)?,
         }
         self.to.write_all(&out)?;
         Ok(())
@@ -179,11 +179,11 @@ impl<W: Write> Writer<W> {
     /// When writing fails.
     pub fn finish(mut self) -> Result<W> {
         match &mut self.kind {
-            Kind::Table(kept) => table::write(&self.schema, kept, self.width, &mut self.to)?,
-            Kind::Json { first: true } => self.to.write_all(b"]\n")?,
-            Kind::Json { first: false } => self.to.write_all(b"\n]\n")?,
-            Kind::Ndjson | Kind::Csv => {}
-            Kind::Arrow(stream) => {
+            WriterState::Table(kept) => table::write(&self.schema, kept, self.width, &mut self.to)?,
+            WriterState::Json { first: true } => self.to.write_all(b"]\n")?,
+            WriterState::Json { first: false } => self.to.write_all(b"\n]\n")?,
+            WriterState::Ndjson | WriterState::Csv => {}
+            WriterState::Arrow(stream) => {
                 let mut end = Vec::new();
                 stream.finish(&mut end).map_err(arrow_failed)?;
                 self.to.write_all(&end)?;

@@ -41,14 +41,65 @@ pub(super) fn write(
         .iter()
         .map(|f| printable(f.name()))
         .collect();
-    let mut right = vec![false; names.len()];
-    let mut whole = vec![false; names.len()];
+    let (rows, mut layout) = layout(&names, batches)?;
+    if let Some(width) = width {
+        fit(&mut layout.widths, &layout.whole, width);
+        if line_width(&layout.widths) > width && names.len() > 1 {
+            return write_upright(&names, &rows, to);
+        }
+    }
+    if !names.is_empty() {
+        writeln!(to, "{}", layout.line(&names))?;
+        let rule: Vec<String> = layout.widths.iter().map(|w| "-".repeat(*w)).collect();
+        writeln!(to, "{}", rule.join("-+-"))?;
+        for row in &rows {
+            writeln!(to, "{}", layout.line(row))?;
+        }
+    }
+    let count = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    writeln!(to, "({count} {})", if count == 1 { "row" } else { "rows" })?;
+    Ok(())
+}
+
+/// Layout of the columns.
+struct TableLayout {
+    widths: Vec<usize>,
+    /// Columns that are aligned at the right.
+    right: Vec<bool>,
+    /// Columns that are never cut.
+    whole: Vec<bool>,
+}
+
+impl TableLayout {
+    fn line(&self, cells: &[String]) -> String {
+        let mut line = String::new();
+        for (i, cell) in cells.iter().enumerate() {
+            let cell = cut(cell, self.widths[i]);
+            let blank = " ".repeat(self.widths[i].saturating_sub(cell.width()));
+            line.push_str(if i == 0 { "" } else { " | " });
+            match (self.right[i], i + 1 == cells.len()) {
+                (true, _) => line.extend([blank.as_str(), &cell]),
+                (false, true) => line.push_str(&cell),
+                (false, false) => line.extend([&cell, blank.as_str()]),
+            }
+        }
+        line
+    }
+}
+
+/// Returns the cells row by row, and the layout in which all of them fit.
+fn layout(names: &[String], batches: &[RecordBatch]) -> Result<(Vec<Vec<String>>, TableLayout)> {
+    let mut layout = TableLayout {
+        widths: names.iter().map(|name| name.width()).collect(),
+        right: vec![false; names.len()],
+        whole: vec![false; names.len()],
+    };
     let mut rows: Vec<Vec<String>> = Vec::new();
     for batch in batches {
         let columns = Column::of_batch(batch)?;
         for (i, column) in columns.iter().enumerate() {
-            right[i] = column.is_number();
-            whole[i] = column.is_number() || column.is_time();
+            layout.right[i] = column.is_number();
+            layout.whole[i] = column.is_number() || column.is_time();
         }
         for row in 0..batch.num_rows() {
             let cells = columns.iter().map(|column| {
@@ -61,43 +112,12 @@ pub(super) fn write(
             rows.push(cells.collect());
         }
     }
-    let mut widths: Vec<usize> = names.iter().map(|n| n.width()).collect();
     for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
+        for (width, cell) in layout.widths.iter_mut().zip(row) {
             *width = (*width).max(cell.width());
         }
     }
-    if let Some(width) = width {
-        fit(&mut widths, &whole, width);
-        if line_width(&widths) > width && names.len() > 1 {
-            return write_upright(&names, &rows, to);
-        }
-    }
-    let line = |cells: &[String]| {
-        let mut line = String::new();
-        for (i, cell) in cells.iter().enumerate() {
-            let cell = cut(cell, widths[i]);
-            let blank = " ".repeat(widths[i].saturating_sub(cell.width()));
-            line.push_str(if i == 0 { "" } else { " | " });
-            match (right[i], i + 1 == cells.len()) {
-                (true, _) => line.extend([blank.as_str(), &cell]),
-                (false, true) => line.push_str(&cell),
-                (false, false) => line.extend([&cell, blank.as_str()]),
-            }
-        }
-        line
-    };
-    if !names.is_empty() {
-        writeln!(to, "{}", line(&names))?;
-        let rule: Vec<String> = widths.iter().map(|w| "-".repeat(*w)).collect();
-        writeln!(to, "{}", rule.join("-+-"))?;
-        for row in &rows {
-            writeln!(to, "{}", line(row))?;
-        }
-    }
-    let count = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
-    writeln!(to, "({count} {})", if count == 1 { "row" } else { "rows" })?;
-    Ok(())
+    Ok((rows, layout))
 }
 
 fn line_width(widths: &[usize]) -> usize {

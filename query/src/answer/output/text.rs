@@ -9,6 +9,7 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit};
+use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bson::{RawBsonRef, RawDocument};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -53,7 +54,7 @@ impl Column {
 
     /// Prepares a column.
     pub(super) fn new(array: &ArrayRef) -> Result<Self> {
-        let failed = |e: arrow::error::ArrowError| Error::Output(std::io::Error::other(e));
+        let failed = |e: ArrowError| Error::Output(std::io::Error::other(e));
         let to = |wanted: &DataType| cast(array, wanted).map_err(failed);
         macro_rules! of {
             ($kind:ident, $array:ty, $array_ref:expr) => {
@@ -113,18 +114,8 @@ impl Column {
                     .collect::<Result<Vec<_>>>()?;
                 Self::Struct(values, inner)
             }
-            other => {
-                let format = FormatOptions::default();
-                let formatter = ArrayFormatter::try_new(array, &format).map_err(failed)?;
-                let shown = (0..array.len())
-                    .map(|i| array.is_valid(i).then(|| formatter.value(i).to_string()));
-                let shown: StringArray = shown.collect();
-                if other.is_decimal() {
-                    Self::Number(shown)
-                } else {
-                    Self::Text(shown)
-                }
-            }
+            other if other.is_decimal() => Self::Number(displayed(array).map_err(failed)?),
+            _ => Self::Text(displayed(array).map_err(failed)?),
         })
     }
 
@@ -234,6 +225,14 @@ impl Column {
             }
         }
     }
+}
+
+/// Returns the values of an array in Arrow's own words.
+fn displayed(array: &ArrayRef) -> Result<StringArray, ArrowError> {
+    let format = FormatOptions::default();
+    let formatter = ArrayFormatter::try_new(array, &format)?;
+    let value = |i: usize| array.is_valid(i).then(|| formatter.value(i).to_string());
+    Ok((0..array.len()).map(value).collect())
 }
 
 fn downcast<T: Clone + 'static>(array: &ArrayRef) -> T {

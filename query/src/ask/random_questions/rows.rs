@@ -83,17 +83,14 @@ impl std::fmt::Display for Cell {
     }
 }
 
-/// The values of a row.
-pub(crate) type Row = Vec<Cell>;
-
 /// An answer, row by row.
-pub(crate) struct Rows {
+pub(crate) struct AnswerRows {
     /// Types of the columns. All types of text count as one.
     pub(crate) kinds: Vec<String>,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<Vec<Cell>>,
 }
 
-impl Rows {
+impl AnswerRows {
     pub(crate) fn of(schema: &SchemaRef, batches: &[RecordBatch]) -> Self {
         let kinds = schema
             .fields()

@@ -4,7 +4,7 @@ use aggregator::{Definition, KeyType, MeasureKind};
 use chrono::DateTime;
 
 use super::Draw;
-use super::rows::{Cell, Row};
+use super::rows::Cell;
 
 /// Rows from which values of keys are taken.
 const SAMPLED: usize = 16;
@@ -19,13 +19,13 @@ pub(super) struct Ground {
     stream: String,
     /// Range of time, half-open.
     range: (i64, i64),
-    keys: Vec<Key>,
+    keys: Vec<KeyWords>,
     /// Columns of integers that the rollup aggregates.
     numbers: Vec<String>,
     zone: String,
 }
 
-struct Key {
+struct KeyWords {
     column: String,
     is_text: bool,
     /// Some values of the key, as constants.
@@ -44,7 +44,7 @@ fn stamp(at_us: i64) -> String {
 impl Ground {
     pub(super) fn of(definition: &Definition, range: (i64, i64)) -> Self {
         let keys = definition.by().iter().filter(|key| key.expr.is_none());
-        let keys = keys.map(|key| Key {
+        let keys = keys.map(|key| KeyWords {
             column: quoted(&key.name),
             is_text: key.key_type == KeyType::Text,
             values: Vec::new(),
@@ -82,7 +82,7 @@ impl Ground {
         })
     }
 
-    pub(super) fn learn(&mut self, rows: Vec<Row>) {
+    pub(super) fn learn(&mut self, rows: Vec<Vec<Cell>>) {
         for row in rows {
             for (key, cell) in self.keys.iter_mut().zip(row) {
                 let value = match cell {
@@ -157,7 +157,7 @@ impl Ground {
         if self.keys.is_empty() {
             return None;
         }
-        let Key {
+        let KeyWords {
             column,
             is_text,
             values,

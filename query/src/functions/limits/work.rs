@@ -8,8 +8,8 @@ use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use super::bytes;
 use super::patterns::{ROW_STEPS_MAX, STATES_AT_ONCE, weight};
+use crate::functions::sizes::bytes;
 
 /// Largest number of steps of a call for all rows of a batch. Operators take fewer rows at a time
 /// if these take long.

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, ScalarValue, Statistics, internal_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::intervals::utils::check_support;
@@ -24,11 +24,11 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
-    PlanProperties,
+    ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
 };
+
+use crate::plan_node::{NodeKind, PlanNode};
 
 /// Physical rule that puts [`ForgetExec`] below every aggregate of grouping sets, and also above
 /// aggregates that group by a constant, or by one expression twice. An input without properties
@@ -51,7 +51,8 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = plan.transform_up(|node| {
             if node.downcast_ref::<FilterExec>().is_some_and(fixes_a_part) {
-                let forgotten: Arc<dyn ExecutionPlan> = Arc::new(ForgetExec::over(node));
+                let forgotten: Arc<dyn ExecutionPlan> =
+                    Arc::new(PlanNode::over(ForgetExec, node, []));
                 return Ok(Transformed::yes(forgotten));
             }
             let expands = node
@@ -67,12 +68,13 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
                         known.push(group);
                         repeats || collect_columns(group).is_empty()
                     });
-                    let input = Arc::new(ForgetExec::over(Arc::clone(aggregate.input())));
+                    let input = Arc::clone(aggregate.input());
+                    let input = Arc::new(PlanNode::over(ForgetExec, input, []));
                     let sets = node.replace_children(vec![input], options)?;
                     // A constant is null in the sets without it. Of two groups of one expression,
                     // one is null in the sets that have only the other.
                     Ok(Transformed::yes(match follows {
-                        true => Arc::new(ForgetExec::over(sets)),
+                        true => Arc::new(PlanNode::over(ForgetExec, sets, [])),
                         false => sets,
                     }))
                 }
@@ -134,76 +136,34 @@ fn is_of_one_value(equal: &BinaryExpr, schema: &Schema) -> bool {
 /// Passes its input on without its properties, except its columns, its number of partitions and
 /// an estimate of its rows.
 #[derive(Debug)]
-struct ForgetExec {
-    input: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
-}
+struct ForgetExec;
 
-impl ForgetExec {
-    fn over(input: Arc<dyn ExecutionPlan>) -> Self {
-        let properties = PlanProperties::new(
+impl NodeKind for ForgetExec {
+    const NAME: &'static str = "ForgetExec";
+
+    fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ForgetExec: order and constants")
+    }
+    fn properties(input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+        Arc::new(PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
             input.pipeline_behavior(),
             input.boundedness(),
-        );
-        Self {
-            input,
-            properties: Arc::new(properties),
-        }
+        ))
     }
-}
-
-impl DisplayAs for ForgetExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ForgetExec: order and constants")
-    }
-}
-
-impl ExecutionPlan for ForgetExec {
-    fn name(&self) -> &'static str {
-        "ForgetExec"
-    }
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-    fn apply_expressions(
+    fn statistics(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match children.pop() {
-            Some(input) if children.is_empty() => Ok(Arc::new(Self::over(input))),
-            _ => internal_err!("BUG: what is forgotten has one input"),
-        }
-    }
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
-    }
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
+        input: Option<&Arc<Statistics>>,
+        _: Option<usize>,
+    ) -> Option<Arc<Statistics>> {
+        let input = input?;
         // With statistics of columns, a filter above would rely on too narrow an interval.
-        Ok(Arc::new(Statistics {
-            num_rows: inputs[0].num_rows.to_inexact(),
-            ..Statistics::new_unknown(&self.schema())
+        let columns = input.column_statistics.len();
+        Some(Arc::new(Statistics {
+            num_rows: input.num_rows.to_inexact(),
+            total_byte_size: Precision::Absent,
+            column_statistics: vec![ColumnStatistics::new_unknown(); columns],
         }))
     }
 }

@@ -14,10 +14,10 @@ use datafusion::logical_expr::{
 };
 use storage::TIME;
 
-use super::Question;
 use super::cells::{Keys, tells_apart};
 use super::cover::Piece;
 use super::measures::{self, CellValue, Merged};
+use super::{PIECES_MAX, Question};
 use crate::tables::level::StreamRollups;
 use crate::tables::level::{LevelTable, Rollup};
 use crate::tables::stream::prune::TimeRange;
@@ -33,6 +33,16 @@ pub(super) struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    /// Checks whether the answer can be planned: a level answers some piece, and raw events can
+    /// answer the pieces that no level does.
+    pub(super) fn is_possible(&self) -> bool {
+        let of_level = |piece: &Piece| piece.level.is_some();
+        let raw_can = |m: &Merged| m.partials.iter().all(|p| p.of_raw.is_some());
+        self.pieces.len() <= PIECES_MAX
+            && self.pieces.iter().any(of_level)
+            && (self.merged.iter().all(raw_can) || self.pieces.iter().all(of_level))
+    }
+
     pub(super) fn plan(
         &self,
         question: &Question<'_>,

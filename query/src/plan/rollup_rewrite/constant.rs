@@ -47,7 +47,7 @@ use storage::TIME;
 use crate::tables::stream::prune::TimeRange;
 use changes::{Changes, Days};
 use clock::DAY_US;
-use zones::{Span, Zone};
+use zones::{OffsetSpan, Zone};
 
 /// 1900-01-01T00:00:00Z and 2200-01-01T00:00:00Z.
 const KNOWN_YEARS: TimeRange = TimeRange {
@@ -61,7 +61,7 @@ pub(super) struct Proof {
     /// Range of the events' times.
     events: TimeRange,
     /// Cache of the spans of constant offset, by zone.
-    spans: RefCell<Vec<(Zone, Arc<[Span]>)>>,
+    spans: RefCell<Vec<(Zone, Arc<[OffsetSpan]>)>>,
 }
 
 impl Proof {
@@ -143,7 +143,7 @@ impl Proof {
         };
         let spans = self.spans(zone);
         // A change of offset shifts the local time, which some functions show and others do not.
-        let shifts = spans.iter().skip(1).map(|span| span.first_us);
+        let shifts = spans.iter().skip(1).map(|span| span.range.first);
         let shifts: Vec<i64> = shifts
             .filter(|at| is_within(*at) && !is_edge(*at))
             .collect();
@@ -207,7 +207,7 @@ impl Proof {
     }
 
     /// Returns the spans of constant offset around the buckets of all levels.
-    fn spans(&self, zone: &Zone) -> Arc<[Span]> {
+    fn spans(&self, zone: &Zone) -> Arc<[OffsetSpan]> {
         let mut known = self.spans.borrow_mut();
         if let Some((_, spans)) = known.iter().find(|(other, _)| other == zone) {
             return Arc::clone(spans);
@@ -223,7 +223,7 @@ impl Proof {
             first: around.iter().map(|a| a.0).min().unwrap_or(i64::MIN) - 2 * DAY_US,
             last: around.iter().map(|a| a.1).max().unwrap_or(i64::MAX) + 2 * DAY_US,
         };
-        let spans: Arc<[Span]> = zone.spans(range).into();
+        let spans: Arc<[OffsetSpan]> = zone.spans(range).into();
         known.push((*zone, Arc::clone(&spans)));
         spans
     }

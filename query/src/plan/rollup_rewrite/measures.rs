@@ -19,7 +19,7 @@ use crate::plan::checked_sums::{fits, label_of, mean, undecimal};
 
 /// Merge of a partial column over all pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Merge {
+pub(super) enum PartialMerge {
     Sum,
     Min,
     Max,
@@ -29,7 +29,7 @@ pub(super) enum Merge {
     Distincts,
 }
 
-impl Merge {
+impl PartialMerge {
     pub(super) fn of(self, column: Expr, functions: &dyn FunctionRegistry) -> Result<Expr> {
         let states =
             |name: &str| -> Result<Expr> { Ok(functions.udaf(name)?.call(vec![column.clone()])) };
@@ -51,7 +51,7 @@ pub(super) struct Partial {
     pub(super) of_cell: CellValue,
     /// Value from raw events, over the input's columns; `None` when raw events cannot compute it.
     pub(super) of_raw: Option<Expr>,
-    pub(super) merge: Merge,
+    pub(super) merge: PartialMerge,
     /// Type of the column; `None` for the type of the aggregate.
     pub(super) data_type: Option<DataType>,
 }
@@ -162,8 +162,8 @@ impl Measures<'_> {
         let mut merged = match (name, args.as_slice()) {
             ("count", [arg]) => self.count(arg, &raw)?,
             ("sum", [arg]) => self.sum(arg, &raw)?,
-            ("min", [arg]) => self.extreme(arg, &raw, Merge::Min)?,
-            ("max", [arg]) => self.extreme(arg, &raw, Merge::Max)?,
+            ("min", [arg]) => self.extreme(arg, &raw, PartialMerge::Min)?,
+            ("max", [arg]) => self.extreme(arg, &raw, PartialMerge::Max)?,
             ("avg", [arg]) => self.mean(arg, &raw)?,
             ("approx_percentile_cont", [arg, at]) => self.quantile(arg, at.clone())?,
             ("approx_median", [arg]) => self.quantile(arg, lit(0.5))?,
@@ -194,7 +194,7 @@ impl Measures<'_> {
         let partial = Partial {
             of_cell,
             of_raw: Some(raw.with(count(raw.arg()))?),
-            merge: Merge::Sum,
+            merge: PartialMerge::Sum,
             data_type: Some(DataType::Int64),
         };
         Some(made(from, vec![partial], Finish::Count))
@@ -237,15 +237,19 @@ impl Measures<'_> {
         let partial = Partial {
             of_cell,
             of_raw: Some(raw.with(sum(cast(raw_arg, EXACT_TYPE)))?),
-            merge: Merge::Sum,
+            merge: PartialMerge::Sum,
             data_type: Some(EXACT_TYPE),
         };
         Some((from, partial))
     }
 
-    fn extreme(&self, arg: &Expr, raw: &Raw<'_>, merge: Merge) -> Option<Merged> {
-        let suffix = if merge == Merge::Min { "_min" } else { "_max" };
-        let of_raw = if merge == Merge::Min { min } else { max }(raw.arg());
+    fn extreme(&self, arg: &Expr, raw: &Raw<'_>, merge: PartialMerge) -> Option<Merged> {
+        let suffix = if merge == PartialMerge::Min {
+            "_min"
+        } else {
+            "_max"
+        };
+        let of_raw = if merge == PartialMerge::Min { min } else { max }(raw.arg());
         let (from, of_cell) = if self.keys.are_enough_for(arg) {
             (self.hits()?.0, CellValue::Keys(arg.clone()))
         } else {
@@ -276,7 +280,7 @@ impl Measures<'_> {
         let partial = Partial {
             of_cell: CellValue::Measure(column),
             of_raw: None,
-            merge: Merge::Histograms,
+            merge: PartialMerge::Histograms,
             data_type: Some(DataType::Binary),
         };
         Some(made(from, vec![partial], Finish::Quantile(at)))
@@ -292,7 +296,7 @@ impl Measures<'_> {
         let partial = Partial {
             of_cell: CellValue::Measure(format!("{}_state", measure.name)),
             of_raw: None,
-            merge: Merge::Distincts,
+            merge: PartialMerge::Distincts,
             data_type: Some(DataType::Binary),
         };
         Some(made(measure.from, vec![partial], Finish::Size))

@@ -31,11 +31,11 @@ use storage::{Name, Snapshot, partition_end};
 use crate::tables::level::StreamRollups;
 use crate::tables::level::{LevelTable, Rollup};
 use crate::tables::stream::prune::TimeRange;
-use crate::tables::stream::source::Source;
+use crate::tables::stream::source::StreamSource;
 use answer::Answer;
 use cells::Keys;
 use constant::Proof;
-use cover::{Piece, Usable, cover};
+use cover::{Usable, cover};
 use measures::{Measures, Merged};
 
 /// Maximum pieces of an answer. A query that needs more is left to raw events.
@@ -74,7 +74,7 @@ impl OptimizerRule for RollupRewrite {
 /// An aggregate over one stream.
 struct Question<'a> {
     aggregate: &'a Aggregate,
-    source: Source,
+    source: StreamSource,
     /// Range of time of the query, without the bounds beyond which no event lies.
     range: TimeRange,
     /// Range of time of the query, within the times of the stream's events.
@@ -90,7 +90,7 @@ impl<'a> Question<'a> {
         if matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)]) {
             return None;
         }
-        let source = Source::of(&aggregate.input)?;
+        let source = StreamSource::of(&aggregate.input)?;
         source.table().levels()?;
         let (snapshot, name) = source.table().of();
         let times = times(snapshot, name)?;
@@ -179,8 +179,8 @@ impl<'a> Question<'a> {
             return Ok(None);
         };
         // The buckets of an outdated level do not begin where the calendar has them now.
-        let manifest = snapshot.manifest();
-        if !aggregator::outdated_levels(manifest, &rollup.meta, definition).is_empty() {
+        let outdated = aggregator::outdated_levels(snapshot.manifest(), &rollup.meta, definition);
+        if !outdated.is_empty() {
             return Ok(None);
         }
         let proof = Proof::new(definition.calendar(), self.events);
@@ -191,13 +191,11 @@ impl<'a> Question<'a> {
         let from = merged.iter().map(|m| m.from).fold(hits_from, Level::max);
         let coarsest_first = definition.levels().iter().rev().copied();
         let usable = proof.levels(coarsest_first.filter(|level| from <= *level), of_cells);
-        let usable: Vec<Usable> = usable
-            .into_iter()
-            .map(|level| Usable {
-                level,
-                floor_us: rollup.meta.floor_us(level.as_str()),
-            })
-            .collect();
+        let usable = usable.into_iter().map(|level| Usable {
+            level,
+            floor_us: rollup.meta.floor_us(level.as_str()),
+        });
+        let usable: Vec<Usable> = usable.collect();
         if usable.is_empty() {
             return Ok(None);
         }
@@ -205,22 +203,17 @@ impl<'a> Question<'a> {
             raw.extend(folded(snapshot, name, rollup, levels, self.events)?);
         }
         let calendar = definition.calendar();
-        let pieces = cover(calendar, self.range, &usable, (&joined(raw), &cuts));
+        let mut pieces = cover(calendar, self.range, &usable, (&joined(raw), &cuts));
         // No level has cells beyond the first and the last event.
-        let events = (self.events.first, self.events.last);
-        let pieces = pieces.into_iter().filter(|p| p.range.meets(events));
-        let pieces: Vec<Piece> = pieces.collect();
-        let raw_can = |m: &Merged| m.partials.iter().all(|p| p.of_raw.is_some());
-        let usable = pieces.len() <= PIECES_MAX
-            && pieces.iter().any(|p| p.level.is_some())
-            && (merged.iter().all(raw_can) || pieces.iter().all(|p| p.level.is_some()));
-        Ok(usable.then_some(Answer {
+        pieces.retain(|p| p.range.meets((self.events.first, self.events.last)));
+        let answer = Answer {
             rollup,
             levels,
             keys,
             merged,
             pieces,
-        }))
+        };
+        Ok(Some(answer).filter(Answer::is_possible))
     }
 }
 

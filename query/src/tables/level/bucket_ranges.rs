@@ -15,21 +15,12 @@ use super::read::Work;
 /// Number of cells from which a merge of their own, and a thread, is worth its cost.
 const CELLS: u64 = 32 * 1024;
 
-/// Range of buckets that is read by itself.
+/// Range of buckets: those of a section or a chunk, or those that are read by themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct BucketRange {
     /// Starts of buckets, microseconds since 1970.
     buckets: Range<i64>,
     /// Estimated number of cells.
-    cells: u64,
-}
-
-/// Buckets of a source of cells: a section of a tile, or a chunk.
-#[derive(Debug, Clone)]
-struct Span {
-    /// Starts of the first and of the last bucket.
-    first: i64,
-    last: i64,
     cells: u64,
 }
 
@@ -57,19 +48,18 @@ pub(super) fn shares(work: &Work, threads: usize) -> Vec<Vec<Bucket>> {
         .collect()
 }
 
-fn spans(work: &Work) -> Vec<Span> {
+/// Returns the ranges of the sources of cells: sections of tiles, and chunks.
+fn spans(work: &Work) -> Vec<BucketRange> {
     let sections = work.files.iter().flat_map(|(_, sections)| sections);
-    let sections = sections.map(|section| Span {
-        first: section.bucket_min_us,
-        last: section.bucket_max_us,
+    let sections = sections.map(|section| BucketRange {
+        buckets: section.bucket_min_us..section.bucket_max_us.saturating_add(1),
         cells: section.cells,
     });
     let calendar = work.definition.calendar();
     let bucket = |at_us| calendar.bucket(work.level, at_us).start_us;
     let chunks = work.snapshot.chunks(work.definition.stream().as_str());
-    let chunks = chunks.iter().map(|chunk| Span {
-        first: bucket(chunk.time.0),
-        last: bucket(chunk.time.1),
+    let chunks = chunks.iter().map(|chunk| BucketRange {
+        buckets: bucket(chunk.time.0)..bucket(chunk.time.1).saturating_add(1),
         cells: chunk.events.num_rows() as u64,
     });
     sections.chain(chunks).collect()
@@ -77,19 +67,20 @@ fn spans(work: &Work) -> Vec<Span> {
 
 /// Cuts `all` into ranges of at least `least` cells, where no span crosses the cut. The last
 /// range may have fewer cells.
-fn cut(mut spans: Vec<Span>, all: Range<i64>, least: u64) -> Vec<BucketRange> {
-    spans.sort_unstable_by_key(|span| span.first);
+fn cut(mut spans: Vec<BucketRange>, all: Range<i64>, least: u64) -> Vec<BucketRange> {
+    spans.sort_unstable_by_key(|span| span.buckets.start);
     let mut stretches = Vec::new();
     let (mut start, mut cells, mut reach) = (all.start, 0, i64::MIN);
     for span in spans {
-        if cells >= least && span.first > reach.max(start) && span.first < all.end {
+        let at = span.buckets.start;
+        if cells >= least && at >= reach && at > start && at < all.end {
             stretches.push(BucketRange {
-                buckets: start..span.first,
+                buckets: start..at,
                 cells,
             });
-            (start, cells) = (span.first, 0);
+            (start, cells) = (at, 0);
         }
-        reach = reach.max(span.last);
+        reach = reach.max(span.buckets.end);
         cells += span.cells;
     }
     stretches.push(BucketRange {
@@ -133,9 +124,9 @@ mod tests {
             (from, len) in (-40i64..40, 1i64..60),
             (least, threads) in (1u64..300, 1usize..5),
         ) {
-            let spans: Vec<Span> = spans
+            let spans: Vec<BucketRange> = spans
                 .into_iter()
-                .map(|(first, len, cells)| Span { first, last: first + len, cells })
+                .map(|(first, len, cells)| BucketRange { buckets: first..first + len + 1, cells })
                 .collect();
             let all = from..from + len;
             let shares = dealt(cut(spans.clone(), all.clone(), least), threads, least);
@@ -149,7 +140,7 @@ mod tests {
                 prop_assert!(!pair[0].buckets.is_empty());
             }
             for span in spans {
-                let within = span.first.max(all.start)..(span.last + 1).min(all.end);
+                let within = span.buckets.start.max(all.start)..span.buckets.end.min(all.end);
                 let meets = |stretch: &&BucketRange| {
                     stretch.buckets.start < within.end && within.start < stretch.buckets.end
                 };
@@ -161,9 +152,8 @@ mod tests {
     #[test]
     fn days_are_dealt_to_threads_by_their_cells() {
         let spans = |cells: u64| {
-            (0..14).map(move |day| Span {
-                first: day,
-                last: day,
+            (0..14).map(move |day| BucketRange {
+                buckets: day..day + 1,
                 cells,
             })
         };

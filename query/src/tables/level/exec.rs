@@ -1,7 +1,6 @@
 //! Plan node that reads a rollup level: it merges and finalises sections of tiles and cells of
 //! chunks.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,23 +8,20 @@ use aggregator::Bucket;
 use arrow::compute::SortOptions;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
+use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::col;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, MetricsSet};
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::bucket_ranges;
 use super::documents::DocumentExec;
-use super::read::{LevelStats, Source, StopOnDrop};
+use super::read::{LevelScan, LevelStats, StopOnDrop};
+use crate::plan_node::{NodeKind, PlanNode};
 
 /// Rows of one batch of the answer.
 const BATCH_ROWS: usize = 8192;
@@ -33,16 +29,15 @@ const BATCH_ROWS: usize = 8192;
 /// Reads a level.
 #[derive(Debug)]
 pub(crate) struct LevelExec {
-    source: Source,
+    source: LevelScan,
     /// Bucket intervals of each DataFusion partition, read one after the other.
     shares: Vec<Vec<Bucket>>,
-    properties: Arc<PlanProperties>,
 }
 
 impl LevelExec {
     /// Plans a read in at most `partitions` partitions. Each returns its rows in the order of
     /// buckets.
-    pub(crate) fn new(source: Source, partitions: usize) -> Self {
+    pub(crate) fn plan(source: LevelScan, partitions: usize) -> PlanNode<Self> {
         let shares = bucket_ranges::shares(&source.work, partitions);
         let mut equivalence = EquivalenceProperties::new(source.schema.clone());
         if let Ok(bucket) = col("bucket", &source.schema) {
@@ -52,54 +47,25 @@ impl LevelExec {
             };
             equivalence.add_ordering([PhysicalSortExpr::new(bucket, options)]);
         }
-        let properties = Arc::new(PlanProperties::new(
+        let properties = PlanProperties::new(
             equivalence,
             Partitioning::UnknownPartitioning(shares.len()),
             EmissionType::Final,
             Boundedness::Bounded,
-        ));
-        Self {
-            source,
-            shares,
-            properties,
-        }
+        );
+        PlanNode::source(Self { source, shares }, properties)
     }
 }
 
-impl DisplayAs for LevelExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl NodeKind for LevelExec {
+    const NAME: &'static str = "RollupScan";
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RollupScan: {}", self.source)
-    }
-}
-
-impl ExecutionPlan for LevelExec {
-    fn name(&self) -> &'static str {
-        "RollupScan"
-    }
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if children.is_empty() {
-            Ok(self)
-        } else {
-            internal_err!("BUG: a level has no children")
-        }
     }
     fn execute(
         &self,
+        _: &PlanNode<Self>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
@@ -138,11 +104,7 @@ impl ExecutionPlan for LevelExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.source.metrics.clone_inner())
     }
-    fn statistics_from_inputs(
-        &self,
-        _: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
+    fn statistics(&self, _: Option<&Arc<Statistics>>, _: Option<usize>) -> Option<Arc<Statistics>> {
         let cells: u64 = self
             .source
             .work
@@ -153,17 +115,21 @@ impl ExecutionPlan for LevelExec {
             .sum();
         let mut statistics = Statistics::new_unknown(&self.source.schema);
         statistics.num_rows = usize::try_from(cells).map_or(Precision::Absent, Precision::Inexact);
-        Ok(Arc::new(statistics))
+        Some(Arc::new(statistics))
     }
 }
 
 /// Returns the scan counts of each level that a plan node reads; none for other nodes.
 pub(crate) fn looked(plan: &dyn ExecutionPlan) -> Vec<LevelStats> {
-    let plan = plan as &dyn Any;
-    if let Some(level) = plan.downcast_ref::<LevelExec>() {
-        vec![level.source.looked()]
-    } else if let Some(documents) = plan.downcast_ref::<DocumentExec>() {
-        documents.sources().iter().map(Source::looked).collect()
+    if let Some(level) = PlanNode::<LevelExec>::of(plan) {
+        vec![level.kind.source.looked()]
+    } else if let Some(documents) = PlanNode::<DocumentExec>::of(plan) {
+        documents
+            .kind
+            .sources
+            .iter()
+            .map(LevelScan::looked)
+            .collect()
     } else {
         Vec::new()
     }

@@ -35,7 +35,7 @@ use storage::{Name, RollupMeta, Snapshot};
 pub(crate) use cache::TileCache;
 pub(crate) use documents::{DocumentTable, Form};
 use exec::LevelExec;
-use read::{Source, Work, meets};
+use read::{LevelScan, Work, meets};
 pub use stream_rollups::RollupUse;
 pub(crate) use stream_rollups::StreamRollups;
 
@@ -234,7 +234,7 @@ impl LevelTable {
 
     /// Plans the read of these columns for the cells that pass the filter: selects sections by
     /// their buckets.
-    fn source(&self, schema: SchemaRef, filter: Filter) -> Result<Source> {
+    fn source(&self, schema: SchemaRef, filter: Filter) -> Result<LevelScan> {
         let definition = &self.rollup.definition;
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let projection = Projection::of_columns(definition, self.level, &names)
@@ -278,7 +278,7 @@ impl LevelTable {
             total: partitions.0.len() as u64,
             examined: partitions.1.len() as u64,
         };
-        Ok(Source {
+        Ok(LevelScan {
             work,
             schema,
             partitions,
@@ -382,6 +382,6 @@ impl TableProvider for LevelTable {
         };
         let source = self.source(schema, self.filter(filters))?;
         let partitions = session.config().target_partitions();
-        Ok(Arc::new(LevelExec::new(source, partitions)))
+        Ok(Arc::new(LevelExec::plan(source, partitions)))
     }
 }

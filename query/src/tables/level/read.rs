@@ -123,7 +123,7 @@ pub(crate) fn meets(section: &Section, filter: &Filter) -> bool {
 
 /// Scan of one level: its input, the counts after pruning, and the metrics of the read.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct LevelScan {
     pub(crate) work: Work,
     /// Columns to read.
     pub(crate) schema: SchemaRef,
@@ -133,7 +133,7 @@ pub(crate) struct Source {
     pub(crate) metrics: ExecutionPlanMetricsSet,
 }
 
-impl Source {
+impl LevelScan {
     /// Returns the qualified name of the table, such as `stats.hourly`.
     pub(crate) fn table(&self) -> String {
         let Work {
@@ -177,7 +177,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for LevelScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             partitions,

@@ -1,7 +1,6 @@
 //! Two plan nodes. One returns the rows of the memtable's chunks. The other, above all sources of
 //! a stream, reports in `EXPLAIN` and in the query's statistics what was read.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,28 +11,21 @@ use arrow::array::{
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, internal_err};
-use datafusion::config::ConfigOptions;
+use datafusion::common::{Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, CardinalityEffect, EmissionType};
-use datafusion::physical_plan::filter_pushdown::{
-    ChildFilterDescription, FilterDescription, FilterPushdownPhase,
-};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
 use futures::stream;
 use storage::{Chunk, TIME};
 
 use super::dynamic_filters::has_its_columns;
 use super::prune::TimeRange;
+use crate::plan_node::{NodeKind, PlanNode};
 use crate::stats::Count;
 
 /// Rows in one batch from a chunk: the same as DataFusion's own batch size.
@@ -48,20 +40,19 @@ pub(crate) struct ChunksExec {
     chunks: Vec<Vec<Arc<Chunk>>>,
     range: TimeRange,
     statistics: Arc<Statistics>,
-    properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl ChunksExec {
     /// Plans the read of the rows of `chunks` whose time lies in `range`, as `schema`.
     /// `statistics` are exact.
-    pub(crate) fn new(
+    pub(crate) fn plan(
         chunks: Vec<Arc<Chunk>>,
         range: TimeRange,
         schema: SchemaRef,
         statistics: Statistics,
         partitions: usize,
-    ) -> Self {
+    ) -> PlanNode<Self> {
         let rows: usize = chunks.iter().map(|c| c.events.num_rows()).sum();
         // Partitions take chunks in turn, so that every partition gets some. Few rows need only
         // one partition.
@@ -72,24 +63,26 @@ impl ChunksExec {
         for (i, chunk) in chunks.into_iter().enumerate() {
             split[i % partitions].push(chunk);
         }
-        let properties = Arc::new(PlanProperties::new(
+        let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(partitions),
             EmissionType::Incremental,
             Boundedness::Bounded,
-        ));
-        Self {
+        );
+        let kind = Self {
             chunks: split,
             range,
             statistics: Arc::new(statistics),
-            properties,
             metrics: ExecutionPlanMetricsSet::new(),
-        }
+        };
+        PlanNode::source(kind, properties)
     }
 }
 
-impl DisplayAs for ChunksExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl NodeKind for ChunksExec {
+    const NAME: &'static str = "MemtableExec";
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chunks: usize = self.chunks.iter().map(Vec::len).sum();
         write!(
             f,
@@ -97,36 +90,13 @@ impl DisplayAs for ChunksExec {
             self.chunks.len()
         )
     }
-}
-
-impl ExecutionPlan for ChunksExec {
-    fn name(&self) -> &'static str {
-        "MemtableExec"
-    }
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-    fn apply_expressions(
+    fn execute(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if children.is_empty() {
-            Ok(self)
-        } else {
-            internal_err!("BUG: the memtable has no children")
-        }
-    }
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let schema = self.properties.eq_properties.schema().clone();
+        node: &PlanNode<Self>,
+        partition: usize,
+        _: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let schema = node.schema();
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let examined = MetricBuilder::new(&self.metrics).counter(ROWS_EXAMINED, partition);
         let range = self.range;
@@ -155,17 +125,12 @@ impl ExecutionPlan for ChunksExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
-    fn statistics_from_inputs(
+    fn statistics(
         &self,
-        _: &[Arc<Statistics>],
-        args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        Ok(match args.partition() {
-            Some(_) => Arc::new(Statistics::new_unknown(
-                self.properties.eq_properties.schema(),
-            )),
-            None => self.statistics.clone(),
-        })
+        _: Option<&Arc<Statistics>>,
+        partition: Option<usize>,
+    ) -> Option<Arc<Statistics>> {
+        partition.is_none().then(|| self.statistics.clone())
     }
 }
 
@@ -228,118 +193,44 @@ pub(crate) struct ScanStats {
 
 /// Passes its input through, and reports the sources that are left after pruning.
 #[derive(Debug)]
-pub(crate) struct StreamScanExec {
-    input: Arc<dyn ExecutionPlan>,
-    pub(crate) looked: ScanStats,
-}
+pub(crate) struct StreamScanExec(pub(crate) ScanStats);
 
-impl StreamScanExec {
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, looked: ScanStats) -> Self {
-        Self { input, looked }
-    }
-}
+impl NodeKind for StreamScanExec {
+    const NAME: &'static str = "StreamScan";
+    const PASSES_ROWS: bool = true;
 
-impl DisplayAs for StreamScanExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ScanStats {
             table,
             answered_by,
             partitions,
             parts,
             ..
-        } = &self.looked;
+        } = &self.0;
         write!(
             f,
             "StreamScan: {table}, answered_by=[{}], partitions={partitions}, parts={parts}",
             answered_by.join(", ")
         )
     }
-}
-
-impl ExecutionPlan for StreamScanExec {
-    fn name(&self) -> &'static str {
-        "StreamScan"
-    }
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match children.pop() {
-            Some(input) if children.is_empty() => {
-                Ok(Arc::new(Self::new(input, self.looked.clone())))
+    fn passes_filters(filters: &[Arc<dyn PhysicalExpr>]) -> Result<bool> {
+        for filter in filters {
+            if !has_its_columns(filter)? {
+                return Ok(false);
             }
-            _ => internal_err!("BUG: a stream scan has one input"),
         }
-    }
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
-    }
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        Ok(inputs[0].clone())
-    }
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
-    fn cardinality_effect(&self) -> CardinalityEffect {
-        CardinalityEffect::Equal
-    }
-    fn gather_filters_for_pushdown(
-        &self,
-        _: FilterPushdownPhase,
-        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
-        _: &ConfigOptions,
-    ) -> Result<FilterDescription> {
-        let mut all = true;
-        for filter in &parent_filters {
-            all &= has_its_columns(filter)?;
-        }
-        let filters = match all {
-            true => ChildFilterDescription::from_child(&parent_filters, &self.input)?,
-            false => ChildFilterDescription::all_unsupported(&parent_filters),
-        };
-        Ok(FilterDescription::new().with_child(filters))
+        Ok(true)
     }
 }
 
 /// Returns the statistics of a stream scan; `None` for other plan nodes.
 pub(crate) fn looked(plan: &dyn ExecutionPlan) -> Option<&ScanStats> {
-    (plan as &dyn Any)
-        .downcast_ref::<StreamScanExec>()
-        .map(|scan| &scan.looked)
+    PlanNode::<StreamScanExec>::of(plan).map(|scan| &scan.kind.0)
 }
 
 /// Checks whether a plan node reads chunks.
 pub(crate) fn is_chunks(plan: &dyn ExecutionPlan) -> bool {
-    (plan as &dyn Any).is::<ChunksExec>()
+    PlanNode::<ChunksExec>::of(plan).is_some()
 }
 
 /// Converts a number of rows to an exact statistic.

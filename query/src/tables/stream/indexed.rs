@@ -24,6 +24,7 @@ use tokio::task::spawn_blocking;
 
 use super::Files;
 use super::prune::Bounds;
+use crate::tables::byte_cache::ByteCache;
 
 /// An index that names more than one in this many rows of a part is not used: a scan is as fast.
 const SHARE: usize = 30;
@@ -66,7 +67,7 @@ impl Candidate<'_> {
 #[derive(Debug, Clone)]
 pub(super) struct Covering {
     index: CoveringIndex,
-    key: Key,
+    key: IndexOfPart,
     heads: Arc<Heads>,
 }
 
@@ -77,12 +78,12 @@ impl Covering {
 
     /// Returns the column by which the index is sorted.
     pub(super) fn column(&self) -> &str {
-        &self.key.2
+        &self.key.column
     }
 
     /// Records that a read has found the index damaged. The part is scanned from now on.
     pub(super) fn is_damaged(&self, error: &storage::Error) {
-        self.heads.tell(self.key.clone(), error);
+        self.heads.note_damage(self.key.clone(), error);
     }
 }
 
@@ -170,41 +171,42 @@ pub(super) fn selection(rows: &[u32], part: &PartMeta) -> ParquetRowSelection {
     RowSelection::from_consecutive_ranges(ranges, all).into()
 }
 
-/// LRU cache of the heads of indexes.
+/// Cache of the heads of indexes, and the state of indexes that lasts longer than a query.
 #[derive(Debug)]
 pub(crate) struct Heads {
-    bytes_max: usize,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    heads: HashMap<Key, Entry>,
-    bytes: usize,
-    tick: u64,
+    /// Heads, each with the stream of its part.
+    heads: ByteCache<IndexOfPart, (Name, Arc<PartIndex>)>,
     /// Time of the last use of each index, microseconds since 1970.
-    used_us: BTreeMap<(PathBuf, Name, String), i64>,
+    used_us: Mutex<BTreeMap<(PathBuf, Name, String), i64>>,
     /// Indexes that are known to be damaged. Each is logged once.
-    told: HashSet<Key>,
+    damaged: Mutex<HashSet<IndexOfPart>>,
 }
 
-/// Data directory of a store, number of a part in it, and column.
-type Key = (PathBuf, u64, String);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct IndexOfPart {
+    /// Data directory of the store.
+    data: PathBuf,
+    part: u64,
+    column: String,
+}
 
-#[derive(Debug)]
-struct Entry {
-    stream: Name,
-    head: Arc<PartIndex>,
-    bytes: usize,
-    used: u64,
+impl IndexOfPart {
+    fn new(snapshot: &Snapshot, part: &PartMeta, column: &str) -> Self {
+        Self {
+            data: snapshot.data_dir().to_owned(),
+            part: part.id,
+            column: column.to_owned(),
+        }
+    }
 }
 
 impl Heads {
     /// Creates a cache of at most `bytes_max` bytes.
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: u64) -> Self {
         Self {
-            bytes_max,
-            inner: Mutex::default(),
+            heads: ByteCache::new(bytes_max),
+            used_us: Mutex::default(),
+            damaged: Mutex::default(),
         }
     }
 
@@ -217,9 +219,9 @@ impl Heads {
         field: &str,
         values: &[IndexValue],
     ) -> Option<Vec<u32>> {
-        let key = (snapshot.data_dir().to_owned(), part.id, field.to_owned());
-        let found = match self.get(&key) {
-            Some(head) => Ok(Some(head)),
+        let key = IndexOfPart::new(snapshot, part, field);
+        let found = match self.heads.get(&key) {
+            Some((_, head)) => Ok(Some(head)),
             None => PartIndex::open(snapshot, part, field).map(|head| {
                 let head = Arc::new(head?);
                 self.put(key.clone(), &part.stream, &head);
@@ -234,12 +236,12 @@ impl Heads {
             Ok(Some(IndexedRows::These(rows))) => Some(rows),
             Ok(Some(IndexedRows::Many)) => None,
             Ok(None) => {
-                self.forget(&key);
+                self.heads.remove(&key);
                 None
             }
             Err(error) => {
-                self.forget(&key);
-                self.tell(key, &error);
+                self.heads.remove(&key);
+                self.note_damage(key, &error);
                 None
             }
         }
@@ -252,100 +254,50 @@ impl Heads {
         part: &PartMeta,
         field: &str,
     ) -> Option<Covering> {
-        let key = (snapshot.data_dir().to_owned(), part.id, field.to_owned());
+        let key = IndexOfPart::new(snapshot, part, field);
         match CoveringIndex::open(snapshot, part, field) {
             Ok(None) => {
                 // An index that is created again is a new one, and is used.
-                self.inner.lock().told.remove(&key);
+                self.damaged.lock().remove(&key);
                 None
             }
-            Ok(Some(_)) if self.inner.lock().told.contains(&key) => None,
+            Ok(Some(_)) if self.damaged.lock().contains(&key) => None,
             Ok(Some(index)) => Some(Covering {
                 index,
                 key,
                 heads: Arc::clone(self),
             }),
             Err(error) => {
-                self.tell(key, &error);
+                self.note_damage(key, &error);
                 None
             }
         }
     }
 
-    fn tell(&self, key: Key, error: &storage::Error) {
-        if self.inner.lock().told.insert(key) {
+    fn note_damage(&self, key: IndexOfPart, error: &storage::Error) {
+        if self.damaged.lock().insert(key) {
             tracing::warn!(%error, "an index is damaged, and its part is scanned; drop the index and create it again");
         }
     }
 
-    fn get(&self, key: &Key) -> Option<Arc<PartIndex>> {
-        let mut inner = self.inner.lock();
-        inner.tick += 1;
-        let tick = inner.tick;
-        let entry = inner.heads.get_mut(key)?;
-        entry.used = tick;
-        Some(entry.head.clone())
-    }
-
-    fn put(&self, key: Key, stream: &Name, head: &Arc<PartIndex>) {
-        let mut inner = self.inner.lock();
-        inner.tick += 1;
-        let entry = Entry {
-            stream: stream.clone(),
-            head: head.clone(),
-            bytes: head.memory_bytes() + size_of::<(Key, Entry)>(),
-            used: inner.tick,
-        };
-        inner.bytes += entry.bytes;
-        if let Some(old) = inner.heads.insert(key, entry) {
-            inner.bytes -= old.bytes;
-        }
-        inner.make_room(self.bytes_max);
-    }
-
-    fn forget(&self, key: &Key) {
-        let mut inner = self.inner.lock();
-        if let Some(gone) = inner.heads.remove(key) {
-            inner.bytes -= gone.bytes;
-        }
+    fn put(&self, key: IndexOfPart, stream: &Name, head: &Arc<PartIndex>) {
+        let bytes = head.memory_bytes() + size_of::<(IndexOfPart, Name, Arc<PartIndex>)>();
+        let entry = (stream.clone(), Arc::clone(head));
+        self.heads.put(key, entry, bytes as u64);
     }
 
     fn used(&self, data: &Path, stream: &Name, field: &str) {
         let now_us = SystemClock.now_us();
-        let mut inner = self.inner.lock();
         let index = (data.to_owned(), stream.clone(), field.to_owned());
-        inner.used_us.insert(index, now_us);
+        self.used_us.lock().insert(index, now_us);
     }
 
     /// Returns the bytes of an index in memory, and the time of its last use.
     pub(crate) fn usage(&self, data: &Path, name: &IndexName) -> (u64, Option<i64>) {
-        let inner = self.inner.lock();
-        let of_it = inner.heads.iter().filter(|((store, _, field), entry)| {
-            store == data && *field == name.field && entry.stream == name.stream
+        let bytes = self.heads.bytes(|index, (stream, _)| {
+            index.data == data && index.column == name.field && *stream == name.stream
         });
-        let bytes: usize = of_it.map(|(_, entry)| entry.bytes).sum();
         let index = (data.to_owned(), name.stream.clone(), name.field.clone());
-        let used_us = inner.used_us.get(&index);
-        (bytes as u64, used_us.copied())
-    }
-}
-
-impl Inner {
-    /// Evicts a quarter at once, so that not every new head needs a search for the oldest.
-    fn make_room(&mut self, bytes_max: usize) {
-        if self.bytes <= bytes_max {
-            return;
-        }
-        let mut ticks: Vec<(u64, usize)> = self.heads.values().map(|e| (e.used, e.bytes)).collect();
-        ticks.sort_unstable();
-        let (mut left, mut until) = (self.bytes, 0);
-        for (used, bytes) in ticks {
-            if left <= bytes_max / 4 * 3 {
-                break;
-            }
-            (left, until) = (left - bytes, used);
-        }
-        self.heads.retain(|_, entry| entry.used > until);
-        self.bytes = left;
+        (bytes, self.used_us.lock().get(&index).copied())
     }
 }

@@ -38,12 +38,14 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::union::UnionExec;
 use storage::{Chunk, Name, SEQ, Snapshot, TIME};
 
+use crate::plan_node::PlanNode;
 use crate::tables::level::StreamRollups;
 use exec::{ChunksExec, ScanStats, StreamScanExec, exact, times};
 use indexed::Heads;
 use parts::PartScans;
 use prune::{Bounds, TimeRange};
 pub(crate) use settled::STATE;
+pub(crate) use slices::Dictionaries;
 pub(crate) use view::{Views, shown, stored_schema, table, view};
 
 /// Caches and options that a scan needs from the engine.
@@ -51,9 +53,8 @@ pub(crate) use view::{Views, shown, stored_schema, table, view};
 pub(crate) struct Files {
     /// Footers of parts.
     pub(crate) footers: Arc<FileMetadataCache>,
-    /// Decompressed dictionaries of parts. Their cache is separate, so that they do not evict
-    /// footers.
-    pub(crate) dictionaries: Arc<FileMetadataCache>,
+    /// Decompressed dictionaries of parts.
+    pub(crate) dictionaries: Arc<Dictionaries>,
     /// Heads of indexes.
     pub(crate) heads: Arc<Heads>,
     /// Views of streams.
@@ -141,7 +142,7 @@ impl TableProvider for StreamTable {
         } else {
             UnionExec::try_new(inputs)?
         };
-        Ok(Arc::new(StreamScanExec::new(input, looked)))
+        Ok(Arc::new(PlanNode::over(StreamScanExec(looked), input, [])))
     }
 }
 
@@ -263,7 +264,7 @@ impl StreamTable {
         } else {
             bounds.time
         };
-        Ok(Some(Arc::new(ChunksExec::new(
+        Ok(Some(Arc::new(ChunksExec::plan(
             chosen, range, schema, statistics, partitions,
         ))))
     }

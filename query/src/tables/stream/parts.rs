@@ -26,8 +26,9 @@ use super::StreamTable;
 use super::exec::ScanStats;
 use super::indexed::{self, Candidate, Picked};
 use super::prune::{Bounds, TimeRange};
-use super::read::{PartReaders, Rows};
-use super::slices::{SliceExec, Slices, Wanted};
+use super::read::{FileContent, PartReaders};
+use super::slices::{SliceCondition, SliceExec, Slices};
+use crate::plan_node::PlanNode;
 use crate::stats::Count;
 
 /// Scans of fewer bytes are not split: another thread costs more than it saves.
@@ -65,7 +66,7 @@ impl PartScans<'_> {
         let mut inputs: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
         match self.slices(&sliced).await? {
             Some(slices) => {
-                looked.rows += slices.rows();
+                looked.rows += slices.kind.rows();
                 inputs.push(Arc::new(slices));
             }
             None => scanned.append(&mut sliced),
@@ -124,7 +125,7 @@ impl PartScans<'_> {
 
     /// Returns the wanted rows of a part that is sorted by a requested column; `None` for other
     /// parts.
-    fn wanted(&self, part: &Candidate<'_>) -> Option<Wanted> {
+    fn wanted(&self, part: &Candidate<'_>) -> Option<SliceCondition> {
         let (column, values) = match (&part.rows, &part.covering) {
             (Some(_), _) => None,
             (None, Some(covering)) => self.bounds.few_of(covering.column()),
@@ -144,12 +145,12 @@ impl PartScans<'_> {
         values
             .iter()
             .all(is_of_type)
-            .then(|| Wanted::new(column, values, range))
+            .then(|| SliceCondition::new(column, values, range))
     }
 
     /// Plans slices of these parts; `None` if there are no parts, if the slices would read too
     /// many rows, or if a page index is missing.
-    async fn slices(&self, parts: &[Candidate<'_>]) -> Result<Option<SliceExec>> {
+    async fn slices(&self, parts: &[Candidate<'_>]) -> Result<Option<PlanNode<SliceExec>>> {
         if parts.is_empty() {
             return Ok(None);
         }
@@ -168,7 +169,7 @@ impl PartScans<'_> {
             self.table.projected(self.projection)?,
         );
         let asked = (statistics, self.partitions);
-        Ok(Some(SliceExec::new(slices, readers, schemas, asked)))
+        Ok(Some(SliceExec::plan(slices, readers, schemas, asked)))
     }
 
     /// Plans a scan of parts, of which an index has picked rows either in all or in none. The
@@ -281,8 +282,8 @@ impl PartScans<'_> {
             version: None,
         };
         let rows = match &candidate.covering {
-            Some(covering) => Rows::Covering(covering.clone()),
-            None => Rows::Part(file.clone()),
+            Some(covering) => FileContent::Covering(covering.clone()),
+            None => FileContent::Part(file.clone()),
         };
         let file = PartitionedFile::new_from_meta(meta).with_extension(rows);
         let statistics = self.table.statistics_of(part.rows, part.time);

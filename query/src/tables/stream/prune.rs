@@ -8,7 +8,12 @@ use storage::{ID, IndexValue, PartMeta, SEQ, TIME};
 
 use super::derive::{ObjectIdOf, seq_of};
 
-/// Event times, microseconds since 1970, both ends included.
+/// Event times, microseconds since 1970. Both ends are included, unlike those of other ranges:
+///
+/// * Queries say `time <= t` and `BETWEEN`, and parts, chunks and Parquet's statistics have the
+///   first and the last time. So nothing has to be converted, and no `+ 1` can overflow.
+/// * A scan applies its range exactly, in place of the filter, and storage accepts every time. The
+///   end of a half-open range of all times would be beyond `i64::MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeRange {
     pub(crate) first: i64,

@@ -25,6 +25,7 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataR
 use storage::{CheckedFile, FileRef, Snapshot};
 
 use super::indexed::Covering;
+use super::slices::Dictionaries;
 use crate::error::Error;
 
 /// Bytes that usually hold a part's footer. Storage reads the blocks around them, which mostly
@@ -38,16 +39,16 @@ const AT_ONCE_BYTES: u64 = 4 << 20;
 pub(crate) const BYTES_READ: &str = "bytes_scanned";
 
 /// Content of a file of a scan: a part, or a covering index of a part.
-pub(super) enum Rows {
+pub(super) enum FileContent {
     Part(FileRef),
     Covering(Covering),
 }
 
-/// Opens the parts of one snapshot. The files of a scan carry their [`Rows`].
+/// Opens the parts of one snapshot. The files of a scan carry their [`FileContent`].
 pub(crate) struct PartReaders {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) footers: Arc<FileMetadataCache>,
-    pub(crate) dictionaries: Arc<FileMetadataCache>,
+    pub(crate) dictionaries: Arc<Dictionaries>,
 }
 
 impl fmt::Debug for PartReaders {
@@ -57,17 +58,17 @@ impl fmt::Debug for PartReaders {
 }
 
 impl PartReaders {
-    /// Returns a reader of a file that carries its [`Rows`].
+    /// Returns a reader of a file that carries its [`FileContent`].
     pub(super) fn open(
         &self,
         partition: usize,
         file: &PartitionedFile,
         metrics: &ExecutionPlanMetricsSet,
     ) -> PartReader {
-        let rows = file.extension::<Rows>();
+        let rows = file.extension::<FileContent>();
         let (opened, covering) = match rows.expect("BUG: a file of a scan carries its rows") {
-            Rows::Part(part) => (self.snapshot.open(part), None),
-            Rows::Covering(index) => (index.read(&self.snapshot), Some(index.clone())),
+            FileContent::Part(part) => (self.snapshot.open(part), None),
+            FileContent::Covering(index) => (index.read(&self.snapshot), Some(index.clone())),
         };
         PartReader {
             file: Arc::new(Mutex::new(opened)),

@@ -11,6 +11,7 @@
 //!   filters on other columns.
 
 mod dictionaries;
+mod fetched;
 mod places;
 mod rows;
 #[cfg(test)]
@@ -20,32 +21,29 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, internal_err};
-use datafusion::config::ConfigOptions;
+use datafusion::common::{Result, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::filter_pushdown::{
-    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+    ChildPushdownResult, FilterPushdownPropagation, PushedDown,
 };
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::ParquetMetaData;
 use tokio::task::consume_budget;
 
 use super::exec::ROWS_EXAMINED;
 use super::read::PartReaders;
-pub(super) use places::Wanted;
-use places::{Place, places};
+use crate::plan_node::{NodeKind, PlanNode};
+pub(crate) use dictionaries::Dictionaries;
+pub(super) use places::SliceCondition;
+use places::{GroupRows, places};
 use rows::Slice;
 
 /// Largest number of rows that slices of one query read; beyond it parts are scanned.
@@ -61,8 +59,8 @@ pub(crate) const FILES: &str = "files_processed";
 struct File {
     file: PartitionedFile,
     footer: Arc<ParquetMetaData>,
-    wanted: Wanted,
-    places: Vec<Place>,
+    wanted: SliceCondition,
+    places: Vec<GroupRows>,
 }
 
 /// Slices of files.
@@ -79,7 +77,7 @@ impl Slices {
     /// or if a file has no page index for the columns.
     pub(super) async fn find(
         readers: &PartReaders,
-        files: Vec<(PartitionedFile, Wanted)>,
+        files: Vec<(PartitionedFile, SliceCondition)>,
     ) -> Result<Option<Self>> {
         let metrics = ExecutionPlanMetricsSet::new();
         let mut slices = Vec::new();
@@ -91,7 +89,7 @@ impl Slices {
             let Some(places) = places(&footer, &wanted) else {
                 return Ok(None);
             };
-            rows += places.iter().map(Place::row_count).sum::<u64>();
+            rows += places.iter().map(GroupRows::row_count).sum::<u64>();
             if rows > ROWS_MAX {
                 return Ok(None);
             }
@@ -120,18 +118,17 @@ pub(crate) struct SliceExec {
     /// Schema of the stored columns.
     stored: SchemaRef,
     statistics: Arc<Statistics>,
-    properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl SliceExec {
     /// Plans the read of slices as `schema`, whose columns are some of `stored`.
-    pub(super) fn new(
+    pub(super) fn plan(
         slices: Slices,
         readers: PartReaders,
         (stored, schema): (SchemaRef, SchemaRef),
         (statistics, partitions): (Statistics, usize),
-    ) -> Self {
+    ) -> PlanNode<Self> {
         let partitions = partitions.min(slices.files.len()).max(1);
         let mut shares = vec![Vec::new(); partitions];
         for nth in 0..slices.files.len() {
@@ -143,28 +140,28 @@ impl SliceExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Self {
+        let kind = Self {
             files: Arc::new(slices.files),
             shares,
             readers: Arc::new(readers),
             stored,
             statistics: Arc::new(statistics),
-            properties: Arc::new(properties),
             metrics: slices.metrics,
-        }
+        };
+        PlanNode::source(kind, properties)
     }
-}
 
-impl SliceExec {
     /// Returns the upper bound of the number of rows to read.
     pub(super) fn rows(&self) -> u64 {
         let places = self.files.iter().flat_map(|file| &file.places);
-        places.map(Place::row_count).sum()
+        places.map(GroupRows::row_count).sum()
     }
 }
 
-impl DisplayAs for SliceExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl NodeKind for SliceExec {
+    const NAME: &'static str = "SliceExec";
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (files, rows) = (self.files.len(), self.rows());
         write!(f, "SliceExec: files={files}, rows={rows}")?;
         match self.files.first() {
@@ -172,40 +169,13 @@ impl DisplayAs for SliceExec {
             None => Ok(()),
         }
     }
-}
-
-impl ExecutionPlan for SliceExec {
-    fn name(&self) -> &'static str {
-        "SliceExec"
-    }
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if children.is_empty() {
-            Ok(self)
-        } else {
-            internal_err!("BUG: slices have no children")
-        }
-    }
     fn execute(
         &self,
+        node: &PlanNode<Self>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let schema = Arc::clone(self.properties.eq_properties.schema());
+        let schema = node.schema();
         let reading = Arc::new(Reading {
             files: Arc::clone(&self.files),
             readers: Arc::clone(&self.readers),
@@ -231,41 +201,28 @@ impl ExecutionPlan for SliceExec {
             .map(move |batch| batch.record_output(&baseline));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
-    fn handle_child_pushdown_result(
+    fn evaluated(
         &self,
-        _: FilterPushdownPhase,
-        asked: ChildPushdownResult,
-        _: &ConfigOptions,
-    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        let ensured = asked.parent_filters.iter().map(|asked| {
-            match self
-                .files
-                .iter()
-                .all(|file| file.wanted.ensures(&asked.filter))
-            {
+        filters: ChildPushdownResult,
+    ) -> FilterPushdownPropagation<Arc<dyn ExecutionPlan>> {
+        let files = self.files.iter();
+        let evaluated = filters.parent_filters.iter().map(|above| {
+            match files.clone().all(|file| file.wanted.ensures(&above.filter)) {
                 true => PushedDown::Yes,
                 false => PushedDown::No,
             }
         });
-        let ensured = ensured.collect();
-        Ok(FilterPushdownPropagation::with_parent_pushdown_result(
-            ensured,
-        ))
+        FilterPushdownPropagation::with_parent_pushdown_result(evaluated.collect())
     }
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
-    fn statistics_from_inputs(
+    fn statistics(
         &self,
-        _: &[Arc<Statistics>],
-        args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        Ok(match args.partition() {
-            Some(_) => Arc::new(Statistics::new_unknown(
-                self.properties.eq_properties.schema(),
-            )),
-            None => Arc::clone(&self.statistics),
-        })
+        _: Option<&Arc<Statistics>>,
+        partition: Option<usize>,
+    ) -> Option<Arc<Statistics>> {
+        partition.is_none().then(|| Arc::clone(&self.statistics))
     }
 }
 
@@ -325,7 +282,7 @@ impl Counters {
         self.row_groups[0].add(file.footer.num_row_groups());
     }
 
-    fn examined(&self, place: &Place, is_first: bool) {
+    fn examined(&self, place: &GroupRows, is_first: bool) {
         self.files.add(usize::from(is_first));
         let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         self.row_groups[1].add(1);

@@ -16,7 +16,7 @@ use super::StreamTable;
 use super::prune::{TimeRange, time_range};
 
 /// Rows of a stream that pass some filters.
-pub(crate) struct Source {
+pub(crate) struct StreamSource {
     provider: Arc<dyn TableProvider>,
     /// Requested times.
     pub(crate) range: TimeRange,
@@ -26,7 +26,7 @@ pub(crate) struct Source {
     columns: HashMap<Column, Expr>,
 }
 
-impl Source {
+impl StreamSource {
     /// Returns the source of a plan; `None` unless the plan reads the rows of one stream, each by
     /// itself.
     pub(crate) fn of(plan: &LogicalPlan) -> Option<Self> {

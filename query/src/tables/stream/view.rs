@@ -120,12 +120,12 @@ pub(crate) fn view(
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     /// Views by name of the stream, and by whether `_seq` is visible.
-    known: Mutex<HashMap<(Name, bool), Arc<View>>>,
+    known: Mutex<HashMap<(Name, bool), Arc<StreamView>>>,
 }
 
 /// View of one stream.
 #[derive(Debug)]
-struct View {
+struct StreamView {
     /// Kind, columns and ID prefix from which the view was built.
     kind: StreamKind,
     columns: Vec<Column>,
@@ -138,7 +138,7 @@ struct View {
     seen: DFSchemaRef,
 }
 
-impl View {
+impl StreamView {
     fn new(
         snapshot: &Arc<Snapshot>,
         name: &Name,
@@ -204,10 +204,10 @@ impl Views {
         name: &Name,
         meta: &StreamMeta,
         with_seq: bool,
-    ) -> Result<Arc<View>> {
+    ) -> Result<Arc<StreamView>> {
         // The state of quarantined items depends on the snapshot, so this view is not cached.
         if meta.kind == StreamKind::Quarantine {
-            return Ok(Arc::new(View::new(snapshot, name, meta, with_seq)?));
+            return Ok(Arc::new(StreamView::new(snapshot, name, meta, with_seq)?));
         }
         let which = (name.clone(), with_seq);
         if let Some(view) = self.known.lock().get(&which)
@@ -215,7 +215,7 @@ impl Views {
         {
             return Ok(Arc::clone(view));
         }
-        let view = Arc::new(View::new(snapshot, name, meta, with_seq)?);
+        let view = Arc::new(StreamView::new(snapshot, name, meta, with_seq)?);
         let mut known = self.known.lock();
         if known.len() >= KEPT {
             known.clear();

@@ -2,11 +2,11 @@
 
 use storage::{Snapshot, index_use};
 
-use super::{Column, int, of, stamp, text};
+use super::{SystemColumn, int, of, stamp, text};
 use crate::tables::stream::indexed::Heads;
 
 /// Access path to rows: the order in which parts are sorted, or an index of a column.
-struct Row {
+struct IndexRow {
     stream: String,
     field: String,
     kind: String,
@@ -20,13 +20,13 @@ struct Row {
 }
 
 /// Builds one row for the order of each stream, and one for each index.
-pub(super) fn indexes(snapshot: &Snapshot, heads: &Heads) -> Vec<Column> {
+pub(super) fn indexes(snapshot: &Snapshot, heads: &Heads) -> Vec<SystemColumn> {
     let orders = snapshot.streams().iter().map(|(stream, meta)| {
         let (mut parts, mut rows) = (0, 0);
         for part in snapshot.manifest().parts_of(stream) {
             (parts, rows) = (parts + 1, rows + part.rows);
         }
-        Row {
+        IndexRow {
             stream: stream.to_string(),
             field: meta.order_by.join(", "),
             kind: "order".to_owned(),
@@ -41,7 +41,7 @@ pub(super) fn indexes(snapshot: &Snapshot, heads: &Heads) -> Vec<Column> {
     let indexes = index_use(snapshot).into_iter().map(|index| {
         let (memory_bytes, last_used_us) = heads.usage(snapshot.data_dir(), &index.name);
         let kind = index.name.kind.to_string();
-        Row {
+        IndexRow {
             stream: index.name.stream.to_string(),
             field: index.name.field,
             kind,
@@ -53,7 +53,7 @@ pub(super) fn indexes(snapshot: &Snapshot, heads: &Heads) -> Vec<Column> {
             last_used_us,
         }
     });
-    let mut rows: Vec<Row> = orders.chain(indexes).collect();
+    let mut rows: Vec<IndexRow> = orders.chain(indexes).collect();
     rows.sort_by(|a, b| (&a.stream, &b.kind, &a.field).cmp(&(&b.stream, &a.kind, &b.field)));
     vec![
         text("stream", of(&rows, |r| Some(r.stream.clone()))),

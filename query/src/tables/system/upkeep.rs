@@ -2,10 +2,10 @@
 
 use storage::{DiskUse, JobEntry};
 
-use super::{Column, int, of, stamp, text, word};
+use super::{SystemColumn, int, of, stamp, text, word};
 
 /// Builds one row for each job that did something, failed, or is under way.
-pub(super) fn maintenance(rows: &[JobEntry]) -> Vec<Column> {
+pub(super) fn maintenance(rows: &[JobEntry]) -> Vec<SystemColumn> {
     vec![
         stamp("started", of(rows, |e| Some(e.started_us))),
         text("job", of(rows, |e| word(e.job))),
@@ -27,7 +27,7 @@ fn said(sentence: &str) -> Option<String> {
 }
 
 /// Builds one row for each stream, partition and kind of file.
-pub(super) fn disk(rows: &[DiskUse]) -> Vec<Column> {
+pub(super) fn disk(rows: &[DiskUse]) -> Vec<SystemColumn> {
     vec![
         text(
             "stream",

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, LimitClause, OrderByKind, Query, SelectItem, SetExpr, Statement as Sql, Value,
 };
 
-use crate::ask::random_questions::rows::{Row, Rows, alike, not_among};
+use crate::ask::random_questions::rows::{AnswerRows, Cell, alike, not_among};
 
 /// The oracle's form of a query, and the way in which its rows are read.
 pub(super) struct Asked {
@@ -113,7 +113,7 @@ impl Asked {
     }
 
     /// Describes the difference from the oracle's rows; nothing when there is none.
-    pub(super) fn difference(&self, found: &Rows, expected: &Rows) -> Option<String> {
+    pub(super) fn difference(&self, found: &AnswerRows, expected: &AnswerRows) -> Option<String> {
         let own = found.kinds.len();
         if expected.kinds.len() < own || expected.kinds[..own] != found.kinds[..] {
             return Some(format!(
@@ -128,7 +128,7 @@ impl Asked {
         if found.rows.len() != end - start {
             return Some(format!("{} rows for {}", found.rows.len(), end - start));
         }
-        let key = |row: &Row| -> Row {
+        let key = |row: &Vec<Cell>| -> Vec<Cell> {
             let cells = self.keys.iter().map(|(key, _)| match key {
                 Key::Own(nth) => row[*nth].clone(),
                 Key::Added(nth) => row[own + nth].clone(),

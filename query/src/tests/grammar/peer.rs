@@ -21,7 +21,7 @@ use super::stores::World;
 use super::tables::LEVELS;
 use super::{compare, number};
 use crate::NoSystemInfo;
-use crate::ask::random_questions::rows::{Cell, Rows, not_among};
+use crate::ask::random_questions::rows::{AnswerRows, Cell, not_among};
 use words::{Both, question};
 
 /// Questions of one store.
@@ -112,7 +112,7 @@ async fn found(world: &World, sql: &str) -> Result<Vec<Vec<Cell>>, String> {
         .sql(snapshot, Arc::new(NoSystemInfo), sql, None);
     let answer = answer.await.map_err(|e| e.to_string())?;
     let (schema, batches, _) = answer.collect().await.map_err(|e| e.to_string())?;
-    let rows = Rows::of(&schema, &batches).rows.into_iter();
+    let rows = AnswerRows::of(&schema, &batches).rows.into_iter();
     Ok(rows
         .map(|row| row.into_iter().map(plain).collect())
         .collect())

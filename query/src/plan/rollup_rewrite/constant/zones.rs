@@ -52,11 +52,10 @@ impl Zone {
     }
 
     /// Returns the spans that make up a range, in order.
-    pub(super) fn spans(&self, range: TimeRange) -> Vec<Span> {
+    pub(super) fn spans(&self, range: TimeRange) -> Vec<OffsetSpan> {
         if let Self::Ahead(offset_us) = *self {
-            return vec![Span {
-                first_us: i64::MIN,
-                last_us: i64::MAX,
+            return vec![OffsetSpan {
+                range: TimeRange::ALL,
                 offset_us,
             }];
         }
@@ -67,9 +66,11 @@ impl Zone {
         let mut spans = Vec::new();
         let (mut from_s, mut offset_s) = (first_s, self.offset_s(first_s));
         let mut push = |from_s: i64, end_s: i64, offset_s: i64| {
-            spans.push(Span {
-                first_us: from_s * SECOND_US,
-                last_us: end_s * SECOND_US - 1,
+            spans.push(OffsetSpan {
+                range: TimeRange {
+                    first: from_s * SECOND_US,
+                    last: end_s * SECOND_US - 1,
+                },
                 offset_us: offset_s * SECOND_US,
             });
         };
@@ -101,22 +102,18 @@ impl Zone {
     }
 }
 
-/// A span of constant offset, both ends included, microseconds.
+/// A span of constant offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) first_us: i64,
-    pub(super) last_us: i64,
-    /// Offset of local time from UTC.
+pub(super) struct OffsetSpan {
+    pub(super) range: TimeRange,
+    /// Offset of local time from UTC, microseconds.
     pub(super) offset_us: i64,
 }
 
-impl Span {
+impl OffsetSpan {
     /// Returns the part of the span that lies in a range.
     pub(super) fn within(self, range: TimeRange) -> Option<TimeRange> {
-        let within = range.intersect(TimeRange {
-            first: self.first_us,
-            last: self.last_us,
-        });
+        let within = range.intersect(self.range);
         (within.first <= within.last).then_some(within)
     }
 }

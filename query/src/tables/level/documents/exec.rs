@@ -5,93 +5,60 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-};
+use datafusion::physical_plan::{Partitioning, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::form::Shape;
 use super::read::Documents;
-use crate::tables::level::read::{Source, StopOnDrop};
+use crate::plan_node::{NodeKind, PlanNode};
+use crate::tables::level::read::{LevelScan, StopOnDrop};
 
 /// Builds documents from levels.
 #[derive(Debug)]
 pub(crate) struct DocumentExec {
     shape: Shape,
     /// Levels to read, the coarsest first.
-    sources: Vec<Source>,
-    properties: Arc<PlanProperties>,
+    pub(crate) sources: Vec<LevelScan>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl DocumentExec {
-    pub(super) fn new(shape: Shape, sources: Vec<Source>) -> Self {
-        let properties = Arc::new(PlanProperties::new(
+    pub(super) fn plan(shape: Shape, sources: Vec<LevelScan>) -> PlanNode<Self> {
+        let properties = PlanProperties::new(
             EquivalenceProperties::new(shape.schema.clone()),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Incremental,
             Boundedness::Bounded,
-        ));
-        Self {
+        );
+        let kind = Self {
             shape,
             sources,
-            properties,
             metrics: ExecutionPlanMetricsSet::new(),
-        }
-    }
-
-    /// Returns the scans of the levels, the coarsest first.
-    pub(crate) fn sources(&self) -> &[Source] {
-        &self.sources
+        };
+        PlanNode::source(kind, properties)
     }
 }
 
-impl DisplayAs for DocumentExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl NodeKind for DocumentExec {
+    const NAME: &'static str = "DocumentScan";
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let table = self.shape.form.table();
         write!(f, "DocumentScan: {table}")?;
         self.sources
             .iter()
             .try_for_each(|source| write!(f, "; {source}"))
     }
-}
-
-impl ExecutionPlan for DocumentExec {
-    fn name(&self) -> &'static str {
-        "DocumentScan"
-    }
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if children.is_empty() {
-            Ok(self)
-        } else {
-            internal_err!("BUG: documents have no children")
-        }
-    }
     fn execute(
         &self,
+        _: &PlanNode<Self>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {

@@ -33,7 +33,7 @@ pub(crate) use exec::DocumentExec;
 pub(crate) use form::Form;
 use form::Shape;
 
-use super::{LevelTable, Rollup, Source, TileCache};
+use super::{LevelScan, LevelTable, Rollup, TileCache};
 
 /// Column with a document's date and keys.
 const METADATA: &str = "metadata";
@@ -117,7 +117,7 @@ impl DocumentTable {
     }
 
     /// Plans the read of a level: bucket, keys and the measure.
-    fn source(&self, level: &LevelTable, filter: &Filter) -> Result<Source> {
+    fn source(&self, level: &LevelTable, filter: &Filter) -> Result<LevelScan> {
         let wanted = |field: &&Arc<Field>| {
             let keys = level.rollup.definition.by();
             let name = field.name();
@@ -219,6 +219,6 @@ impl TableProvider for DocumentTable {
             counter: self.counter.clone(),
             schema,
         };
-        Ok(Arc::new(DocumentExec::new(shape, sources)))
+        Ok(Arc::new(DocumentExec::plan(shape, sources)))
     }
 }

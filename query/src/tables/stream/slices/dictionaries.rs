@@ -1,47 +1,47 @@
 //! Cache of decompressed dictionaries of column chunks. Without it, a query for ten rows of a day
-//! would decompress all paths of the day. Dictionaries have a bounded cache of their own, so that
-//! many of them do not evict footers.
+//! would decompress all paths of the day.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use datafusion::common::HashMap;
-use datafusion::execution::cache::cache_manager::{
-    CachedFileMetadataEntry, FileMetadata, FileMetadataCache,
-};
 use object_store::ObjectMeta;
 use object_store::path::Path;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::Result;
 
+use crate::tables::byte_cache::ByteCache;
+
+/// Dictionaries by file, row group and column, each with the file from which it was read.
+pub(crate) type Dictionaries = ByteCache<(Path, usize, usize), (ObjectMeta, Page)>;
+
 /// Cache entry for the dictionary of a column chunk.
 #[derive(Clone)]
 pub(super) struct Dictionary {
-    kept: Arc<FileMetadataCache>,
-    name: Path,
+    cache: Arc<Dictionaries>,
     file: ObjectMeta,
+    group: usize,
+    column: usize,
 }
 
 impl Dictionary {
     /// Returns the entry for a column in a row group of a file.
     pub(super) fn of(
-        kept: &Arc<FileMetadataCache>,
+        cache: &Arc<Dictionaries>,
         file: &ObjectMeta,
         (group, column): (usize, usize),
     ) -> Self {
         Self {
-            kept: Arc::clone(kept),
-            name: file.location.clone().join(format!("{group}.{column}")),
+            cache: Arc::clone(cache),
             file: file.clone(),
+            group,
+            column,
         }
     }
 
     /// Returns the dictionary page if the cache has it, and has it of this very file.
     pub(super) fn page(&self) -> Option<Page> {
-        let entry = self.kept.get(&self.name)?;
-        let page = entry.file_metadata.as_any().downcast_ref::<Inflated>()?;
-        (entry.meta == self.file).then(|| page.0.clone())
+        let (file, page) = self.cache.get(&self.key())?;
+        (file == self.file).then_some(page)
     }
 
     fn keep(&self, page: &Page) {
@@ -61,22 +61,13 @@ impl Dictionary {
             encoding: *encoding,
             is_sorted: *is_sorted,
         };
-        let entry = CachedFileMetadataEntry::new(self.file.clone(), Arc::new(Inflated(page)));
-        self.kept.put(&self.name, entry);
+        let key = self.key();
+        let bytes = buf.len() + key.0.as_ref().len() + size_of::<(ObjectMeta, Page)>();
+        self.cache.put(key, (self.file.clone(), page), bytes as u64);
     }
-}
 
-struct Inflated(Page);
-
-impl FileMetadata for Inflated {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn memory_size(&self) -> usize {
-        self.0.buffer().len() + size_of::<Self>()
-    }
-    fn extra_info(&self) -> HashMap<String, String> {
-        HashMap::new()
+    fn key(&self) -> (Path, usize, usize) {
+        (self.file.location.clone(), self.group, self.column)
     }
 }
 

@@ -18,13 +18,13 @@ use crate::tables::stream::prune::TimeRange;
 
 /// Condition on rows: one of few values in a column, and a time in a range.
 #[derive(Debug, Clone)]
-pub(in crate::tables::stream) struct Wanted {
+pub(in crate::tables::stream) struct SliceCondition {
     pub(super) column: String,
     pub(super) values: Vec<IndexValue>,
     pub(super) range: TimeRange,
 }
 
-impl Wanted {
+impl SliceCondition {
     pub(in crate::tables::stream) fn new(
         column: &str,
         values: &[IndexValue],
@@ -40,14 +40,14 @@ impl Wanted {
 
 /// Rows of a row group that may meet the condition.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct GroupRows {
     pub(super) group: usize,
     pub(super) rows: RowSelection,
     /// Pages of the condition's column.
     pub(super) pages: Count,
 }
 
-impl Wanted {
+impl SliceCondition {
     /// Checks whether a filter only repeats the single wanted value, so that a slice makes it
     /// redundant.
     pub(super) fn ensures(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
@@ -68,14 +68,14 @@ impl Wanted {
     }
 }
 
-impl Place {
+impl GroupRows {
     /// Returns the number of rows.
     pub(super) fn row_count(&self) -> u64 {
         self.rows.row_count() as u64
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for SliceCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values: Vec<String> = self
             .values
@@ -91,7 +91,7 @@ impl fmt::Display for Wanted {
 
 /// Returns the places of a file where wanted rows may lie, one for each row group that may hold
 /// any. `None` if the file has no page index for the columns.
-pub(super) fn places(footer: &ParquetMetaData, wanted: &Wanted) -> Option<Vec<Place>> {
+pub(super) fn places(footer: &ParquetMetaData, wanted: &SliceCondition) -> Option<Vec<GroupRows>> {
     let mut places = Vec::new();
     let Some(column) = position(footer, &wanted.column) else {
         // A file without the column has only nulls there.
@@ -123,7 +123,7 @@ pub(super) fn places(footer: &ParquetMetaData, wanted: &Wanted) -> Option<Vec<Pl
                 let all = usize::try_from(footer.row_group(group).num_rows()).ok()?;
                 rows = vec![RowSelector::select(all)].into();
             }
-            places.push(Place { group, rows, pages });
+            places.push(GroupRows { group, rows, pages });
         }
     }
     Some(places)

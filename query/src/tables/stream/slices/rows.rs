@@ -1,30 +1,24 @@
 //! Reads the wanted rows of a row group. It reads the pages that may hold them, decodes the
 //! columns of the condition first, and then decodes the wanted rows of the other columns.
 
-use std::iter::once;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::kernels::cmp::{eq, gt_eq, lt_eq};
 use arrow::compute::{and, concat, concat_batches, filter_record_batch, or, prep_null_mask_filter};
-use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use bytes::Bytes;
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
-use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use object_store::ObjectMeta;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups, RowSelection};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::async_reader::AsyncFileReader;
-use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
-use parquet::column::page::{Page, PageIterator, PageReader};
-use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
-use parquet::file::reader::{ChunkReader, Length};
-use parquet::file::serialized_reader::SerializedPageReader;
 use storage::{IndexValue, TIME};
 
-use super::dictionaries::{Dictionary, Pages};
-use super::places::{Place, Wanted, has_long_runs, position};
+use super::dictionaries::{Dictionaries, Dictionary};
+use super::fetched::{Fetched, FetchedChunk, FilePieces};
+use super::places::{GroupRows, SliceCondition, has_long_runs, position};
 use crate::tables::stream::exec::conform;
 use crate::tables::stream::prune::TimeRange;
 
@@ -32,9 +26,9 @@ use crate::tables::stream::prune::TimeRange;
 pub(super) struct Slice<'a> {
     pub(super) file: &'a ObjectMeta,
     pub(super) footer: &'a Arc<ParquetMetaData>,
-    pub(super) wanted: &'a Wanted,
-    pub(super) place: &'a Place,
-    pub(super) dictionaries: &'a Arc<FileMetadataCache>,
+    pub(super) wanted: &'a SliceCondition,
+    pub(super) place: &'a GroupRows,
+    pub(super) dictionaries: &'a Arc<Dictionaries>,
 }
 
 impl Slice<'_> {
@@ -131,7 +125,7 @@ impl Slice<'_> {
     async fn fetch(&self, reader: &mut impl AsyncFileReader, columns: &[usize]) -> Result<Fetched> {
         let group = self.footer.row_group(self.place.group);
         let mut ranges = Vec::new();
-        let mut chunks: Vec<Option<Chunk>> = vec![None; group.num_columns()];
+        let mut chunks: Vec<Option<FetchedChunk>> = vec![None; group.num_columns()];
         for column in columns.iter().copied() {
             let pages = self.pages(column)?;
             let (start, _) = group.column(column).byte_range();
@@ -148,7 +142,7 @@ impl Slice<'_> {
                 }
             }
             ranges.extend(self.place.rows.scan_ranges(pages));
-            chunks[column] = Some(Chunk {
+            chunks[column] = Some(FetchedChunk {
                 pages: pages.to_vec(),
                 dictionary,
                 known,
@@ -164,7 +158,7 @@ impl Slice<'_> {
         Ok(Fetched {
             footer: Arc::clone(self.footer),
             group: self.place.group,
-            pieces: Arc::new(Pieces(pieces)),
+            pieces: Arc::new(FilePieces(pieces)),
             chunks,
         })
     }
@@ -274,150 +268,4 @@ fn known_true(passes: &BooleanArray) -> BooleanArray {
         0 => BooleanArray::new(passes.values().clone(), None),
         _ => prep_null_mask_filter(passes),
     }
-}
-
-/// A column chunk of which some pages were read.
-#[derive(Clone)]
-struct Chunk {
-    pages: Vec<PageLocation>,
-    dictionary: Dictionary,
-    known: Option<Page>,
-}
-
-/// Bytes that were read of a row group.
-struct Fetched {
-    footer: Arc<ParquetMetaData>,
-    group: usize,
-    pieces: Arc<Pieces>,
-    chunks: Vec<Option<Chunk>>,
-}
-
-impl Fetched {
-    /// Returns a reader of the selected rows in these columns. Columns that the file lacks are
-    /// left out.
-    fn reader(
-        &self,
-        columns: &[&str],
-        stored: &SchemaRef,
-        rows: &RowSelection,
-        batch_rows: usize,
-    ) -> Result<ParquetRecordBatchReader> {
-        let file = self.footer.file_metadata().schema_descr();
-        let columns = columns
-            .iter()
-            .filter_map(|name| position(&self.footer, name));
-        let mask = ProjectionMask::roots(file, columns);
-        let hint: Option<Vec<FieldRef>> = file
-            .columns()
-            .iter()
-            .map(|column| {
-                let field = stored.field_with_name(column.name()).ok()?;
-                Some(Arc::new(field.clone()))
-            })
-            .collect();
-        let levels = parquet_to_arrow_field_levels(file, mask, hint.map(Fields::from).as_ref())?;
-        let rows = Some(rows.clone());
-        Ok(ParquetRecordBatchReader::try_new_with_row_groups(
-            &levels, self, batch_rows, rows,
-        )?)
-    }
-}
-
-impl RowGroups for Fetched {
-    fn num_rows(&self) -> usize {
-        usize::try_from(self.footer.row_group(self.group).num_rows()).unwrap_or(0)
-    }
-    fn column_chunks(&self, column: usize) -> ParquetResult<Box<dyn PageIterator>> {
-        let Chunk {
-            pages,
-            dictionary,
-            known,
-        } = self.chunks[column]
-            .clone()
-            .expect("BUG: only what was read is decoded");
-        let group = self.footer.row_group(self.group);
-        let read = SerializedPageReader::new(
-            Arc::clone(&self.pieces),
-            group.column(column),
-            self.num_rows(),
-            Some(pages),
-        )?;
-        let pages = Pages {
-            read,
-            dictionary,
-            known,
-        };
-        Ok(Box::new(OneChunk(Some(Box::new(pages)))))
-    }
-    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
-        Box::new(once(self.footer.row_group(self.group)))
-    }
-    fn metadata(&self) -> &ParquetMetaData {
-        &self.footer
-    }
-}
-
-/// Iterator over the pages of one row group.
-struct OneChunk(Option<Box<dyn PageReader>>);
-
-impl Iterator for OneChunk {
-    type Item = ParquetResult<Box<dyn PageReader>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.take().map(Ok)
-    }
-}
-
-impl PageIterator for OneChunk {}
-
-/// Pieces of a file with the offset of each, ascending.
-struct Pieces(Vec<(u64, Bytes)>);
-
-impl Length for Pieces {
-    fn len(&self) -> u64 {
-        self.0
-            .last()
-            .map_or(0, |(start, bytes)| start + bytes.len() as u64)
-    }
-}
-
-impl ChunkReader for Pieces {
-    type T = bytes::buf::Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let (from, bytes) = self.piece(start)?;
-        Ok(bytes::Buf::reader(bytes.slice(from..)))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let (from, bytes) = self.piece(start)?;
-        let end = from.saturating_add(length);
-        if end > bytes.len() {
-            return Err(not_read(start));
-        }
-        Ok(bytes.slice(from..end))
-    }
-}
-
-impl Pieces {
-    /// Returns the piece that has the byte at an offset, and the position of the byte in the
-    /// piece.
-    fn piece(&self, at: u64) -> ParquetResult<(usize, &Bytes)> {
-        let after = self.0.partition_point(|(start, _)| *start <= at);
-        let (start, bytes) = after
-            .checked_sub(1)
-            .map(|nth| &self.0[nth])
-            .ok_or_else(|| not_read(at))?;
-        let from = usize::try_from(at - start).map_err(|_| not_read(at))?;
-        if from > bytes.len() {
-            return Err(not_read(at));
-        }
-        Ok((from, bytes))
-    }
-}
-
-fn not_read(at: u64) -> ParquetError {
-    ParquetError::General(format!(
-        "byte {at} is asked for and is of no page that was read"
-    ))
 }

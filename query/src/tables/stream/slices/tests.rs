@@ -7,7 +7,6 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use datafusion::execution::runtime_env::RuntimeEnv;
 use object_store::ObjectMeta;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
@@ -18,7 +17,8 @@ use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use storage::{IndexValue, TIME};
 
-use super::places::{Wanted, places};
+use super::dictionaries::Dictionaries;
+use super::places::{SliceCondition, places};
 use super::rows::Slice;
 use crate::tables::stream::prune::TimeRange;
 
@@ -140,7 +140,7 @@ fn write(case: &Case) -> Vec<u8> {
     writer.into_inner().expect("closed")
 }
 
-async fn read(case: &Case, wanted: &Wanted) -> Vec<RecordBatch> {
+async fn read(case: &Case, wanted: &SliceCondition) -> Vec<RecordBatch> {
     let bytes = write(case);
     let file = ObjectMeta {
         location: "a/part".into(),
@@ -152,9 +152,7 @@ async fn read(case: &Case, wanted: &Wanted) -> Vec<RecordBatch> {
     let mut reader = Cursor::new(bytes);
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Required);
     let footer = reader.get_metadata(Some(&options)).await.expect("a footer");
-    let kept = RuntimeEnv::default()
-        .cache_manager
-        .get_file_metadata_cache();
+    let dictionaries = Arc::new(Dictionaries::new(1 << 20));
     let schema = Arc::new(stored().project(&case.columns).expect("columns"));
     let mut all = Vec::new();
     // The second read finds the dictionaries in the cache.
@@ -166,7 +164,7 @@ async fn read(case: &Case, wanted: &Wanted) -> Vec<RecordBatch> {
                 footer: &footer,
                 wanted,
                 place: &place,
-                dictionaries: &kept,
+                dictionaries: &dictionaries,
             };
             let schemas = (&stored(), &schema);
             let batches = slice
@@ -200,7 +198,7 @@ proptest! {
         };
         let rows: Vec<Row> = case.rows.iter().filter(is_wanted).cloned().collect();
         let expected = batch(&rows).project(&case.columns).expect("columns");
-        let wanted = Wanted::new("host", &values, range);
+        let wanted = SliceCondition::new("host", &values, range);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         for answer in runtime.block_on(read(&case, &wanted)) {
             prop_assert_eq!(&answer, &expected);
@@ -213,7 +211,7 @@ proptest! {
         case.rows.sort_by_key(|row| row.3);
         let rows: Vec<Row> = case.rows.iter().filter(|row| row.3 == wanted).cloned().collect();
         let expected = batch(&rows).project(&case.columns).expect("columns");
-        let wanted = Wanted::new("size", &[IndexValue::Integer(wanted)], TimeRange::ALL);
+        let wanted = SliceCondition::new("size", &[IndexValue::Integer(wanted)], TimeRange::ALL);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         for answer in runtime.block_on(read(&case, &wanted)) {
             prop_assert_eq!(&answer, &expected);

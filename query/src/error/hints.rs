@@ -1,0 +1,68 @@
+//! Hints of errors about unknown names.
+
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use strsim::levenshtein;
+
+/// Returns a similar name that exists, or else the names that do.
+pub(super) fn hint(error: &DataFusionError, tables: &[String]) -> Option<String> {
+    match error {
+        DataFusionError::SchemaError(schema, _) => match &**schema {
+            SchemaError::FieldNotFound {
+                field,
+                valid_fields,
+            } => {
+                let names: Vec<String> = valid_fields.iter().map(|f| f.name.clone()).collect();
+                match nearest(&field.name, &names) {
+                    Some(name) => Some(format!("did you mean {name}?")),
+                    None if names.is_empty() => None,
+                    None => Some(format!("there are {}", first(&names, 12))),
+                }
+            }
+            _ => None,
+        },
+        DataFusionError::Plan(message) => {
+            let name = message.strip_prefix("table '")?.split('\'').next()?;
+            let name = name
+                .trim_start_matches("logmill.")
+                .trim_start_matches("public.");
+            match nearest(name, tables) {
+                Some(near) => Some(format!("did you mean {near}?")),
+                None if tables.is_empty() => {
+                    Some("the store holds no stream yet: import something first".into())
+                }
+                None => Some(format!("there are {}", first(tables, 12))),
+            }
+        }
+        _ => None,
+    }
+}
+
+fn first(names: &[String], most: usize) -> String {
+    let mut shown = names
+        .iter()
+        .take(most)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > most {
+        shown.push_str(&format!(" and {} more", names.len() - most));
+    }
+    shown
+}
+
+/// Returns the name at the least edit distance, if it is near enough to be a typing error.
+fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let most = (name.chars().count() / 3).max(1);
+    names
+        .iter()
+        .map(|candidate| {
+            (
+                levenshtein(&name.to_lowercase(), &candidate.to_lowercase()),
+                candidate.as_str(),
+            )
+        })
+        .filter(|(d, _)| *d <= most)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
