@@ -87,7 +87,7 @@ impl Default for Storage {
 pub(crate) struct Ingest {
     /// An event whose timestamp is further than this after its receipt is quarantined.
     pub(crate) max_future: Span,
-    /// Maximum columns of a stream of documents.
+    /// Maximum columns of a request, and of a stream that is created from now on.
     pub(crate) columns_max: usize,
 }
 

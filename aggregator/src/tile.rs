@@ -40,9 +40,6 @@
 //! events of a seal lie within one week and month, its week, month and year have the same cells but
 //! for the bucket, so these sections share their blocks. Tiles without events have no bytes.
 //!
-//! In files of version 1 a section is one block, whose ranges are the whole dictionary and all
-//! buckets. Its head is varint cells, buckets as above, varint offset, varint length.
-//!
 //! # Invariants
 //! * Dictionaries hold only values that some cell refers to, ordered by frequency (in powers of
 //!   two) and then by value. The frequency of a key is its number of events; the frequency of a

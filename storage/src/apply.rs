@@ -1,6 +1,7 @@
 //! Applies a journal record to the memory of a store: its rows go to the memtable, its identity
 //! to the remembered ones. The log thread applies the records that it has written, and recovery
-//! those that it reads back, so both reach the same state.
+//! those that it reads back, so both reach the same state. It follows from the records alone: this
+//! module reads no clock and no configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ pub(crate) fn apply(target: &mut RecordTarget<'_>, record: &Record, first_seq: u
         // always checked.
         && (meta.kind == StreamKind::Documents
             || !rows.has_like(&record.stream, &record.events))
-        && schema_evolution::reconcile(meta, record, usize::MAX)?.is_some()
+        && schema_evolution::reconcile(meta, record)?.is_some()
     {
         return Err(Error::Corrupt {
             path: PathBuf::from(journal::DIR),

@@ -37,6 +37,14 @@ pub enum Error {
         /// The newest format that this program reads.
         known: u32,
     },
+    /// The file is sound, and of a format that this program does not read.
+    #[error("{} {what}", path.display())]
+    FormatUnknown {
+        /// The file of that format.
+        path: PathBuf,
+        /// Description of the format and of the remedy.
+        what: String,
+    },
     /// Another process writes to this store.
     #[error("{} is being written by process {pid}{}", path.display(), address.as_deref().map(|a| format!("; use --server http://{a}")).unwrap_or_default())]
     Locked {
@@ -171,6 +179,7 @@ impl Error {
             Self::Io { .. } | Self::Unknown { .. } => Kind::Disk,
             Self::Corrupt { .. } => Kind::Corrupt,
             Self::FormatTooNew { .. }
+            | Self::FormatUnknown { .. }
             | Self::Locked { .. }
             | Self::ReadOnly { .. }
             | Self::NotAStore { .. } => Kind::Unavailable,

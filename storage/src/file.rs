@@ -22,6 +22,7 @@ const BLOCK_BYTES_MAX: u64 = 256 * 1024;
 
 /// A file as the manifest names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FileRef {
     /// Path relative to the data directory.
     pub path: String,
@@ -29,8 +30,7 @@ pub struct FileRef {
     pub len: u64,
     /// crc32c of the whole file.
     pub crc: u32,
-    /// crc32c of each block. Empty for a file of one block: it is no longer than one, or was
-    /// written before there were blocks.
+    /// crc32c of each block. Empty for a file of one block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<u32>,
     /// Bytes of each block but the last.
@@ -326,14 +326,8 @@ pub(crate) fn create_dir_durably(fs: &dyn Fs, data: &Path, dir: &Path) -> Result
 }
 
 impl FileRef {
-    /// Writes a file below `data` as [`write_durably`] does.
-    pub(crate) fn write(fs: &dyn Fs, data: &Path, path: String, bytes: &[u8]) -> Result<Self> {
-        let mut file = FileWriter::create(fs, &data.join(&path))?;
-        file.put(bytes)?;
-        file.finish_as(path)
-    }
-
-    /// As [`FileRef::write`], at a path that no file has ever had: an error when there is one.
+    /// Writes a file below `data` as [`write_durably`] does, at a path that no file has ever had:
+    /// an error when there is one.
     pub(crate) fn write_new(fs: &dyn Fs, data: &Path, path: String, bytes: &[u8]) -> Result<Self> {
         let mut file = FileWriter::create(fs, &data.join(&path))?;
         file.put(bytes)?;

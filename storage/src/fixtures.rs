@@ -4,8 +4,8 @@
 //! Each folder below `storage/fixtures/FORMAT/` holds the files of one store, and `EXPECT` with
 //! the expected results. The first line is the result of opening the store: `opens: …`, or
 //! `refused: …` with the exact message. For a store that opens, the next line is the result of a
-//! check (stores of development versions lack it). `like: NAME` takes all other files from
-//! another fixture, except those of `without: FILE` lines. Fixtures of old formats stay for ever.
+//! check. `like: NAME` takes all other files from another fixture, except those of
+//! `without: FILE` lines. Fixtures of old formats stay for ever.
 //! Fixtures of the current format are compared with the files written now, and
 //! `LOGMILL_WRITE_FIXTURES=1 cargo test -p logmill-storage format_of_today`
 //! writes them anew. Expected results are derived from the batches that were written and the
@@ -18,17 +18,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{Float64Array, RecordBatch, UInt64Array};
+use arrow::array::{RecordBatch, UInt64Array};
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::check::check;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::manifest;
 use crate::memtable::column;
-use crate::model::{
-    Batch, Column, ColumnType, Name, QUARANTINE, SEQ, TIME, WriteConcern, arrow_schema,
-};
+use crate::model::{Name, QUARANTINE, SEQ};
 use crate::part::read_part;
 use crate::read_only_store::ReadOnlyStore;
 use crate::repair::repair;
@@ -36,12 +34,11 @@ use crate::resolutions::Settlement;
 use crate::rot::life::{DATA, Files, options};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
-use crate::testing::batch;
 use make::Fixture;
 
 const EXPECT: &str = "EXPECT";
-/// Folders of the formats: two development versions, and the frozen format.
-const FORMATS: [&str; 3] = ["dev-1", "dev-2", "1"];
+/// Folders of the formats.
+const FORMATS: [&str; 1] = ["1"];
 
 /// Returns the folder of a format's fixtures.
 fn folder(format: &str) -> PathBuf {
@@ -359,63 +356,26 @@ fn write(format: &Path) {
 }
 
 #[test]
-fn what_a_newer_program_wrote_is_left_as_it_is() {
-    let (files, _) = load(&folder("1").join("manifest_too_new"));
-    let (fs, data) = (files.disk(), Path::new(DATA));
-    let refusals = [
-        ReadOnlyStore::open(Arc::new(fs.clone()), data).map(|_| ()),
-        Store::open(data, options(&fs)).map(|_| ()),
-        repair(data, &options(&fs)).map(|_| ()),
-    ];
-    for refused in refusals {
-        assert!(matches!(refused, Err(Error::FormatTooNew { .. })));
-    }
-    let mut after = Files::left_by(&fs);
-    after.0.remove(Path::new("LOCK"));
-    assert!(after.0 == files.0, "{:?}", after.0.keys());
-}
-
-#[test]
-fn what_a_development_version_wrote_is_of_the_frozen_format_after_the_next_edit() {
-    for format in ["dev-1", "dev-2"] {
-        let (files, expect) = load(&folder(format).join("closed"));
+fn a_store_of_another_format_is_left_as_it_is() {
+    let (newer, _) = load(&folder("1").join("manifest_too_new"));
+    let (mut older, _) = load(&folder("1").join("closed"));
+    let manifest = older.below(manifest::DIR).pop().expect("a manifest");
+    let head = b"logmill manifest 2 2 0d0d0d0d\n{}";
+    older.0.insert(manifest, head.to_vec());
+    for (files, what) in [(newer, "use a newer"), (older, "a development version")] {
         let (fs, data) = (files.disk(), Path::new(DATA));
-        let store = Store::open(data, options(&fs)).expect("opens");
-        store.close().expect("closes");
-        let files = Files::left_by(&fs);
-        let manifest = files.below("manifest").pop().expect("a manifest");
-        assert!(files.0[&manifest].starts_with(b"logmill store 1 "));
-        let (says, _) = opened(&files);
-        let rows = |says: &str| says.split_once(", next ").map(|(rows, _)| rows.to_owned());
-        assert_eq!(rows(&says), rows(&expect.says), "{format}");
+        let refusals = [
+            ReadOnlyStore::open(Arc::new(fs.clone()), data).map(|_| ()),
+            Store::open(data, options(&fs)).map(|_| ()),
+            repair(data, &options(&fs)).map(|_| ()),
+        ];
+        for refused in refusals {
+            let error = refused.expect_err("refused");
+            assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        let mut after = Files::left_by(&fs);
+        after.0.remove(Path::new("LOCK"));
+        assert!(after.0 == files.0, "{:?}", after.0.keys());
     }
-}
-
-/// Development versions did not record whether all integers of a column fit into floats, so its
-/// type stays.
-#[test]
-fn integers_of_a_development_version_stay_integers() {
-    let (files, _) = load(&folder("dev-2").join("closed"));
-    let fs = files.disk();
-    let store = Store::open(Path::new(DATA), options(&fs)).expect("opens");
-    let events = batch(&[1], &[], None);
-    let floats = Float64Array::from(vec![0.5]);
-    let columns = [
-        Column::new(TIME, ColumnType::Time),
-        Column::new("n", ColumnType::Float64),
-    ];
-    let events = Batch {
-        events: RecordBatch::try_new(
-            arrow_schema(&columns),
-            vec![Arc::clone(&events.events[TIME]), Arc::new(floats)],
-        )
-        .expect("columns fit"),
-        ..events
-    };
-    store
-        .write(events, WriteConcern::ACKNOWLEDGED)
-        .expect("taken");
-    let snapshot = store.snapshot();
-    let kind = snapshot.streams()["events"].column_type("n");
-    assert_eq!(kind, Some(ColumnType::Int64));
 }

@@ -3,18 +3,28 @@
 //!
 //! # Invariants
 //! 1. Identities are part of journal records. This state is a function of the records in journal
-//!    order, so it is the same after a replay.
+//!    order alone: not of a clock, nor of the configuration, nor of how records were grouped. So
+//!    it is the same after a replay, and in every program that reads the journal.
 //! 2. The checkpoint files that the manifest names cover exactly the records below `sealed_seq`;
-//!    the other records come from the journal.
+//!    the other records come from the journal. Reading them leads to the state of a program that
+//!    ran on.
 //! 3. The content of events is never compared: equal log lines are legal.
-//! 4. Resolutions of quarantined items are remembered for ever (`resolutions.rs`).
+//! 4. Resolutions of quarantined items are remembered for ever (`resolutions.rs`), keys for a day
+//!    of the journal's own time, which no single stamp moves (`journal_time.rs`).
+
+mod checkpoint;
+mod group;
+mod journal_time;
+mod keys;
+
+pub(crate) use checkpoint::{FILES_MAX, decode, encode, still_needed};
+pub(crate) use group::GroupIdentities;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_128;
 
 use crate::env::Fs;
 use crate::error::{Error, Result};
@@ -22,38 +32,48 @@ use crate::file::FileRef;
 use crate::model::{Ack, Identity};
 use crate::resolutions::{Ranges, Settled, Settlement};
 use crate::seeded::{self, Bug};
+use keys::Keys;
 
-/// Keys are remembered for this long, and at most [`KEYS_MAX`] of them.
-const KEY_AGE_US: i64 = 24 * 3600 * 1_000_000;
-const KEYS_MAX: usize = 1_000_000;
 /// Acknowledgements remembered per producer, in memory and in checkpoints: a shipper has a
 /// handful of batches under way, and does not repeat older ones.
 const ANSWERS_MAX: usize = 128;
-/// Start of a checkpoint file; the number of its format follows.
-const HEAD: &str = "logmill identities ";
-const FORMAT: u32 = 1;
-/// Number of checkpoint files past which they are merged.
-pub(crate) const FILES_MAX: usize = 16;
 
 /// The acknowledgement of one batch.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     identity: Identity,
     accepted: u64,
     quarantined: u64,
     first_seq: u64,
     received_us: i64,
+    /// Time of the journal at which a key began to age. Only a merged checkpoint has it, since its
+    /// keys do not follow from the records before them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since_us: Option<i64>,
 }
 
 impl Entry {
+    /// Returns the entry of a first copy.
+    pub(crate) fn new(identity: Identity, ack: &Ack, received_us: i64) -> Self {
+        Self {
+            identity,
+            accepted: ack.accepted,
+            quarantined: ack.quarantined,
+            first_seq: ack.first_seq.unwrap_or(0),
+            received_us,
+            since_us: None,
+        }
+    }
+
     /// Returns the resolutions of several batches as one entry, whose counts no client requests.
-    fn settling(items: Ranges, how: Settlement, received_us: i64) -> Self {
+    fn settling(items: Ranges, how: Settlement) -> Self {
         Self {
             identity: Identity::Settles { items, how },
             accepted: 0,
             quarantined: 0,
             first_seq: 0,
-            received_us,
+            received_us: 0,
+            since_us: None,
         }
     }
 
@@ -79,23 +99,18 @@ pub struct SourcePosition {
 }
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct Producer {
     position: SourcePosition,
     answers: VecDeque<Entry>,
 }
 
-#[derive(Debug)]
-struct KnownKey {
-    body_hash: u64,
-    entry: Entry,
-}
-
 /// All that is remembered of earlier batches.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Identities {
     producers: HashMap<String, Producer>,
-    keys: HashMap<u128, KnownKey>,
-    by_age: VecDeque<(i64, u128)>,
+    keys: Keys,
     settled: Arc<Settled>,
     /// Entries since the last checkpoint began.
     fresh: Vec<Entry>,
@@ -103,34 +118,23 @@ pub(crate) struct Identities {
 
 impl Identities {
     /// Returns the acknowledgement of the first copy, or `None` when this is the first copy.
-    /// `pending_to` is the end of this producer's ranges in the group under way, which are not
-    /// remembered yet.
+    /// `group` has the batches before this one that are not remembered yet.
     ///
     /// # Errors
-    /// [`Error::KeyReused`], [`Error::Gap`], or [`Error::Invalid`] when ranges overlap in part.
+    /// [`Error::KeyReused`], [`Error::Gap`], [`Error::Settled`], or [`Error::Invalid`] when ranges
+    /// overlap in part.
     pub(crate) fn known(
         &self,
         identity: &Identity,
-        now_us: i64,
-        pending_to: Option<u64>,
+        group: &GroupIdentities,
     ) -> Result<Option<Ack>> {
         match identity {
-            Identity::Key { key, body_hash } => {
-                let Some(known) = self.keys.get(&xxh3_128(key.as_bytes())) else {
-                    return Ok(None);
-                };
-                if now_us - known.entry.received_us > KEY_AGE_US {
-                    return Ok(None);
-                }
-                if known.body_hash != *body_hash {
-                    return Err(reused(identity));
-                }
-                Ok(Some(known.entry.ack()))
-            }
+            Identity::Key { key, .. } => answer(identity, self.keys.get_after(group, key)),
             Identity::Range {
                 producer, from, to, ..
             } => {
                 let known = self.producers.get(producer);
+                let pending_to = group.ranges_of(producer).next_back().and_then(range_end);
                 let Some(end) = pending_to.or(known.map(|k| k.position.to)) else {
                     return Ok(None);
                 };
@@ -149,18 +153,19 @@ impl Identities {
                         "producer {producer} sent {from}..{to}, but the store already has its ranges up to {end}; send from {end}"
                     )));
                 }
-                let mut answers = known.iter().flat_map(|k| &k.answers);
-                let answer = match answers.find(|e| e.identity.same_batch(identity)) {
-                    Some(first) if first.identity != *identity => {
-                        return Err(reused(identity));
-                    }
-                    first => first.map(Entry::ack),
-                };
+                let answers = known.iter().flat_map(|k| &k.answers);
+                let answers = answers.chain(group.ranges_of(producer));
+                let mut newest = answers.rev().take(ANSWERS_MAX);
+                let first = newest.find(|e| e.identity.same_batch(identity));
                 // A batch older than those remembered was stored, but its counts are forgotten.
-                Ok(Some(answer.unwrap_or(Ack::UNCOUNTED_DUPLICATE)))
+                Ok(answer(identity, first)?.or(Some(Ack::UNCOUNTED_DUPLICATE)))
             }
             Identity::Settles { items, .. } => {
-                let is_duplicate = self.settled.are_resolved(items, 0)?;
+                let pending = match seeded::is(Bug::SettledInGroup) {
+                    true => 0,
+                    false => group.resolved(items),
+                };
+                let is_duplicate = self.settled.are_resolved(items, pending)?;
                 Ok(is_duplicate.then_some(Ack::UNCOUNTED_DUPLICATE))
             }
         }
@@ -173,15 +178,25 @@ impl Identities {
 
     /// Remembers the acknowledgement of a batch.
     pub(crate) fn remember(&mut self, identity: Identity, ack: &Ack, received_us: i64) {
-        let entry = Entry {
-            identity,
-            accepted: ack.accepted,
-            quarantined: ack.quarantined,
-            first_seq: ack.first_seq.unwrap_or(0),
-            received_us,
-        };
+        let entry = Entry::new(identity, ack, received_us);
         self.apply(entry.clone());
         self.fresh.push(entry);
+    }
+
+    /// Checks whether a record without items was read from a checkpoint. Such a record may have the
+    /// first sequence number that no checkpoint covers.
+    pub(crate) fn has_read(&self, identity: &Identity, received_us: i64) -> bool {
+        let is_same =
+            |known: &Entry| known.identity == *identity && known.received_us == received_us;
+        match identity {
+            Identity::Range { producer, .. } => {
+                let known = self.producers.get(producer);
+                known.is_some_and(|p| p.answers.iter().any(is_same))
+            }
+            Identity::Key { key, .. } => self.keys.get(key).is_some_and(is_same),
+            // To resolve items again changes nothing.
+            Identity::Settles { .. } => false,
+        }
     }
 
     fn apply(&mut self, entry: Entry) {
@@ -209,30 +224,7 @@ impl Identities {
                 }
                 known.answers.push_back(entry);
             }
-            Identity::Key { key, body_hash } => {
-                let hash = xxh3_128(key.as_bytes());
-                let (body_hash, at) = (*body_hash, entry.received_us);
-                self.keys.insert(hash, KnownKey { body_hash, entry });
-                self.by_age.push_back((at, hash));
-                while self.by_age.len() > KEYS_MAX
-                    || self
-                        .by_age
-                        .front()
-                        .is_some_and(|(t, _)| at - t > KEY_AGE_US)
-                {
-                    let Some((aged_at, aged)) = self.by_age.pop_front() else {
-                        break;
-                    };
-                    // The same key may have come again since, at a later time.
-                    if self
-                        .keys
-                        .get(&aged)
-                        .is_some_and(|k| k.entry.received_us == aged_at)
-                    {
-                        self.keys.remove(&aged);
-                    }
-                }
-            }
+            Identity::Key { .. } => self.keys.add(entry),
             Identity::Settles { items, how } => Arc::make_mut(&mut self.settled).add(items, *how),
         }
     }
@@ -267,8 +259,10 @@ impl Identities {
 
     /// Returns the body hash with which a key is remembered.
     pub(crate) fn key_fingerprint(&self, key: &str) -> Option<u64> {
-        let known = self.keys.get(&xxh3_128(key.as_bytes()))?;
-        Some(known.body_hash)
+        match self.keys.get(key)?.identity {
+            Identity::Key { body_hash, .. } => Some(body_hash),
+            Identity::Range { .. } | Identity::Settles { .. } => None,
+        }
     }
 
     /// Returns every producer and its position, sorted by name.
@@ -298,6 +292,22 @@ impl Identities {
         self.fresh = entries;
     }
 
+    /// Returns the entries that lead to this state, producers by name and keys in journal order.
+    pub(crate) fn into_entries(self) -> Vec<Entry> {
+        let mut producers: Vec<_> = self.producers.into_iter().collect();
+        producers.sort_by(|a, b| a.0.cmp(&b.0));
+        let answers = producers.into_iter().flat_map(|(_, p)| p.answers);
+        let settling = |how: &Settlement| {
+            let items = self.settled.items(*how).clone();
+            (!items.is_empty()).then(|| Entry::settling(items, *how))
+        };
+        let settled = Settlement::ALL.iter().filter_map(settling);
+        answers
+            .chain(self.keys.into_entries())
+            .chain(settled)
+            .collect()
+    }
+
     /// Reads a checkpoint file and adds its entries.
     pub(crate) fn load(&mut self, fs: &dyn Fs, data: &Path, file: &FileRef) -> Result<()> {
         for entry in decode(data, file, &file.read(fs, data)?)? {
@@ -311,8 +321,23 @@ impl Identities {
     }
 }
 
+/// Returns the acknowledgement of the first copy, if there was one.
+fn answer(identity: &Identity, first: Option<&Entry>) -> Result<Option<Ack>> {
+    match first {
+        Some(first) if first.identity != *identity => Err(reused(identity)),
+        first => Ok(first.map(Entry::ack)),
+    }
+}
+
+fn range_end(entry: &Entry) -> Option<u64> {
+    match entry.identity {
+        Identity::Range { to, .. } => Some(to),
+        Identity::Key { .. } | Identity::Settles { .. } => None,
+    }
+}
+
 /// Returns the error of a key or range that came again with another body.
-pub(crate) fn reused(identity: &Identity) -> Error {
+fn reused(identity: &Identity) -> Error {
     let key = match identity {
         // The listener puts its own prefix before the key, which keeps streams apart.
         Identity::Key { key, .. } => key.rsplit('\0').next().unwrap_or(key).to_owned(),
@@ -324,80 +349,6 @@ pub(crate) fn reused(identity: &Identity) -> Error {
         }
     };
     Error::KeyReused { key }
-}
-
-/// Returns the bytes of a checkpoint: a head line, and JSON compressed with zstd.
-pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
-    let json = serde_json::to_vec(entries).expect("BUG: entries are plain data");
-    let body = zstd::bulk::compress(&json, 1).expect("BUG: compressing in memory does not fail");
-    [format!("{HEAD}{FORMAT}\n").as_bytes(), &body].concat()
-}
-
-/// Returns the entries of a checkpoint file.
-pub(crate) fn decode(data: &Path, file: &FileRef, bytes: &[u8]) -> Result<Vec<Entry>> {
-    let corrupt = |what: String| Error::Corrupt {
-        path: data.join(&file.path),
-        offset: 0,
-        what,
-    };
-    let body = match bytes.strip_prefix(HEAD.as_bytes()) {
-        Some(rest) => {
-            let mut parts = rest.splitn(2, |b| *b == b'\n');
-            let number = parts.next().and_then(|n| std::str::from_utf8(n).ok());
-            let found = number.and_then(|n| n.parse().ok());
-            let found = found.ok_or_else(|| corrupt("its head has no format number".into()))?;
-            if found != FORMAT {
-                return Err(Error::FormatTooNew {
-                    path: data.join(&file.path),
-                    found,
-                    known: FORMAT,
-                });
-            }
-            parts.next().unwrap_or_default()
-        }
-        // Development versions wrote no head.
-        None => bytes,
-    };
-    let json = zstd::decode_all(body).map_err(|e| corrupt(e.to_string()))?;
-    serde_json::from_slice(&json).map_err(|e| corrupt(e.to_string()))
-}
-
-/// Returns the entries that are still needed, of a list with the oldest first: the last ones of
-/// each producer, the newest keys, and all resolutions of quarantined items, joined.
-pub(crate) fn still_needed(mut entries: Vec<Entry>) -> Vec<Entry> {
-    let newest = entries.iter().map(|e| e.received_us).max().unwrap_or(0);
-    let mut answers: HashMap<String, usize> = HashMap::new();
-    let mut keys = 0;
-    let mut settled = Settled::default();
-    let mut needed: Vec<Entry> = Vec::new();
-    while let Some(entry) = entries.pop() {
-        let decides = match &entry.identity {
-            Identity::Range { producer, .. } => {
-                let later = answers.entry(producer.clone()).or_default();
-                *later += 1;
-                *later <= ANSWERS_MAX
-            }
-            Identity::Key { .. } => {
-                keys += 1;
-                keys <= KEYS_MAX && newest - entry.received_us <= KEY_AGE_US
-            }
-            Identity::Settles { items, how } => {
-                settled.add(items, *how);
-                false
-            }
-        };
-        if decides {
-            needed.push(entry);
-        }
-    }
-    needed.reverse();
-    for how in Settlement::ALL {
-        let items = settled.items(how).clone();
-        if !items.is_empty() {
-            needed.push(Entry::settling(items, how, newest));
-        }
-    }
-    needed
 }
 
 #[cfg(test)]

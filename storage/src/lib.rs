@@ -26,6 +26,7 @@ mod disk;
 mod env;
 mod error;
 mod file;
+mod file_id;
 #[cfg(test)]
 mod fixtures;
 mod identity;
@@ -78,8 +79,8 @@ pub use index::{
 };
 pub use job_log::{Job, JobCounts, JobEntry, JobLog, JobState, Running, Said};
 pub use manifest::{
-    DetachedPartition, DroppedPartition, Manifest, PartMeta, PartitionWidth, Pending, StreamMeta,
-    TileFile, TileMeta, object_id,
+    COLUMNS_MAX, DetachedPartition, DroppedPartition, KafkaJournal, Manifest, PartMeta,
+    PartitionWidth, Pending, StreamMeta, TileFile, TileMeta, object_id,
 };
 pub use memtable::Chunk;
 pub use model::{
@@ -98,7 +99,7 @@ pub use rollup_hook::{
 };
 pub use snapshot::Snapshot;
 pub use store::{
-    Arrived, COLUMNS_MAX, CompactReport, Config, Counters, Debt, DiskForecast, IndexReport,
-    Options, PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
+    Arrived, CompactReport, Config, Counters, Debt, DiskForecast, IndexReport, Options,
+    PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
     compaction_debt,
 };

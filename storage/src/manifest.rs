@@ -27,14 +27,17 @@ mod encoding;
 mod parts;
 mod places;
 mod proof;
+mod reserved;
 mod tiles;
 
 pub use detached::DetachedPartition;
 #[cfg(test)]
 pub(crate) use encoding::FORMAT;
 pub(crate) use places::{
-    COPY_DIR, Found, copy_path, damaged, find_newest, newest_version, read_newest, refuse_newer,
+    COPY_DIR, Found, copy_path, damaged, find_newest, newest_version, read_newest,
+    refuse_other_format,
 };
+pub use reserved::KafkaJournal;
 pub(crate) use tiles::SectionKey;
 
 use std::collections::BTreeMap;
@@ -52,6 +55,9 @@ use crate::seeded::{self, Bug};
 
 pub(crate) const DIR: &str = "manifest";
 const SUFFIX: &str = ".manifest";
+/// Default maximum number of columns of a stream. A manifest does not name it, so it is part of
+/// the format.
+pub const COLUMNS_MAX: usize = 1000;
 
 /// Width of a time partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,10 +89,23 @@ pub struct StreamMeta {
     pub sealed_events: u64,
     /// Partitions whose raw events were dropped, sorted by their start.
     pub dropped: Vec<DroppedPartition>,
+    /// Maximum number of columns, besides the store's own. It is the limit that was configured
+    /// when the stream was created: every program that reads the journal decides by it.
+    #[serde(default = "default_columns_max", skip_serializing_if = "is_default")]
+    pub columns_max: usize,
+}
+
+fn default_columns_max() -> usize {
+    COLUMNS_MAX
+}
+
+fn is_default(columns_max: &usize) -> bool {
+    *columns_max == COLUMNS_MAX
 }
 
 /// Raw events that were dropped from one partition. The rollups still count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DroppedPartition {
     /// Start of the partition, microseconds since 1970.
     pub partition_us: i64,
@@ -144,6 +163,7 @@ impl StreamMeta {
 
 /// One immutable Parquet file: rows of one partition of one stream, sorted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PartMeta {
     /// Number of the part: unique in the store, never reused.
     pub id: u64,
@@ -166,6 +186,7 @@ pub struct PartMeta {
 
 /// The rollup states of the events in one range of sequence numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TileMeta {
     /// Generation of the rollup.
     pub rollup: u32,
@@ -178,12 +199,12 @@ pub struct TileMeta {
     /// Files of the tile; none when no event of the stream lies in the range.
     pub files: Vec<TileFile>,
     /// Events of sections that were dropped because they lay below their level's floor, by level.
-    #[serde(default)]
     pub dropped: BTreeMap<String, u64>,
 }
 
 /// One file of a tile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TileFile {
     /// Bytes and checksums of the file.
     pub file: FileRef,
@@ -193,6 +214,7 @@ pub struct TileFile {
 
 /// A file that no version from `since` on refers to. It waits for deletion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pending {
     /// Path relative to the data directory.
     pub path: String,
@@ -202,6 +224,7 @@ pub struct Pending {
 
 /// The content of the store as of one version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Version number; rises by one with every edit.
     pub version: u64,
@@ -211,8 +234,9 @@ pub struct Manifest {
     pub store_id: String,
     /// Creation time of the store, seconds since 1970: the first four bytes of every `_id`.
     pub created_s: u32,
-    /// Number that rises each time a writer opens the store.
-    pub writer_epoch: u64,
+    /// Epoch of the writer that wrote this version; rises each time a writer opens the store. The
+    /// names of that writer's files begin with it (`file_id.rs`).
+    pub writer_epoch: u32,
     /// True when the last writer closed the store: then no reader saw a sequence number beyond
     /// `next_seq`.
     pub clean: bool,
@@ -245,6 +269,16 @@ pub struct Manifest {
     pub identities: Vec<FileRef>,
     /// Files to delete once no reader's version refers to them.
     pub pending: Vec<Pending>,
+    /// Number of the shard that the store is in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u16>,
+    /// Journal in Kafka. This program reads no such store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<KafkaJournal>,
+    /// Nonce of the conditional write that committed this version, 32 hex digits. By it a writer
+    /// recognizes its own commit when the answer was lost. Versions on a local disk have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }
 
 impl Manifest {
@@ -271,6 +305,9 @@ impl Manifest {
             tiles: Vec::new(),
             identities: Vec::new(),
             pending: Vec::new(),
+            shard: None,
+            journal: None,
+            commit: None,
         }
     }
 
@@ -454,12 +491,14 @@ pub(crate) fn commit(
             return Err(refused(&dir, &what));
         }
     }
+    // A nonce names one version; a rename that replaces nothing needs none.
+    next.commit = None;
     let (bytes, crc) = encoding::encode(&next).map_err(|what| refused(&dir, &what))?;
     if !fs.exists(&dir) {
         create_dir_durably(fs, data, &dir)?;
     }
     let path = dir.join(file_name(next.version));
-    match write_new_durably(fs, &path, &bytes, next.writer_epoch) {
+    match write_new_durably(fs, &path, &bytes, next.writer_epoch.into()) {
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
             return Err(superseded(&dir, next.version - 1, next.version));
         }
@@ -478,7 +517,7 @@ pub(crate) fn commit(
     {
         return Err(superseded(&dir, next.version, *newest));
     }
-    match places::write_copy(fs, data, (next.version, next.writer_epoch), &bytes) {
+    match places::write_copy(fs, data, (next.version, next.writer_epoch.into()), &bytes) {
         Ok(()) => places::remove_older(fs, data, next.version),
         // The edit is committed all the same. The previous version stays until there is a copy.
         Err(error) => {

@@ -165,6 +165,7 @@ impl ColumnType {
 
 /// One column of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Column {
     /// Name of the column; nested fields have dotted ones (`a.b`).
     pub name: Arc<str>,

@@ -23,7 +23,7 @@ pub(crate) type Held = Option<Registration>;
 /// On a full disk, on read-only media and in another user's store no reader can register. There
 /// it reads without a registration, and reads the newest manifest again when a file is missing.
 pub(crate) fn hold(fs: &Arc<dyn Fs>, data: &Path, now_us: i64) -> Result<(Held, Committed)> {
-    manifest::refuse_newer(&**fs, data)?;
+    manifest::refuse_other_format(&**fs, data)?;
     let held = match reader_registry::register(fs, data, now_us) {
         Ok(held) => Some(held),
         Err(error) if cannot_write(&error) => {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use crate::env::{Fs, FsFile, Guard, IoContext};
 use crate::error::{Error, Result};
+use crate::file_id::FileId;
 use crate::journal;
 use crate::manifest::{self, Manifest, Pending, newest_version};
 
@@ -62,10 +63,8 @@ impl Hold {
 
 /// Returns the number in the name of a part, a tile or a checkpoint; 0 for names without one,
 /// which every reader may need.
-pub(crate) fn file_number(path: &str) -> u64 {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let digits = name.split('.').next().unwrap_or(name);
-    u64::from_str_radix(digits, 16).unwrap_or(0)
+fn file_number(path: &str) -> u64 {
+    FileId::of_path(path).map_or(0, |id| id.number)
 }
 
 /// The registration of a reader with its manifest version; removed when dropped.

@@ -54,8 +54,15 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
                 let record = record.map_err(|what| unread(data, payload, seq, &what))?;
                 let first_seq = seq;
                 seq += record.items();
-                // Records below were sealed, and their identities are in a checkpoint.
-                if first_seq >= manifest.sealed_seq {
+                // Records below were sealed, and their identities are in a checkpoint. A record
+                // without items has no number of its own: the checkpoint may have it too.
+                let is_sealed = match &record.identity {
+                    Some(identity) if record.items() == 0 && seq == manifest.sealed_seq => {
+                        identities.has_read(identity, record.received_us)
+                    }
+                    _ => first_seq < manifest.sealed_seq,
+                };
+                if !is_sealed {
                     items += record.items();
                     let target = &mut RecordTarget {
                         memtable: &mut memtable,

@@ -1,10 +1,11 @@
 //! Repair: discards damaged data that cannot be recovered, reports exactly what it discarded, and
 //! keeps the evidence.
 //!
-//! Order: copies of all damaged files and a report are written to `damaged/<seconds>/`; the
-//! salvaged journal is written to a new segment, and tiles that can be recomputed from raw events
-//! to new files; then one manifest edit commits. A crash before that edit leaves the store
-//! unchanged, and repair can be run again.
+//! Order: copies of all damaged files and a report are written to `damaged/<seconds>/`; an edit
+//! commits the epoch of the new files' names (`file_id.rs`); the salvaged journal is written to a
+//! new segment, and tiles that can be recomputed from raw events to new files; then one manifest
+//! edit commits. A crash before that edit leaves the store unchanged but for its epoch, and
+//! repair can be run again.
 //! When one of the two manifest folders is damaged, the other counts, and the edit writes both.
 //! When both are damaged, the manifest is rebuilt from the files (`rebuild`).
 //!
@@ -57,8 +58,8 @@ pub struct RepairReport {
 /// Repairs the store in `data`, which no other process may have open.
 ///
 /// # Errors
-/// [`Error::NotAStore`], [`Error::Locked`], [`Error::FormatTooNew`], or an error of the disk; the
-/// store is unchanged then.
+/// [`Error::NotAStore`], [`Error::Locked`], [`Error::FormatTooNew`], [`Error::FormatUnknown`], or
+/// an error of the disk; the store is unchanged then.
 pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     let fs = &*options.fs;
     if manifest::newest_version(fs, data)?.is_none()
@@ -99,6 +100,7 @@ fn repair_manifest(data: &Path, options: &Options) -> Result<RepairReport> {
             ..RepairReport::default()
         },
         evidence: std::mem::take(&mut found.evidence),
+        released: Vec::new(),
     };
     repair.keep_evidence(options.clock.now_us())?;
     let leftovers = std::mem::take(&mut found.leftovers);
@@ -141,6 +143,7 @@ fn repair_files(data: &Path, options: &Options, found: Found) -> Result<RepairRe
         next: (*committed.manifest).clone(),
         report: RepairReport::default(),
         evidence: Vec::new(),
+        released: Vec::new(),
     };
     for damaged in manifest::damaged(&*options.fs, data)? {
         let path = damaged.path.strip_prefix(data).unwrap_or(&damaged.path);
@@ -154,6 +157,7 @@ fn repair_files(data: &Path, options: &Options, found: Found) -> Result<RepairRe
         return Ok(repair.report);
     }
     repair.keep_evidence(options.clock.now_us())?;
+    let committed = repair.begin_epoch(&committed)?;
     if let Some(salvage) = journal {
         repair.write_journal(&salvage)?;
     }
@@ -171,6 +175,8 @@ struct Repair<'a> {
     report: RepairReport,
     /// Paths to copy before anything is changed, relative to the data directory.
     evidence: Vec<String>,
+    /// Files that the new version does not list any more.
+    released: Vec<String>,
 }
 
 impl Repair<'_> {
@@ -179,9 +185,14 @@ impl Repair<'_> {
         self.evidence.push(path.to_owned());
     }
 
-    fn add_pending(&mut self, path: String) {
-        let since = self.next.version + 1;
-        self.next.pending.push(Pending { path, since });
+    /// Commits the epoch of the files that the repair writes.
+    fn begin_epoch(&mut self, current: &Committed) -> Result<Committed> {
+        let mut next = (*current.manifest).clone();
+        next.writer_epoch += 1;
+        let committed = manifest::commit(&*self.fs, self.data, Some(current), next)?;
+        self.next.version = committed.manifest.version;
+        self.next.writer_epoch = committed.manifest.writer_epoch;
+        Ok(committed)
     }
 
     /// Checks checkpoints of identities and journal: discards checkpoints that cannot be read,
@@ -194,7 +205,7 @@ impl Repair<'_> {
                 Err(error @ Error::FormatTooNew { .. }) => return Err(error),
                 Err(error) => {
                     self.add_finding(&file.path, format!("{}; its batch identities are lost: a batch that is sent again is stored a second time, and quarantined items that it listed as replayed or dropped are waiting again", error.without_advice()));
-                    self.add_pending(file.path);
+                    self.released.push(file.path);
                 }
             }
         }
@@ -273,7 +284,7 @@ impl Repair<'_> {
         if let Some(stream) = self.next.streams.get_mut(&part.stream) {
             stream.lose(part.partition_us, part.seq.1 + 1, part.rows);
         }
-        self.add_pending(part.file.path);
+        self.released.push(part.file.path);
     }
 
     /// Recomputes the sections of unreadable tile files from the raw events, when all of these
@@ -368,7 +379,7 @@ impl Repair<'_> {
         }
         journal.syncer().sync_written()?;
         for segment in &found.segments {
-            self.add_pending(journal::relative_path(*segment));
+            self.released.push(journal::relative_path(*segment));
         }
         self.next.next_seq = next_seq;
         Ok(())
@@ -376,13 +387,12 @@ impl Repair<'_> {
 
     /// Begins a segment after the one of this number; the new segment becomes the floor.
     fn begin_journal(&mut self, last: u64, first_seq: u64) -> Result<Journal> {
-        self.next.writer_epoch += 1;
         create_dir_durably(&*self.fs, self.data, &self.data.join(journal::DIR))?;
         let journal = Journal::begin(
             Arc::clone(&self.fs),
             self.data,
             &self.next.store_id,
-            self.next.writer_epoch,
+            self.next.writer_epoch.into(),
             journal::Previous {
                 segment: last,
                 ..journal::Previous::default()
@@ -401,9 +411,8 @@ impl Repair<'_> {
         create_dir_durably(&*self.fs, self.data, &folder)?;
         let mut files = Vec::new();
         for image in made.images {
-            let path = format!("rollups/{name}/{:016x}.tile", self.next.next_file);
-            self.next.next_file += 1;
-            let file = FileRef::write(&*self.fs, self.data, path, &image.bytes)?;
+            let path = format!("rollups/{name}/{}.tile", self.next.new_file());
+            let file = FileRef::write_new(&*self.fs, self.data, path, &image.bytes)?;
             let sections = image.sections;
             files.push(TileFile { file, sections });
         }
@@ -413,7 +422,7 @@ impl Repair<'_> {
     }
 
     /// Commits, and records the repair in the job log.
-    fn finish(self, current: &Committed, options: &Options) -> Result<RepairReport> {
+    fn finish(mut self, current: &Committed, options: &Options) -> Result<RepairReport> {
         let log = JobLog::of(
             Arc::clone(&options.fs),
             Arc::clone(&options.clock),
@@ -421,6 +430,10 @@ impl Repair<'_> {
             options.config.keeps_log,
         );
         let run = log.begin(Job::Repair, None, "requested by an operator");
+        let since = current.manifest.version + 1;
+        let released = self.released.into_iter();
+        let released = released.map(|path| Pending { path, since });
+        self.next.pending.extend(released);
         manifest::commit(&*options.fs, self.data, Some(current), self.next)?;
         run.done(Said {
             what: format!(

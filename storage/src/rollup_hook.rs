@@ -19,6 +19,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A rollup in the manifest: one generation of one definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RollupMeta {
     /// Generation: unique in the store, never reused.
     pub id: u32,
@@ -28,16 +29,13 @@ pub struct RollupMeta {
     pub stream: Name,
     /// Definition, opaque to storage, compared byte for byte.
     pub definition: serde_json::Value,
-    /// Levels, finest first: every tile accounts for all of its events at each of them. (A store
-    /// of manifest format 1 has none here; its tiles account at the levels they have.)
-    #[serde(default)]
+    /// Levels, finest first: every tile accounts for all of its events at each of them.
     pub levels: Vec<String>,
     /// First sequence number that this generation covers.
     pub first_seq: u64,
     /// Creation time, microseconds since 1970.
     pub created_us: i64,
     /// Floors of the levels that retention has cut, by level.
-    #[serde(default)]
     pub floors: BTreeMap<String, Floor>,
     /// History: the events that the stream had when the rollup was added and that it has not
     /// counted yet; `None` when it has counted them all, or when there were none.
@@ -60,6 +58,7 @@ pub struct RollupMeta {
 ///   once, in the order of the sequence.
 /// * The events of the tiles and `missing` add up to the events that were sealed into the stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct History {
     /// Events before this time wait to be counted, microseconds since 1970; `None` when none
     /// waits.
@@ -79,6 +78,7 @@ pub struct History {
 
 /// The lower end of a level: its retention has dropped everything below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Floor {
     /// Buckets that start before this time are not returned at the level, microseconds since
     /// 1970. The floor is the start of a time partition and never falls.
@@ -138,6 +138,7 @@ pub enum Replaces {
 
 /// Location and counts of the cells of one (level, time partition) in a tile file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Section {
     /// `minute`, `hour`, `day`, `week`, `month` or `year`.
     pub level: String,
@@ -150,7 +151,6 @@ pub struct Section {
     /// Number of cells.
     pub cells: u64,
     /// Number of cells in the fullest bucket, 0 when unknown: no bucket has more keys.
-    #[serde(default)]
     pub densest: u64,
     /// Number of events counted in the cells. Over the sections of one level of a tile they add
     /// up to the events of the tile, so the manifest proves that none is missing or counted

@@ -11,8 +11,10 @@
 //!   which schema.
 //! * The columns follow from the records of the journal and their order, when writing as in
 //!   recovery. A record that was reconciled needs no further change, whatever the stream has
-//!   become since.
+//!   become since. So a record is first fitted, which changes nothing, and the columns change when
+//!   it is applied: one that was refused, or could not be written, leaves no trace.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -43,31 +45,51 @@ enum Misfits {
     All,
 }
 
-/// Adapts the stream's columns, of which there may be `columns_max`, to a record. Returns its
-/// events with every value in its column or in `_rest`; `None` when nothing had to be moved.
-pub(crate) fn reconcile(
-    meta: &mut StreamMeta,
-    record: &Record,
-    columns_max: usize,
-) -> Result<Option<RecordBatch>> {
+/// Changes that fit a record and a stream to each other.
+#[derive(Debug)]
+pub(crate) struct Fit {
+    /// Columns of the stream after the record, if they change.
+    pub(crate) columns: Option<Vec<Column>>,
+    /// Events with every value in its column or in `_rest`; `None` when nothing had to be moved.
+    pub(crate) events: Option<RecordBatch>,
+}
+
+/// Adapts the stream's columns to a record that was fitted. Returns other events only for a record
+/// that was not.
+pub(crate) fn reconcile(meta: &mut StreamMeta, record: &Record) -> Result<Option<RecordBatch>> {
+    // The limit of columns was applied when the record was fitted.
+    let Fit { columns, events } = fit(meta, record, usize::MAX)?;
+    if let Some(columns) = columns {
+        meta.columns = columns;
+    }
+    Ok(events)
+}
+
+/// Fits a record to a stream that may have `columns_max` columns.
+pub(crate) fn fit(meta: &StreamMeta, record: &Record, columns_max: usize) -> Result<Fit> {
     let events = &record.events;
+    let mut columns = Cow::Borrowed(meta.columns.as_slice());
     let mut misfits = Vec::new();
     let mut at = 0;
     for (i, field) in events.schema_ref().fields().iter().enumerate() {
         let found = ColumnType::of(field.data_type()).expect("BUG: batches are validated");
         let array = events.column(i);
-        let known = find(&meta.columns, field.name(), at);
+        let known = find(&columns, field.name(), at);
         let misfit = match known {
             Some(known) => {
                 at = known + 1;
                 let widens = meta.kind == StreamKind::Documents;
-                adapt_column(&mut meta.columns[known], found, array, widens)
+                let (column, misfit) = adapt_column(&columns[known], found, array, widens);
+                if let Some(column) = column {
+                    columns.to_mut()[known] = column;
+                }
+                misfit
             }
-            None if is_own(field.name()) || counted(&meta.columns) < columns_max => {
+            None if is_own(field.name()) || counted(&columns) < columns_max => {
                 let mut column = Column::new(field.name(), found);
                 column.first_us = Some(record.received_us);
                 column.wide = found == ColumnType::Int64 && has_wide(array);
-                meta.columns.push(column);
+                columns.to_mut().push(column);
                 Misfits::None
             }
             None => Misfits::All,
@@ -76,15 +98,19 @@ pub(crate) fn reconcile(
             misfits.push((i, misfit));
         }
     }
-    if misfits.is_empty() {
-        return Ok(None);
-    }
-    if find(&meta.columns, REST, 0).is_none() {
+    if !misfits.is_empty() && find(&columns, REST, 0).is_none() {
         let mut column = Column::new(REST, ColumnType::Binary);
         column.first_us = Some(record.received_us);
-        meta.columns.push(column);
+        columns.to_mut().push(column);
     }
-    move_to_rest(events, &misfits).map(Some)
+    let moved = (!misfits.is_empty()).then(|| move_to_rest(events, &misfits));
+    Ok(Fit {
+        columns: match columns {
+            Cow::Owned(columns) => Some(columns),
+            Cow::Borrowed(_) => None,
+        },
+        events: moved.transpose()?,
+    })
 }
 
 /// Returns the index of a column. Batches have their columns in the stream's order, so the search
@@ -105,23 +131,37 @@ fn counted(columns: &[Column]) -> usize {
     columns.iter().filter(|c| !is_own(&c.name)).count()
 }
 
-/// Adapts a column to the values of a batch, and returns which of them it cannot hold.
-fn adapt_column(column: &mut Column, found: ColumnType, array: &ArrayRef, widens: bool) -> Misfits {
+/// Adapts a column to the values of a batch. Returns the column if it changes, and which of the
+/// values it cannot hold.
+fn adapt_column(
+    column: &Column,
+    found: ColumnType,
+    array: &ArrayRef,
+    widens: bool,
+) -> (Option<Column>, Misfits) {
     use ColumnType::{Float64, Int64};
-    match (column.column_type, found) {
+    let (mut wide, mut column_type) = (column.wide, column.column_type);
+    let misfits = match (column.column_type, found) {
         (Int64, Int64) => {
-            column.wide |= widens && !column.wide && has_wide(array);
+            wide |= widens && !wide && has_wide(array);
             Misfits::None
         }
         (known, found) if known == found => Misfits::None,
-        (Int64, Float64) if widens && !column.wide => {
-            column.column_type = Float64;
+        (Int64, Float64) if widens && !wide => {
+            column_type = Float64;
             Misfits::None
         }
         (Float64, Int64) if has_wide(array) => Misfits::Wide,
         (Float64, Int64) => Misfits::None,
         _ => Misfits::All,
-    }
+    };
+    let changes = (wide, column_type) != (column.wide, column.column_type);
+    let changed = changes.then(|| Column {
+        wide,
+        column_type,
+        ..column.clone()
+    });
+    (changed, misfits)
 }
 
 fn has_wide(integers: &ArrayRef) -> bool {

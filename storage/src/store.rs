@@ -33,7 +33,7 @@ mod sources;
 mod staged_files;
 mod status;
 
-pub use config::{COLUMNS_MAX, Config, Options, StreamConfig};
+pub use config::{Config, Options, StreamConfig};
 pub use followers::Arrived;
 pub(crate) use lock::{WriterLock, take_lock};
 pub(crate) use maintenance::LevelRebuild;

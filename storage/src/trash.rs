@@ -20,7 +20,6 @@ use crate::env::{Fs, IoContext};
 use crate::error::Result;
 use crate::journal;
 use crate::manifest::{self, Manifest};
-use crate::reader_registry::file_number;
 
 const DIR: &str = "trash";
 /// Folders that hold nothing but files of the store.
@@ -33,15 +32,12 @@ const OURS: [&str; 6] = [
     manifest::COPY_DIR,
 ];
 const BYTES_MAX: u64 = 1 << 30;
-/// Upper limit of the file numbers that a writer assigns before its next edit.
-const NUMBERS_AHEAD: u64 = 1 << 20;
 const AGE_MAX_S: i64 = 24 * 3600;
 
-/// Moves away the files that `manifest`, the newest one, does not account for. Returns the
-/// highest number of a part, a tile or a checkpoint among them: their writer may still remove
-/// them, so no other file may get such a number. `now_us` is the time, microseconds since 1970. A
-/// file that cannot be moved stays; it does no harm.
-pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64) -> Result<u64> {
+/// Moves away the files that `manifest`, the newest one, does not account for. `now_us` is the
+/// time, microseconds since 1970. A file that cannot be moved stays and does no harm: no later
+/// file gets its name (`file_id.rs`).
+pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64) -> Result<()> {
     let mut known: HashSet<PathBuf> = manifest
         .files()
         .chain(manifest.detached_files())
@@ -58,22 +54,10 @@ pub(crate) fn collect(fs: &dyn Fs, data: &Path, manifest: &Manifest, now_us: i64
     unknown.extend(half_detached(fs, data, manifest)?);
     unknown.retain(|path| !known.contains(path) && !journal::is_live(path, manifest.journal_floor));
     let now_s = now_us.div_euclid(1_000_000);
-    let mut highest = 0;
     for path in unknown {
-        if OURS[..3]
-            .iter()
-            .any(|folder| path.starts_with(data.join(folder)))
-        {
-            // A number far ahead was not assigned by a writer of this store.
-            let number = file_number(&path.to_string_lossy());
-            if number < manifest.next_file.saturating_add(NUMBERS_AHEAD) {
-                highest = highest.max(number);
-            }
-        }
         move_away(fs, data, &path, now_s);
     }
-    empty(fs, &data.join(DIR), now_s)?;
-    Ok(highest)
+    empty(fs, &data.join(DIR), now_s)
 }
 
 /// Moves one file to the trash and returns true when that succeeded.

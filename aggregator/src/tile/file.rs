@@ -25,7 +25,6 @@ use crate::keys::Keys;
 #[derive(Debug)]
 pub struct TileFile {
     definition: Arc<Definition>,
-    version: u16,
     bytes: Bytes,
     pub(super) keys_at: Range<usize>,
     pub(super) coupons_at: Range<usize>,
@@ -45,10 +44,12 @@ impl TileFile {
             return Err(Error::corrupt(0, "it is not a tile file"));
         }
         let version = u16::from_le_bytes([reader.u8()?, reader.u8()?]);
-        if !(1..=VERSION).contains(&version) {
+        if version != VERSION {
             return Err(Error::corrupt(
                 6,
-                format!("its version is {version}, known are 1 to {VERSION}; use a newer logmill"),
+                format!(
+                    "its version is {version}, this program reads {VERSION}; use the logmill that wrote it"
+                ),
             ));
         }
         let fingerprint = reader.u64()?;
@@ -78,7 +79,6 @@ impl TileFile {
         Ok(Self {
             index: KeyIndex::new(definition.by().len()),
             definition,
-            version,
             keys_at: keys_at..coupons_at,
             coupons_at: coupons_at..sections_at,
             bytes,
@@ -196,13 +196,8 @@ impl TileFile {
                 "the checksum of a section's head is wrong",
             ));
         }
-        let read = if self.version == 1 {
-            Head::read_v1
-        } else {
-            Head::read
-        };
         let reader = ByteReader::new(head, head_at);
-        read(reader, section, outer.offset(), self.bytes.len())
+        Head::read(reader, section, outer.offset(), self.bytes.len())
     }
 
     /// Returns the file's length, bytes.

@@ -1,5 +1,5 @@
-//! Tiles of every version ever written, each with the sections that its manifest named. Tiles of
-//! old versions stay for ever. Tiles of the present version are compared with newly written ones;
+//! Tiles of every version since the first release, each with the sections that its manifest named.
+//! Tiles of old versions stay for ever. Tiles of the present version are compared with newly written ones;
 //! `LOGMILL_WRITE_FIXTURES=1 cargo test -p logmill-aggregator the_version_of_today` writes them
 //! anew. The expected rows are recomputed from the events.
 
@@ -9,14 +9,12 @@ use std::sync::Arc;
 use chrono_tz::Tz;
 use storage::Section;
 
-use super::{BLOCK_CELLS_MAX, TileFile, encode, encode_in_blocks, merge_sections};
+use super::{BLOCK_CELLS_MAX, TileFile, encode_in_blocks};
 use crate::cascade;
-use crate::cells::{CellSet, Cells, Filter, Projection};
+use crate::cells::{Cells, Filter, Projection};
 use crate::definition::Definition;
 use crate::read::merge;
-use crate::testing::{
-    AccessEvent, batch, default_definitions, filtered, recompute, rows, without_limit,
-};
+use crate::testing::{AccessEvent, batch, default_definitions, filtered, recompute, rows};
 
 fn folder(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -59,41 +57,6 @@ fn check(definition: &Definition, bytes: Vec<u8>, sections: &[Section]) {
             recompute(definition, *level, &recorded()),
             "{level}"
         );
-    }
-}
-
-/// Returns the definitions of the tiles of version 1, which had no key limit.
-fn of_version_1() -> impl Iterator<Item = Definition> {
-    default_definitions().into_iter().map(without_limit)
-}
-
-#[test]
-fn tiles_of_version_1_are_read() {
-    for definition in of_version_1() {
-        let (bytes, sections) = read(&folder("v1"), definition.name().as_str());
-        check(&definition, bytes, &sections);
-    }
-}
-
-#[test]
-fn sections_of_version_1_merge_to_those_of_today() {
-    for definition in of_version_1() {
-        let (bytes, sections) = read(&folder("v1"), definition.name().as_str());
-        let file = TileFile::open(Arc::new(definition.clone()), bytes.into()).expect("a tile");
-        let set = cascade(&[&definition], &[batch(&recorded())])
-            .expect("cells")
-            .remove(0);
-        for (level, cells) in set.levels {
-            let own = sections.iter().filter(|s| s.level == level.as_str());
-            let read = |s| file.read(s, &Projection::all(&definition), &Filter::ALL);
-            let inputs = own.map(|s| read(s).expect("whole")).collect();
-            let merged = merge_sections(&definition, level, inputs);
-            let one = CellSet {
-                levels: vec![(level, cells)],
-                events: set.events,
-            };
-            assert!(merged.bytes == encode(&definition, &one).bytes, "{level}");
-        }
     }
 }
 

@@ -93,26 +93,6 @@ impl Head {
         Self { starts, blocks }.checked(&reader, section, file_len)
     }
 
-    /// As [`Head::read`] in a file of version 1, where a section has one block.
-    pub(super) fn read_v1(
-        mut reader: ByteReader<'_>,
-        section: &Section,
-        own_at: usize,
-        file_len: usize,
-    ) -> Result<Self> {
-        let cells = reader.varint_len()?;
-        let starts = read_starts(&mut reader)?;
-        let block = TileBlock {
-            cells,
-            events: section.events,
-            ranks: 0..starts.len() as u32,
-            keys: 0..u32::MAX,
-            payload: read_payload_range(&mut reader, own_at, file_len)?,
-        };
-        let blocks = vec![block];
-        Self { starts, blocks }.checked(&reader, section, file_len)
-    }
-
     /// Fails unless everything was read and the blocks have as many cells and events as the
     /// section's manifest entry.
     fn checked(self, reader: &ByteReader<'_>, section: &Section, file_len: usize) -> Result<Self> {

@@ -5,7 +5,7 @@ use crate::calendar::Level;
 use crate::state::COUPONS_MAX;
 
 pub(super) const MAGIC: &[u8; 6] = b"LMTILE";
-/// The version that is written. Files of version 1 are read too.
+/// The version of the layout. (Version 1 was that of development versions.)
 pub(super) const VERSION: u16 = 2;
 /// Buckets are written in seconds.
 pub(super) const SECOND_US: i64 = 1_000_000;

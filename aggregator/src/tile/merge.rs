@@ -12,8 +12,7 @@ use crate::intern::by_frequency;
 use crate::read::{key_ranks, merge_all, select};
 
 /// Merges the cells of sections of one level, with all their states, into a new file. The file has
-/// a section for each time partition of the cells. (There is only one, but sections of
-/// version 1 had wider partitions.)
+/// a section for each time partition of the cells.
 ///
 /// The bytes are those that [`encode`] returns for a cascade of all their events, whatever the
 /// order and bracketing of merges.

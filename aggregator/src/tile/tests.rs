@@ -418,13 +418,13 @@ fn the_sizes_name_the_states_of_a_level() {
 }
 
 #[test]
-fn a_newer_tile_is_refused_by_its_version() {
+fn a_tile_of_another_version_is_refused() {
     let (image, _) = tile(&default_definitions()[0], &sample());
     for version in [0, VERSION + 1, u16::MAX] {
         let mut bytes = image.bytes.clone();
         bytes[6..8].copy_from_slice(&version.to_le_bytes());
         let error = open(&default_definitions()[0], &bytes).expect_err("unknown");
-        let wanted = format!("its version is {version}, known are 1 to {VERSION}");
+        let wanted = format!("its version is {version}, this program reads {VERSION};");
         assert!(error.to_string().contains(&wanted), "{error}");
     }
 }

@@ -23,7 +23,7 @@ impl Fixture {
     fn of(len: usize) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
-        let file = FileRef::write(&RealFs, dir.path(), PATH.into(), &bytes).expect("written");
+        let file = FileRef::write_new(&RealFs, dir.path(), PATH.into(), &bytes).expect("written");
         Self { dir, bytes, file }
     }
 

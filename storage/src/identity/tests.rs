@@ -1,3 +1,4 @@
+use super::journal_time::{KEY_AGE_US, WITNESSES};
 use super::*;
 
 fn entry(identity: Identity, received_us: i64) -> Entry {
@@ -7,6 +8,7 @@ fn entry(identity: Identity, received_us: i64) -> Entry {
         quarantined: 0,
         first_seq: 0,
         received_us,
+        since_us: None,
     }
 }
 
@@ -26,21 +28,35 @@ fn key(key: &str) -> Identity {
     }
 }
 
+fn ask(remembered: &Identities, identity: &Identity) -> Result<Option<Ack>> {
+    remembered.known(identity, &GroupIdentities::after(remembered))
+}
+
 #[test]
 fn a_merged_checkpoint_keeps_each_producers_last_answers_and_todays_keys() {
     let last = ANSWERS_MAX as u64 + 9;
     let mut entries = vec![entry(key("yesterday's"), 0), entry(range("idle", 3), 0)];
     entries.extend((0..=last).map(|from| entry(range("busy", from), 1)));
+    let old = (0..WITNESSES).map(|n| entry(key(&format!("old {n}")), 0));
+    entries.extend(old);
+    let new = (0..WITNESSES).map(|n| entry(key(&format!("new {n}")), KEY_AGE_US + 1));
+    entries.extend(new);
     entries.push(entry(key("today's"), KEY_AGE_US + 1));
     let kept = still_needed(entries);
-    assert_eq!(kept.len(), ANSWERS_MAX + 2);
+    // Half of the old keys begin to age with the new ones.
+    assert_eq!(
+        kept.len(),
+        ANSWERS_MAX + 1 + WITNESSES / 2 + 1 + WITNESSES + 1
+    );
     let mut known = Identities::default();
     for entry in kept {
         known.apply(entry);
     }
-    let ask = |identity: &Identity| known.known(identity, KEY_AGE_US + 1, None);
+    let ask = |identity: &Identity| ask(&known, identity);
     assert!(ask(&key("yesterday's")).expect("asked").is_none());
+    assert!(ask(&key("old 6")).expect("asked").is_none());
     let answered = |identity: &Identity| ask(identity).expect("asked").expect("known").accepted;
+    assert_eq!(answered(&key("old 7")), 1);
     assert_eq!(answered(&key("today's")), 1);
     assert_eq!(answered(&range("idle", 3)), 1);
     assert_eq!(answered(&range("busy", last)), 1);
@@ -85,7 +101,7 @@ fn the_same_range_with_other_content_is_refused() {
         to,
         content: 8,
     };
-    let refused = known.known(&other, 0, None).expect_err("refused");
+    let refused = ask(&known, &other).expect_err("refused");
     assert!(matches!(refused, Error::KeyReused { .. }), "{refused}");
     assert!(refused.to_string().contains("p 0..1"), "{refused}");
 }

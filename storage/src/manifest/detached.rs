@@ -11,6 +11,7 @@ use crate::model::Name;
 /// The raw events of one partition, up to the moment at which it was detached. Events that
 /// arrived later are live; the rollups count both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DetachedPartition {
     /// Stream of the partition.
     pub stream: Name,

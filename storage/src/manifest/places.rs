@@ -61,25 +61,26 @@ pub(crate) fn newest_version(fs: &dyn Fs, data: &Path) -> Result<Option<u64>> {
     Ok(newest)
 }
 
-/// Refuses a store that a newer program wrote, before anything in it is touched.
-pub(crate) fn refuse_newer(fs: &dyn Fs, data: &Path) -> Result<()> {
+/// Refuses a store that another program wrote in a format of its own, before anything in it is
+/// touched.
+pub(crate) fn refuse_other_format(fs: &dyn Fs, data: &Path) -> Result<()> {
     let Some(version) = newest_version(fs, data)? else {
         return Ok(());
     };
     let path = super::path(data, version);
-    let is_newer = match fs.read(&path) {
+    let is_other = match fs.read(&path) {
         // Either a writer has committed the next version meanwhile, or the file was removed:
         // `find_newest` decides in both cases.
         Err(e) if e.kind() == ErrorKind::NotFound => true,
-        bytes => encoding::refuse_newer(&path, &bytes.at("read", &path)?).is_err(),
+        bytes => encoding::refuse_other_format(&path, &bytes.at("read", &path)?).is_err(),
     };
-    if !is_newer {
+    if !is_other {
         return Ok(());
     }
     // One damaged byte can turn a head line of this format into that of another one; the copy,
     // when it is whole, shows that.
     match find_newest(fs, data) {
-        Err(error @ Error::FormatTooNew { .. }) => Err(error),
+        Err(error @ (Error::FormatTooNew { .. } | Error::FormatUnknown { .. })) => Err(error),
         _ => Ok(()),
     }
 }

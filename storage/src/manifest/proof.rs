@@ -19,6 +19,10 @@ impl Manifest {
         if self.store_id.len() != 32 || !self.store_id.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(format!("{:?} is not a store id", self.store_id));
         }
+        if !self.next_file_id().is_assignable() {
+            return Err("no epoch or file number is left".into());
+        }
+        self.check_reserved()?;
         let files = || self.files().chain(self.detached_files());
         if let Some(file) = files().find(|f| !f.blocks_fit()) {
             let (path, blocks, len) = (&file.path, file.blocks.len(), file.len);

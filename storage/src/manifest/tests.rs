@@ -89,6 +89,7 @@ pub(super) fn good() -> Manifest {
             complete_from: 15,
             events: 3,
         }],
+        columns_max: COLUMNS_MAX,
     };
     manifest.streams.insert(name("events"), stream);
     manifest.parts = vec![part(1, 10), part(2, 5)];

@@ -32,6 +32,7 @@ pub(super) fn meta(width: PartitionWidth, order_by: &[&str]) -> StreamMeta {
         created_us: 0,
         sealed_events: 0,
         dropped: Vec::new(),
+        columns_max: crate::manifest::COLUMNS_MAX,
     }
 }
 

@@ -72,6 +72,8 @@ fn a_reader_holds_what_its_version_refers_to_and_nothing_that_came_later() {
     ));
     assert!(given_up("rollups/stats/000000000000000a.tile"));
     assert!(given_up("identities/000000000000000a.json.zst"));
+    assert!(given_up("rollups/stats/0000002f-000000000000000a.tile"));
+    assert!(!given_up("rollups/stats/00000001-000000000000000b.tile"));
     assert!(
         !given_up("rollups/stats/000000000000000b.tile"),
         "came later"

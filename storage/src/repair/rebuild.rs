@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. Every readable event is taken once. Of files that hold the same sequence numbers the one
-//!    with the highest file number counts (the result of a merge has a higher one than its
-//!    inputs). Journal events that are in no part are written to new parts.
+//!    with the highest epoch and number counts (the result of a merge has a higher number than
+//!    its inputs). Journal events that are in no part are written to new parts.
 //! 2. No value that affects the result of a query is guessed. The checksums of the files were in
 //!    the manifest: a part is accepted when it can be read in full and its rows lie in its
 //!    partition. Rollups are not rebuilt here; they are recomputed from the raw events at the
@@ -25,12 +25,12 @@ use crate::detached::{self, Card};
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::file::FileRef;
+use crate::file_id::FileId;
 use crate::identity::{self, Identities};
-use crate::journal::{DIR, Salvage, headers, salvage};
+use crate::journal::{Salvage, headers, salvage};
 use crate::manifest::{self, Manifest};
 use crate::memtable::Chunk;
 use crate::model::{Name, StreamKind};
-use crate::reader_registry::file_number;
 use crate::store::Options;
 
 /// Upper bound of the file numbers that were assigned and of which no file is left.
@@ -48,9 +48,8 @@ pub(super) struct ManifestDraft {
     rest: BTreeMap<Name, Vec<Vec<Arc<Chunk>>>>,
     /// Identities of the batches in the journal.
     identities: Identities,
-    /// Last segment of the journal, and the highest epoch in any segment's header.
+    /// Last segment of the journal.
     last_segment: u64,
-    writer_epoch: u64,
 }
 
 /// Derives the content of a manifest from the files of a store.
@@ -78,7 +77,6 @@ pub(super) fn rebuild(data: &Path, options: &Options) -> Result<ManifestDraft> {
         options,
         draft: ManifestDraft {
             last_segment: heads.iter().map(|h| h.segment).max().unwrap_or(0),
-            writer_epoch: heads.iter().map(|h| h.writer_epoch).max().unwrap_or(0),
             manifest: Manifest::new(birth.store_id, birth.created_s),
             findings: Vec::new(),
             evidence: Vec::new(),
@@ -104,7 +102,10 @@ pub(super) fn rebuild(data: &Path, options: &Options) -> Result<ManifestDraft> {
     rebuilder.take_identities()?;
     rebuilder.take_journal(&salvage)?;
     rebuilder.leave_rollups()?;
-    rebuilder.number(&salvage);
+    let epochs = heads
+        .iter()
+        .filter_map(|h| u32::try_from(h.writer_epoch).ok());
+    rebuilder.number(&salvage, epochs.max().unwrap_or(0))?;
     Ok(rebuilder.draft)
 }
 
@@ -227,23 +228,27 @@ impl Rebuilder<'_> {
         Ok(())
     }
 
-    /// Sets sequence and file numbers that were never assigned.
-    fn number(&mut self, salvage: &Salvage) {
+    /// Sets sequence numbers, file numbers and an epoch that were never assigned. `epoch` is the
+    /// highest one in the journal.
+    fn number(&mut self, salvage: &Salvage, mut epoch: u32) -> Result<()> {
         let end_seq = self.end_seq.max(salvage.next_seq());
-        let known = &self.draft;
-        let manifest = &known.manifest;
-        let named = manifest.files().chain(manifest.detached_files());
-        let named = named.map(|f| f.path.as_str());
-        let named = named.chain(known.leftovers.iter().map(String::as_str));
-        let files = named.filter(|path| !path.starts_with(DIR));
-        let next_file = files.map(file_number).max().unwrap_or(0) + FILE_GAP;
+        let mut number = 0;
+        for folder in ["streams", "rollups", "identities", detached::DIR] {
+            for path in files(self.fs, &self.data.join(folder))? {
+                if let Some(id) = FileId::of_path(&path.to_string_lossy()) {
+                    epoch = epoch.max(id.epoch);
+                    number = number.max(id.number);
+                }
+            }
+        }
         let manifest = &mut self.draft.manifest;
-        manifest.next_file = next_file;
+        manifest.next_file = number + FILE_GAP;
+        manifest.writer_epoch = epoch + 1;
         manifest.sealed_seq = end_seq;
         manifest.next_seq = end_seq + GAP;
         manifest.clean = false;
-        manifest.writer_epoch = self.draft.writer_epoch;
         manifest.sealed_at_us = self.options.clock.now_us();
         self.add_finding(format!("sequence numbers continue at {}", end_seq + GAP));
+        Ok(())
     }
 }

@@ -70,10 +70,12 @@ impl Stream {
     fn take(&mut self, columns: &[(&str, ArrayRef)], columns_max: usize) -> RecordBatch {
         let at = self.records.len() as i64;
         let mut record = Record::of(batch(events(columns), self.meta.kind, at));
-        if let Some(fitted) =
-            reconcile(&mut self.meta, &record, columns_max).expect("columns that fit")
-        {
-            record.events = fitted;
+        let fitted = fit(&self.meta, &record, columns_max).expect("columns that fit");
+        if let Some(columns) = fitted.columns {
+            self.meta.columns = columns;
+        }
+        if let Some(events) = fitted.events {
+            record.events = events;
         }
         let events = record.events.clone();
         self.records.push(record);
@@ -97,7 +99,7 @@ impl Drop for Stream {
         let mut again = Self::new(self.meta.kind);
         for record in &self.records {
             for meta in [&mut self.meta, &mut again.meta] {
-                let moved = reconcile(meta, record, usize::MAX).expect("columns that fit");
+                let moved = reconcile(meta, record).expect("columns that fit");
                 assert_eq!(moved, None, "a record is moved twice");
             }
         }

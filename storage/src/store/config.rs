@@ -7,14 +7,11 @@ use std::sync::Arc;
 use crate::env::{Clock, Fs, RealFs, SystemClock};
 use crate::error::Error;
 use crate::index::{INDEX_ROWS_MIN, IndexKind, IndexName};
-use crate::manifest::{PartitionWidth, StreamMeta};
+use crate::manifest::{COLUMNS_MAX, PartitionWidth, StreamMeta};
 use crate::model::{Name, StreamKind, TIME, access_fields};
 use crate::record::quarantine_columns;
 use crate::retention::Retention;
 use crate::rollup_hook::{NoRollups, RollupHook};
-
-/// Default maximum number of columns of a stream.
-pub const COLUMNS_MAX: usize = 1000;
 
 /// Limits and switches of a store.
 #[derive(Debug, Clone)]
@@ -36,8 +33,8 @@ pub struct Config {
     pub backfill_step_rows: u64,
     /// Writes the log of maintenance.
     pub keeps_log: bool,
-    /// Maximum number of columns of a stream, besides the store's own; the values of further
-    /// fields stay in `_rest`.
+    /// Maximum number of columns of a stream that is created from now on, besides the store's
+    /// own; the values of further fields stay in `_rest`.
     pub columns_max: usize,
     /// Disk space reserved for dropping, detaching and stopping when the disk is full, bytes; at
     /// most a sixteenth of the disk.
@@ -122,6 +119,7 @@ impl Config {
             created_us,
             sealed_events: 0,
             dropped: Vec::new(),
+            columns_max: self.columns_max,
         }
     }
 }

@@ -63,8 +63,8 @@ impl WriterLock {
 /// Takes the lock. Creates the data directory when it does not exist.
 ///
 /// # Errors
-/// [`Error::Locked`] names the process that holds the lock. [`Error::FormatTooNew`] leaves the
-/// directory as it was, but for the lock's file.
+/// [`Error::Locked`] names the process that holds the lock. [`Error::FormatTooNew`] and
+/// [`Error::FormatUnknown`] leave the directory as it was, but for the lock's file.
 #[expect(
     clippy::disallowed_methods,
     reason = "above the data directory there is nothing of ours to sync but its name"
@@ -88,7 +88,7 @@ pub(crate) fn take_lock(fs: &dyn Fs, data: &Path) -> Result<WriterLock> {
         file: lock_file(fs, data)?,
         _directory: directory,
     };
-    manifest::refuse_newer(fs, data)?;
+    manifest::refuse_other_format(fs, data)?;
     match write_writer(fs, data, None) {
         // On a full disk no name is better than that of the previous writer.
         Err(error) if error.kind() == Kind::DiskFull => {

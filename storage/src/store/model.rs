@@ -11,6 +11,7 @@ mod crowd;
 pub(crate) mod listing;
 mod motley;
 mod oracle;
+mod pure;
 mod seeded;
 mod seen;
 mod settling;

@@ -40,8 +40,6 @@ struct Begun {
     replay: Replay,
     items: u64,
     journal: Journal,
-    /// First file number that no file has had.
-    next_file: u64,
 }
 
 impl Begun {
@@ -70,6 +68,7 @@ impl Begun {
         let skips = unclean && !seeded::is(Bug::SequenceReused);
         let next_seq = if skips { next_seq + SKIP } else { next_seq };
         let mut opened = (*committed.manifest).clone();
+        // No file is named before this version is durable (`file_id.rs`).
         opened.writer_epoch += 1;
         opened.clean = false;
         opened.next_seq = next_seq;
@@ -79,17 +78,16 @@ impl Begun {
         }
         // Files that another writer has created since must not be moved away.
         lock.check()?;
-        let foreign = trash::collect(&*fs, data, &committed.manifest, now_us)?;
+        trash::collect(&*fs, data, &committed.manifest, now_us)?;
         let journal = Journal::begin(
             Arc::clone(&fs),
             data,
             &committed.manifest.store_id,
-            committed.manifest.writer_epoch,
+            committed.manifest.writer_epoch.into(),
             replay.last,
             next_seq,
         )?;
         Ok(Self {
-            next_file: committed.manifest.next_file.max(foreign.saturating_add(1)),
             committed,
             memtable,
             streams,
@@ -147,7 +145,6 @@ impl Store {
             replay,
             items,
             journal,
-            next_file,
         } = begun;
         let next_seq = committed.manifest.next_seq;
         let mut segments = Vec::new();
@@ -170,7 +167,6 @@ impl Store {
         );
         let shared = Arc::new(Shared::of(Opened {
             data,
-            next_file,
             syncer: Arc::clone(journal.syncer()),
             reserve,
             options,

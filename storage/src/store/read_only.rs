@@ -34,7 +34,6 @@ impl Store {
         let next_seq = recovered.next_seq;
         let shared = Arc::new(Shared::of(Opened {
             data,
-            next_file: committed.manifest.next_file,
             syncer: Syncer::idle(data, next_seq),
             reserve: Reserve::of(&*fs, data, 0),
             options,

@@ -33,6 +33,7 @@ use crate::background_permits::BackgroundPermits;
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
+use crate::file_id::FileId;
 use crate::identity::Identities;
 use crate::index::IndexName;
 use crate::job_log::JobLog;
@@ -121,6 +122,8 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) torn_bytes: u64,
     pub(super) replayed: u64,
+    /// Epoch of this writer, in the names of its files.
+    epoch: u32,
 
     // Locks, as the header of this file orders them.
     /// Admits one merge of parts; it holds `parts` only while it commits.
@@ -175,7 +178,6 @@ pub(super) struct Opened<'a> {
     pub(super) data: &'a Path,
     pub(super) options: Options,
     pub(super) state: State,
-    pub(super) next_file: u64,
     pub(super) syncer: Arc<Syncer>,
     pub(super) reserve: Reserve,
     pub(super) torn_bytes: u64,
@@ -187,7 +189,10 @@ pub(super) struct Opened<'a> {
 
 impl Shared {
     pub(super) fn of(opened: Opened<'_>) -> Self {
+        let manifest = &opened.state.committed.manifest;
         Self {
+            epoch: manifest.writer_epoch,
+            next_file: AtomicU64::new(manifest.next_file),
             data: opened.data.into(),
             torn_bytes: opened.torn_bytes,
             replayed: opened.replayed,
@@ -203,7 +208,6 @@ impl Shared {
             directories: Mutex::default(),
             unwanted: Mutex::default(),
             syncer: opened.syncer,
-            next_file: AtomicU64::new(opened.next_file),
             derived: Arc::default(),
             poison_reported: AtomicBool::new(false),
             log: opened.log,
@@ -255,9 +259,12 @@ impl Shared {
         }
     }
 
-    /// Returns a new file number, each only once.
-    pub(super) fn new_file(&self) -> u64 {
-        self.next_file.fetch_add(1, Ordering::SeqCst)
+    /// Returns a new file id, each only once.
+    pub(super) fn new_file(&self) -> FileId {
+        FileId {
+            epoch: self.epoch,
+            number: self.next_file.fetch_add(1, Ordering::SeqCst),
+        }
     }
 
     /// Creates a directory durably, once in the life of this process.

@@ -40,7 +40,7 @@ impl StagedFiles {
         rows: impl FnOnce(&mut FileWriter<'_>) -> Result<Bounds, E>,
     ) -> Result<(), E> {
         let id = shared.new_file();
-        let path = format!("streams/{stream}/{folder}/{id:016x}.parquet");
+        let path = format!("streams/{stream}/{folder}/{id}.parquet");
         let full = self.prepare(shared, &path)?;
         let mut file = FileWriter::create(shared.fs(), &full)?;
         let rows = rows(&mut file);
@@ -50,7 +50,8 @@ impl StagedFiles {
         };
         let file = file.finish_new(path)?;
         self.paths.push(full);
-        self.parts.push(bounds.part(id, stream, partition_us, file));
+        self.parts
+            .push(bounds.part(id.number, stream, partition_us, file));
         Ok(())
     }
 
@@ -61,7 +62,7 @@ impl StagedFiles {
         rollup: &RollupMeta,
         image: TileImage,
     ) -> Result<TileFile> {
-        let path = format!("rollups/{}/{:016x}.tile", rollup.name, shared.new_file());
+        let path = format!("rollups/{}/{}.tile", rollup.name, shared.new_file());
         let file = self.write(shared, path, &image.bytes)?;
         Ok(TileFile {
             file,
@@ -109,7 +110,7 @@ impl StagedFiles {
     /// error.
     pub(super) fn remove(&self, shared: &Shared) {
         if shared.check_lock().is_err() {
-            // Another writer may have taken these names.
+            // Another writer may have detached the same partition: its files have these names.
             return;
         }
         for path in &self.paths {

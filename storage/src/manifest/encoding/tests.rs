@@ -1,5 +1,4 @@
-//! Tests of the encoding of a manifest, of today's and development formats: whole, damaged and
-//! too new.
+//! Tests of the encoding of a manifest: whole, damaged, too new, and of development versions.
 
 use super::super::tests::good;
 use super::*;
@@ -12,11 +11,12 @@ fn encoded() -> Vec<u8> {
     encode(&good()).expect("encodes").0
 }
 
-/// Returns the good manifest as a development version wrote it.
-fn of_development(version: u32) -> Vec<u8> {
-    let body = serde_json::to_vec(&good()).expect("plain data");
-    let head = Layout::Development(version).head_line(&body);
-    [head.as_bytes(), b"\n", &body].concat()
+/// Returns the good manifest with one more value, and valid checksums.
+fn with_value(change: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
+    let mut json = serde_json::to_value(good()).expect("plain data");
+    change(&mut json);
+    let body = zstd::bulk::compress(json.to_string().as_bytes(), 1).expect("compresses");
+    [head_line(&body).as_bytes(), b"\n", &body].concat()
 }
 
 /// Replaces `from` by `to` in the head line before the same body.
@@ -36,34 +36,105 @@ fn a_manifest_comes_back_as_it_was() {
 }
 
 #[test]
-fn development_versions_are_read_and_written_as_today() {
-    for version in [1, 2] {
-        let (back, crc) = decoded(&of_development(version)).expect("decodes");
-        assert_eq!(back, good());
-        let body = serde_json::to_vec(&good()).expect("plain data");
-        assert_eq!(crc, crc32c::crc32c(&body), "what the next version names");
-        assert_eq!(encode(&back).expect("encodes").0, encoded());
+fn a_development_version_is_named_and_refused() {
+    for number in ["1", "2", "3", "-"] {
+        let bytes = with_head(&encoded(), "store 1 ", &format!("manifest {number} "));
+        let error = decoded(&bytes).expect_err("refused");
+        let same = refuse_other_format(Path::new("m"), &bytes).expect_err("refused");
+        assert!(matches!(error, Error::FormatUnknown { .. }), "{error}");
+        assert_eq!(error.to_string(), same.to_string());
+        let text = format!(
+            "m was written by a development version of logmill (manifest {number}), whose stores no \
+             release reads; import the original logs into a new store"
+        );
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+/// A program that rewrites a manifest without a field that it does not know would lose it.
+#[test]
+fn a_field_or_value_of_a_newer_program_is_refused_wherever_it_is() {
+    type Change = fn(&mut serde_json::Value);
+    let cases: [(&str, Change); 7] = [
+        ("field `x`", |m| m["x"] = 1.into()),
+        ("field `x`", |m| m["parts"][0]["x"] = 1.into()),
+        ("field `x`", |m| m["parts"][0]["file"]["x"] = 1.into()),
+        ("field `x`", |m| {
+            m["tiles"][0]["files"][0]["sections"][0]["x"] = 1.into()
+        }),
+        ("field `x`", |m| m["rollups"][0]["x"] = 1.into()),
+        ("field `x`", |m| m["pending"][0]["x"] = 1.into()),
+        ("variant `fog`", |m| {
+            m["streams"]["events"]["kind"] = "fog".into()
+        }),
+    ];
+    for (what, change) in cases {
+        let bytes = with_value(change);
+        let error = decoded(&bytes).expect_err("refused");
+        assert!(matches!(error, Error::FormatUnknown { .. }), "{error}");
+        let text = format!(
+            "m has a part that this program does not know, unknown {what}; use a newer logmill"
+        );
+        assert_eq!(error.to_string(), text);
+        assert!(refuse_other_format(Path::new("m"), &bytes).is_err());
     }
 }
 
 #[test]
+fn the_fields_of_a_cluster_are_kept_checked_and_absent_on_a_local_disk() {
+    let local = serde_json::to_value(good()).expect("plain data");
+    for field in ["shard", "journal", "commit"] {
+        assert!(local.get(field).is_none(), "{field}");
+    }
+    let nonce = "00112233445566778899aabbccddeeff";
+    let bytes = with_value(|m| {
+        m["shard"] = 0x0123.into();
+        m["commit"] = nonce.into();
+    });
+    let (read, _) = decoded(&bytes).expect("decodes");
+    assert_eq!(read.id_prefix()[4..], 0x0123_u16.to_be_bytes());
+    assert_eq!(
+        (read.shard, read.commit.as_deref()),
+        (Some(0x0123), Some(nonce))
+    );
+    let (bytes, _) = encode(&read).expect("encodes");
+    assert_eq!(decoded(&bytes).expect("decodes").0, read);
+    let refused = |change: fn(&mut serde_json::Value)| {
+        decoded(&with_value(change))
+            .expect_err("refused")
+            .to_string()
+    };
+    let error = refused(|m| m["shard"] = 0x0124.into());
+    assert!(error.contains("it is shard 292"), "{error}");
+    let error = refused(|m| m["commit"] = "1".into());
+    assert!(error.contains("is not the nonce"), "{error}");
+    let error = refused(|m| {
+        m["journal"] = serde_json::json!({
+            "cluster": "c", "topic_id": "t", "partition": 3, "next_offset": 17,
+        });
+    });
+    assert!(
+        error.contains("a journal in Kafka (c); use a newer"),
+        "{error}"
+    );
+}
+
+#[test]
 fn any_flipped_byte_is_refused() {
-    for bytes in [encoded(), of_development(2)] {
-        for at in 0..bytes.len() {
-            for flip in [0x01, 0x02, 0x10, 0x20, 0x80, 0xff] {
-                let mut damaged = bytes.clone();
-                damaged[at] ^= flip;
-                assert!(decoded(&damaged).is_err(), "byte {at} ^ {flip:#x}");
-            }
-            assert!(decoded(&bytes[..at]).is_err(), "cut at {at}");
+    let bytes = encoded();
+    for at in 0..bytes.len() {
+        for flip in [0x01, 0x02, 0x10, 0x20, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= flip;
+            assert!(decoded(&damaged).is_err(), "byte {at} ^ {flip:#x}");
         }
+        assert!(decoded(&bytes[..at]).is_err(), "cut at {at}");
     }
     // The head line is compared letter for letter.
     for (from, to) in [
         ("store 1 ", "store 0 "),
         ("store 1 ", "store +1 "),
         ("store 1 ", "store 01 "),
-        ("store 1 ", "manifest 1 "),
     ] {
         let damaged = with_head(&encoded(), from, to);
         assert!(
@@ -78,7 +149,7 @@ fn a_newer_format_is_named() {
     let newer = with_head(&encoded(), "store 1 ", "store 2 ");
     for refused in [
         decoded(&newer).map(|_| ()),
-        refuse_newer(Path::new("m"), &newer),
+        refuse_other_format(Path::new("m"), &newer),
     ] {
         match refused {
             Err(Error::FormatTooNew {
@@ -88,17 +159,15 @@ fn a_newer_format_is_named() {
         }
     }
     // The body, and even the last words of the head line, may be of an unknown form.
-    assert!(refuse_newer(Path::new("m"), b"logmill store 7 x y\n?").is_err());
-    refuse_newer(Path::new("m"), &encoded()).expect("ours");
-    let unheard_of = with_head(&of_development(2), "manifest 2 ", "manifest 3 ");
-    assert!(matches!(decoded(&unheard_of), Err(Error::Corrupt { .. })));
+    assert!(refuse_other_format(Path::new("m"), b"logmill store 7 x y\n?").is_err());
+    refuse_other_format(Path::new("m"), &encoded()).expect("ours");
 }
 
 #[test]
 fn a_body_that_grows_without_bound_is_refused() {
     let body = zstd::bulk::compress(&vec![b' '; JSON_BYTES_MAX as usize + 1], 1);
     let body = body.expect("compresses");
-    let head = Layout::Store(FORMAT).head_line(&body);
+    let head = head_line(&body);
     let bytes = [head.as_bytes(), b"\n", &body].concat();
     let error = decoded(&bytes).expect_err("too long").to_string();
     assert!(error.contains("more than 268435456 bytes"), "{error}");

@@ -36,7 +36,7 @@ impl Parts {
         for image in build(meta, &made).expect("builds") {
             let id = self.parts.len() as u64;
             let path = format!("{id}.parquet");
-            let file = FileRef::write(&RealFs, self.dir.path(), path, &image.bytes);
+            let file = FileRef::write_new(&RealFs, self.dir.path(), path, &image.bytes);
             let name = Name::new("events").expect("a name");
             let file = file.expect("written");
             let part = image.bounds.part(id, &name, image.partition_us, file);
@@ -64,7 +64,7 @@ impl Parts {
 
     /// Returns the census of some bytes as a file.
     fn census(&self, bytes: &[u8]) -> Census {
-        let file = FileRef::write(&RealFs, self.dir.path(), "merged".into(), bytes);
+        let file = FileRef::write_new(&RealFs, self.dir.path(), "merged".into(), bytes);
         census("merged", self.open(&file.expect("written"))).expect("a part")
     }
 }

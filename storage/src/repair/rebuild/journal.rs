@@ -84,7 +84,7 @@ impl Rebuilder<'_> {
         let ack = ack_of(&record, first_seq);
         if record.events.num_rows() > 0 {
             let meta = self.stream(&stream, record.kind);
-            if let Some(fitted) = schema_evolution::reconcile(meta, &record, usize::MAX)? {
+            if let Some(fitted) = schema_evolution::reconcile(meta, &record)? {
                 record.events = fitted;
             }
         }

@@ -17,6 +17,7 @@ use crate::detached::{self, Card};
 use crate::env::IoContext;
 use crate::error::Result;
 use crate::file::FileRef;
+use crate::file_id::FileId;
 use crate::manifest::{DetachedPartition, PartMeta};
 use crate::memtable::{Chunk, column};
 use crate::model::{Name, SEQ, TIME};
@@ -24,14 +25,14 @@ use crate::part::{self, Bounds};
 
 /// A readable part file; its stream and partition follow from its path.
 struct PartFile {
-    id: u64,
+    id: FileId,
     path: String,
     bytes: Bytes,
     rows: Vec<RecordBatch>,
 }
 
 /// Parts by stream and partition folder.
-pub(super) type Places = BTreeMap<(Name, String), Vec<(u64, String)>>;
+pub(super) type Places = BTreeMap<(Name, String), Vec<(FileId, String)>>;
 
 impl Rebuilder<'_> {
     /// Takes every part that can be read. `from` is the first sequence number of the journal.
@@ -43,8 +44,7 @@ impl Rebuilder<'_> {
             let ["streams", stream, folder, file] = words[..] else {
                 continue;
             };
-            let id = file.strip_suffix(".parquet");
-            let id = id.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            let id = file.strip_suffix(".parquet").and_then(FileId::parse);
             if let (Ok(stream), Some(id)) = (Name::new(stream), id) {
                 let place = (stream, folder.to_owned());
                 places.entry(place).or_default().push((id, path));
@@ -66,7 +66,7 @@ impl Rebuilder<'_> {
         Ok(())
     }
 
-    fn read_part(&mut self, id: u64, path: String) -> Option<PartFile> {
+    fn read_part(&mut self, id: FileId, path: String) -> Option<PartFile> {
         let full = self.data.join(&path);
         let read = self.fs.read(&full).at("read", &full);
         let read = read.map(Bytes::from).map_err(|e| e.to_string());
@@ -115,15 +115,19 @@ impl Rebuilder<'_> {
             .iter()
             .flat_map(|batch| column::<UInt64Array>(batch, SEQ).values().to_vec())
             .collect();
-        if one_place && count == order.len() && part::order_of(&meta, &whole)? == order {
+        // A writer that stopped before its commit may have used the number of a later file.
+        let differs = |p: &PartMeta| p.id != part.id.number;
+        let is_new = self.draft.manifest.parts.iter().all(differs);
+        let complete = one_place && is_new && count == order.len();
+        if complete && part::order_of(&meta, &whole)? == order {
             let bounds = Bounds::of(&part.rows, &meta.order_by);
             let file = FileRef::of(part.path, &part.bytes);
-            let part = bounds.part(part.id, stream, partition_us, file);
+            let part = bounds.part(part.id.number, stream, partition_us, file);
             self.draft.manifest.parts.push(part);
             return Ok(());
         }
         self.add_finding(format!(
-            "{}: {count} of its {} events are rewritten into a new part, because another part holds the others or its order is not the stream's",
+            "{}: {count} of its {} events are rewritten into a new part, because another part holds the others or has its number, or its order is not the stream's",
             part.path,
             order.len()
         ));

@@ -22,10 +22,13 @@ impl ManifestDraft {
                 for image in part::build(&meta, &chunks)? {
                     let folder = part::partition_folder(meta.partition, image.partition_us);
                     let folder = format!("streams/{stream}/{folder}");
-                    let (id, path) = self.new_file(fs, data, &folder, "parquet");
+                    let id = self.manifest.new_file();
+                    let path = format!("{folder}/{id}.parquet");
                     create_dir_durably(fs, data, &data.join(&folder))?;
                     let file = FileRef::write_new(fs, data, path, &image.bytes)?;
-                    let part = image.bounds.part(id, &stream, image.partition_us, file);
+                    let part = image
+                        .bounds
+                        .part(id.number, &stream, image.partition_us, file);
                     self.manifest.parts.push(part);
                     fs.sync_dir(&data.join(&folder))
                         .at("sync", &data.join(&folder))?;
@@ -36,7 +39,7 @@ impl ManifestDraft {
         if !fresh.is_empty() {
             let dir = data.join("identities");
             create_dir_durably(fs, data, &dir)?;
-            let (_, path) = self.new_file(fs, data, "identities", "json.zst");
+            let path = format!("identities/{}.json.zst", self.manifest.new_file());
             let file = FileRef::write_new(fs, data, path, &identity::encode(&fresh))?;
             self.manifest.identities.push(file);
             fs.sync_dir(&dir).at("sync", &dir)?;
@@ -50,18 +53,5 @@ impl ManifestDraft {
                 + detached.map(DetachedPartition::rows).sum::<u64>();
         }
         Ok(self.last_segment + SEGMENTS)
-    }
-
-    /// Returns a new file number and a path that does not exist yet: an interrupted attempt may
-    /// have left files.
-    fn new_file(&mut self, fs: &dyn Fs, data: &Path, folder: &str, ending: &str) -> (u64, String) {
-        loop {
-            let id = self.manifest.next_file;
-            self.manifest.next_file += 1;
-            let path = format!("{folder}/{id:016x}.{ending}");
-            if !fs.exists(&data.join(&path)) {
-                return (id, path);
-            }
-        }
     }
 }

@@ -238,11 +238,11 @@ fn write_parts(
         directories.insert(directory);
         for part in &partition.parts {
             let id = shared.new_file();
-            let path = format!("{folder}/{id:016x}.parquet");
+            let path = format!("{folder}/{id}.parquet");
             let file = part.file.link(fs, data, path)?;
             written.paths.push(data.join(&file.path));
             parts.push(PartMeta {
-                id,
+                id: id.number,
                 file,
                 ..part.clone()
             });

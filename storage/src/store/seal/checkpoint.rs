@@ -42,7 +42,7 @@ impl Checkpoint {
         }
         let bytes = identity::encode(&entries);
         let directory = shared.data.join("identities");
-        let path = format!("identities/{:016x}.json.zst", shared.new_file());
+        let path = format!("identities/{}.json.zst", shared.new_file());
         let file = written.write(shared, path, &bytes)?;
         shared.fs().sync_dir(&directory).at("sync", &directory)?;
         Ok(if merge {
