@@ -18,8 +18,7 @@ use wording::{of_filter, of_internal, of_pattern, plain};
 /// Hint of errors about a lack of memory.
 pub(crate) const LESS: &str = "narrow its time range, or select fewer columns or groups";
 
-const NEEDS_MORE: &str =
-    "the query needs more than it may have (query.memory_bytes_max, query.temp_bytes_max)";
+const NEEDS_MORE: &str = "the query exceeds its memory or temporary space (query.memory_bytes_max, query.temp_bytes_max)";
 
 /// A failure to plan or to run a query.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +52,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// Too many other queries run and wait.
-    #[error("{running} queries run and {queued} wait for them; ask again shortly")]
+    #[error("{running} queries are running and {queued} are waiting; send the query again shortly")]
     Busy {
         /// Queries that run at once.
         running: usize,
@@ -120,7 +119,7 @@ impl Error {
             Self::Invalid { hint, .. } => hint.as_deref(),
             Self::Limit { hint, .. } => Some(hint),
             Self::Resources(_) => Some(LESS),
-            Self::Busy { .. } => Some("ask again shortly"),
+            Self::Busy { .. } => Some("send the query again shortly"),
             _ => None,
         }
     }
@@ -132,7 +131,7 @@ impl Error {
             Self::Limit { limit, message, .. } => format!("{message} ({limit})"),
             Self::Resources(what) => format!("{NEEDS_MORE}: {what}"),
             Self::Busy { running, queued } => {
-                format!("{running} queries run and {queued} wait for them")
+                format!("{running} queries are running and {queued} are waiting")
             }
             other => other.to_string(),
         }

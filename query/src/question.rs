@@ -149,7 +149,7 @@ fn from_json(params: serde_json::Value) -> datafusion::error::Result<ParamValues
         }
         serde_json::Value::Null => Ok(Vec::<ScalarValue>::new().into()),
         _ => Err(DataFusionError::Plan(
-            "params are a JSON array for $1, $2, … or an object for $name".into(),
+            "params must be a JSON array for $1, $2, … or an object for $name".into(),
         )),
     }
 }

@@ -74,6 +74,7 @@ pub enum PartitionWidth {
 
 /// A stream of events; MongoDB's term is collection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StreamMeta {
     /// Kind of its events.
     pub kind: StreamKind,

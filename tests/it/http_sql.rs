@@ -482,13 +482,13 @@ fn a_query_beyond_its_limits_is_refused_in_every_form_and_the_server_serves_on()
         (
             "SELECT length(repeat('x', 1000000000))",
             400,
-            "repeat would make",
+            "repeat would produce",
         ),
         (&chain, 400, "19999 operators"),
         (
             "SELECT host FROM access WHERE repeat(path, 1000000000) LIKE '%x'",
             400,
-            "repeat would make",
+            "repeat would produce",
         ),
     ];
     for (sql, status, why) in hostile {

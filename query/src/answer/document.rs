@@ -171,7 +171,7 @@ fn value(name: &str, array: &ArrayRef, row: usize) -> Result<Bson> {
         }
         other => {
             return Err(Error::invalid(format!(
-                "column {name} is {other}, which BSON cannot carry"
+                "column {name} has type {other}, which BSON cannot represent"
             )));
         }
     })

@@ -184,7 +184,10 @@ fn difference(found: &AnswerRows, expected: &AnswerRows) -> Option<String> {
     let rows = rows.iter().map(Vec::as_slice);
     let row = not_among(rows, others.iter().map(Vec::as_slice))?;
     let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
-    Some(format!("raw events have no row {}", cells.join(" | ")))
+    Some(format!(
+        "the answer from raw events lacks the row {}",
+        cells.join(" | ")
+    ))
 }
 
 /// Returns a range of time with some events of a stream, not too many; `None` when the stream has

@@ -58,7 +58,7 @@ impl Slice {
         let zone = zone(args.tz.as_deref().unwrap_or("UTC"))?;
         let date = date(&args.date)?;
         let (from, to) = day(date, zone)
-            .ok_or_else(|| Error::invalid(format!("{date} lies beyond the calendar")))?;
+            .ok_or_else(|| Error::invalid(format!("{date} is outside the calendar's range")))?;
         if let Some(host) = &args.host {
             one_host(host)?;
         }
@@ -225,7 +225,7 @@ fn one_host(host: &str) -> Result<()> {
         (IpAddr::V6(_), _) => "2001:db8:%".to_owned(),
     };
     Err(Error::invalid(format!(
-        "{host:?} is a network, and a slice is of one host, as logged; for all of a network ask \
+        "{host:?} is a network, but slice takes one host, exactly as logged; for a network run \
          logmill sql \"SELECT host, count(*) AS events FROM … WHERE host LIKE '{like}' GROUP BY host ORDER BY events DESC\""
     )))
 }
@@ -237,7 +237,7 @@ fn quoted(text: &str) -> String {
 
 fn stamp(at_us: i64) -> Result<String> {
     let at = DateTime::from_timestamp_micros(at_us)
-        .ok_or_else(|| Error::invalid("the date lies beyond the calendar"))?;
+        .ok_or_else(|| Error::invalid("the date is outside the calendar's range"))?;
     Ok(at.format("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 

@@ -16,7 +16,7 @@ pub(super) fn hint(error: &DataFusionError, tables: &[String]) -> Option<String>
                 match nearest(&field.name, &names) {
                     Some(name) => Some(format!("did you mean {name}?")),
                     None if names.is_empty() => None,
-                    None => Some(format!("there are {}", first(&names, 12))),
+                    None => Some(format!("columns: {}", first(&names, 12))),
                 }
             }
             _ => None,
@@ -31,7 +31,7 @@ pub(super) fn hint(error: &DataFusionError, tables: &[String]) -> Option<String>
                 None if tables.is_empty() => {
                     Some("the store holds no stream yet: import something first".into())
                 }
-                None => Some(format!("there are {}", first(tables, 12))),
+                None => Some(format!("tables: {}", first(tables, 12))),
             }
         }
         _ => None,

@@ -119,7 +119,7 @@ async fn a_hint_is_said_once() {
             "SELECT statuz FROM (SELECT 1 AS status)",
             "did you mean status?",
         ),
-        ("SELECT x FROM (SELECT 1 AS status)", "there are status"),
+        ("SELECT x FROM (SELECT 1 AS status)", "columns: status"),
         ("SELECT * FROM nothing", ""),
     ] {
         let error = refused(sql).await;

@@ -257,7 +257,7 @@ fn classified(kind: &str, registered: BTreeSet<String>, lists: &[&[&str]]) {
     let gone: Vec<_> = known.difference(&registered).collect();
     assert!(
         new.is_empty() && gone.is_empty(),
-        "{kind}: in no list are {new:?}; listed and not there are {gone:?}"
+        "{kind}: not listed: {new:?}; listed but missing: {gone:?}"
     );
 }
 

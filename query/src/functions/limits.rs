@@ -144,7 +144,7 @@ impl LimitedFunction {
     fn check(&self, bytes: u64, rows: usize) -> Result<()> {
         if bytes > BYTES_MAX {
             return exec_err!(
-                "{} would make {bytes} bytes of {rows} rows, at most {BYTES_MAX} are made at once; make shorter ones",
+                "{} would produce {bytes} bytes for {rows} rows; the limit is {BYTES_MAX}; produce shorter values",
                 self.name()
             );
         }
@@ -156,7 +156,7 @@ impl LimitedFunction {
         let most = self.longest_constant;
         if bytes > most {
             return exec_err!(
-                "{} would make a constant of {bytes} bytes, at most {most} are computed with; make it shorter",
+                "{} would produce a constant of {bytes} bytes; the limit is {most}; make it shorter",
                 self.name()
             );
         }

@@ -235,7 +235,7 @@ impl ScalarUDFImpl for ReadState {
                 };
                 if !(0.0..=1.0).contains(&q) {
                     return Err(Error::invalid(format!(
-                        "a quantile lies between 0 and 1, {q} does not"
+                        "a quantile must be between 0 and 1, not {q}"
                     ))
                     .into());
                 }

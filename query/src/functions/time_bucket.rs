@@ -188,16 +188,18 @@ impl Width {
                     Self::Micros(micros)
                 }
             }
-            (0, ..) => return exec_err!("a bucket is a whole number of microseconds wide"),
+            (0, ..) => {
+                return exec_err!("the width of a bucket must be a whole number of microseconds");
+            }
             _ => {
                 return exec_err!(
-                    "the width of a bucket is whole months, or of a fixed length, not both"
+                    "the width of a bucket must be whole months or a fixed length, not both"
                 );
             }
         };
         match width {
             Self::Micros(n) | Self::Days(n) | Self::Months(n) if n <= 0 => {
-                exec_err!("the width of a bucket is more than nothing")
+                exec_err!("the width of a bucket must be greater than 0")
             }
             width => Ok(width),
         }

@@ -67,7 +67,7 @@ impl Hints {
             .iter()
             .map(|(name, meta)| format!("{name} by {}", meta.order_by.join(", ")));
         Err(Error::invalid(format!(
-            "no stream is in the order {}; there are {}",
+            "no stream is sorted by {}; the orders are {}",
             order.join(", "),
             orders.collect::<Vec<_>>().join("; ")
         )))
@@ -100,7 +100,7 @@ impl Hints {
             }
             _ => {
                 return Err(Error::invalid(format!(
-                    "there is no hint {hint:?}; known are {KNOWN}"
+                    "unknown hint {hint:?}; the hints are {KNOWN}"
                 )));
             }
         }

@@ -208,15 +208,15 @@ impl Planner {
         let mut statements = parsed.map_err(|e| Error::of(e, Vec::new))?;
         let mut parsed = statements
             .pop_front()
-            .ok_or_else(|| Error::invalid("there is no statement in the query"))?;
+            .ok_or_else(|| Error::invalid("the query contains no statement"))?;
         if !statements.is_empty() {
             return Err(Error::invalid(
-                "one statement at a time: send the others as queries of their own",
+                "a query is one statement; send the others as separate queries",
             ));
         }
         if !statement::only_reads(&parsed) {
             return Err(Error::invalid(
-                "only statements that read are taken: SELECT, EXPLAIN, SHOW",
+                "only statements that read are allowed: SELECT, EXPLAIN, SHOW",
             ));
         }
         datafusion_fixes::mend(&mut parsed);
@@ -295,7 +295,7 @@ impl Planner {
         let (longest, longest_allowed) = (expansion.constant(), self.longest_constant);
         if longest > longest_allowed {
             return exec_err!(
-                "a constant has {longest} bytes, at most {longest_allowed} are computed with; make it shorter"
+                "a constant has {longest} bytes; the limit is {longest_allowed}; make it shorter"
             );
         }
         let whole = state.config().batch_size();

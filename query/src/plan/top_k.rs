@@ -265,7 +265,7 @@ impl NodeKind for NarrowedExec {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "NarrowedExec: the first rows by time were found in {} steps, which follow",
+            "NarrowedExec: the first rows by time were found in {} steps, listed below",
             self.steps
         )
     }

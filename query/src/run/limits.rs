@@ -59,11 +59,11 @@ impl Limits {
             return Err(Error::Limit {
                 limit: "query.sql_bytes_max",
                 message: format!(
-                    "the query's text has {} bytes, at most {} are taken",
+                    "the query's text has {} bytes; the limit is {}",
                     sql.len(),
                     self.sql_bytes
                 ),
-                hint: "write long lists as a range, or ask for a part at a time",
+                hint: "write long lists as a range, or split the query",
             });
         }
         check_shape(sql)
@@ -84,7 +84,7 @@ impl Limits {
         Error::Limit {
             limit: "query.time_max",
             message: format!("the query took more than {most:?}"),
-            hint: "narrow its time range, or ask a rollup",
+            hint: "narrow its time range, or query a rollup",
         }
     }
 }
@@ -155,16 +155,11 @@ fn check_shape(sql: &str) -> Result<()> {
     }
     for (count, most, what, hint) in [
         (operators, OPERATORS_MAX, "operators", "write OR as IN (…)"),
-        (
-            tables,
-            TABLES_MAX,
-            "sets and joins",
-            "ask for a part at a time",
-        ),
+        (tables, TABLES_MAX, "sets and joins", "split the query"),
     ] {
         if count > most {
             return Err(Error::Invalid {
-                message: format!("the query has {count} {what}, at most {most} are taken"),
+                message: format!("the query has {count} {what}; the limit is {most}"),
                 hint: Some(hint.to_owned()),
             });
         }

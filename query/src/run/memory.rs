@@ -148,7 +148,9 @@ impl Memory {
             let thread = std::thread::Builder::new().name("logmill-memory".into());
             match thread.spawn(move || watched.watch()) {
                 Ok(_) => looked.is_watched = true,
-                Err(error) => tracing::warn!(%error, "nobody watches the memory of queries"),
+                Err(error) => {
+                    tracing::warn!(%error, "could not start the thread that watches query memory; a query that exceeds its share is not stopped")
+                }
             }
         }
         share
@@ -219,7 +221,7 @@ impl Memory {
             tracing::warn!(
                 held,
                 limit = self.limit,
-                "a query is stopped for its memory"
+                "stopping a query that uses too much memory"
             );
             largest.end.send_replace(Some(End::Memory { held }));
         }

@@ -174,7 +174,7 @@ impl Occupancy {
             if let Some(held) = &self.held.lock().resources {
                 held.threads.abandon();
                 let id = held.registered.id;
-                tracing::warn!(id, "a query was told to stop and computes on");
+                tracing::warn!(id, "a cancelled query is still running and holds a thread");
             }
         }
     }

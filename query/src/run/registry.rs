@@ -36,7 +36,7 @@ impl End {
             Self::Memory { held } => Error::Limit {
                 limit: "query.memory_bytes_max",
                 message: format!(
-                    "queries held {} MiB of memory, and this one took most of it",
+                    "queries held {} MiB of memory, and this one held the largest share",
                     held >> 20
                 ),
                 hint: LESS,

@@ -115,7 +115,7 @@ impl Catalog {
                 (entry > *level).then(|| {
                     let name = definition.name();
                     format!(
-                        "{column} enters {name} at the {}: ask {name}.{} or a coarser level",
+                        "{name} has {column} only from the {} on; query {name}.{} or a coarser level",
                         entry.as_str(),
                         entry.table()
                     )

@@ -331,14 +331,14 @@ async fn what_makes_much_of_little_is_refused_before_it_does() {
         .await
         .expect_err("too much")
         .to_string();
-    assert!(error.contains("repeat would make"), "{error}");
+    assert!(error.contains("repeat would produce"), "{error}");
 }
 
 #[tokio::test]
 async fn what_nothing_could_stop_is_refused_before_it_begins() {
     let fixture = Fixture::without_rollups();
     let engine = engine(Limits::default());
-    let row = "at most 1073741824 are taken at once";
+    let row = "the limit is 1073741824";
     for (sql, function) in [
         (
             "SELECT levenshtein(repeat('a', 16000000), repeat('b', 16000000))",
@@ -396,10 +396,7 @@ async fn what_nothing_could_stop_is_refused_before_it_begins() {
     }
     let long = "SELECT 'x' ~ repeat('a', 300000)";
     let error = ask(&engine, &fixture, long).await.expect_err("too long");
-    assert!(
-        error.to_string().contains("at most 262144 are taken"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("the limit is 262144"), "{error}");
     for fits in [
         "levenshtein(repeat('a', 1000), repeat('b', 999)) = 1000",
         "strpos(repeat('a', 1000) || 'b', 'ab') = 1000",

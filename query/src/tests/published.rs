@@ -46,7 +46,7 @@ const THREADS: usize = 2;
 /// A record that takes longer hangs.
 const RECORD_TIME_MAX: Duration = Duration::from_secs(30);
 /// Errors of functions that would make too much, of rows or of constants.
-const BOUNDS: [&str; 3] = ["are made at once", "are computed with", "are taken at once"];
+const BOUNDS: [&str; 3] = ["; the limit is "];
 /// The runner's error for a record that got another error than it expects.
 const OTHER_ERROR: &str = "is expected to fail with error";
 /// Marks of a line of a plan that differs on purpose, and why.

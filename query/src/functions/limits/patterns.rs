@@ -57,7 +57,7 @@ fn weight_of_like(pattern: &str) -> Result<u64> {
 
 fn too_long<T>(pattern: &str) -> Result<T> {
     exec_err!(
-        "a pattern has {} bytes, at most {BYTES_MAX} are taken; make it shorter",
+        "a pattern has {} bytes; the limit is {BYTES_MAX}",
         pattern.len()
     )
 }
@@ -201,7 +201,7 @@ impl ScalarUDFImpl for Likes {
             let steps = (texts.at(row).len() as u64).saturating_mul(weight) / STATES_AT_ONCE;
             if steps > ROW_STEPS_MAX {
                 return exec_err!(
-                    "{} would take {steps} steps for one row, at most {ROW_STEPS_MAX} are taken at once; \
+                    "{} would take {steps} steps for one row; the limit is {ROW_STEPS_MAX}; \
                      make its pattern shorter",
                     self.name()
                 );

@@ -80,7 +80,7 @@ impl Work {
         for steps in self.steps(first, second, rows)? {
             if steps > ROW_STEPS_MAX {
                 return exec_err!(
-                    "{name} would take {steps} steps for one row, at most {ROW_STEPS_MAX} are taken at once; \
+                    "{name} would take {steps} steps for one row; the limit is {ROW_STEPS_MAX}; \
                      make its arguments shorter"
                 );
             }
@@ -88,7 +88,7 @@ impl Work {
         }
         if sum > CALL_STEPS_MAX {
             return exec_err!(
-                "{name} would take {sum} steps for {rows} rows, at most {CALL_STEPS_MAX} are taken at once; \
+                "{name} would take {sum} steps for {rows} rows; the limit is {CALL_STEPS_MAX}; \
                  make its arguments shorter"
             );
         }

@@ -161,7 +161,7 @@ fn widen(values: &[ArrayRef]) -> Result<[ArrayRef; 1]> {
         [values] if *values.data_type() == DataType::UInt64 => {
             values.as_primitive::<UInt64Type>().unary(i128::from)
         }
-        _ => return internal_err!("a sum of integers was given something else"),
+        _ => return internal_err!("BUG: a checked sum has an argument that is not an integer"),
     };
     Ok([Arc::new(wide.with_data_type(EXACT_TYPE))])
 }
@@ -258,7 +258,7 @@ impl Accumulator for Distinct {
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for value in values[0].as_primitive::<Int64Type>().iter().flatten() {
             let Some(count) = self.counts.get_mut(&value) else {
-                return internal_err!("a row leaves a window which it has not entered");
+                return internal_err!("BUG: a window retracts a row that it has not added");
             };
             *count -= 1;
             if *count == 0 {
@@ -284,9 +284,9 @@ impl Accumulator for Distinct {
             + self.sum.label.capacity()
     }
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        internal_err!("the frames of a window are not merged")
+        internal_err!("BUG: states of a window function are never merged")
     }
     fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        internal_err!("the frames of a window are not merged")
+        internal_err!("BUG: states of a window function are never merged")
     }
 }

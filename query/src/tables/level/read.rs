@@ -264,7 +264,7 @@ impl Reader {
             cells.push(found);
             if self.stop.load(Ordering::Relaxed) {
                 return Err(DataFusionError::Execution(
-                    "the reader of the answer has gone".into(),
+                    "the client has disconnected".into(),
                 ));
             }
             Ok(())

@@ -276,7 +276,7 @@ impl Heads {
 
     fn note_damage(&self, key: IndexOfPart, error: &storage::Error) {
         if self.damaged.lock().insert(key) {
-            tracing::warn!(%error, "an index is damaged, and its part is scanned; drop the index and create it again");
+            tracing::warn!(%error, "an index is damaged; its part is scanned instead, answers stay correct; drop the index and create it again");
         }
     }
 

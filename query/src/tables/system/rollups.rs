@@ -54,8 +54,8 @@ fn note(rollup: &Rollup, manifest: &Manifest, unwanted: &[Name]) -> Option<Strin
     if !outdated.is_empty() {
         let levels: Vec<&str> = outdated.iter().map(|level| level.as_str()).collect();
         notes.push(format!(
-            "{} has other rules since its levels {} were made; `logmill rollup redefine {}` counts them anew \
-             by those of {}",
+            "the rules of {} have changed since the levels {} were computed; \
+             `logmill rollup redefine {}` recounts them by release {}",
             rollup.definition.timezone().name(),
             levels.join(", "),
             meta.name,
@@ -65,12 +65,12 @@ fn note(rollup: &Rollup, manifest: &Manifest, unwanted: &[Name]) -> Option<Strin
     if meta.counts_from_us().is_some() {
         let missing = meta.missing();
         notes.push(format!(
-            "its history is being counted: {missing} events wait"
+            "backfill is running: {missing} events are not counted yet"
         ));
     }
     if unwanted.contains(&meta.name) {
         notes.push(format!(
-            "the configuration does not have it; it is fed until `logmill rollup drop {}`",
+            "it is no longer configured but still updated; `logmill rollup drop {}` removes it",
             meta.name
         ));
     }

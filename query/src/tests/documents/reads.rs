@@ -148,7 +148,7 @@ async fn what_documents_lack_is_named() {
         (
             json!({ "measures": { "hits": { "of": "count", "from": "hour" } } }),
             "daily_documents",
-            "has hits only from the hour",
+            "has hits only from level hour on",
         ),
         (
             json!({ "by": [{ "name": "date", "expr": "path" }] }),

@@ -105,7 +105,7 @@ impl Form {
         }
         if definition.by().iter().any(|key| key.name == DATE) {
             return Err(lacks(
-                format!("has a key named {DATE}, as the date of its documents is"),
+                format!("has a key named {DATE}, which is also the name of the documents' date"),
                 "give the key another name".to_owned(),
             ));
         }
@@ -123,8 +123,8 @@ impl Form {
         };
         if counter.from > finest {
             return Err(lacks(
-                format!("has {} only from the {}", counter.name, counter.from),
-                format!("such documents need it from the {finest}"),
+                format!("has {} only from level {} on", counter.name, counter.from),
+                format!("such documents need it from level {finest} on"),
             ));
         }
         Ok(&counter.name)

@@ -281,7 +281,11 @@ fn member_of(level: Level, start: NaiveDateTime) -> u16 {
 
 /// Returns the local time of an instant.
 fn local(zone: Tz, at_us: i64) -> Result<NaiveDateTime, Error> {
-    let beyond = || Error::invalid(format!("an event at {at_us} µs lies beyond the calendar"));
+    let beyond = || {
+        Error::invalid(format!(
+            "an event at {at_us} µs is outside the calendar's range"
+        ))
+    };
     let at = DateTime::from_timestamp_micros(at_us).ok_or_else(beyond)?;
     let utc = at.naive_utc();
     let offset_us = Calendar::new(zone, WeekStart::Sunday).offset_us(at_us);

@@ -159,7 +159,5 @@ impl FilePieces {
 }
 
 fn not_read(at: u64) -> ParquetError {
-    ParquetError::General(format!(
-        "byte {at} is asked for and is of no page that was read"
-    ))
+    ParquetError::General(format!("byte {at} is in no page that was read"))
 }

@@ -170,7 +170,7 @@ impl Slice<'_> {
             .map(|pages| pages.page_locations().as_slice())
             .ok_or_else(|| {
                 let place = format!("row group {}, column {column}", self.place.group);
-                DataFusionError::External(format!("{place}: its pages are not told").into())
+                DataFusionError::External(format!("{place}: the page offsets are missing").into())
             })
     }
 }
