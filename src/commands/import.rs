@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use ingest::ParseOptions;
-use storage::{Clock, Name, SystemClock, WriteConcern};
+use storage::{Clock, Durability, Name, SystemClock, WriteConcern};
 
 use super::{Context, Opened, Place};
 use crate::cli::ImportArgs;
@@ -64,7 +64,7 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     }
     let outcome = match context.open(&context.config)? {
         Opened::Store(store) => {
-            let mut sink = Local::new(Arc::new(store), stream, options.clone(), concern)?;
+            let mut sink = Local::new(Arc::new(store), stream, options.clone(), concern);
             let outcome = import.all(&mut sink, &mut summary);
             let closed = sink.close();
             outcome.and_then(|fits| closed.map(|()| fits))
@@ -146,7 +146,13 @@ fn concern(context: &Context, args: &ImportArgs, stream: &Name) -> Result<WriteC
             .concern(stream.as_str())
             .map_err(Failure::config);
     }
-    WriteConcern::parse(args.w.as_deref(), Some(args.journal)).map_err(Failure::usage)
+    let concern = WriteConcern::parse(args.w.as_deref(), Some(args.journal));
+    let concern = concern.map_err(Failure::usage)?;
+    // A directory must not become a store for an import that is refused. A server decides itself.
+    if let Place::Data(_) = context.place {
+        Durability::of_one_node(concern).map_err(Failure::usage)?;
+    }
+    Ok(concern)
 }
 
 /// State that an import of several sources shares.

@@ -164,7 +164,10 @@ fn a_covering_index_is_made_and_read_in_the_place_of_its_part() {
     assert_eq!(sorted(rows()), expected);
     run(&["check", &home.data]).code(0);
     let refused = index(&place, &["create", "access", "path"]).code(1).stderr;
-    assert!(refused.contains("is covering: drop it first"), "{refused}");
+    assert!(
+        refused.contains("already exists and is covering; drop it first"),
+        "{refused}"
+    );
     let server = Server::start(&home.data);
     let listed = server.sql("SELECT kind, parts_indexed FROM system.indexes WHERE field = 'path'");
     assert_eq!(listed[0]["kind"], "covering");

@@ -181,7 +181,7 @@ fn a_range_is_made_again_where_all_raw_events_are_there() {
         .collect();
     assert_eq!(left.len(), 1 + 5, "{rebuilt}");
     assert_eq!(
-        left[0]["left"], "12 of its 16 raw events are left",
+        left[0]["left"], "only 12 of its 16 raw events are left",
         "{rebuilt}"
     );
     assert_eq!(home.number("SELECT sum(hits) FROM stats.minutely"), 16);

@@ -14,11 +14,11 @@ use source::{CRATES, SOURCES, Source, item_end};
 /// Lines of the longest file of product code.
 const FILE_LINES: usize = 566;
 /// Files of product code with more than [`FILE_GOAL`] lines.
-const LONG_FILES: usize = 18;
+const LONG_FILES: usize = 12;
 /// Lines of the longest function of product code.
 const FUNCTION_LINES: usize = 108;
 /// Functions of product code with more than [`FUNCTION_GOAL`] lines.
-const LONG_FUNCTIONS: usize = 12;
+const LONG_FUNCTIONS: usize = 9;
 /// Top-level modules that import each other in a loop, by crate in the order of [`CRATES`].
 const MODULES_IN_CIRCLES: [usize; CRATES.len()] = [8, 0, 0, 5, 0, 0];
 /// Comment lines wider than [`COMMENT_WIDTH`].
@@ -26,7 +26,7 @@ const WIDE_COMMENTS: usize = 0;
 /// Comment lines that begin with one of [`POOR_BEGINNINGS`].
 const POOR_COMMENTS: usize = 0;
 /// Names of types that product code defines more than twice.
-const REPEATED_TYPES: usize = 21;
+const REPEATED_TYPES: usize = 7;
 
 /// Lines that a file should not exceed.
 const FILE_GOAL: usize = 400;

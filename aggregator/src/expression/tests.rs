@@ -153,7 +153,7 @@ fn errors_name_the_place() {
     );
     let deep = format!("{}a = 1{}", "(".repeat(40), ")".repeat(40));
     let found = Condition::parse(&deep).expect_err("too deep");
-    assert!(found.contains("32 brackets"), "{found}");
+    assert!(found.contains("32 nested brackets"), "{found}");
     let long = format!("a = '{}'", "x".repeat(5_000));
     assert!(
         Condition::parse(&long)

@@ -1,5 +1,6 @@
 //! Tiles of every version since the first release, each with the sections that its manifest named.
-//! Tiles of old versions stay for ever. Tiles of the present version are compared with newly written ones;
+//! Tiles of old versions stay for ever. Tiles of the present version are compared with newly
+//! written ones;
 //! `LOGMILL_WRITE_FIXTURES=1 cargo test -p logmill-aggregator the_version_of_today` writes them
 //! anew. The expected rows are recomputed from the events.
 

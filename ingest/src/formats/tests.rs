@@ -47,7 +47,7 @@ fn a_format_of_a_later_version_says_not_yet() {
     ] {
         let error = name.parse::<Format>().unwrap_err();
         assert!(matches!(error, Error::FormatNotYet { .. }), "{name}");
-        assert!(error.to_string().contains("not yet"), "{error}");
+        assert!(error.to_string().contains("not supported yet"), "{error}");
     }
 }
 

@@ -82,9 +82,8 @@ impl Local {
         stream: Name,
         options: ParseOptions,
         concern: WriteConcern,
-    ) -> Result<Self> {
-        store.gives(concern).map_err(Failure::usage)?;
-        Ok(Self {
+    ) -> Self {
+        Self {
             store,
             stream,
             options,
@@ -93,7 +92,7 @@ impl Local {
             kind: None,
             answers: channel(),
             under_way: 0,
-        })
+        }
     }
 
     pub(super) fn close(self) -> Result<()> {

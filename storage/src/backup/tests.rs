@@ -269,7 +269,9 @@ fn a_backup_that_was_cut_short_is_a_store_to_nobody() {
         ];
         for refused in refusals {
             match refused {
-                Err(Error::Corrupt { what, .. }) => assert!(what.contains("cut short"), "{what}"),
+                Err(Error::Corrupt { what, .. }) => {
+                    assert!(what.contains("interrupted backup"), "{what}")
+                }
                 other => panic!("{op:?} {path_part}: {other:?}"),
             }
         }
@@ -289,8 +291,8 @@ fn a_backup_is_made_of_a_store_and_beside_it() {
     let _store = fixture.store();
     std::fs::write(fixture.path("file"), b"").expect("written");
     for (to, why) in [
-        ("data/copy", "within"),
-        ("data", "within"),
+        ("data/copy", "inside the store"),
+        ("data", "inside the store"),
         ("file", "a file"),
     ] {
         let error = fixture.backup("data", to).expect_err("refused").to_string();

@@ -113,7 +113,10 @@ fn the_scrub_goes_on_where_it_was_killed() {
     ];
     let turns = |rows: Vec<serde_json::Value>| -> Vec<u64> {
         let why = rows.iter().map(|r| r["why"].as_str().expect("a reason"));
-        let turn = |why: &str| why.split(' ').nth(1)?.parse().ok();
+        let turn = |why: &str| {
+            let number = why.strip_prefix("scrub turn ")?.split(',').next()?;
+            number.parse().ok()
+        };
         why.map(|why| turn(why).unwrap_or_else(|| panic!("{why}")))
             .collect()
     };

@@ -133,5 +133,8 @@ fn a_file_that_is_no_part_is_refused() {
         std::fs::write(folder.join(&file.path), &bytes).expect("written");
     });
     let refused = open(&folder).expect_err("no part").to_string();
-    assert!(refused.contains("no columns time and _seq"), "{refused}");
+    assert!(
+        refused.contains("column time or _seq is missing"),
+        "{refused}"
+    );
 }

@@ -170,5 +170,5 @@ fn a_body_that_grows_without_bound_is_refused() {
     let head = head_line(&body);
     let bytes = [head.as_bytes(), b"\n", &body].concat();
     let error = decoded(&bytes).expect_err("too long").to_string();
-    assert!(error.contains("more than 268435456 bytes"), "{error}");
+    assert!(error.contains("exceeds 268435456 bytes"), "{error}");
 }

@@ -248,7 +248,7 @@ fn a_value_that_a_cast_would_lose_or_a_column_that_is_unknown_stops_the_merge() 
     };
     assert!(unread(&meta).contains("host"));
     meta.columns.remove(1);
-    assert!(unread(&meta).contains("no column host"));
+    assert!(unread(&meta).contains("does not have: host"));
 }
 
 #[test]

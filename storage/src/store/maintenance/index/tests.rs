@@ -121,7 +121,7 @@ fn an_index_follows_its_parts_and_outlives_a_start() {
         .drop_index(&events(), "host")
         .expect_err("gone")
         .to_string();
-    assert!(gone.contains("no index host of events"), "{gone}");
+    assert!(gone.contains("no index on host of events"), "{gone}");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_covering_index_follows_its_parts_and_is_the_only_one_of_its_column() {
     assert!(!create(&store, IndexKind::Covering).expect("known"));
     let refused = create(&store, IndexKind::Inverted).expect_err("there is one");
     assert!(
-        refused.to_string().contains("is covering: drop it first"),
+        refused.to_string().contains("is covering; drop it first"),
         "{refused}"
     );
     assert_eq!(store.build_indexes().expect("builds").parts, 2);
