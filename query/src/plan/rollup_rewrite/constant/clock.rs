@@ -47,7 +47,7 @@ impl Clock {
                     // The cast keeps the number, and its fields are then the UTC fields of that
                     // number.
                     None => Some(Self {
-                        local: clock.stamp.clone(),
+                        local: clock.stamp,
                         is_naive: true,
                         ..clock
                     }),
@@ -64,7 +64,7 @@ impl Clock {
                 };
                 let clock = Self::of(time)?;
                 Some(Self {
-                    stamp: clock.local.clone(),
+                    stamp: clock.local,
                     is_naive: true,
                     ..clock
                 })
