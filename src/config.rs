@@ -13,10 +13,10 @@ pub(crate) use server::Server;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use query::nearest;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
-use crate::nearest::nearest;
 use crate::units::{Bytes, Span};
 
 const FILE: &str = "logmill.toml";
@@ -436,7 +436,7 @@ impl Config {
             .iter()
             .filter_map(|(name, s)| Some((name.clone(), s.rollups.clone()?)))
             .collect();
-        aggregator::Cascade::new(aggregator::Config {
+        aggregator::Cascade::new(aggregator::CascadeConfig {
             rollups: self.rollup.clone(),
             streams,
         })

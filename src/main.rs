@@ -14,7 +14,6 @@ mod demo;
 mod failure;
 mod intake;
 mod memory;
-mod nearest;
 mod quarantine;
 mod serve;
 mod server;

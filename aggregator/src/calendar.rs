@@ -22,8 +22,6 @@ const SECOND_US: i64 = 1_000_000;
 const DAY_S: i64 = 86_400;
 /// No local time is further from UTC (the widest of the time zone database is 15 h 14 min).
 const OFFSET_MAX_S: i64 = 16 * 3_600;
-/// Two changes of offset of one zone are further apart than this.
-const PROBE_S: i64 = 6 * 3_600;
 
 /// The length of a bucket, from the finest to the coarsest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -218,23 +216,13 @@ impl Calendar {
 
     /// Returns the interval of `len_s` local seconds around `t_s`, cut at changes of offset.
     fn clock(&self, len_s: i64, t_s: i64) -> (i64, i64) {
-        let offset = self.offset_s(t_s);
-        let start = (t_s + offset).div_euclid(len_s) * len_s - offset;
-        let end = start + len_s;
         if self.zone == Tz::UTC {
-            return (start, end);
+            let start = t_s.div_euclid(len_s) * len_s;
+            return (start, start + len_s);
         }
-        let cut_start = if self.offset_s(start) == offset {
-            start
-        } else {
-            first_where(start, t_s, |s| self.offset_s(s) == offset)
-        };
-        let cut_end = if self.offset_s(end - 1) == offset {
-            end
-        } else {
-            first_where(t_s, end - 1, |s| self.offset_s(s) != offset)
-        };
-        (cut_start, cut_end)
+        let (offset, span) = self.zone.offset_span(t_s);
+        let start = (t_s + offset).div_euclid(len_s) * len_s - offset;
+        (start.max(span.start), (start + len_s).min(span.end))
     }
 
     /// Returns the day (since 1970-01-01) whose interval holds `t_s`.
@@ -254,20 +242,14 @@ impl Calendar {
             return midnight;
         }
         // Walk the spans of constant offset, beginning before any zone can have this date.
-        let mut span_start = midnight - OFFSET_MAX_S;
+        let mut at = midnight - OFFSET_MAX_S;
         loop {
-            let offset = self.offset_s(span_start);
-            let probe = span_start + PROBE_S;
-            let span_end = if self.offset_s(probe) == offset {
-                probe
-            } else {
-                first_where(span_start, probe, |s| self.offset_s(s) != offset)
-            };
-            let start = span_start.max(midnight - offset);
-            if start < span_end {
+            let (offset, span) = self.zone.offset_span(at);
+            let start = at.max(midnight - offset);
+            if start < span.end {
                 return start;
             }
-            span_start = span_end;
+            at = span.end;
         }
     }
 
@@ -329,20 +311,6 @@ impl Cursor {
         }
         *last
     }
-}
-
-/// Returns the smallest `s` in `(low, high]` for which `holds` is true, given that it is false at
-/// `low`, true at `high` and changes once.
-fn first_where(mut low: i64, mut high: i64, holds: impl Fn(i64) -> bool) -> i64 {
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if holds(middle) {
-            high = middle
-        } else {
-            low = middle
-        }
-    }
-    high
 }
 
 /// Returns year and month (1 to 12) of a day since 1970-01-01, by the proleptic Gregorian calendar.

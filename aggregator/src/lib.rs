@@ -52,7 +52,7 @@ pub use outdated::outdated_levels;
 pub use read::{
     Comparison, Difference, TooLarge, compare, finalise, finalise_by_bucket, merge, merge_to,
 };
-pub use rollup_hook::{Cascade, Config};
+pub use rollup_hook::{Cascade, CascadeConfig};
 pub use table::RollupTable;
 pub use tile::{
     BLOCK_CELLS_MAX as TILE_BLOCK_CELLS, SectionSizes, TileFile, encode, merge_sections,

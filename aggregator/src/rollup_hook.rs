@@ -27,7 +27,7 @@ use crate::tile::{TileFile, encode, merge_sections};
 /// The rollups of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct CascadeConfig {
     /// The tables `[rollup.NAME]`.
     pub rollups: BTreeMap<String, RollupTable>,
     /// The member `rollups` of `[stream.NAME]`, where it is given. Only `[]` is valid: the stream
@@ -49,7 +49,7 @@ impl Cascade {
     ///
     /// # Errors
     /// [`Error::Definition`] naming the first table that cannot be used.
-    pub fn new(config: Config) -> Result<Self> {
+    pub fn new(config: CascadeConfig) -> Result<Self> {
         let mut rollups = BTreeMap::new();
         for (name, table) in config.rollups {
             let name = Name::new(&name).map_err(|e| Error::definition(&name, e.to_string()))?;

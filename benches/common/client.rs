@@ -5,13 +5,13 @@
 //! `query/src/answer/output/arrow_stream.rs` has the rule, and a bench that meets an answer
 //! beyond it ends.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use arrow::ipc::reader::StreamReader;
 use ureq::Agent;
+
+use super::program::Server;
 
 const LOGMILL: &str = env!("CARGO_BIN_EXE_logmill");
 const ARROW: &str = "application/vnd.apache.arrow.stream";
@@ -28,10 +28,8 @@ const ENVIRONMENT: [(&str, &str); 4] = [
 const HEADER_BYTES: usize = 512;
 const HEADER_COLUMN_BYTES: usize = 256;
 
-/// A running `logmill serve`; killed when dropped.
 pub(crate) struct Client {
-    child: Child,
-    url: String,
+    server: Server,
     agent: Agent,
 }
 
@@ -62,29 +60,21 @@ impl Taken {
 impl Client {
     /// Serves a store on a port that the system picks. Maintenance runs if `tends`.
     pub(crate) fn start(data: &Path, tends: bool) -> Self {
-        let mut child = Command::new(LOGMILL)
-            .args(["serve", "--http", "127.0.0.1:0"])
-            .arg(data)
-            .envs(ENVIRONMENT)
-            .env("LOGMILL_STORAGE__TENDS", tends.to_string())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the server starts");
-        let mut first = String::new();
-        let stdout = child.stdout.take().expect("BUG: its output is piped");
-        let read = BufReader::new(stdout).read_line(&mut first);
-        read.expect("a line of the server");
-        let (_, url) = first.split_once(" at ").expect("its address");
+        let tends = tends.to_string();
+        let environment = ENVIRONMENT.into_iter();
+        let environment: Vec<_> = environment
+            .chain([("LOGMILL_STORAGE__TENDS", &*tends)])
+            .collect();
         Self {
-            child,
-            url: url.trim().trim_end_matches('/').to_owned(),
+            server: Server::start(Path::new(LOGMILL), data, &environment),
             agent: Agent::config_builder().build().into(),
         }
     }
 
     fn body(&self, path: &str, accept: &str, body: &[u8]) -> Vec<u8> {
-        let request = self.agent.post(format!("{}{path}", self.url));
+        let request = self
+            .agent
+            .post(format!("http://{}{path}", self.server.address));
         let answer = request.header("Accept", accept).send(body);
         let mut answer = answer.unwrap_or_else(|e| panic!("{path}: {e}"));
         let body = answer.body_mut().with_config().limit(u64::MAX);
@@ -138,12 +128,5 @@ impl Client {
             "*/*",
             lines,
         );
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.child.kill().expect("a signal to our own child");
-        self.child.wait().expect("it ends");
     }
 }

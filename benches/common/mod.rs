@@ -4,7 +4,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod client;
-pub(crate) mod counted_calls;
+pub(crate) mod counted;
 pub(crate) mod events;
 pub(crate) mod files;
 #[path = "../../src/demo/generator.rs"]

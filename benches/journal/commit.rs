@@ -103,7 +103,7 @@ fn commit(s: &Settings, batches: &[Batch], clients: usize) -> (Served, Counts) {
     first.expect("acknowledged");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let before = fs.counts();
+        let before = fs.all_counts();
         let began = Instant::now();
         let threads: Vec<_> = (0..clients)
             .map(|i| {
@@ -119,7 +119,7 @@ fn commit(s: &Settings, batches: &[Batch], clients: usize) -> (Served, Counts) {
         // The accounts of a thread end with it, so they are read before.
         let spent = account.close();
         stop.store(true, Relaxed);
-        let counts = fs.counts() - before;
+        let counts = fs.all_counts() - before;
         let times = threads
             .into_iter()
             .flat_map(|t| t.join().expect("times"))

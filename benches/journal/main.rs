@@ -12,13 +12,12 @@ mod append;
 mod commit;
 #[path = "../common/mod.rs"]
 mod common;
-mod counted;
 mod disk;
 mod http;
 mod replay;
 mod startup;
 
-use common::{events, files, machine, program};
+use common::{counted, events, files, machine, program};
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -23,7 +23,7 @@ mod seal;
 mod size;
 
 use common::generator::draw;
-use common::{counted_calls as counted, files, machine};
+use common::{counted, files, machine};
 
 use std::path::PathBuf;
 

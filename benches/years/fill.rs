@@ -53,7 +53,7 @@ struct Fill<'a> {
 }
 
 pub(crate) fn options(fs: CountedFs) -> Options {
-    let cascade = Cascade::new(aggregator::Config::default());
+    let cascade = Cascade::new(aggregator::CascadeConfig::default());
     Options {
         fs: Arc::new(fs),
         rollup_hook: Arc::new(cascade.expect("the defaults are right")),

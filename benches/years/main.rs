@@ -23,7 +23,7 @@ mod marks;
 mod merge;
 mod slice;
 
-use common::{ask, counted_calls as counted, files, generator, machine, program};
+use common::{ask, counted, files, generator, machine, program};
 
 use std::path::PathBuf;
 

@@ -5,6 +5,7 @@
 //! added if a similar name exists, or if a coarser level has the measure.
 
 mod hints;
+mod nearest;
 mod wording;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use datafusion::error::DataFusionError;
 
 use hints::hint;
+pub use nearest::nearest;
 use wording::{of_filter, of_internal, of_pattern, plain};
 
 /// Hint of errors about a lack of memory.

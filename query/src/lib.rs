@@ -32,7 +32,7 @@ pub use ask::schema::{FieldInfo, REST_FIELDS_MAX, SchemaInfo, schema};
 pub use ask::slice::{Slice, SliceArgs, slice_sql};
 pub use ask::tail::TailFilter;
 pub use engine::{Engine, EngineOptions};
-pub use error::{Error, Kind, Result};
+pub use error::{Error, Kind, Result, nearest};
 pub use prepared::Prepared;
 pub use question::{Parameters, Question, Session, Sources, Tables};
 pub use run::limits::Limits;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 use query::{Answer, Parameters, Question, SchemaInfo, Session, Sources, TailFilter};
-use storage::{Arrived, Name};
+use storage::{Arrived, Name, Snapshot};
 
 use super::Serving;
 use crate::wiring::StoreInfo;
@@ -26,8 +26,12 @@ impl Serving {
 
     /// Returns the present state of the store, for questions that must agree with each other.
     pub(crate) fn sources(&self) -> Sources {
+        self.sources_at(self.store.snapshot())
+    }
+
+    fn sources_at(&self, snapshot: Arc<Snapshot>) -> Sources {
         self.intake.note_foreground();
-        Sources::one(self.store.snapshot(), Arc::new(self.info()))
+        Sources::one(snapshot, Arc::new(self.info()))
     }
 
     /// Starts a question on the present state of the store.
@@ -41,9 +45,8 @@ impl Serving {
         parameters: Parameters,
     ) -> query::Result<Answer> {
         let sources = self.sources();
-        self.engine
-            .ask(sources, session, question, parameters)
-            .await
+        let asked = self.engine.ask(sources, session, question, parameters);
+        asked.await
     }
 
     /// Returns the fields of a stream; `None` if there is no such stream.
@@ -71,13 +74,11 @@ impl Serving {
     ) -> query::Result<(u64, Answer)> {
         let snapshot = self.store.snapshot();
         let next_seq = snapshot.next_seq();
-        let sources = Sources::one(snapshot, Arc::new(self.info()));
-        let session = Session::default();
-        let answer = self
+        let (sources, session) = (self.sources_at(snapshot), Session::default());
+        let asked = self
             .engine
-            .ask(sources, &session, question, Parameters::None)
-            .await?;
-        Ok((next_seq, answer))
+            .ask(sources, &session, question, Parameters::None);
+        Ok((next_seq, asked.await?))
     }
 
     /// Compiles a condition for the present columns of a stream; `None` if there is no such

@@ -18,9 +18,9 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
 }
 
 /// Parameters of a request: `stream`, `date` and `dry_run`.
-struct Parameters(HashMap<String, String>);
+struct PartitionParameters(HashMap<String, String>);
 
-impl Parameters {
+impl PartitionParameters {
     fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
@@ -64,7 +64,7 @@ async fn answer_with<T: Serialize + Send + 'static>(
 /// A change of a range of partitions; a dry run if the last argument is true.
 type Change = fn(&Store, &Name, (i64, i64), bool) -> storage::Result<PartitionReport>;
 
-async fn change(app: &App, parameters: Parameters, change: Change) -> Response {
+async fn change(app: &App, parameters: PartitionParameters, change: Change) -> Response {
     let work = || -> Result<_, String> {
         let (dry, stream, range_us) = (
             parameters.dry()?,
@@ -81,7 +81,12 @@ pub(super) async fn drop(
     State(app): State<Arc<App>>,
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    change(&app, Parameters(parameters), Store::drop_partitions).await
+    change(
+        &app,
+        PartitionParameters(parameters),
+        Store::drop_partitions,
+    )
+    .await
 }
 
 /// `POST /api/v1/partitions/detach?stream=&date=&dry_run=`.
@@ -89,7 +94,12 @@ pub(super) async fn detach(
     State(app): State<Arc<App>>,
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    change(&app, Parameters(parameters), Store::detach_partitions).await
+    change(
+        &app,
+        PartitionParameters(parameters),
+        Store::detach_partitions,
+    )
+    .await
 }
 
 /// `POST /api/v1/partitions/attach?stream=&date=`.
@@ -97,7 +107,7 @@ pub(super) async fn attach(
     State(app): State<Arc<App>>,
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    let parameters = Parameters(parameters);
+    let parameters = PartitionParameters(parameters);
     let work = || -> Result<_, String> {
         let (stream, range_us) = (parameters.stream()?, parameters.range_us()?);
         Ok(move |store: &Store| store.attach_partitions(&stream, range_us))
@@ -110,7 +120,7 @@ pub(super) async fn retain(
     State(app): State<Arc<App>>,
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    let parameters = Parameters(parameters);
+    let parameters = PartitionParameters(parameters);
     let work = || -> Result<_, String> {
         let (dry, only) = (parameters.dry()?, parameters.only()?);
         Ok(move |store: &Store| store.retain(only.as_ref(), dry))
@@ -123,7 +133,7 @@ pub(super) async fn compact(
     State(app): State<Arc<App>>,
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    let only = Parameters(parameters).only();
+    let only = PartitionParameters(parameters).only();
     let work = only.map(|only| move |store: &Store| store.compact_parts(only.as_ref(), true));
     answer_with(&app, work).await
 }

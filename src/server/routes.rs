@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
+use query::nearest;
 
 use super::{ingest, quarantine, tail};
-use crate::nearest::nearest;
 
 /// One method of one path.
 #[derive(Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ const FOLDERS: [&str; 8] = [
     "trash",
 ];
 
-type Key = (Option<Name>, Option<i64>, &'static str);
+type UsageKey = (Option<Name>, Option<i64>, &'static str);
 
 /// Returns the disk space of a store by stream, partition and kind. A file that the snapshot's
 /// manifest names counts with the length in the manifest, any other with its length now. A file
@@ -99,24 +99,24 @@ pub fn disk_use(snapshot: &Snapshot) -> Vec<DiskUse> {
 
 struct Uses<'a> {
     fs: &'a dyn Fs,
-    sums: BTreeMap<Key, (u64, u64)>,
+    sums: BTreeMap<UsageKey, (u64, u64)>,
 }
 
 impl Uses<'_> {
-    fn add(&mut self, key: Key, bytes: u64) {
+    fn add(&mut self, key: UsageKey, bytes: u64) {
         let sums = self.sums.entry(key).or_default();
         sums.0 += 1;
         sums.1 += bytes;
     }
 
     /// Adds a file, unless it was removed meanwhile.
-    fn add_file(&mut self, key: Key, path: &Path) {
+    fn add_file(&mut self, key: UsageKey, path: &Path) {
         if let Ok(bytes) = self.fs.open_read(path).and_then(|f| f.len()) {
             self.add(key, bytes);
         }
     }
 
-    fn add_folder(&mut self, key: Key, path: &Path) {
+    fn add_folder(&mut self, key: UsageKey, path: &Path) {
         for name in self.fs.list(path).unwrap_or_default() {
             let path = path.join(name);
             if self.fs.is_dir(&path) {

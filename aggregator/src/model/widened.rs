@@ -13,7 +13,7 @@ use storage::{
 
 use super::STREAM;
 use crate::table::RollupTable;
-use crate::{Cascade, Config, Definition, Sample, cascade, encode, verify};
+use crate::{Cascade, CascadeConfig, Definition, Sample, cascade, encode, verify};
 
 /// 2000-10-10T20:55:36Z.
 const START_US: i64 = 971_211_336_000_000;
@@ -101,7 +101,7 @@ fn an_integer_and_the_float_that_equals_it_make_the_same_bytes() {
 
 fn open(fs: &SimFs) -> Store {
     let config = json!({ "rollups": { "numbers": table() } });
-    let config: Config = serde_json::from_value(config).expect("a configuration");
+    let config: CascadeConfig = serde_json::from_value(config).expect("a configuration");
     let options = Options {
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::at(START_US)),

@@ -196,7 +196,7 @@ fn a_wrong_configuration_is_refused_at_once() {
         let config = serde_json::from_value(config).expect("a configuration");
         assert!(Cascade::new(config).is_err());
     }
-    assert!(serde_json::from_value::<Config>(json!({ "rollup": {} })).is_err());
+    assert!(serde_json::from_value::<CascadeConfig>(json!({ "rollup": {} })).is_err());
 }
 
 fn nothing_sealed() -> Arc<Snapshot> {

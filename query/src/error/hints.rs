@@ -2,7 +2,8 @@
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
-use strsim::levenshtein;
+
+use super::nearest;
 
 /// Returns a similar name that exists, or else the names that do.
 pub(super) fn hint(error: &DataFusionError, tables: &[String]) -> Option<String> {
@@ -13,7 +14,7 @@ pub(super) fn hint(error: &DataFusionError, tables: &[String]) -> Option<String>
                 valid_fields,
             } => {
                 let names: Vec<String> = valid_fields.iter().map(|f| f.name.clone()).collect();
-                match nearest(&field.name, &names) {
+                match nearest(&field.name, names.iter().map(String::as_str)) {
                     Some(name) => Some(format!("did you mean {name}?")),
                     None if names.is_empty() => None,
                     None => Some(format!("columns: {}", first(&names, 12))),
@@ -26,7 +27,7 @@ pub(super) fn hint(error: &DataFusionError, tables: &[String]) -> Option<String>
             let name = name
                 .trim_start_matches("logmill.")
                 .trim_start_matches("public.");
-            match nearest(name, tables) {
+            match nearest(name, tables.iter().map(String::as_str)) {
                 Some(near) => Some(format!("did you mean {near}?")),
                 None if tables.is_empty() => {
                     Some("the store holds no stream yet: import something first".into())
@@ -49,20 +50,4 @@ fn first(names: &[String], most: usize) -> String {
         shown.push_str(&format!(" and {} more", names.len() - most));
     }
     shown
-}
-
-/// Returns the name at the least edit distance, if it is near enough to be a typing error.
-fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
-    let most = (name.chars().count() / 3).max(1);
-    names
-        .iter()
-        .map(|candidate| {
-            (
-                levenshtein(&name.to_lowercase(), &candidate.to_lowercase()),
-                candidate.as_str(),
-            )
-        })
-        .filter(|(d, _)| *d <= most)
-        .min()
-        .map(|(_, candidate)| candidate)
 }

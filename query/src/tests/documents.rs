@@ -5,7 +5,7 @@ mod reads;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aggregator::{Cascade, Config, RollupTable};
+use aggregator::{Cascade, CascadeConfig, RollupTable};
 use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 use chrono_tz::Tz;
 use serde_json::{Map, Value, json};
@@ -24,9 +24,9 @@ fn pages(rollup: Value) -> Fixture {
         table[member] = value.clone();
     }
     let table: RollupTable = serde_json::from_value(table).expect("a rollup");
-    let config = Config {
+    let config = CascadeConfig {
         rollups: BTreeMap::from([("pages".to_owned(), table)]),
-        ..Config::default()
+        ..CascadeConfig::default()
     };
     Fixture::new(Arc::new(Cascade::new(config).expect("a cascade")))
 }

@@ -56,7 +56,7 @@ impl Fixture {
     }
 
     pub(crate) fn with_defaults() -> Self {
-        let config = aggregator::Config::default();
+        let config = aggregator::CascadeConfig::default();
         Self::new(Arc::new(
             Cascade::new(config).expect("the defaults are right"),
         ))

@@ -248,7 +248,7 @@ impl Producers {
     }
 
     /// Returns the remembered states of all producers whose content may begin as `head` does.
-    fn states(&self, sink: &dyn Sink, head: &[u8]) -> Result<Vec<State>> {
+    fn states(&self, sink: &dyn Sink, head: &[u8]) -> Result<Vec<KnownState>> {
         let mut hashes: std::collections::HashMap<usize, u64> = std::collections::HashMap::new();
         let mut fits = |name: &&String| {
             let Some((len, hash)) = fingerprint(&name[self.prefix.len()..]) else {
@@ -266,7 +266,7 @@ impl Producers {
                 positions
                     .into_iter()
                     .enumerate()
-                    .map(|(i, position)| State {
+                    .map(|(i, position)| KnownState {
                         producer: name.clone(),
                         position,
                         newest: i == newest,
@@ -301,7 +301,7 @@ impl Producers {
 }
 
 /// A state of a producer that a store remembers.
-struct State {
+struct KnownState {
     producer: String,
     position: SourcePosition,
     /// The last state of its producer.
@@ -332,7 +332,7 @@ fn fingerprint(name: &str) -> Option<(usize, u64)> {
 }
 
 /// Returns the best state that `source` begins with; `states` are sorted by their ends. Reads once.
-fn best(mut source: Content, states: &[State]) -> Option<(&State, Reached)> {
+fn best(mut source: Content, states: &[KnownState]) -> Option<(&KnownState, Reached)> {
     let mut at = 0;
     let mut reached = Reached {
         hasher: Xxh3Default::new(),
@@ -341,7 +341,7 @@ fn best(mut source: Content, states: &[State]) -> Option<(&State, Reached)> {
     };
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut ended = false;
-    let mut matches: Vec<(&State, Reached)> = Vec::new();
+    let mut matches: Vec<(&KnownState, Reached)> = Vec::new();
     for state in states {
         let to = state.position.to;
         while at < to && !ended {
@@ -362,7 +362,7 @@ fn best(mut source: Content, states: &[State]) -> Option<(&State, Reached)> {
     let has_ended = ended || matches!(source.read(&mut buffer[..1]), Ok(0));
     // A copy of a log that was being written may end with a piece that was not taken.
     let is_all = |known: &Reached| has_ended && known.line_ends == reached.line_ends;
-    let counts = |state: &State, known: &Reached| {
+    let counts = |state: &KnownState, known: &Reached| {
         state.newest || state.position.to >= TRUSTED_BYTES || is_all(known)
     };
     // Of states that end together the newest of a producer comes last.

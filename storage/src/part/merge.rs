@@ -22,7 +22,7 @@ use arrow::compute::{interleave, take_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 use parquet::errors::ParquetError;
 
-use self::input::{Cursor, Input, fit};
+use self::input::{Input, InputCursor, fit};
 use super::order::RowOrder;
 use super::write::{PartWriter, WRITE_ROWS};
 use super::{Bounds, stored_schema};
@@ -75,7 +75,7 @@ pub(crate) fn merge(
     let rows = (MEMORY_ROWS / inputs.len().max(1)).clamp(1, BATCH_ROWS);
     let mut cursors = Vec::new();
     for input in inputs {
-        let mut cursor = Cursor::begin(input, &schema, (rows, BATCH_BYTES))?;
+        let mut cursor = InputCursor::begin(input, &schema, (rows, BATCH_BYTES))?;
         if cursor.load(&order)? {
             cursors.push(cursor);
         }
@@ -122,7 +122,7 @@ pub(crate) fn rewrite(
     let input = Input::open(part, file)?;
     let schema = schema_of(meta, std::slice::from_ref(&input))?;
     let order = RowOrder::of(&meta.order_by, &schema)?;
-    let mut cursor = Cursor::begin(input, &schema, (SORT_ROWS, SORT_BYTES))?;
+    let mut cursor = InputCursor::begin(input, &schema, (SORT_ROWS, SORT_BYTES))?;
     while let Some(batch) = cursor.next_batch()? {
         let keys = order.keys(&batch)?;
         let mut places: Vec<u32> = (0..).take(batch.num_rows()).collect();
@@ -182,7 +182,7 @@ fn written(source: ParquetError) -> Error {
 struct Heads(Vec<usize>);
 
 impl Heads {
-    fn of(cursors: &[Cursor<'_>]) -> Self {
+    fn of(cursors: &[InputCursor<'_>]) -> Self {
         let mut all: Vec<usize> = (0..cursors.len()).collect();
         all.sort_by(|a, b| cursors[*a].head().cmp(&cursors[*b].head()));
         Self(all)
@@ -197,7 +197,7 @@ impl Heads {
     }
 
     /// Moves the first cursor down to its place in the heap.
-    fn sift_down(&mut self, cursors: &[Cursor<'_>]) {
+    fn sift_down(&mut self, cursors: &[InputCursor<'_>]) {
         let heads = &mut self.0;
         let mut at = 0;
         loop {
@@ -227,7 +227,7 @@ struct Block {
 }
 
 impl Block {
-    fn of(schema: SchemaRef, cursors: &[Cursor<'_>], heads: &Heads) -> Self {
+    fn of(schema: SchemaRef, cursors: &[InputCursor<'_>], heads: &Heads) -> Self {
         let mut block = Self {
             schema,
             batches: Vec::new(),

@@ -5,7 +5,7 @@
 //! requested syncs and seals run. Without a fault no call may return an error. A failure prints
 //! its seed; `LOGMILL_SIM_SEED` runs that seed alone and prints its steps. `LOGMILL_SIM_SECONDS`
 //! and `LOGMILL_SIM_HISTORIES` set the minimum duration and number of histories, `LOGMILL_FULL=1`
-//! runs every crash point. `LOGMILL_BUG` inserts a bug into the store, which the model must find.
+//! runs every crash point and every fault. `LOGMILL_BUG` inserts a bug into the store, which the model must find.
 
 mod crowd;
 pub(crate) mod listing;
@@ -274,9 +274,16 @@ fn any_call_that_fails_ends_in_a_clean_error_or_poison() {
         ),
     ];
     let (started, runs) = (Instant::now(), AtomicU64::new(0));
-    for (fault, besides) in faults {
+    for (nth, (fault, besides)) in faults.into_iter().enumerate() {
+        // Each call fails by the first fault, and a third of them by the others: another third in
+        // each process.
+        let (stride, first) = match nth == 0 || full() {
+            true => (1, 0),
+            false => (3, u64::from(std::process::id()) % 3),
+        };
         for forever in [false, true] {
-            on_all_cores(|after| {
+            on_all_cores(|number| {
+                let after = number * stride + first;
                 let fault = Fault {
                     after,
                     forever,

@@ -13,7 +13,7 @@ use crate::cascade::chunk_cells;
 use crate::cells::{Cells, Filter, Projection};
 use crate::read::merge;
 use crate::verify::{Sample, verify};
-use crate::{Cascade, Config, TileFile};
+use crate::{Cascade, CascadeConfig, TileFile};
 
 const DAY_US: i64 = 86_400_000_000;
 
@@ -48,7 +48,7 @@ impl KeyLimitHistory {
         } else {
             json!({})
         };
-        let config: Config =
+        let config: CascadeConfig =
             serde_json::from_value(json!({ "rollups": tables, "streams": streams }))
                 .expect("a configuration");
         let options = Options {

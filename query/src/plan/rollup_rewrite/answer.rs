@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 };
 use storage::TIME;
 
-use super::cells::{Keys, tells_apart};
+use super::cells::{KeyColumns, tells_apart};
 use super::cover::Piece;
 use super::measures::{self, CellValue, Merged};
 use super::{PIECES_MAX, Question};
@@ -27,7 +27,7 @@ use crate::tables::stream::source;
 pub(super) struct Answer<'a> {
     pub(super) rollup: &'a Rollup,
     pub(super) levels: &'a StreamRollups,
-    pub(super) keys: Keys,
+    pub(super) keys: KeyColumns,
     pub(super) merged: Vec<Merged>,
     pub(super) pieces: Vec<Piece>,
 }

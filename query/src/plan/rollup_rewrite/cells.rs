@@ -22,12 +22,12 @@ use crate::tables::stream::source::{is_comparison, plain};
 const BUCKETS_MAX: usize = 50_000;
 
 /// The keys of a rollup that are columns of its stream.
-pub(super) struct Keys {
+pub(super) struct KeyColumns {
     /// Types of the stream's column and of the rollup's key, by name.
     types: HashMap<String, (DataType, DataType)>,
 }
 
-impl Keys {
+impl KeyColumns {
     /// Returns the keys of a definition that hold exactly the values of the stream's column.
     pub(super) fn of(definition: &Definition, stream: &Schema) -> Self {
         let keys = definition.by().iter().filter(|key| key.expr.is_none());

@@ -14,7 +14,7 @@ use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams}
 use datafusion::logical_expr::{Cast, Expr, ExprFunctionExt, cast, lit, when};
 use storage::TIME;
 
-use super::cells::Keys;
+use super::cells::KeyColumns;
 use crate::plan::checked_sums::{fits, label_of, mean, undecimal};
 
 /// Merge of a partial column over all pieces.
@@ -130,7 +130,7 @@ impl Finish {
 /// The measures of a rollup from which aggregates can be computed.
 pub(super) struct Measures<'a> {
     pub(super) definition: &'a Definition,
-    pub(super) keys: &'a Keys,
+    pub(super) keys: &'a KeyColumns,
 }
 
 impl Measures<'_> {

@@ -33,7 +33,7 @@ use crate::tables::level::{LevelTable, Rollup};
 use crate::tables::stream::prune::TimeRange;
 use crate::tables::stream::source::StreamSource;
 use answer::Answer;
-use cells::Keys;
+use cells::KeyColumns;
 use constant::Proof;
 use cover::{Usable, cover};
 use measures::{Measures, Merged};
@@ -152,7 +152,7 @@ impl<'a> Question<'a> {
         let table = self.source.table();
         let (snapshot, name) = table.of();
         let definition = &*rollup.definition;
-        let keys = Keys::of(definition, table.stored());
+        let keys = KeyColumns::of(definition, table.stored());
         let measures = Measures {
             definition,
             keys: &keys,

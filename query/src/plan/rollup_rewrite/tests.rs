@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use aggregator::{Cascade, Config};
+use aggregator::{Cascade, CascadeConfig};
 use serde_json::{Value, json};
 use storage::{Name, Snapshot, StreamKind};
 
@@ -25,7 +25,7 @@ const EACH: usize = 100;
 /// Returns four rollups: two like the default ones, one in another zone with few admitted keys,
 /// and one that lacks levels and measures.
 fn cascade() -> Arc<Cascade> {
-    let config: Config = serde_json::from_value(json!({"rollups": {
+    let config: CascadeConfig = serde_json::from_value(json!({"rollups": {
         "stats": {"stream": "access", "by": ["site", "path"], "measures": {
             "hits": "count", "bytes": "sum(response_size)",
             "size": {"histogram": "response_size", "from": "hour"},

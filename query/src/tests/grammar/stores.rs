@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aggregator::{Cascade, Config};
+use aggregator::{Cascade, CascadeConfig};
 use arrow::datatypes::{Field, SchemaRef};
 use serde_json::json;
 use storage::{IndexKind, Name, Snapshot, StreamKind};
@@ -98,7 +98,7 @@ fn cascade(values: &mut Values) -> Arc<Cascade> {
     let (zone, other) = (values.of(&ZONES), values.of(&ZONES));
     let week = values.of(&["sunday", "monday"]);
     let max_keys = values.of(&[3, 9, 100]);
-    let config: Config = serde_json::from_value(json!({"rollups": {
+    let config: CascadeConfig = serde_json::from_value(json!({"rollups": {
         "stats": {"stream": "access", "by": ["site", "path"], "measures": {
             "hits": "count", "bytes": "sum(response_size)",
             "size": {"histogram": "response_size", "from": "hour"},

@@ -137,7 +137,7 @@ impl<'a> Input<'a> {
 }
 
 /// The position of a merge in one of its inputs.
-pub(super) struct Cursor<'a> {
+pub(super) struct InputCursor<'a> {
     input: Input<'a>,
     reader: ParquetRecordBatchReader,
     schema: SchemaRef,
@@ -149,7 +149,7 @@ pub(super) struct Cursor<'a> {
     last: Option<OwnedRow>,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> InputCursor<'a> {
     /// Returns a cursor before the first row. Batches have at most this many rows and bytes.
     pub(super) fn begin(
         input: Input<'a>,

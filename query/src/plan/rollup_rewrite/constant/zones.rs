@@ -7,9 +7,6 @@ use chrono_tz::Tz;
 use crate::tables::stream::prune::TimeRange;
 
 const SECOND_US: i64 = 1_000_000;
-/// Interval of the search for changes of offset. Two changes of one zone are further apart than
-/// this; `aggregator`'s calendar assumes the same.
-const PROBE_S: i64 = 6 * 3_600;
 
 /// A zone, as rollups, our functions and those of DataFusion compute with it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,62 +40,29 @@ impl Zone {
         }
     }
 
-    /// Returns the seconds by which local time is ahead of UTC.
-    fn offset_s(&self, at_s: i64) -> i64 {
-        match self {
-            Self::Ahead(us) => us / SECOND_US,
-            Self::Named(zone) => zone.offset_s(at_s),
-        }
-    }
-
-    /// Returns the spans that make up a range, in order.
+    /// Returns the spans that meet a range of the years before 2600, in order.
     pub(super) fn spans(&self, range: TimeRange) -> Vec<OffsetSpan> {
-        if let Self::Ahead(offset_us) = *self {
-            return vec![OffsetSpan {
-                range: TimeRange::ALL,
-                offset_us,
-            }];
-        }
-        let (first_s, end_s) = (
-            range.first.div_euclid(SECOND_US),
-            range.last.div_euclid(SECOND_US) + 1,
-        );
-        let mut spans = Vec::new();
-        let (mut from_s, mut offset_s) = (first_s, self.offset_s(first_s));
-        let mut push = |from_s: i64, end_s: i64, offset_s: i64| {
-            spans.push(OffsetSpan {
-                range: TimeRange {
-                    first: from_s * SECOND_US,
-                    last: end_s * SECOND_US - 1,
-                },
-                offset_us: offset_s * SECOND_US,
-            });
+        let zone = match self {
+            Self::Ahead(offset_us) => {
+                return vec![OffsetSpan {
+                    range: TimeRange::ALL,
+                    offset_us: *offset_us,
+                }];
+            }
+            Self::Named(zone) => zone,
         };
-        let mut at_s = first_s;
-        while at_s < end_s {
-            let next_s = (at_s + PROBE_S).min(end_s);
-            if self.offset_s(next_s) != offset_s {
-                let change_s = self.change_s(at_s, next_s);
-                push(from_s, change_s, offset_s);
-                (from_s, offset_s) = (change_s, self.offset_s(change_s));
+        let firsts = zone
+            .changes()
+            .map(|(at_s, _)| at_s.saturating_mul(SECOND_US));
+        let lasts = firsts.skip(1).map(|first| first - 1).chain([i64::MAX]);
+        let spans = std::iter::zip(zone.changes(), lasts).map(|((at_s, offset_s), last)| {
+            let first = at_s.saturating_mul(SECOND_US);
+            OffsetSpan {
+                range: TimeRange { first, last },
+                offset_us: i64::from(offset_s) * SECOND_US,
             }
-            at_s = next_s;
-        }
-        push(from_s, end_s, offset_s);
-        spans
-    }
-
-    /// Returns the first second of the offset at `high`, which is not the offset at `low`.
-    fn change_s(&self, mut low: i64, mut high: i64) -> i64 {
-        let before = self.offset_s(low);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            match self.offset_s(middle) == before {
-                true => low = middle,
-                false => high = middle,
-            }
-        }
-        high
+        });
+        spans.filter(|span| span.within(range).is_some()).collect()
     }
 }
 
@@ -117,3 +81,6 @@ impl OffsetSpan {
         (within.first <= within.last).then_some(within)
     }
 }
+
+#[cfg(test)]
+mod tests;

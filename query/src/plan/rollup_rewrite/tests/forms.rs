@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use aggregator::{Cascade, Config};
+use aggregator::{Cascade, CascadeConfig};
 use serde_json::json;
 use storage::{Snapshot, StreamKind};
 
@@ -86,7 +86,7 @@ const GROUPS: [&str; 16] = [
 ];
 
 fn store(zone: &str) -> Fixture {
-    let config: Config = serde_json::from_value(json!({"rollups": {
+    let config: CascadeConfig = serde_json::from_value(json!({"rollups": {
         "by_path": {"stream": "access", "by": ["path", "status"], "timezone": zone, "measures": {
             "hits": "count", "bytes": "sum(response_size)"}},
     }, "streams": {}}))

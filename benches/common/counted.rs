@@ -1,9 +1,10 @@
-//! The real disk, with bytes counted by the kind of file.
+//! The real disk, with bytes, writes and syncs of open files counted by the kind of file.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use storage::{Fs, FsFile, Guard, RealFs, Space};
 
@@ -33,12 +34,27 @@ impl Kind {
     }
 }
 
-/// Bytes and files of one kind.
 #[derive(Debug, Default)]
 struct Totals {
     read: AtomicU64,
     written: AtomicU64,
+    writes: AtomicU64,
     files: AtomicU64,
+    syncs: AtomicU64,
+    sync_ns: AtomicU64,
+}
+
+impl Totals {
+    fn counts(&self) -> Counts {
+        Counts {
+            read: self.read.load(Relaxed),
+            written: self.written.load(Relaxed),
+            writes: self.writes.load(Relaxed),
+            files: self.files.load(Relaxed),
+            syncs: self.syncs.load(Relaxed),
+            sync_time: Duration::from_nanos(self.sync_ns.load(Relaxed)),
+        }
+    }
 }
 
 /// A disk that counts.
@@ -58,10 +74,16 @@ struct CountedFile {
 /// Counts up to a moment, or between two.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
+    /// Bytes.
     pub(crate) read: u64,
+    /// Bytes.
     pub(crate) written: u64,
+    /// Calls that wrote.
+    pub(crate) writes: u64,
     /// Files made.
     pub(crate) files: u64,
+    pub(crate) syncs: u64,
+    pub(crate) sync_time: Duration,
 }
 
 impl std::ops::Sub for Counts {
@@ -70,7 +92,10 @@ impl std::ops::Sub for Counts {
         Self {
             read: self.read - earlier.read,
             written: self.written - earlier.written,
+            writes: self.writes - earlier.writes,
             files: self.files - earlier.files,
+            syncs: self.syncs - earlier.syncs,
+            sync_time: self.sync_time - earlier.sync_time,
         }
     }
 }
@@ -79,7 +104,10 @@ impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.read += other.read;
         self.written += other.written;
+        self.writes += other.writes;
         self.files += other.files;
+        self.syncs += other.syncs;
+        self.sync_time += other.sync_time;
     }
 }
 
@@ -89,12 +117,14 @@ impl CountedFs {
     }
 
     pub(crate) fn counts(&self, kind: Kind) -> Counts {
-        let totals = self.totals(kind);
-        Counts {
-            read: totals.read.load(Relaxed),
-            written: totals.written.load(Relaxed),
-            files: totals.files.load(Relaxed),
-        }
+        self.totals(kind).counts()
+    }
+
+    /// Returns the counts of all kinds of files together.
+    pub(crate) fn all_counts(&self) -> Counts {
+        let mut all = Counts::default();
+        self.0.iter().for_each(|totals| all += totals.counts());
+        all
     }
 
     fn count(&self, path: &Path, file: Box<dyn FsFile>) -> Box<dyn FsFile> {
@@ -109,8 +139,9 @@ impl CountedFs {
 
 impl FsFile for CountedFile {
     fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        let written = &self.disk.totals(self.kind).written;
-        written.fetch_add(data.len() as u64, Relaxed);
+        let totals = self.disk.totals(self.kind);
+        totals.written.fetch_add(data.len() as u64, Relaxed);
+        totals.writes.fetch_add(1, Relaxed);
         self.file.write_all_at(data, offset)
     }
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
@@ -121,7 +152,13 @@ impl FsFile for CountedFile {
         self.file.read_exact_at(into, offset)
     }
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
+        let began = Instant::now();
+        let outcome = self.file.sync_data();
+        let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let totals = self.disk.totals(self.kind);
+        totals.syncs.fetch_add(1, Relaxed);
+        totals.sync_ns.fetch_add(ns, Relaxed);
+        outcome
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
