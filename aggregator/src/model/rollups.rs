@@ -6,7 +6,7 @@ use storage::sim::Random;
 use super::calendar::{Calendar, ZONES};
 use crate::calendar::{Level, WeekStart};
 use crate::keys::KeyValue;
-use crate::rollup_hook::Config;
+use crate::rollup_hook::CascadeConfig;
 use crate::testing::AccessEvent;
 
 /// The key limit: admitted keys of a day.
@@ -252,7 +252,7 @@ impl Rollup {
 }
 
 /// Returns the configuration, as a file would have it.
-pub(super) fn config(rollups: &[Rollup]) -> Config {
+pub(super) fn config(rollups: &[Rollup]) -> CascadeConfig {
     let tables = rollups.iter().map(|r| (r.name.to_owned(), r.table()));
     let config = json!({ "rollups": tables.collect::<Map<_, _>>() });
     serde_json::from_value(config).expect("a configuration")

@@ -1,7 +1,7 @@
 use super::*;
 
-fn state(producer: &str, content: &[u8], newest: bool) -> State {
-    State {
+fn state(producer: &str, content: &[u8], newest: bool) -> KnownState {
+    KnownState {
         producer: producer.to_owned(),
         position: SourcePosition {
             to: content.len() as u64,
@@ -12,7 +12,7 @@ fn state(producer: &str, content: &[u8], newest: bool) -> State {
 }
 
 /// The producer and end of the best state for a content.
-fn best_of(content: &[u8], states: &[State]) -> Option<(String, u64)> {
+fn best_of(content: &[u8], states: &[KnownState]) -> Option<(String, u64)> {
     let found = best(Box::new(Cursor::new(content.to_vec())), states);
     found.map(|(state, _)| (state.producer.clone(), state.position.to))
 }
