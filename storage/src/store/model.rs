@@ -5,7 +5,8 @@
 //! requested syncs and seals run. Without a fault no call may return an error. A failure prints
 //! its seed; `LOGMILL_SIM_SEED` runs that seed alone and prints its steps. `LOGMILL_SIM_SECONDS`
 //! and `LOGMILL_SIM_HISTORIES` set the minimum duration and number of histories, `LOGMILL_FULL=1`
-//! runs every crash point and every fault. `LOGMILL_BUG` inserts a bug into the store, which the model must find.
+//! runs every crash point and every fault. `LOGMILL_BUG` inserts a bug into the store, which the
+//! model must find.
 
 mod crowd;
 pub(crate) mod listing;
