@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::access_file;
 use crate::detached::{Card, card_path};
 use crate::env::{Clock, Fs, IoContext};
 use crate::error::{Error, Result, is_full};
@@ -105,6 +106,7 @@ fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<B
     for detached in &committed.manifest.detached {
         work.add_detached(&committed.manifest, detached)?;
     }
+    work.copy_access()?;
     work.commit(&committed.manifest)?;
     drop(held);
     let ms = clock.elapsed_us().saturating_sub(begun_us) / 1000;
@@ -214,6 +216,15 @@ impl Backup<'_> {
         let bytes = Card::of(manifest, detached).encode();
         write_durably(self.fs, &self.to.join(card_path(&detached.folder)), &bytes)?;
         self.count_copied(bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Copies the users and tokens: without them a restored store would be open to everyone.
+    fn copy_access(&mut self) -> Result<()> {
+        if let Some(text) = access_file::read(self.fs, self.data)? {
+            access_file::replace(self.fs, self.to, &text, 0)?;
+            self.count_copied(text.len() as u64);
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use arrow::array::{Array, RecordBatch, TimestampMicrosecondArray, UInt64Array};
 use bytes::Bytes;
 
+use crate::access_file;
 use crate::detached::{self, Card};
 use crate::env::IoContext;
 use crate::error::Error;
@@ -52,6 +53,10 @@ pub fn check(snapshot: &Snapshot) -> CheckReport {
         }
     }
     report.manifest_is_whole = report.damage.is_empty();
+    if let Err(error) = access_file::read(&*snapshot.fs, snapshot.data_dir()) {
+        let path = snapshot.data_dir().join(access_file::FILE);
+        report.damage.push((path, error.to_string()));
+    }
     for part in &manifest.parts {
         report.read(snapshot, &part.file, |report, bytes| {
             check_part(part, bytes).map(|rows| report.events += rows)

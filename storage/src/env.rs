@@ -12,7 +12,7 @@ mod uncached;
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -29,6 +29,10 @@ const OPEN_TRIES: usize = 100;
 /// Attempts to open a directory that is to be synced, one minute in all. They last longer because
 /// the files in the directory exist by then, and a sync that cannot be made ends the writer.
 const SYNC_TRIES: usize = 6000;
+/// Permissions of a new file.
+const MODE: u32 = 0o666;
+/// The same of a file that only its owner may read.
+const PRIVATE_MODE: u32 = 0o600;
 
 /// Wall-clock time, and time that elapsed.
 pub trait Clock: Send + Sync + Debug {
@@ -256,6 +260,10 @@ pub trait Fs: Send + Sync + Debug {
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     /// Creates a file for reading and writing; an error when it exists.
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
+    /// As [`Fs::create_new`], for a file that only its owner may read.
+    fn create_private(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        self.create_new(path)
+    }
     /// As [`Fs::create_new`], for a file that is read only after a crash.
     fn create_log(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
         self.create_new(path)
@@ -328,9 +336,10 @@ pub struct RealFs;
 struct RealFile(File);
 
 impl RealFile {
-    fn create_new(path: &Path) -> io::Result<Self> {
+    /// Creates a file; `mode` has its permissions, from which the process's mask is taken.
+    fn create_new(path: &Path, mode: u32) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
+        options.read(true).write(true).create_new(true).mode(mode);
         descriptors::open(OPEN_TRIES, || options.open(path)).map(Self)
     }
 }
@@ -397,10 +406,13 @@ impl Fs for RealFs {
         std::fs::create_dir_all(path)
     }
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        Ok(Box::new(RealFile::create_new(path)?))
+        Ok(Box::new(RealFile::create_new(path, MODE)?))
+    }
+    fn create_private(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        Ok(Box::new(RealFile::create_new(path, PRIVATE_MODE)?))
     }
     fn create_log(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        let file = RealFile::create_new(path)?;
+        let file = RealFile::create_new(path, MODE)?;
         Ok(match SERVES_NO_CLIENTS.load(Ordering::SeqCst) {
             true => Box::new(Uncached::of(file, path)),
             false => Box::new(file),

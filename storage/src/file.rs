@@ -76,6 +76,27 @@ pub(crate) fn replace_durably(fs: &dyn Fs, path: &Path, bytes: &[u8], writer: u6
     file.finish(Naming::Replace).map(|_| ())
 }
 
+/// As [`replace_durably`], for a file that only its owner may read.
+#[expect(clippy::disallowed_methods, reason = "the helper itself")]
+pub(crate) fn replace_privately(fs: &dyn Fs, path: &Path, bytes: &[u8], writer: u64) -> Result<()> {
+    let temporary = temporary(fs, path, &format!(".{writer:x}.tmp"))?;
+    let file = fs.create_private(&temporary).at("create", &temporary)?;
+    let mut file = FileWriter::of(fs, path, temporary, file);
+    file.put(bytes)?;
+    file.finish(Naming::Replace).map(|_| ())
+}
+
+/// Returns the temporary name of a file, at which there is nothing any more.
+fn temporary(fs: &dyn Fs, path: &Path, ending: &str) -> Result<PathBuf> {
+    let mut name = path.file_name().expect("BUG: a file has a name").to_owned();
+    name.push(ending);
+    let temporary = path.with_file_name(name);
+    if fs.exists(&temporary) {
+        fs.remove(&temporary).at("remove", &temporary)?;
+    }
+    Ok(temporary)
+}
+
 /// Handling of a file that is at the path already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Naming {
@@ -145,14 +166,13 @@ impl<'a> FileWriter<'a> {
 
     #[expect(clippy::disallowed_methods, reason = "the helper itself")]
     fn create_as(fs: &'a dyn Fs, path: &Path, ending: &str) -> Result<Self> {
-        let mut name = path.file_name().expect("BUG: a file has a name").to_owned();
-        name.push(ending);
-        let temporary = path.with_file_name(name);
-        if fs.exists(&temporary) {
-            fs.remove(&temporary).at("remove", &temporary)?;
-        }
+        let temporary = temporary(fs, path, ending)?;
         let file = fs.create_new(&temporary).at("create", &temporary)?;
-        Ok(Self {
+        Ok(Self::of(fs, path, temporary, file))
+    }
+
+    fn of(fs: &'a dyn Fs, path: &Path, temporary: PathBuf, file: Box<dyn FsFile>) -> Self {
+        Self {
             fs,
             path: path.into(),
             temporary,
@@ -160,7 +180,7 @@ impl<'a> FileWriter<'a> {
             sums: Sums::default(),
             unwritten: Vec::new(),
             failed: None,
-        })
+        }
     }
 
     /// Appends bytes.

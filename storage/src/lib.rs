@@ -11,6 +11,7 @@
     allow(clippy::disallowed_methods, reason = "tests arrange and damage files")
 )]
 
+mod access_file;
 mod apply;
 mod background_permits;
 mod backup;

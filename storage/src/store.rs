@@ -17,6 +17,7 @@
 //! 4. A file is removed only after the manifest that no longer names it is durable, and only when
 //!    no snapshot, in this or in another process, is of an older version.
 
+mod access;
 mod config;
 mod edit;
 mod followers;

@@ -207,6 +207,10 @@ impl Fs for FaultFs {
         self.called(Op::Create, path)?;
         Ok(self.file(RealFs.create_new(path)?, path))
     }
+    fn create_private(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        self.called(Op::Create, path)?;
+        Ok(self.file(RealFs.create_private(path)?, path))
+    }
     fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
         Ok(self.file(RealFs.open(path)?, path))
     }

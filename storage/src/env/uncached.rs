@@ -123,7 +123,7 @@ mod tests {
             let mut random = Random::new(seed);
             let mut below = |end: usize| usize::try_from(random.below(end as u64)).expect("small");
             let path = dir.path().join(seed.to_string());
-            let file = RealFile::create_new(&path).expect("creates");
+            let file = RealFile::create_new(&path, 0o600).expect("creates");
             let mut file = Uncached::of(file, &path);
             if seed == 0 {
                 file.direct = None;

@@ -13,6 +13,8 @@
 //! * `edits`, `sealer`, `tiles`, `parts`, `merging` and `indexing` guard no field: each admits one
 //!   piece of work of its kind at a time, and is held across its I/O. No thread holds `tiles`
 //!   together with `parts`.
+//! * `access` admits one writer of `ACCESS`, and is held across its I/O. Its holder takes only the
+//!   syncer's own lock.
 //! * `directories`, `unwanted`, and the locks inside `derived`, `log` and `background_permits` are
 //!   leaves: their holder takes no other lock of the store, and any other may be held when one of
 //!   them is taken.
@@ -123,7 +125,7 @@ pub(super) struct Shared {
     pub(super) torn_bytes: u64,
     pub(super) replayed: u64,
     /// Epoch of this writer, in the names of its files.
-    epoch: u32,
+    pub(super) epoch: u32,
 
     // Locks, as the header of this file orders them.
     /// Admits one merge of parts; it holds `parts` only while it commits.
@@ -143,6 +145,8 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     /// Wakes the seal and maintenance threads, and clients that wait for a seal.
     pub(super) sealing: Condvar,
+    /// Admits one writer of the users and tokens.
+    pub(super) access: Mutex<()>,
     /// Directories whose names are durable.
     pub(super) directories: Mutex<BTreeSet<PathBuf>>,
     /// Ids of the rollups last checked, and the names of those that the configuration does not
@@ -197,6 +201,7 @@ impl Shared {
             torn_bytes: opened.torn_bytes,
             replayed: opened.replayed,
             merging: Mutex::new(()),
+            access: Mutex::new(()),
             parts: Mutex::new(()),
             tiles: Mutex::new(()),
             sealer: Mutex::new(()),
