@@ -21,8 +21,8 @@ impl Store {
     /// there.
     pub fn replace_access(&self, text: &str) -> Result<()> {
         let shared = &self.shared;
-        shared.check_lock()?;
         let _one_writer = shared.access.lock();
+        shared.check_lock()?;
         let (fs, writer) = (shared.fs(), shared.epoch.into());
         shared.with_reserve(|| access_file::replace(fs, &shared.data, text, writer))
     }
