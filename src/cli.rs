@@ -1,8 +1,12 @@
 //! The command line, as `--help` prints it.
 
+mod accounts;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use accounts::{GrantArgs, PasswordArgs, TlsCommand, TokenCommand, UserCommand};
 
 /// Logs in, boards out: log lines become typed events, exact rollups and SQL.
 #[derive(Debug, Parser)]
@@ -17,6 +21,12 @@ pub(crate) struct Cli {
     /// The URL of a running server, instead of a directory.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) server: Option<String>,
+    /// A file with the token for the server; or set LOGMILL_TOKEN.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A certificate in PEM that an https server is trusted by, instead of the public authorities.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
     /// Output format.
     #[arg(long, global = true, value_enum, value_name = "FORM")]
     pub(crate) output: Option<Output>,
@@ -73,6 +83,15 @@ pub(crate) enum Command {
     /// Make a second store with everything acknowledged so far, even of a running store; open it to
     /// restore.
     Backup(BackupArgs),
+    /// Users, who log in with a password. A store with users or tokens asks every client for one.
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Tokens, with which programs log in.
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Certificates.
+    #[command(subcommand)]
+    Tls(TlsCommand),
     /// The configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -122,6 +141,9 @@ pub(crate) struct ServeArgs {
     /// The address to serve HTTP at.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
+    /// Listen beyond this machine without TLS: passwords and tokens can be read on the way.
+    #[arg(long)]
+    pub(crate) insecure_plaintext: bool,
     /// Answer queries about the store as it is now and write nothing: on a full disk, on read-only
     /// media, or in another user's store.
     #[arg(long)]

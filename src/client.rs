@@ -1,24 +1,28 @@
 //! Calls to a running server.
 
+mod connect;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
-use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 use storage::{Identity, SourcePosition, WriteConcern};
 use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::typestate::{WithBody, WithoutBody};
+use ureq::{Agent, Body, RequestBuilder};
 
 use crate::api::TAG;
-use crate::failure::{FAILED, Failure, Result, USAGE};
+use crate::failure::{FAILED, Failure, Result};
 
 /// A server by its URL.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     base: String,
     agent: Agent,
+    token: Option<SecretString>,
 }
 
 /// One batch of lines.
@@ -97,23 +101,36 @@ struct PositionAnswer {
 }
 
 impl Client {
-    /// Creates a client of `http://host:port`.
-    pub(crate) fn new(url: &str) -> Result<Self> {
-        if !url.starts_with("http://") {
-            return Err(Failure::new(
-                USAGE,
-                format!("--server {url}: write it as http://127.0.0.1:7070"),
-            ));
+    /// Sends a token with every request.
+    pub(crate) fn with_token(self, token: Option<SecretString>) -> Self {
+        Self { token, ..self }
+    }
+
+    /// Returns a request with the client's credentials.
+    fn request<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.token {
+            None => request,
+            Some(token) => {
+                let value = SecretString::from(format!("Bearer {}", token.expose_secret()));
+                request.header("Authorization", value.expose_secret())
+            }
         }
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_connect(Some(Duration::from_secs(5)))
-            .build()
-            .into();
-        Ok(Self {
-            base: url.trim_end_matches('/').to_owned(),
-            agent,
-        })
+    }
+
+    fn get_at(&self, path: &str) -> RequestBuilder<WithoutBody> {
+        self.request(self.agent.get(format!("{}{path}", self.base)))
+    }
+
+    fn post_at(&self, path: &str) -> RequestBuilder<WithBody> {
+        self.request(self.agent.post(format!("{}{path}", self.base)))
+    }
+
+    fn put_at(&self, path: &str) -> RequestBuilder<WithBody> {
+        self.request(self.agent.put(format!("{}{path}", self.base)))
+    }
+
+    fn delete_at(&self, path: &str) -> RequestBuilder<WithoutBody> {
+        self.request(self.agent.delete(format!("{}{path}", self.base)))
     }
 
     /// Returns the server's address, as the user wrote it.
@@ -139,7 +156,7 @@ impl Client {
     }
 
     fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Response<Body>> {
-        let request = self.agent.get(format!("{}{path}", self.base));
+        let request = self.get_at(path);
         self.checked(request.query_pairs(query.iter().copied()).call())
     }
 
@@ -200,7 +217,7 @@ impl Client {
     /// Sends a query under a tag, which the list of running queries shows. Returns the body of the
     /// answer in the format `accept`.
     pub(crate) fn sql(&self, sql: &str, accept: &str, tag: &str) -> Result<impl Read + use<>> {
-        let request = self.agent.post(format!("{}/api/v1/sql", self.base));
+        let request = self.post_at("/api/v1/sql");
         let request = request.header("Accept", accept).header(TAG, tag);
         let answer = self.checked(request.send(sql))?;
         Ok(answer.into_body().into_reader())
@@ -208,13 +225,13 @@ impl Client {
 
     /// Posts to a path that needs no body and answers with JSON.
     pub(crate) fn post(&self, path: &str) -> Result<serde_json::Value> {
-        let answer = self.checked(self.agent.post(format!("{}{path}", self.base)).send_empty())?;
+        let answer = self.checked(self.post_at(path).send_empty())?;
         self.json(answer)
     }
 
     /// Asks the server for a backup, which it makes on its own machine.
     pub(crate) fn backup(&self, dir: &str) -> Result<storage::BackupReport> {
-        let request = self.agent.post(format!("{}/api/v1/backup", self.base));
+        let request = self.post_at("/api/v1/backup");
         let answer = request.send_json(serde_json::json!({ "dir": dir }));
         self.json(self.checked(answer)?)
     }
@@ -236,7 +253,7 @@ impl Client {
         path: &str,
         query: &[(&str, String)],
     ) -> Result<T> {
-        let request = self.agent.post(format!("{}{path}", self.base));
+        let request = self.post_at(path);
         let request = request.query_pairs(query.iter().map(|(name, text)| (*name, &**text)));
         let answer = self.checked(request.send_empty())?;
         self.json(answer)
@@ -249,11 +266,27 @@ impl Client {
         dry: bool,
     ) -> Result<storage::PartitionReport> {
         let dry = dry.to_string();
-        let request = self
-            .agent
-            .delete(format!("{}/api/v1/partitions", self.base));
+        let request = self.delete_at("/api/v1/partitions");
         let query = [("stream", stream), ("date", date), ("dry_run", &dry)];
         let answer = self.checked(request.query_pairs(query).call())?;
+        self.json(answer)
+    }
+
+    /// Puts a JSON body to a path that answers with JSON.
+    pub(crate) fn put_json(&self, path: &str, body: &impl Serialize) -> Result<serde_json::Value> {
+        let answer = self.checked(self.put_at(path).send_json(body))?;
+        self.json(answer)
+    }
+
+    /// Posts a JSON body to a path that answers with JSON.
+    pub(crate) fn post_json(&self, path: &str, body: &impl Serialize) -> Result<serde_json::Value> {
+        let answer = self.checked(self.post_at(path).send_json(body))?;
+        self.json(answer)
+    }
+
+    /// Deletes what is at a path.
+    pub(crate) fn delete(&self, path: &str) -> Result<serde_json::Value> {
+        let answer = self.checked(self.delete_at(path).call())?;
         self.json(answer)
     }
 
@@ -273,15 +306,15 @@ impl Client {
 
     /// Drops an index.
     pub(crate) fn drop_index(&self, stream: &str, field: &str) -> Result<serde_json::Value> {
-        let path = format!("{}{}", self.base, index_path(stream, field));
-        let answer = self.checked(self.agent.delete(path).call())?;
+        let path = index_path(stream, field);
+        let answer = self.checked(self.delete_at(&path).call())?;
         self.json(answer)
     }
 
     /// Drops a rollup that the server's configuration does not name.
     pub(crate) fn drop_rollup(&self, name: &str) -> Result<serde_json::Value> {
-        let path = format!("{}/api/v1/rollups/{name}", self.base);
-        let answer = self.checked(self.agent.delete(path).call())?;
+        let path = format!("/api/v1/rollups/{name}");
+        let answer = self.checked(self.delete_at(&path).call())?;
         self.json(answer)
     }
 
@@ -291,8 +324,7 @@ impl Client {
         verb: &str,
         query: &[(&str, &str)],
     ) -> Result<T> {
-        let path = format!("{}/api/v1/partitions/{verb}", self.base);
-        let request = self.agent.post(path);
+        let request = self.post_at(&format!("/api/v1/partitions/{verb}"));
         let answer = self.checked(request.query_pairs(query.iter().copied()).send_empty())?;
         self.json(answer)
     }
@@ -337,9 +369,7 @@ impl Client {
             query.push(("to", to.to_string()));
             query.push(("content", content.to_string()));
         }
-        let call = self
-            .agent
-            .post(format!("{}/api/v1/ingest/{}", self.base, request.stream));
+        let call = self.post_at(&format!("/api/v1/ingest/{}", request.stream));
         let call = call.query_pairs(query.iter().map(|(k, v)| (*k, v.as_str())));
         let answer = call.content_type("text/plain").send(request.body);
         let mut answer = answer.map_err(|e| self.fail(e))?;

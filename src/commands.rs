@@ -1,5 +1,6 @@
 //! The commands, one module each; this module dispatches to them and finds their store.
 
+mod account;
 mod admin;
 mod backup;
 mod check;
@@ -14,11 +15,13 @@ mod schema;
 mod slice;
 mod sql;
 mod tail;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use secrecy::SecretString;
 use storage::{ReadOnlyStore, Snapshot, Store};
 
 use admin::{Admin, Local, Remote};
@@ -139,7 +142,11 @@ pub(crate) fn stream_names(snapshot: &Arc<Snapshot>) -> Vec<String> {
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     let config = Config::load(cli.config.as_deref())?;
     let place = match (&cli.server, &cli.data) {
-        (Some(url), _) => Place::Server(Client::new(url)?),
+        (Some(url), _) => {
+            let token = token(cli.token_file.as_deref())?;
+            let client = Client::trusting(url, cli.ca_file.as_deref())?;
+            Place::Server(client.with_token(token))
+        }
         (None, data) => Place::Data(data.clone().unwrap_or_else(|| DATA_DEFAULT.into())),
     };
     let context = Context {
@@ -168,8 +175,20 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Check(args) => check::run(&context, args),
         Command::Repair(args) => repair::run(&context, args),
         Command::Backup(args) => backup::run(&context, &args.dir),
+        Command::User(command) => account::user(&context, &command),
+        Command::Token(command) => account::token(&context, &command),
+        Command::Tls(command) => tls::run(&command),
         Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
     }
+}
+
+/// Returns the token for a server, from the file or the environment.
+fn token(file: Option<&Path>) -> Result<Option<SecretString>> {
+    let text = match file {
+        Some(file) => Some(account::first_line(file)?),
+        None => std::env::var("LOGMILL_TOKEN").ok(),
+    };
+    Ok(text.map(|text| SecretString::from(text.trim().to_owned())))
 }
 
 fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> {
@@ -179,6 +198,7 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     let why = "serve works on a directory, not on a server";
     let data = context.directory(args.data_dir, why)?;
     context.config.server.read_only = args.read_only;
+    context.config.server.insecure_plaintext |= args.insecure_plaintext;
     if !context.config.server.read_only && is_empty(&data) {
         tell(format_args!(
             "{} holds no store yet; creating a new, empty one",
@@ -186,10 +206,19 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
         ));
     }
     let named = data.display().to_string();
+    let scheme = scheme(&context.config);
     let http = server::http(&context.config.server.http, move |address| {
-        println!("logmill serves {named} at http://{address}/");
+        println!("logmill serves {named} at {scheme}://{address}/");
     })?;
     serving::run(&context.config, &data, vec![http])
+}
+
+/// Returns the scheme of the HTTP listener.
+fn scheme(config: &Config) -> &'static str {
+    match config.tls.cert {
+        Some(_) => "https",
+        None => "http",
+    }
 }
 
 /// Checks whether a path does not exist or is an empty directory.

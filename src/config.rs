@@ -4,11 +4,15 @@
 //! the nearest known key. Every error names the file, the line and the accepted form of the value.
 
 mod host;
+mod ingest_section;
 mod place;
 mod server;
+mod tls;
 
 pub(crate) use host::Authority;
+pub(crate) use ingest_section::Ingest;
 pub(crate) use server::Server;
+pub(crate) use tls::Tls;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,6 +31,7 @@ const ENVIRONMENT: &str = "LOGMILL_";
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
     pub(crate) server: Server,
+    pub(crate) tls: Tls,
     pub(crate) storage: Storage,
     pub(crate) ingest: Ingest,
     pub(crate) query: Query,
@@ -77,27 +82,6 @@ impl Default for Storage {
             tends: defaults.tends,
             scrub_share: 0.01,
             scrub_interval: Span(std::time::Duration::from_secs(3600)),
-        }
-    }
-}
-
-/// `[ingest]`
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Ingest {
-    /// An event whose timestamp is further than this after its receipt is quarantined.
-    pub(crate) max_future: Span,
-    /// Maximum columns of a request, and of a stream that is created from now on.
-    pub(crate) columns_max: usize,
-}
-
-impl Default for Ingest {
-    fn default() -> Self {
-        Self {
-            max_future: Span(std::time::Duration::from_micros(
-                ingest::MAX_FUTURE_US.cast_unsigned(),
-            )),
-            columns_max: storage::COLUMNS_MAX,
         }
     }
 }
@@ -266,6 +250,7 @@ impl Config {
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let sections = [
             ("server", serde_json::to_value(&self.server)),
+            ("tls", serde_json::to_value(&self.tls)),
             ("storage", serde_json::to_value(&self.storage)),
             ("ingest", serde_json::to_value(&self.ingest)),
             ("query", serde_json::to_value(&self.query)),
@@ -320,6 +305,7 @@ impl Config {
             }
         }
         self.server.problems(&mut problems);
+        self.tls.problems(&mut problems);
         let share = self.storage.scrub_share;
         if !(0.0..=1.0).contains(&share) {
             problems.push(format!(

@@ -4,6 +4,7 @@
 #[macro_use]
 mod print;
 
+mod access;
 mod api;
 mod cli;
 mod client;
@@ -17,6 +18,7 @@ mod memory;
 mod quarantine;
 mod serve;
 mod server;
+mod tls;
 mod units;
 mod verification;
 mod wiring;

@@ -24,6 +24,7 @@ use query::Engine;
 use storage::Store;
 use tokio::runtime::Handle;
 
+use crate::access::Access;
 use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
 use crate::wiring;
@@ -42,6 +43,7 @@ pub(crate) const FINISH_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Serving {
     pub(crate) store: Arc<Store>,
+    pub(crate) access: Arc<Access>,
     pub(crate) intake: Arc<dyn Intake>,
     pub(crate) engine: Engine,
     pub(crate) config: Config,
@@ -81,6 +83,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     let runtime = wiring::runtime()?;
     let serving = Arc::new(Serving {
         store: Arc::clone(&store),
+        access: Arc::new(Access::of(&store)?),
         intake: Arc::clone(&store) as Arc<dyn Intake>,
         engine: wiring::engine(config)?,
         config: config.clone(),

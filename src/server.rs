@@ -6,6 +6,7 @@
 //! * An ingest request is answered only after the store has answered. If the connection breaks
 //!   before that, the outcome is unknown to the client, never wrong.
 
+mod accounts;
 mod answer;
 mod app;
 mod backup;
@@ -15,6 +16,7 @@ mod connections;
 mod front;
 mod indexes;
 mod ingest;
+mod login;
 mod metrics;
 mod origin;
 mod partitions;
@@ -26,18 +28,19 @@ mod sql;
 mod status;
 mod tail;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 use tokio::net::TcpListener;
 
 use crate::failure::{FAILED, Failure, Result};
 use crate::serve::{OpenService, Service, Serving, descriptors};
+use crate::tls::Tls;
 use app::App;
 use connections::Connections;
 use front::Front;
@@ -48,16 +51,23 @@ struct Http {
     serving: Arc<Serving>,
     connections: Connections,
     listener: TcpListener,
+    tls: Option<Arc<Tls>>,
 }
 
 /// Returns the HTTP listener of an address; `ready` is called with the bound address.
 ///
 /// # Errors
-/// If the address cannot be parsed, or is not a loopback address.
+/// If the address cannot be parsed. The service is refused at an address beyond this machine, if
+/// the store is open or the connections would not be encrypted.
 pub(crate) fn http(address: &str, ready: impl FnOnce(SocketAddr) + 'static) -> Result<OpenService> {
-    let address = loopback(address)?;
+    let (named, address) = (address.to_owned(), parse_address(address)?);
     Ok(Box::new(move |serving| {
         let server = &serving.config.server;
+        let tls = Tls::of(&serving.config.tls)?;
+        if !address.ip().is_loopback() {
+            check_exposed(&named, serving, tls.is_some())?;
+            serving.access.close();
+        }
         let places = Places::within(server.connections_max, descriptors::limit());
         if places.connections < server.connections_max {
             tracing::warn!(
@@ -70,7 +80,9 @@ pub(crate) fn http(address: &str, ready: impl FnOnce(SocketAddr) + 'static) -> R
         let listener =
             bound.map_err(|e| Failure::new(FAILED, format!("cannot listen at {address}: {e}")))?;
         let address = listener.local_addr()?;
-        serving.store.announce(&address.to_string())?;
+        let secret = serving.access.operator_secret();
+        let url = local_url(address, tls.is_some());
+        serving.store.announce(&url, secret)?;
         let app = Arc::new(App::new(Arc::clone(serving), places));
         let open = Arc::clone(&app.connections);
         let connections = Connections::new(
@@ -79,12 +91,14 @@ pub(crate) fn http(address: &str, ready: impl FnOnce(SocketAddr) + 'static) -> R
             places,
             server.answer_time_max.0,
             open,
-        );
+        )
+        .with_tls(tls.clone());
         ready(address);
         Ok(Box::new(Http {
             serving: Arc::clone(serving),
             connections,
             listener,
+            tls,
         }))
     }))
 }
@@ -96,26 +110,56 @@ impl Service for Http {
 
     fn run(self: Box<Self>) -> Result<()> {
         let runtime = self.serving.runtime.clone();
+        let follow = self.tls.map(|tls| runtime.spawn(tls.follow()));
         runtime.block_on(self.connections.accept(&self.listener));
+        if let Some(follow) = follow {
+            follow.abort();
+        }
         Ok(())
     }
 }
 
-/// Parses a listener's address. Without authentication only loopback addresses are accepted.
-fn loopback(address: &str) -> Result<SocketAddr> {
+/// Parses a listener's address.
+fn parse_address(address: &str) -> Result<SocketAddr> {
     let with_default_port = |host: &str| format!("{host}:7070").parse().ok();
-    let parsed: SocketAddr = address
+    address
         .replace("localhost", "127.0.0.1")
         .parse()
         .ok()
         .or_else(|| with_default_port(address))
-        .ok_or_else(|| Failure::usage(format!("--http {address}: write it as 127.0.0.1:7070")))?;
-    if parsed.ip().is_loopback() {
-        return Ok(parsed);
+        .ok_or_else(|| Failure::usage(format!("--http {address}: write it as 127.0.0.1:7070")))
+}
+
+/// Checks that a listener beyond this machine asks for a login and is encrypted.
+fn check_exposed(named: &str, serving: &Serving, has_tls: bool) -> Result<()> {
+    let mut missing = Vec::new();
+    if serving.access.accounts().is_empty() {
+        missing.push("the store has no users: run `logmill user add NAME --role admin --data DIR`");
     }
-    Err(Failure::config(format!(
-        "--http {address}: an address beyond this machine needs [auth], which this version does not have; listen on 127.0.0.1 and put a proxy with authentication in front"
-    )))
+    if !has_tls && !serving.config.server.insecure_plaintext {
+        missing.push("there is no certificate: run `logmill tls self-signed` and add its output to logmill.toml, or accept plain text with --insecure-plaintext");
+    }
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::config(format!(
+            "--http {named}: other machines can reach this address; {}",
+            missing.join("; ")
+        ))),
+    }
+}
+
+/// Returns the URL at which commands on this machine reach the listener.
+fn local_url(address: SocketAddr, has_tls: bool) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let address = SocketAddr::new(ip, address.port());
+    match has_tls {
+        true => format!("https://{address}"),
+        false => address.to_string(),
+    }
 }
 
 fn router(app: Arc<App>) -> Router {
@@ -156,6 +200,23 @@ fn router(app: Arc<App>) -> Router {
             post(backup::backup).layer(DefaultBodyLimit::max(backup::BODY_BYTES_MAX)),
         )
         .route("/api/v1/sources", get(status::source))
+        .route("/api/v1/session", get(login::session))
+        .route("/api/v1/login", post(login::login))
+        .route("/api/v1/logout", post(login::logout))
+        .route("/api/v1/users", get(accounts::users))
+        .route(
+            "/api/v1/users/{name}",
+            put(accounts::add_user).delete(accounts::remove_user),
+        )
+        .route(
+            "/api/v1/users/{name}/password",
+            put(accounts::change_password),
+        )
+        .route("/api/v1/tokens", get(accounts::tokens))
+        .route(
+            "/api/v1/tokens/{name}",
+            post(accounts::create_token).delete(accounts::revoke_token),
+        )
         .route("/api/v1/queries", get(status::queries))
         .route("/api/v1/queries/{id}", delete(status::cancel))
         .fallback(page)

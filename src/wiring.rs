@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use query::{Engine, EngineOptions, RollupUse, SourceInfo, SystemInfo};
+use query::{AccountInfo, AuditInfo, Engine, EngineOptions, RollupUse, SourceInfo, SystemInfo};
 use storage::{JobEntry, JobLog, Name, Options, RealFs, Replaces, RollupHook, Store, SystemClock};
 
+use crate::access::Access;
 use crate::config::Config;
 use crate::failure::{DISK, Failure, Result, tell};
 
@@ -120,6 +121,8 @@ pub(crate) struct StoreInfo {
     pub(crate) last_error: Option<String>,
     unwanted: Vec<Name>,
     maintenance: Option<JobLog>,
+    accounts: Vec<AccountInfo>,
+    audit: Vec<AuditInfo>,
 }
 
 impl StoreInfo {
@@ -132,7 +135,15 @@ impl StoreInfo {
             last_error: error.or(found),
             unwanted: store.unwanted_rollups(),
             maintenance: Some(store.maintenance().clone()),
+            ..Self::default()
         }
+    }
+
+    /// Adds the users and tokens, and the audit.
+    pub(crate) fn with_access(mut self, access: &Access) -> Self {
+        self.accounts = access.accounts().infos();
+        self.audit = access.audit().infos();
+        self
     }
 
     /// Collects the data of a reader; `config` decides which rollups are still configured.
@@ -157,6 +168,7 @@ impl StoreInfo {
             last_error: None,
             unwanted: Vec::new(),
             maintenance: Some(maintenance(reader.snapshot().data_dir())),
+            ..Self::default()
         }
     }
 }
@@ -185,6 +197,12 @@ impl SystemInfo for StoreInfo {
     }
     fn unwanted_rollups(&self) -> Vec<Name> {
         self.unwanted.clone()
+    }
+    fn accounts(&self) -> Vec<AccountInfo> {
+        self.accounts.clone()
+    }
+    fn audit(&self) -> Vec<AuditInfo> {
+        self.audit.clone()
     }
     fn maintenance(&self) -> Vec<JobEntry> {
         let log = self.maintenance.as_ref();

@@ -2,8 +2,8 @@
 //!
 //! This crate owns the files that a browser gets and nothing else: it knows no store and imports
 //! none of our crates. The page reads everything through `POST /api/v1/sql`,
-//! `GET /api/v1/streams` and `GET /api/v1/tail`. A listener calls [`asset`] for a path and sends
-//! [`CONTENT_SECURITY_POLICY`] with every answer.
+//! `GET /api/v1/streams` and `GET /api/v1/tail`, and logs in through `POST /api/v1/login`. A
+//! listener calls [`asset`] for a path and sends [`CONTENT_SECURITY_POLICY`] with every answer.
 //!
 //! Invariants, each kept by a test:
 //! * log text is hostile: no script of the page reads a string as markup or as code;
@@ -52,6 +52,7 @@ files! {
     "/boards.js" JS "boards.js"
     "/chart.js" JS "chart.js"
     "/dom.js" JS "dom.js"
+    "/login.js" JS "login.js"
     "/panel.js" JS "panel.js"
     "/queries.js" JS "queries.js"
     "/slice.js" JS "slice.js"

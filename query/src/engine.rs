@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::plan::datafusion_fixes;
 use crate::plan::planner::Planner;
 use crate::prepared::Prepared;
-use crate::question::{Parameters, Question, Session, Sources};
+use crate::question::{Parameters, Question, Session, Sources, Viewer};
 use crate::run::admission::Admission;
 use crate::run::limits::Limits;
 use crate::stats::QueryInfo;
@@ -127,7 +127,8 @@ impl Engine {
         question: Question,
     ) -> Result<Prepared> {
         let (mut admitted, claim) = self.admission.admit(question.text(), session).await?;
-        let (planner, queries, session) = (self.planner.clone(), self.queries(), session.clone());
+        let (planner, session) = (self.planner.clone(), session.clone());
+        let queries = self.queries_for(&session.viewer);
         let work = async move {
             let share = claim.share().await;
             let bound = planner.bind(sources, &session, question, queries).await?;
@@ -157,7 +158,8 @@ impl Engine {
         parameters: Parameters,
     ) -> Result<Answer> {
         let (mut admitted, claim) = self.admission.admit(question.text(), session).await?;
-        let (planner, queries, session) = (self.planner.clone(), self.queries(), session.clone());
+        let (planner, session) = (self.planner.clone(), session.clone());
+        let queries = self.queries_for(&session.viewer);
         let work = async move {
             let share = claim.share().await;
             let bound = planner.bind(sources, &session, question, queries).await?;
@@ -188,6 +190,13 @@ impl Engine {
     /// Returns the queries that wait or run, oldest first.
     pub fn queries(&self) -> Vec<QueryInfo> {
         self.admission.registry.queries()
+    }
+
+    /// Returns the queries that a client sees.
+    pub fn queries_for(&self, viewer: &Viewer) -> Vec<QueryInfo> {
+        let mut queries = self.queries();
+        queries.retain(|query| viewer.sees_query(query));
+        queries
     }
 
     /// Cancels a query. Returns whether there is a query of that number.

@@ -34,13 +34,13 @@ pub use ask::tail::TailFilter;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, Kind, Result, nearest};
 pub use prepared::Prepared;
-pub use question::{Parameters, Question, Session, Sources, Tables};
+pub use question::{Parameters, Question, Session, Sources, Tables, Viewer};
 pub use run::limits::Limits;
 pub use stats::{
     Count, OperatorTime, QueryInfo, QueryState, QueryStats, ScanProgress, Stage, StageTime,
 };
 pub use tables::level::{RollupUse, make_cells};
-pub use tables::system::{NoSystemInfo, SourceInfo, SystemInfo};
+pub use tables::system::{AccountInfo, AuditInfo, NoSystemInfo, SourceInfo, SystemInfo};
 
 #[cfg(test)]
 mod tests;

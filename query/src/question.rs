@@ -1,5 +1,6 @@
 //! A question, the snapshot that it reads, and the settings of the client's session.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +8,9 @@ use std::time::Duration;
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
-use storage::Snapshot;
+use storage::{Name, Snapshot};
 
+use crate::stats::QueryInfo;
 use crate::tables::catalog::{Catalog, PUBLIC};
 use crate::tables::system::SystemInfo;
 
@@ -163,6 +165,37 @@ pub struct Session {
     pub schema: String,
     /// A shorter limit than the engine's [`crate::Limits::time`].
     pub time_max: Option<Duration>,
+    /// The client, and what it may see.
+    pub viewer: Viewer,
+}
+
+/// A client as queries see it: tables of other streams do not exist for it.
+#[derive(Debug, Clone, Default)]
+pub struct Viewer {
+    /// Its name, for the list of running queries.
+    pub name: Option<String>,
+    /// The streams that it may read, with their rollups; `None` for all.
+    pub streams: Option<Arc<BTreeSet<Name>>>,
+    /// It does not administer the store: it sees its own queries only, and not the audit.
+    pub restricted: bool,
+}
+
+impl Viewer {
+    /// Returns whether the client sees everything of the store.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.streams.is_none()
+    }
+
+    /// Returns whether the client may read a stream.
+    pub(crate) fn sees(&self, stream: &str) -> bool {
+        let streams = self.streams.as_ref();
+        streams.is_none_or(|streams| streams.contains(stream))
+    }
+
+    /// Returns whether the client sees a query in the list.
+    pub fn sees_query(&self, query: &QueryInfo) -> bool {
+        !self.restricted || (self.name.is_some() && query.client == self.name)
+    }
 }
 
 impl Default for Session {
@@ -171,6 +204,7 @@ impl Default for Session {
             tag: None,
             schema: PUBLIC.to_owned(),
             time_max: None,
+            viewer: Viewer::default(),
         }
     }
 }

@@ -152,6 +152,9 @@ pub struct QueryInfo {
     /// The client's own tag: two queries may have the same text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
+    /// The client that asked, where it has logged in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// Text of the query, cut when it is long.
     pub sql: String,
     /// State of the query.

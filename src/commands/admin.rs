@@ -5,15 +5,19 @@
 
 use std::path::Path;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use storage::{
     CompactReport, IndexKind, IndexReport, Leaving, Name, PartitionReport, PartsReport, Rebuilt,
     Store,
 };
 
+use crate::access::{self, Listed, NewPassword, NewUser, TokenRequest, Verifier};
 use crate::client::Client;
 use crate::dates::DateRange;
 use crate::failure::{Failure, Result};
+use crate::wiring;
 
 /// A change of partitions by hand.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +75,16 @@ pub(super) trait Admin {
     fn build_indexes(&self) -> Result<Option<IndexReport>>;
     /// Drops the index of a column.
     fn drop_index(&self, stream: &Name, field: &str) -> Result<()>;
+    /// Returns the users.
+    fn users(&self) -> Result<Vec<Listed>>;
+    fn add_user(&self, name: &str, user: NewUser) -> Result<()>;
+    fn change_password(&self, name: &str, verifier: Verifier) -> Result<()>;
+    fn remove_user(&self, name: &str) -> Result<()>;
+    /// Returns the tokens.
+    fn tokens(&self) -> Result<Vec<Listed>>;
+    /// Creates a token. Returns its description, the only one with the token itself.
+    fn create_token(&self, name: &str, request: &TokenRequest) -> Result<serde_json::Value>;
+    fn revoke_token(&self, name: &str) -> Result<()>;
     /// Ends the work, and closes the store if this process opened it.
     fn close(self: Box<Self>) -> Result<()>;
 }
@@ -135,6 +149,37 @@ impl Admin for Local {
 
     fn drop_index(&self, stream: &Name, field: &str) -> Result<()> {
         Ok(self.0.drop_index(stream, field)?)
+    }
+
+    fn users(&self) -> Result<Vec<Listed>> {
+        Ok(access::read(&self.0)?.list_users())
+    }
+
+    fn add_user(&self, name: &str, user: NewUser) -> Result<()> {
+        access::change_in(&self.0, |all| all.add_user(name, user.grant, user.verifier))
+    }
+
+    fn change_password(&self, name: &str, verifier: Verifier) -> Result<()> {
+        access::change_in(&self.0, |all| all.change_password(name, verifier))
+    }
+
+    fn remove_user(&self, name: &str) -> Result<()> {
+        access::change_in(&self.0, |all| all.remove_user(name))
+    }
+
+    fn tokens(&self) -> Result<Vec<Listed>> {
+        Ok(access::read(&self.0)?.list_tokens())
+    }
+
+    fn create_token(&self, name: &str, request: &TokenRequest) -> Result<serde_json::Value> {
+        access::change_in(&self.0, |all| {
+            let (token, said) = all.create_token(name, request)?;
+            Ok((all.shown_once(name, &token), said))
+        })
+    }
+
+    fn revoke_token(&self, name: &str) -> Result<()> {
+        access::change_in(&self.0, |all| all.revoke_token(name))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -212,9 +257,48 @@ impl Admin for Remote {
         Ok(())
     }
 
+    fn users(&self) -> Result<Vec<Listed>> {
+        report(self.0.get_json("/api/v1/users", &[])?)
+    }
+
+    fn add_user(&self, name: &str, user: NewUser) -> Result<()> {
+        self.0.put_json(&account_path("users", name), &user)?;
+        Ok(())
+    }
+
+    fn change_password(&self, name: &str, verifier: Verifier) -> Result<()> {
+        let path = format!("{}/password", account_path("users", name));
+        self.0.put_json(&path, &NewPassword { verifier })?;
+        Ok(())
+    }
+
+    fn remove_user(&self, name: &str) -> Result<()> {
+        self.0.delete(&account_path("users", name))?;
+        Ok(())
+    }
+
+    fn tokens(&self) -> Result<Vec<Listed>> {
+        report(self.0.get_json("/api/v1/tokens", &[])?)
+    }
+
+    fn create_token(&self, name: &str, request: &TokenRequest) -> Result<serde_json::Value> {
+        self.0.post_json(&account_path("tokens", name), request)
+    }
+
+    fn revoke_token(&self, name: &str) -> Result<()> {
+        self.0.delete(&account_path("tokens", name))?;
+        Ok(())
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
+}
+
+/// Escapes the name, which may not be valid: the server says so.
+fn account_path(kind: &str, name: &str) -> String {
+    let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
+    format!("/api/v1/{kind}/{name}")
 }
 
 fn report<T: DeserializeOwned>(answer: serde_json::Value) -> Result<T> {
@@ -230,10 +314,15 @@ pub(super) fn holder(data: &Path, failure: &Failure) -> Option<Result<Client>> {
     else {
         return None;
     };
-    let url = format!("http://{address}");
+    let url = match address.contains("://") {
+        true => address.clone(),
+        false => format!("http://{address}"),
+    };
     crate::failure::note(format_args!(
         "{} is held by the server at {url}; sending the command to it",
         data.display()
     ));
-    Some(Client::new(&url))
+    // Whoever can read the directory could do the work there; the secret proves it.
+    let secret = storage::operator_secret(&*wiring::disk(), data).map(SecretString::from);
+    Some(Client::of_holder(&url).map(|client| client.with_token(secret)))
 }

@@ -29,6 +29,8 @@ pub(crate) struct Server {
     pub(crate) answer_time_max: Span,
     /// Maximum clients that follow a stream at once; never more than half of the connections.
     pub(crate) tails_max: usize,
+    /// Accepts clients of other machines without TLS: passwords and tokens can be read on the way.
+    pub(crate) insecure_plaintext: bool,
     /// Opens the store for reading only; set on the command line alone.
     #[serde(skip)]
     pub(crate) read_only: bool,
@@ -46,6 +48,7 @@ impl Default for Server {
             bodies_bytes_max: Bytes(256 << 20),
             answer_time_max: Span(std::time::Duration::from_secs(30)),
             tails_max: 500,
+            insecure_plaintext: false,
             read_only: false,
         }
     }

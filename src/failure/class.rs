@@ -17,6 +17,12 @@ pub(crate) enum Class {
     Invalid,
     /// Correct the query.
     InvalidQuery,
+    /// Log in with valid credentials.
+    Unauthenticated,
+    /// Ask an administrator for the right.
+    Forbidden,
+    /// Send fewer requests.
+    TooMany,
     /// Choose another identity: this one was used with another body.
     Conflict,
     /// None: the client cancelled the query.
@@ -61,6 +67,9 @@ impl Class {
         let (code, http, exit, sqlstate, mongo, retry) = match self {
             Self::Invalid => ("invalid", 400, FAILED, "22023", 2, false),
             Self::InvalidQuery => ("invalid_query", 400, FAILED, "42000", 2, false),
+            Self::Unauthenticated => ("unauthenticated", 401, FAILED, "28000", 18, false),
+            Self::Forbidden => ("forbidden", 403, FAILED, "42501", 13, false),
+            Self::TooMany => ("too_many_requests", 429, FAILED, "53400", 462, true),
             Self::Conflict => ("key_reused", 422, FAILED, "23505", 11000, false),
             Self::Cancelled => ("cancelled", 409, FAILED, "57014", 11601, false),
             Self::TooLarge => ("too_large", 422, FAILED, "54000", 146, false),
@@ -121,6 +130,9 @@ mod tests {
         let classes = [
             Class::Invalid,
             Class::InvalidQuery,
+            Class::Unauthenticated,
+            Class::Forbidden,
+            Class::TooMany,
             Class::Conflict,
             Class::Cancelled,
             Class::TooLarge,
@@ -138,7 +150,10 @@ mod tests {
             assert_eq!(codes.sqlstate.len(), 5, "{class:?}");
             assert_ne!(codes.sqlstate, "00000", "{class:?}");
             assert!(codes.mongo > 0, "{class:?}");
-            assert!(!codes.retry || codes.http >= 500, "{class:?}");
+            assert!(
+                !codes.retry || codes.http >= 500 || codes.http == 429,
+                "{class:?}"
+            );
         }
     }
 }

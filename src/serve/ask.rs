@@ -21,7 +21,8 @@ pub(crate) struct CompiledFilter {
 impl Serving {
     /// Returns the data of system tables for the present state of the store.
     pub(crate) fn info(&self) -> StoreInfo {
-        StoreInfo::of_store(&self.store, self.scrub.last_error.lock().clone())
+        let info = StoreInfo::of_store(&self.store, self.scrub.last_error.lock().clone());
+        info.with_access(&self.access)
     }
 
     /// Returns the present state of the store, for questions that must agree with each other.

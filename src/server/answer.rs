@@ -96,6 +96,17 @@ pub(super) fn of_query(e: &query::Error) -> Response {
     of_class(Class::from(e.kind()), &e.message(), e.hint())
 }
 
+/// Returns the response to a request under the name of a source of other streams.
+pub(super) fn foreign_producer() -> Response {
+    of_class(
+        Class::Forbidden,
+        "the name of the producer is not one of this account's streams",
+        Some(
+            "an account of some streams names its producers kind:stream:rest, as in file:web:access.log",
+        ),
+    )
+}
+
 fn of_class(class: Class, message: &str, hint: Option<&str>) -> Response {
     let codes = class.codes();
     let status = StatusCode::from_u16(codes.http).expect("BUG: a status of three digits");

@@ -14,6 +14,7 @@ mod socket;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -24,13 +25,16 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::front::Front;
+use super::login::Peer;
 use super::places::Places;
 use crate::serve::{FINISH_WITHIN, Stop};
+use crate::tls::{FIRST_BYTE, HANDSHAKE_WITHIN, Tls};
 use socket::Socket;
 
 /// Maximum time for the headers of a request; a slower client is disconnected.
@@ -54,6 +58,7 @@ pub(super) struct Connections {
     spare: VecDeque<Spare>,
     answer_time_max: Duration,
     open: Arc<AtomicUsize>,
+    tls: Option<Arc<Tls>>,
 }
 
 /// A connection beyond `connections_max`.
@@ -82,7 +87,13 @@ impl Connections {
             spare: VecDeque::new(),
             answer_time_max,
             open,
+            tls: None,
         }
+    }
+
+    /// Encrypts the connections.
+    pub(super) fn with_tls(self, tls: Option<Arc<Tls>>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Accepts connections until the stop signal, then waits for the open ones.
@@ -97,7 +108,7 @@ impl Connections {
                 accepted = self.next(listener) => accepted,
             };
             match accepted {
-                Ok(socket) => self.serve(socket),
+                Ok((socket, address)) => self.serve(socket, address),
                 Err(error) => {
                     // Mostly a lack of file descriptors: other connections may close some.
                     tracing::warn!(%error, "could not accept a connection; trying again");
@@ -115,7 +126,7 @@ impl Connections {
 
     /// Accepts the next connection, once there are fewer connections beyond the limit than
     /// allowed.
-    async fn next(&mut self, listener: &TcpListener) -> std::io::Result<TcpStream> {
+    async fn next(&mut self, listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAddr)> {
         loop {
             self.spare.retain(|spare| !spare.task.is_finished());
             if self.spare.len() < self.places.spare {
@@ -129,22 +140,27 @@ impl Connections {
                 None => tokio::time::sleep(CHECK_INTERVAL).await,
             }
         }
-        Ok(listener.accept().await?.0)
+        listener.accept().await
     }
 
-    fn serve(&mut self, socket: TcpStream) {
+    fn serve(&mut self, socket: TcpStream, address: SocketAddr) {
         // Without this, a small response waits for the acknowledgement of the previous packet.
         if let Err(error) = socket.set_nodelay(true) {
             tracing::debug!(%error, "could not set TCP_NODELAY");
         }
-        let socket = TokioIo::new(Socket::new(socket, self.answer_time_max));
+        let accepted = Accepted {
+            socket,
+            address,
+            answer_time_max: self.answer_time_max,
+            tls: self.tls.clone(),
+        };
         let open = Open::one_more(&self.open);
         match Arc::clone(&self.free).try_acquire_owned() {
             Ok(place) => {
                 tokio::spawn(serve(
                     Arc::clone(&self.front),
                     self.stop.clone(),
-                    socket,
+                    accepted,
                     place,
                     open,
                 ));
@@ -152,7 +168,8 @@ impl Connections {
             Err(_) => {
                 let has_request = Arc::<AtomicBool>::default();
                 let front = Arc::clone(&self.front);
-                let task = tokio::spawn(serve_spare(front, socket, Arc::clone(&has_request), open));
+                let task =
+                    tokio::spawn(serve_spare(front, accepted, Arc::clone(&has_request), open));
                 self.spare.push_back(Spare {
                     began: Instant::now(),
                     has_request,
@@ -188,16 +205,77 @@ fn builder(headers_within: Duration) -> http1::Builder {
     http
 }
 
+/// A connection before its handshake.
+struct Accepted {
+    socket: TcpStream,
+    address: SocketAddr,
+    answer_time_max: Duration,
+    tls: Option<Arc<Tls>>,
+}
+
+/// A socket with or without TLS.
+trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+impl Accepted {
+    /// Makes the handshake of TLS, where there is one to make. Returns `None` when the client
+    /// fails it.
+    async fn handshake(self) -> Option<(TokioIo<Box<dyn Io>>, Peer)> {
+        let mut peer = Peer {
+            address: self.address,
+            local: self.socket.local_addr().ok()?,
+            is_tls: self.tls.is_some(),
+            user: None,
+        };
+        let Some(tls) = self.tls else {
+            let socket: Box<dyn Io> = Box::new(Socket::new(self.socket, self.answer_time_max));
+            return Some((TokioIo::new(socket), peer));
+        };
+        let mut first = [0];
+        let peeked = tokio::time::timeout(HANDSHAKE_WITHIN, self.socket.peek(&mut first)).await;
+        let mut socket = Socket::new(self.socket, self.answer_time_max);
+        match peeked {
+            Ok(Ok(1)) if first == [FIRST_BYTE] => {}
+            Ok(Ok(1)) => {
+                let _ignored = socket.write_all(PLAIN_ON_TLS.as_bytes()).await;
+                let _ignored = socket.shutdown().await;
+                return None;
+            }
+            _ => return None,
+        }
+        match tls.accept(socket).await {
+            Ok((stream, user)) => {
+                peer.user = user;
+                let socket: Box<dyn Io> = Box::new(stream);
+                Some((TokioIo::new(socket), peer))
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                None
+            }
+        }
+    }
+}
+
+/// The answer to a request without TLS at a port with it.
+const PLAIN_ON_TLS: &str = "HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain\r\nConnection: close\r\nContent-Length: 51\r\n\r\n\
+    this port speaks HTTPS: write https:// in the URL.\n";
+
 async fn serve(
     front: Arc<Front>,
     stop: Stop,
-    socket: TokioIo<Socket<TcpStream>>,
+    accepted: Accepted,
     _place: OwnedSemaphorePermit,
     _open: Open,
 ) {
+    let Some((socket, peer)) = accepted.handshake().await else {
+        return;
+    };
     let service = service_fn(move |request: Request<Incoming>| {
-        let front = Arc::clone(&front);
-        async move { Ok::<_, Infallible>(front.answer(request.map(Body::new)).await) }
+        let (front, request) = (Arc::clone(&front), of_peer(request, &peer));
+        async move { Ok::<_, Infallible>(front.answer(request).await) }
     });
     let connection = builder(HEADERS_WITHIN).serve_connection(socket, service);
     let mut connection = std::pin::pin!(connection);
@@ -213,14 +291,17 @@ async fn serve(
 /// Serves one request of a connection beyond `connections_max`.
 async fn serve_spare(
     front: Arc<Front>,
-    socket: TokioIo<Socket<TcpStream>>,
+    accepted: Accepted,
     has_request: Arc<AtomicBool>,
     _open: Open,
 ) {
+    let Some((socket, peer)) = accepted.handshake().await else {
+        return;
+    };
     let service = service_fn(move |request: Request<Incoming>| {
         has_request.store(true, Ordering::Relaxed);
-        let front = Arc::clone(&front);
-        async move { Ok::<_, Infallible>(front.answer_beyond(request.map(Body::new)).await) }
+        let (front, request) = (Arc::clone(&front), of_peer(request, &peer));
+        async move { Ok::<_, Infallible>(front.answer_beyond(request).await) }
     });
     let mut http = builder(SPARE_HEADERS_WITHIN);
     log_end(
@@ -228,6 +309,13 @@ async fn serve_spare(
             .serve_connection(socket, service)
             .await,
     );
+}
+
+/// Notes the peer of the connection in a request.
+fn of_peer(request: Request<Incoming>, peer: &Peer) -> Request<Body> {
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(peer.clone());
+    request
 }
 
 fn log_end(ended: Result<(), hyper::Error>) {

@@ -17,8 +17,9 @@ use tower::ServiceExt;
 
 use super::answer;
 use super::app::App;
+use super::login;
 use super::origin::OwnNames;
-use super::routes::{self, Found};
+use super::routes::{self, Found, Route};
 
 /// Maximum bytes of an error text that a library returned.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -71,12 +72,20 @@ impl Front {
         requests.count(&labels.method, labels.route, response, took);
     }
 
-    async fn pass(&self, head: Parts, body: Body) -> Response {
+    async fn pass(&self, mut head: Parts, body: Body) -> Response {
         if let Err(refused) = self.own.check(&head) {
             return *refused;
         }
-        if let Err(refused) = check_route(&head) {
-            return *refused;
+        let route = match check_route(&head) {
+            Ok(route) => route,
+            Err(refused) => return *refused,
+        };
+        // Before the body is read, so that a client without the right cannot make the server work.
+        if let Some(route) = route {
+            match login::admit(&self.app.serving.access, route, &head).await {
+                Ok(principal) => head.extensions.insert(principal),
+                Err(refused) => return *refused,
+            };
         }
         let (body, watch) = self.app.bodies.watch(body);
         if let Some(refused) = watch.refusal() {
@@ -123,12 +132,13 @@ fn route_name(method: &Method, path: &str) -> &'static str {
     }
 }
 
-fn check_route(head: &Parts) -> Result<(), Box<Response>> {
+/// Returns the route of a request; `None` for the page and its assets, which hold no data.
+fn check_route(head: &Parts) -> Result<Option<&'static Route>, Box<Response>> {
     let (method, path) = (&head.method, head.uri.path());
     let allow = match routes::find(method, path) {
         Found::Route(route) => {
             let wrong = route.check(head.uri.query().unwrap_or_default());
-            return wrong.map_err(|wrong| {
+            return wrong.map(|()| Some(route)).map_err(|wrong| {
                 Box::new(answer::error(
                     StatusCode::BAD_REQUEST,
                     "invalid",
@@ -145,7 +155,7 @@ fn check_route(head: &Parts) -> Result<(), Box<Response>> {
                 Some("the page is at /, the API under /api/v1/"),
             )));
         }
-        Found::Nothing if matches!(*method, Method::GET | Method::HEAD) => return Ok(()),
+        Found::Nothing if matches!(*method, Method::GET | Method::HEAD) => return Ok(None),
         Found::Nothing => "GET, HEAD".to_owned(),
         Found::OtherMethods(allow) => allow,
     };

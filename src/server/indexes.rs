@@ -10,10 +10,11 @@ use serde_json::json;
 use storage::{IndexKind, Name, Store};
 
 use super::app::App;
+use super::status::Who;
 use super::{answer, status};
 
-pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
-    status::rows(&app, "SELECT * FROM system.indexes").await
+pub(super) async fn list(State(app): State<Arc<App>>, who: Who) -> Response {
+    status::rows(&app, &who, "SELECT * FROM system.indexes").await
 }
 
 /// Handles `POST /api/v1/indexes/{stream}/{field}?covering=`: requests an index. The response is

@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use storage::{Ack, Durability, Name};
+use storage::{Ack, Durability, Identity, Name};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use self::batch::{Submission, submit};
@@ -21,6 +21,7 @@ use self::parameters::LinesRequest;
 pub(super) use self::parameters::PARAMETERS;
 use self::response::{success, too_large, too_late, too_many_unacknowledged};
 use super::app::App;
+use super::status::Who;
 use super::{answer, body};
 use crate::serve::Turn;
 
@@ -29,6 +30,7 @@ const SYNC_POLL: Duration = Duration::from_millis(2);
 
 pub(super) async fn ingest(
     State(app): State<Arc<App>>,
+    who: Who,
     Path(name): Path<String>,
     Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
@@ -38,6 +40,11 @@ pub(super) async fn ingest(
         Ok(request) => request,
         Err(why) => return answer::bad_request(why),
     };
+    if let Some(Identity::Range { producer, .. }) = &request.identity
+        && !who.may_use_producer(producer)
+    {
+        return answer::foreign_producer();
+    }
     let limit = usize::try_from(app.serving.config.server.batch_bytes_max.0).unwrap_or(usize::MAX);
     let durability = match app.serving.intake.gives(request.concern) {
         Ok(durability) => durability,

@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, Version, header};
 use axum::response::Response;
 
 use super::answer;
+use super::login::Peer;
 use crate::config::Authority;
 
 /// The browser's description of the requesting page (Fetch Metadata, W3C).
@@ -40,10 +41,7 @@ impl OwnNames {
     /// Collects the names of the listener at `address`, and those of the configuration.
     pub(super) fn new(address: SocketAddr, hosts: &[String]) -> Self {
         let port = Some(address.port());
-        let ip = match address.ip() {
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-        };
+        let ip = literal(address.ip());
         let own = ["localhost", "127.0.0.1", "[::1]", &ip].map(|host| Authority {
             host: host.to_owned(),
             port,
@@ -61,18 +59,20 @@ impl OwnNames {
     /// The response to send instead: 400 without a `Host`, 421 for a foreign one, 403 for a page
     /// of another origin.
     pub(super) fn check(&self, head: &Parts) -> Result<(), Box<Response>> {
-        self.check_host(head)?;
-        self.check_page(&head.headers)
+        // A listener of all addresses is addressed by the one that the connection came to.
+        let local = head.extensions.get::<Peer>().map(|peer| peer.local.ip());
+        self.check_host(head, local)?;
+        self.check_page(&head.headers, local)
     }
 
-    fn check_host(&self, head: &Parts) -> Result<(), Box<Response>> {
+    fn check_host(&self, head: &Parts, local: Option<IpAddr>) -> Result<(), Box<Response>> {
         // The target of a request may name a server too; it must be this one as well.
         if let Some(named) = head.uri.authority() {
-            self.check_name(named.as_str())?;
+            self.check_name(named.as_str(), local)?;
         }
         let mut named = head.headers.get_all(header::HOST).iter();
         match (named.next(), named.next()) {
-            (Some(host), None) => self.check_name(&String::from_utf8_lossy(host.as_bytes())),
+            (Some(host), None) => self.check_name(&String::from_utf8_lossy(host.as_bytes()), local),
             (None, _) if head.version < Version::HTTP_11 => Ok(()),
             (one, _) => Err(Box::new(answer::error(
                 StatusCode::BAD_REQUEST,
@@ -86,8 +86,8 @@ impl OwnNames {
         }
     }
 
-    fn check_name(&self, host: &str) -> Result<(), Box<Response>> {
-        if Authority::parse(host).is_some_and(|host| self.contains(&host, &DEFAULT_PORTS)) {
+    fn check_name(&self, host: &str, local: Option<IpAddr>) -> Result<(), Box<Response>> {
+        if Authority::parse(host).is_some_and(|host| self.contains(&host, &DEFAULT_PORTS, local)) {
             return Ok(());
         }
         let hint = format!(
@@ -102,7 +102,7 @@ impl OwnNames {
         )))
     }
 
-    fn check_page(&self, headers: &HeaderMap) -> Result<(), Box<Response>> {
+    fn check_page(&self, headers: &HeaderMap, local: Option<IpAddr>) -> Result<(), Box<Response>> {
         for site in headers.get_all(SEC_FETCH_SITE) {
             if !matches!(site.as_bytes(), b"same-origin" | b"none") {
                 let site = String::from_utf8_lossy(site.as_bytes());
@@ -111,14 +111,14 @@ impl OwnNames {
         }
         for origin in headers.get_all(header::ORIGIN) {
             let origin = String::from_utf8_lossy(origin.as_bytes());
-            if !self.is_own_origin(&origin) {
+            if !self.is_own_origin(&origin, local) {
                 return Err(self.foreign(&format!("Origin: {}", shown(&origin))));
             }
         }
         Ok(())
     }
 
-    fn is_own_origin(&self, origin: &str) -> bool {
+    fn is_own_origin(&self, origin: &str, local: Option<IpAddr>) -> bool {
         let default = |scheme| match scheme {
             "http" => Some(80),
             "https" => Some(443),
@@ -126,7 +126,7 @@ impl OwnNames {
         };
         origin.split_once("://").is_some_and(|(scheme, host)| {
             let host = Authority::parse(host).zip(default(scheme));
-            host.is_some_and(|(host, port)| self.contains(&host, &[port]))
+            host.is_some_and(|(host, port)| self.contains(&host, &[port], local))
         })
     }
 
@@ -144,8 +144,15 @@ impl OwnNames {
     }
 
     /// Checks whether `requested` is one of the names. `defaults` are the ports that it may mean
-    /// if it names none.
-    fn contains(&self, requested: &Authority, defaults: &[u16]) -> bool {
+    /// if it names none, and `local` is the address that the connection came to.
+    fn contains(&self, requested: &Authority, defaults: &[u16], local: Option<IpAddr>) -> bool {
+        if local.is_some_and(|local| requested.host == literal(local)) {
+            let port = self.address.port();
+            return match requested.port {
+                Some(requested) => requested == port,
+                None => defaults.contains(&port),
+            };
+        }
         let named = self.names.iter().filter(|own| own.host == requested.host);
         let mut ports = named.map(|own| own.port);
         ports.any(|own| match (own, requested.port) {
@@ -154,6 +161,14 @@ impl OwnNames {
             (None, None) => true,
             (None, Some(port)) => port == self.address.port() || defaults.contains(&port),
         })
+    }
+}
+
+/// Returns an address as `Host` has it.
+fn literal(ip: IpAddr) -> String {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
     }
 }
 

@@ -10,11 +10,12 @@ use serde::Serialize;
 use storage::{Name, PartitionReport, Store};
 
 use super::app::App;
+use super::status::Who;
 use super::{answer, status};
 use crate::dates::range;
 
-pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
-    status::rows(&app, "SELECT * FROM system.partitions").await
+pub(super) async fn list(State(app): State<Arc<App>>, who: Who) -> Response {
+    status::rows(&app, &who, "SELECT * FROM system.partitions").await
 }
 
 /// Parameters of a request: `stream`, `date` and `dry_run`.

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::app::App;
+use super::status::Who;
 use super::{answer, status};
 use crate::failure::{Failure, Result, USAGE};
 use crate::quarantine::{QuarantineRequest, QuarantineWork, explain as explain_item};
@@ -22,10 +23,14 @@ pub(super) const DROP: [&str; 4] = ["stream", "reason", "before", "dry_run"];
 type Parameters = Query<HashMap<String, String>>;
 
 /// `GET /api/v1/quarantine?stream=&reason=`.
-pub(super) async fn list(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    who: Who,
+    Query(asked): Parameters,
+) -> Response {
     let sql = read(&asked, &CHOICE).and_then(|asked| asked.list_sql());
     match sql {
-        Ok(sql) => status::rows(&app, &sql).await,
+        Ok(sql) => status::rows(&app, &who, &sql).await,
         Err(failure) => refused(&failure),
     }
 }

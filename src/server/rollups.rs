@@ -12,12 +12,13 @@ use serde_json::json;
 use storage::Name;
 
 use super::app::App;
+use super::status::Who;
 use super::{answer, status};
 use crate::dates::range;
 use crate::verification::{QUESTIONS, ask, sample, verify_snapshot};
 
-pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
-    status::rows(&app, "SELECT * FROM system.rollups").await
+pub(super) async fn list(State(app): State<Arc<App>>, who: Who) -> Response {
+    status::rows(&app, &who, "SELECT * FROM system.rollups").await
 }
 
 /// Updates all rollups with one seal, and applies the retention of their levels.

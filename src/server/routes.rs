@@ -3,7 +3,7 @@
 //! [`Front`](super::front::Front) checks a request against the table before the router sees it. An
 //! unknown path or method is answered with 404 or 405, an unknown parameter with 400 and the
 //! nearest known one. So a request with a misspelled `dry_run` has no effect, and a new route
-//! cannot be reached before its parameters are in the table.
+//! cannot be reached before its parameters, and the right that it needs, are in the table.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,6 +13,7 @@ use percent_encoding::percent_decode_str;
 use query::nearest;
 
 use super::{ingest, quarantine, tail};
+use crate::access::{Action, Target};
 
 /// One method of one path.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,66 +21,156 @@ pub(super) struct Route {
     method: &'static str,
     /// The path as the router writes it: a segment in braces matches any segment.
     pub(super) path: &'static str,
+    /// The right that a client needs.
+    pub(super) needs: Needs,
     parameters: &'static [&'static str],
 }
+
+/// A right: an action, and the place of a request that names its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Needs {
+    pub(super) action: Action,
+    pub(super) target: TargetOf,
+}
+
+/// The part of a request that names its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TargetOf {
+    /// The segment in braces is a stream.
+    Path,
+    /// The parameter `stream`.
+    Parameter,
+    /// None: the answer leaves out what the client may not read.
+    Visible,
+    /// None: the request is about the whole store.
+    Store,
+}
+
+const fn needs(action: Action, target: TargetOf) -> Needs {
+    Needs { action, target }
+}
+
+const PUBLIC: Needs = needs(Action::Public, TargetOf::Visible);
+const WRITES_STREAM: Needs = needs(Action::Ingest, TargetOf::Path);
+const RESUMES: Needs = needs(Action::Ingest, TargetOf::Visible);
+const READS: Needs = needs(Action::Read, TargetOf::Visible);
+const READS_STREAM: Needs = needs(Action::Read, TargetOf::Path);
+const READS_NAMED: Needs = needs(Action::Read, TargetOf::Parameter);
+const READS_STORE: Needs = needs(Action::Read, TargetOf::Store);
+const ADMIN: Needs = needs(Action::Administer, TargetOf::Store);
 
 const fn route(
     method: &'static str,
     path: &'static str,
+    needs: Needs,
     parameters: &'static [&'static str],
 ) -> Route {
     Route {
         method,
         path,
+        needs,
         parameters,
     }
 }
 
 /// All routes but the page and its assets, which keep their own state in their addresses.
 pub(super) const ROUTES: &[Route] = &[
-    route("GET", "/health", &[]),
-    route("GET", "/ready", &[]),
-    route("GET", "/metrics", &[]),
-    route("POST", "/api/v1/ingest/{stream}", &ingest::PARAMETERS),
-    route("POST", "/api/v1/sql", &[]),
-    route("GET", "/api/v1/tail", &tail::PARAMETERS),
-    route("GET", "/api/v1/streams", &[]),
-    route("GET", "/api/v1/streams/{name}/schema", &[]),
-    route("GET", "/api/v1/partitions", &[]),
+    route("GET", "/health", PUBLIC, &[]),
+    route("GET", "/ready", PUBLIC, &[]),
+    route("GET", "/metrics", READS_STORE, &[]),
+    route(
+        "POST",
+        "/api/v1/ingest/{stream}",
+        WRITES_STREAM,
+        &ingest::PARAMETERS,
+    ),
+    route("POST", "/api/v1/sql", READS, &[]),
+    route("GET", "/api/v1/tail", READS_NAMED, &tail::PARAMETERS),
+    route("GET", "/api/v1/streams", READS, &[]),
+    route("GET", "/api/v1/streams/{name}/schema", READS_STREAM, &[]),
+    route("GET", "/api/v1/partitions", READS, &[]),
     route(
         "DELETE",
         "/api/v1/partitions",
+        ADMIN,
         &["stream", "date", "dry_run"],
     ),
     route(
         "POST",
         "/api/v1/partitions/detach",
+        ADMIN,
         &["stream", "date", "dry_run"],
     ),
-    route("POST", "/api/v1/partitions/attach", &["stream", "date"]),
-    route("POST", "/api/v1/partitions/retain", &["stream", "dry_run"]),
-    route("POST", "/api/v1/partitions/compact", &["stream"]),
-    route("GET", "/api/v1/indexes", &[]),
-    route("POST", "/api/v1/indexes/{stream}/{field}", &["covering"]),
-    route("DELETE", "/api/v1/indexes/{stream}/{field}", &[]),
-    route("GET", "/api/v1/quarantine", &quarantine::CHOICE),
-    route("GET", "/api/v1/quarantine/explain", &quarantine::EXPLAIN),
-    route("POST", "/api/v1/quarantine/replay", &quarantine::REPLAY),
-    route("POST", "/api/v1/quarantine/drop", &quarantine::DROP),
-    route("GET", "/api/v1/rollups", &[]),
-    route("POST", "/api/v1/rollups/run", &[]),
-    route("POST", "/api/v1/rollups/compact", &[]),
-    route("DELETE", "/api/v1/rollups/{name}", &[]),
+    route(
+        "POST",
+        "/api/v1/partitions/attach",
+        ADMIN,
+        &["stream", "date"],
+    ),
+    route(
+        "POST",
+        "/api/v1/partitions/retain",
+        ADMIN,
+        &["stream", "dry_run"],
+    ),
+    route("POST", "/api/v1/partitions/compact", ADMIN, &["stream"]),
+    route("GET", "/api/v1/indexes", READS, &[]),
+    route(
+        "POST",
+        "/api/v1/indexes/{stream}/{field}",
+        ADMIN,
+        &["covering"],
+    ),
+    route("DELETE", "/api/v1/indexes/{stream}/{field}", ADMIN, &[]),
+    route(
+        "GET",
+        "/api/v1/quarantine",
+        READS_STORE,
+        &quarantine::CHOICE,
+    ),
+    route(
+        "GET",
+        "/api/v1/quarantine/explain",
+        READS_STORE,
+        &quarantine::EXPLAIN,
+    ),
+    route(
+        "POST",
+        "/api/v1/quarantine/replay",
+        ADMIN,
+        &quarantine::REPLAY,
+    ),
+    route("POST", "/api/v1/quarantine/drop", ADMIN, &quarantine::DROP),
+    route("GET", "/api/v1/rollups", READS, &[]),
+    route("POST", "/api/v1/rollups/run", ADMIN, &[]),
+    route("POST", "/api/v1/rollups/compact", ADMIN, &[]),
+    route("DELETE", "/api/v1/rollups/{name}", ADMIN, &[]),
     route(
         "POST",
         "/api/v1/rollups/{name}/verify",
+        ADMIN,
         &["sample", "questions"],
     ),
-    route("POST", "/api/v1/rollups/{name}/rebuild", &["from", "to"]),
-    route("POST", "/api/v1/backup", &[]),
-    route("GET", "/api/v1/sources", &["producer", "prefix"]),
-    route("GET", "/api/v1/queries", &[]),
-    route("DELETE", "/api/v1/queries/{id}", &[]),
+    route(
+        "POST",
+        "/api/v1/rollups/{name}/rebuild",
+        ADMIN,
+        &["from", "to"],
+    ),
+    route("POST", "/api/v1/backup", ADMIN, &[]),
+    route("GET", "/api/v1/sources", RESUMES, &["producer", "prefix"]),
+    route("GET", "/api/v1/queries", READS, &[]),
+    route("DELETE", "/api/v1/queries/{id}", READS, &[]),
+    route("GET", "/api/v1/session", PUBLIC, &[]),
+    route("POST", "/api/v1/login", PUBLIC, &[]),
+    route("POST", "/api/v1/logout", PUBLIC, &[]),
+    route("GET", "/api/v1/users", ADMIN, &[]),
+    route("PUT", "/api/v1/users/{name}", ADMIN, &[]),
+    route("PUT", "/api/v1/users/{name}/password", ADMIN, &[]),
+    route("DELETE", "/api/v1/users/{name}", ADMIN, &[]),
+    route("GET", "/api/v1/tokens", ADMIN, &[]),
+    route("POST", "/api/v1/tokens/{name}", ADMIN, &[]),
+    route("DELETE", "/api/v1/tokens/{name}", ADMIN, &[]),
 ];
 
 /// Result of the search for a route.
@@ -136,6 +227,34 @@ pub(super) struct Wrong {
 }
 
 impl Route {
+    /// Returns the target of a request of this route. A parameter that is missing or not valid
+    /// names no stream, so that a client limited to some streams is refused.
+    pub(super) fn target<'a>(
+        &self,
+        path: &'a str,
+        query: &str,
+        held: &'a mut String,
+    ) -> Target<'a> {
+        match self.needs.target {
+            TargetOf::Visible => Target::Visible,
+            TargetOf::Store => Target::Store,
+            TargetOf::Path => {
+                let mut pairs = self.path.split('/').zip(path.split('/'));
+                let segment = pairs.find(|(pattern, _)| pattern.starts_with('{'));
+                *held = decode(segment.map_or("", |(_, segment)| segment)).unwrap_or_default();
+                Target::Stream(held)
+            }
+            TargetOf::Parameter => {
+                let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+                let value = pairs.find_map(|(name, value)| {
+                    (decode(name)? == "stream").then(|| decode(value)).flatten()
+                });
+                *held = value.unwrap_or_default();
+                Target::Stream(held)
+            }
+        }
+    }
+
     /// Checks the parameters of a request.
     ///
     /// # Errors

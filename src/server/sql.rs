@@ -15,7 +15,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::app::App;
+use super::status::Who;
 use super::{answer, body};
+use crate::access::Principal;
 use crate::api::TAG;
 
 /// Maximum bytes of a tag; a longer one is ignored.
@@ -31,7 +33,12 @@ struct SqlRequest {
     params: Option<serde_json::Value>,
 }
 
-pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+pub(super) async fn sql(
+    State(app): State<Arc<App>>,
+    who: Who,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let Some(body) = body::whole(body, BODY_BYTES_MAX).await else {
         return answer::error(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -51,7 +58,7 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
     let tag = headers.get(TAG).and_then(|v| v.to_str().ok());
     let tag = tag.filter(|tag| tag.len() <= TAG_BYTES_MAX);
     let tag = tag.map(str::to_owned);
-    let result = start_tagged(&app, &request.sql, request.params, tag).await;
+    let result = start_tagged(&app, &who, &request.sql, request.params, tag).await;
     let answer = match result {
         Ok(answer) => answer,
         Err(error) => return answer::of_query(&error),
@@ -75,23 +82,21 @@ pub(super) async fn sql(State(app): State<Arc<App>>, headers: HeaderMap, body: B
     }
 }
 
-/// Runs a query over the present state of the store.
-pub(super) async fn start(
-    app: &App,
-    sql: &str,
-    params: Option<serde_json::Value>,
-) -> query::Result<Answer> {
-    start_tagged(app, sql, params, None).await
+/// Runs a query over the present state of the store, as a principal sees it.
+pub(super) async fn start(app: &App, who: &Principal, sql: &str) -> query::Result<Answer> {
+    start_tagged(app, who, sql, None, None).await
 }
 
 async fn start_tagged(
     app: &App,
+    who: &Principal,
     sql: &str,
     params: Option<serde_json::Value>,
     tag: Option<String>,
 ) -> query::Result<Answer> {
     let session = Session {
         tag,
+        viewer: who.viewer(&app.serving.store.snapshot()),
         ..Session::default()
     };
     let asked = app.serving.ask(&session, sql.into(), params.into());

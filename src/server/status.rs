@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use query::QueryInfo;
 use query::output::Output;
 use serde_json::json;
 use storage::{Name, StreamKind};
 
 use super::app::App;
 use super::{answer, sql};
+use crate::access::{Action, Principal, Target};
 
 pub(super) async fn health() -> &'static str {
     "ok\n"
@@ -34,12 +36,15 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-pub(super) async fn streams(State(app): State<Arc<App>>) -> Response {
+/// The principal of a request.
+pub(super) type Who = Extension<Arc<Principal>>;
+
+pub(super) async fn streams(State(app): State<Arc<App>>, who: Who) -> Response {
     let snapshot = app.serving.store.snapshot();
-    let known = snapshot
-        .streams()
-        .iter()
-        .filter(|(_, meta)| meta.kind != StreamKind::Quarantine);
+    let known = snapshot.streams().iter().filter(|(name, meta)| {
+        let is_own = who.may(Action::Read, Target::Stream(name.as_str()));
+        is_own && meta.kind != StreamKind::Quarantine
+    });
     let streams: Vec<_> = known
         .map(|(name, meta)| {
             let sealed: u64 = snapshot.manifest().parts_of(name).map(|p| p.rows).sum();
@@ -82,8 +87,8 @@ pub(super) async fn schema(State(app): State<Arc<App>>, Path(name): Path<String>
 }
 
 /// Runs an internal query and returns its rows as a JSON array.
-pub(super) async fn rows(app: &App, query: &str) -> Response {
-    let collected = match sql::start(app, query, None).await {
+pub(super) async fn rows(app: &App, who: &Principal, query: &str) -> Response {
+    let collected = match sql::start(app, who, query).await {
         Ok(answer) => answer.collect().await,
         Err(error) => Err(error),
     };
@@ -100,8 +105,15 @@ pub(super) async fn rows(app: &App, query: &str) -> Response {
 /// is unknown. With `prefix`, returns the names of the producers that begin with it.
 pub(super) async fn source(
     State(app): State<Arc<App>>,
+    who: Who,
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
+    let named = parameters
+        .get("prefix")
+        .or_else(|| parameters.get("producer"));
+    if named.is_some_and(|name| !who.may_use_producer(name)) {
+        return answer::foreign_producer();
+    }
     if let Some(prefix) = parameters.get("prefix") {
         return answer::json(StatusCode::OK, &app.serving.intake.producers(prefix));
     }
@@ -118,12 +130,18 @@ pub(super) async fn source(
     answer::json(StatusCode::OK, &position)
 }
 
-pub(super) async fn queries(State(app): State<Arc<App>>) -> Response {
-    answer::json(StatusCode::OK, &app.serving.engine.queries())
+pub(super) async fn queries(State(app): State<Arc<App>>, who: Who) -> Response {
+    answer::json(StatusCode::OK, &queries_of(&app, &who))
 }
 
-pub(super) async fn cancel(State(app): State<Arc<App>>, Path(id): Path<u64>) -> Response {
-    if app.serving.engine.cancel(id) {
+fn queries_of(app: &App, who: &Principal) -> Vec<QueryInfo> {
+    let viewer = who.viewer(&app.serving.store.snapshot());
+    app.serving.engine.queries_for(&viewer)
+}
+
+pub(super) async fn cancel(State(app): State<Arc<App>>, who: Who, Path(id): Path<u64>) -> Response {
+    let is_own = queries_of(&app, &who).iter().any(|query| query.id == id);
+    if is_own && app.serving.engine.cancel(id) {
         return answer::json(StatusCode::OK, &json!({ "cancelled": id }));
     }
     answer::error(

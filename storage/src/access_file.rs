@@ -23,6 +23,8 @@ use crate::error::{Error, Result};
 use crate::file::replace_privately;
 
 pub(crate) const FILE: &str = "ACCESS";
+/// The secret of the present writer; worthless once it has ended, so that it is not synced.
+const OPERATOR: &str = "OPERATOR";
 const MARK: &str = "logmill access 1";
 
 fn encode(text: &str) -> String {
@@ -58,6 +60,21 @@ pub(crate) fn read(fs: &dyn Fs, data: &Path) -> Result<Option<String>> {
 pub(crate) fn replace(fs: &dyn Fs, data: &Path, text: &str, writer: u64) -> Result<()> {
     replace_privately(fs, &data.join(FILE), encode(text).as_bytes(), writer)?;
     fs.sync_dir(data).at("sync", data)
+}
+
+/// Writes the secret by which the writer recognises commands that can read the store.
+///
+/// # Errors
+/// The error of the disk.
+pub(crate) fn write_operator(fs: &dyn Fs, data: &Path, secret: &str, writer: u64) -> Result<()> {
+    replace_privately(fs, &data.join(OPERATOR), secret.as_bytes(), writer)
+}
+
+/// Returns the secret of the store's present writer; `None` when there is none that this user may
+/// read.
+pub fn operator_secret(fs: &dyn Fs, data: &Path) -> Option<String> {
+    let bytes = fs.read(&data.join(OPERATOR)).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ mod store;
 mod testing;
 mod trash;
 
+pub use access_file::operator_secret;
 pub use background_permits::BackgroundPermit;
 pub use backup::{BackupReport, backup};
 pub use blocks::CheckedFile;

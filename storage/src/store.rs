@@ -51,6 +51,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::access_file;
 use crate::background_permits::BackgroundPermit;
 use crate::error::{Error, Kind, Result};
 use crate::manifest::Manifest;
@@ -73,14 +74,17 @@ pub struct Store {
 }
 
 impl Store {
-    /// Records the address at which this process answers, for others that find the store locked.
+    /// Records the address at which this process answers, for others that find the store locked,
+    /// and a secret by which it recognises them: only the owner of the store can read it.
     ///
     /// # Errors
     /// Any error of the file system.
-    pub fn announce(&self, address: &str) -> Result<()> {
+    pub fn announce(&self, address: &str, secret: &str) -> Result<()> {
         if self.shared.lock.is_none() {
             return Ok(());
         }
+        let (fs, data) = (&*self.shared.options.fs, &self.shared.data);
+        access_file::write_operator(fs, data, secret, self.shared.epoch.into())?;
         lock::write_writer(&*self.shared.options.fs, &self.shared.data, Some(address))
     }
 

@@ -18,6 +18,7 @@
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
 //! | `LOGMILL_FULL` | unset | large logs in all scenarios of `oracle`, every minute in `faults` |
 
+mod access;
 mod backup;
 mod check;
 mod concern;

@@ -8,6 +8,7 @@
 import { arrange, boards, mainOf, showFreshness, zoneTitle } from "./boards.js";
 import { byId, h } from "./dom.js";
 import { Rounds } from "./panel.js";
+import { askLogin, showAccount } from "./login.js";
 import * as ask from "./queries.js";
 import { Slice } from "./slice.js";
 import { now, run, streams, when } from "./sql.js";
@@ -383,4 +384,6 @@ document.addEventListener("visibilitychange", () => {
 });
 window.addEventListener("popstate", goBack);
 setInterval(tick, TICK_MS);
+document.addEventListener("login", askLogin);
+showAccount().catch(() => {});
 start();

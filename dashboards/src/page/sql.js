@@ -87,6 +87,7 @@ async function read(url, options, signal) {
       if (error.name === "AbortError") throw error;
       throw new QueryError(`the server answered ${response.status} without JSON`);
     }
+    if (response.status === 401) document.dispatchEvent(new Event("login"));
     if (!response.ok || body?.error) {
       const error = body?.error ?? {};
       throw new QueryError(error.message ?? `the server answered ${response.status}`, error.hint, error.code);

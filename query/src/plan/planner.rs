@@ -139,6 +139,7 @@ impl Planner {
                 Arc::clone(&self.tiles),
                 hidden,
                 hints.rollup_use.unwrap_or(self.rollup_use),
+                session.viewer.clone(),
             )))
         };
         match question {

@@ -90,9 +90,7 @@ impl Admission {
     pub(crate) async fn admit(&self, text: &str, session: &Session) -> Result<(Admitted, Claim)> {
         let limits = self.queue.limits.within(session.time_max);
         let (end, ended) = watch::channel(None);
-        let registered = self
-            .registry
-            .register(text, session.tag.clone(), end.clone());
+        let registered = self.registry.register(text, session, end.clone());
         let (id, progress) = (registered.id, Arc::clone(&registered.progress));
         limits.check_text(text)?;
         let mut ended = wait_for(ended);

@@ -15,6 +15,7 @@ use storage::{Clock, SystemClock};
 use tokio::sync::watch;
 
 use crate::error::{Error, LESS};
+use crate::question::Session;
 use crate::stats::{QueryInfo, QueryState, ScanProgress, Stage, StageTime};
 
 /// Maximum bytes of a listed query text.
@@ -55,6 +56,7 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 struct Running {
     tag: Option<String>,
+    client: Option<String>,
     sql: String,
     started_us: i64,
     progress: Arc<Progress>,
@@ -166,7 +168,7 @@ impl Registry {
     pub(crate) fn register(
         self: &Arc<Self>,
         sql: &str,
-        tag: Option<String>,
+        session: &Session,
         end: watch::Sender<Option<End>>,
     ) -> Registered {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
@@ -179,7 +181,8 @@ impl Registry {
         });
         let shown = sql[..sql.floor_char_boundary(SQL_SHOWN)].to_owned();
         let running = Running {
-            tag,
+            tag: session.tag.clone(),
+            client: session.viewer.name.clone(),
             sql: shown,
             started_us: SystemClock.now_us(),
             progress: progress.clone(),
@@ -201,6 +204,7 @@ impl Registry {
             .map(|(id, query)| QueryInfo {
                 id: *id,
                 tag: query.tag.clone(),
+                client: query.client.clone(),
                 sql: query.sql.clone(),
                 state: query.progress.state(),
                 started_us: query.started_us,

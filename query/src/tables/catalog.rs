@@ -14,6 +14,7 @@ use datafusion::datasource::empty::EmptyTable;
 use parking_lot::Mutex;
 use storage::{Name, QUARANTINE, Snapshot, TIME};
 
+use crate::question::Viewer;
 use crate::stats::QueryInfo;
 use crate::tables::level::{DocumentTable, Form, LevelTable, Rollup, TileCache};
 use crate::tables::level::{RollupUse, StreamRollups};
@@ -49,9 +50,36 @@ struct Inner {
     tiles: Arc<TileCache>,
     hidden: Hidden,
     answers: RollupUse,
+    viewer: Viewer,
     /// Levels that the planner has resolved, for the hint about measures that only coarser levels
     /// have.
     asked: Mutex<Vec<(Arc<Definition>, Level)>>,
+}
+
+/// The only ways to a stream, a rollup or a system table: those of others do not exist.
+impl Inner {
+    fn streams(&self) -> impl Iterator<Item = &Name> {
+        let all = self.snapshot.streams().keys();
+        all.filter(|name| self.viewer.sees(name.as_str()))
+    }
+
+    fn rollups(&self) -> impl Iterator<Item = &Rollup> {
+        let all = self.rollups.values();
+        all.filter(|rollup| self.viewer.sees(rollup.meta.stream.as_str()))
+    }
+
+    fn rollup(&self, name: &str) -> Option<&Rollup> {
+        let rollup = self.rollups.get(name);
+        rollup.filter(|rollup| self.viewer.sees(rollup.meta.stream.as_str()))
+    }
+
+    fn system_tables(&self) -> impl Iterator<Item = &'static str> {
+        let all = system::TABLES.into_iter();
+        all.filter(|name| match *name {
+            "audit" | "users" => !self.viewer.restricted,
+            name => self.viewer.sees_all() || system::is_by_stream(name),
+        })
+    }
 }
 
 impl fmt::Debug for Catalog {
@@ -61,7 +89,11 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    /// Creates the catalog of a snapshot and its rollups.
+    /// Creates the catalog of a snapshot and its rollups, as `viewer` sees it.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of one query's catalog, each of its own type"
+    )]
     pub(crate) fn new(
         (snapshot, rollups): (Arc<Snapshot>, Arc<BTreeMap<Name, Rollup>>),
         system: Arc<dyn SystemInfo>,
@@ -70,6 +102,7 @@ impl Catalog {
         tiles: Arc<TileCache>,
         hidden: Hidden,
         answers: RollupUse,
+        viewer: Viewer,
     ) -> Self {
         let asked = Mutex::default();
         Self {
@@ -82,6 +115,7 @@ impl Catalog {
                 tiles,
                 hidden,
                 answers,
+                viewer,
                 asked,
             }),
         }
@@ -90,16 +124,12 @@ impl Catalog {
     /// Returns the names of all tables, as a query writes them.
     pub(crate) fn names(&self) -> Vec<String> {
         let inner = &self.inner;
-        let mut names: Vec<String> = inner
-            .snapshot
-            .streams()
-            .keys()
-            .map(ToString::to_string)
-            .collect();
-        for (name, rollup) in &*inner.rollups {
+        let mut names: Vec<String> = inner.streams().map(ToString::to_string).collect();
+        for rollup in inner.rollups() {
+            let name = &rollup.meta.name;
             names.extend(tables_of(rollup).map(|table| format!("{name}.{table}")));
         }
-        names.extend(system::TABLES.iter().map(|t| format!("{SYSTEM}.{t}")));
+        names.extend(inner.system_tables().map(|t| format!("{SYSTEM}.{t}")));
         names
     }
 
@@ -129,7 +159,7 @@ impl Catalog {
         let kind = match schema {
             PUBLIC => SchemaKind::Streams,
             SYSTEM => SchemaKind::System,
-            rollup => SchemaKind::Rollup(Box::new(self.inner.rollups.get(rollup)?.clone())),
+            rollup => SchemaKind::Rollup(Box::new(self.inner.rollup(rollup)?.clone())),
         };
         let inner = Arc::clone(&self.inner);
         Some(TablesOf { inner, kind })
@@ -144,7 +174,7 @@ impl Catalog {
 
 impl CatalogProvider for Catalog {
     fn schema_names(&self) -> Vec<String> {
-        let rollups = self.inner.rollups.keys().map(ToString::to_string);
+        let rollups = self.inner.rollups().map(|r| r.meta.name.to_string());
         [PUBLIC.to_owned(), SYSTEM.to_owned()]
             .into_iter()
             .chain(rollups)
@@ -190,6 +220,9 @@ impl TablesOf {
 
     fn stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
         let inner = &self.inner;
+        if !inner.viewer.sees(name.as_str()) {
+            return Ok(None);
+        }
         let levels = (inner.answers != RollupUse::Never).then(|| {
             let rollups = inner.rollups.values();
             let rollups = rollups.filter(|r| r.meta.stream == *name);
@@ -209,6 +242,9 @@ impl TablesOf {
     }
 
     fn system(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if !self.inner.system_tables().any(|table| table == name) {
+            return Ok(None);
+        }
         if name == "quarantine" {
             let table = self.stream(&system::quarantine())?;
             return Ok(Some(
@@ -222,6 +258,7 @@ impl TablesOf {
             rollups: &inner.rollups,
             queries: &inner.queries,
             heads: &inner.files.heads,
+            viewer: &inner.viewer,
         };
         system::table(name, &view)
     }
@@ -284,15 +321,11 @@ impl SchemaProvider for TablesOf {
     fn table_names(&self) -> Vec<String> {
         match &self.kind {
             SchemaKind::Streams => {
-                let shown = self
-                    .inner
-                    .snapshot
-                    .streams()
-                    .keys()
-                    .filter(|name| name.as_str() != QUARANTINE);
+                let streams = self.inner.streams();
+                let shown = streams.filter(|name| name.as_str() != QUARANTINE);
                 shown.map(ToString::to_string).collect()
             }
-            SchemaKind::System => system::TABLES.iter().map(ToString::to_string).collect(),
+            SchemaKind::System => self.inner.system_tables().map(str::to_owned).collect(),
             SchemaKind::Rollup(rollup) => tables_of(rollup).map(str::to_owned).collect(),
         }
     }
@@ -303,8 +336,8 @@ impl SchemaProvider for TablesOf {
 
     fn table_exist(&self, name: &str) -> bool {
         match &self.kind {
-            SchemaKind::Streams => self.inner.snapshot.streams().contains_key(name),
-            SchemaKind::System => system::TABLES.contains(&name),
+            SchemaKind::Streams => self.inner.streams().any(|stream| stream.as_str() == name),
+            SchemaKind::System => self.inner.system_tables().any(|table| table == name),
             SchemaKind::Rollup(rollup) => tables_of(rollup).any(|table| table == name),
         }
     }

@@ -3,6 +3,7 @@
 //! Most of it comes from the snapshot. State that only a running store or server knows comes
 //! through [`SystemInfo`]. The modules have the larger tables.
 
+mod access;
 mod indexes;
 mod rollups;
 mod streams;
@@ -12,16 +13,19 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use arrow::array::AsArray;
 use arrow::array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray,
 };
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema};
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::datasource::{MemTable, TableProvider};
 use serde::Serialize;
 use storage::{JobEntry, Name, QUARANTINE, Snapshot};
 
+use crate::question::Viewer;
 use crate::stats::QueryInfo;
 use crate::tables::level::Rollup;
 use crate::tables::stream::indexed::Heads;
@@ -33,6 +37,40 @@ pub struct SourceInfo {
     pub producer: String,
     /// End of the events that the store has taken, in the source's own counter.
     pub position: u64,
+}
+
+/// A user or a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountInfo {
+    /// Its name.
+    pub name: String,
+    /// `user` or `token`.
+    pub kind: &'static str,
+    /// `ingest`, `read` or `admin`.
+    pub role: &'static str,
+    /// Patterns of its streams; none for all.
+    pub streams: Vec<String>,
+    /// Time of its creation, microseconds since 1970.
+    pub created_us: i64,
+    /// End of its validity, microseconds since 1970.
+    pub expires_us: Option<i64>,
+}
+
+/// A failed login, or a change of accounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditInfo {
+    /// Time of the first one, microseconds since 1970.
+    pub time_us: i64,
+    /// `login failed` or `changed`.
+    pub event: &'static str,
+    /// The account, or the name that a login gave.
+    pub who: String,
+    /// Address of the client.
+    pub address: Option<String>,
+    /// The change.
+    pub detail: String,
+    /// The number of such logins within a minute.
+    pub count: u64,
 }
 
 /// State that a snapshot does not have. Every method returns nothing by default.
@@ -52,6 +90,16 @@ pub trait SystemInfo: Send + Sync + Debug {
         Vec::new()
     }
 
+    /// Returns the users and tokens.
+    fn accounts(&self) -> Vec<AccountInfo> {
+        Vec::new()
+    }
+
+    /// Returns the latest failed logins and changes of accounts, oldest first.
+    fn audit(&self) -> Vec<AuditInfo> {
+        Vec::new()
+    }
+
     /// Returns the error of the last seal, if it failed.
     fn last_error(&self) -> Option<String> {
         None
@@ -64,8 +112,49 @@ pub struct NoSystemInfo;
 
 impl SystemInfo for NoSystemInfo {}
 
+/// Returns the column of a table that has the stream or the rollup of each row; a client that
+/// sees some streams only gets the rows of those. Other tables do not exist for it.
+fn owner_column(table: &str) -> Option<&'static str> {
+    match table {
+        "indexes" | "partitions" | "parts" | "rollups" => Some("stream"),
+        "streams" => Some("name"),
+        "tiles" => Some("rollup"),
+        _ => None,
+    }
+}
+
+/// Returns whether the rows of a table belong to streams, or are left out by other means.
+pub(crate) fn is_by_stream(table: &str) -> bool {
+    table == "queries" || owner_column(table).is_some()
+}
+
+/// Keeps the rows that a client sees.
+fn seen(table: &str, batch: RecordBatch, view: &SystemInputs<'_>) -> Result<RecordBatch> {
+    let (false, Some(column)) = (view.viewer.sees_all(), owner_column(table)) else {
+        return Ok(batch);
+    };
+    let names = batch.column_by_name(column);
+    let names = names.and_then(|names| names.as_string_opt::<i32>());
+    let Some(names) = names else {
+        return internal_err!("system.{table} has no text column {column}");
+    };
+    let is_seen = |owner: &str| match table {
+        "tiles" => {
+            let rollup = view.rollups.get(owner);
+            rollup.is_some_and(|rollup| view.viewer.sees(rollup.meta.stream.as_str()))
+        }
+        _ => view.viewer.sees(owner),
+    };
+    let kept: BooleanArray = names
+        .iter()
+        .map(|owner| Some(owner.is_some_and(is_seen)))
+        .collect();
+    Ok(filter_record_batch(&batch, &kept)?)
+}
+
 /// Tables of the schema `system`.
-pub(crate) const TABLES: [&str; 11] = [
+pub(crate) const TABLES: [&str; 13] = [
+    "audit",
     "disk",
     "indexes",
     "maintenance",
@@ -77,6 +166,7 @@ pub(crate) const TABLES: [&str; 11] = [
     "sources",
     "streams",
     "tiles",
+    "users",
 ];
 
 /// Inputs of the tables.
@@ -86,6 +176,7 @@ pub(crate) struct SystemInputs<'a> {
     pub(crate) rollups: &'a BTreeMap<Name, Rollup>,
     pub(crate) queries: &'a [QueryInfo],
     pub(crate) heads: &'a Heads,
+    pub(crate) viewer: &'a Viewer,
 }
 
 /// Returns the table `system.{name}`; `None` for an unknown name, and for `quarantine`, which is
@@ -101,12 +192,14 @@ pub(crate) fn table(name: &str, view: &SystemInputs<'_>) -> Result<Option<Arc<dy
         "sources" => sources(view),
         "maintenance" => upkeep::maintenance(&view.system.maintenance()),
         "disk" => upkeep::disk(&storage::disk_use(view.snapshot)),
+        "audit" => access::audit(&view.system.audit()),
+        "users" => access::users(&view.system.accounts()),
         "indexes" => indexes::indexes(view.snapshot, view.heads),
         _ => return Ok(None),
     };
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
     let schema = Arc::new(Schema::new(fields));
-    let batch = RecordBatch::try_new(schema.clone(), arrays)?;
+    let batch = seen(name, RecordBatch::try_new(schema.clone(), arrays)?, view)?;
     Ok(Some(Arc::new(MemTable::try_new(
         schema,
         vec![vec![batch]],
@@ -162,6 +255,7 @@ fn queries(view: &SystemInputs<'_>) -> Vec<SystemColumn> {
     let rows = view.queries;
     vec![
         int("id", of(rows, |q| Some(q.id))),
+        text("client", of(rows, |q| q.client.clone())),
         text("sql", of(rows, |q| Some(q.sql.clone()))),
         text("state", of(rows, |q| Some(q.state.to_string()))),
         stamp("started", of(rows, |q| Some(q.started_us))),

@@ -84,6 +84,7 @@ mod tests {
         let mut query = QueryInfo {
             id: 1,
             tag: None,
+            client: None,
             sql: "SELECT 1".into(),
             state: QueryState::Queued,
             started_us: 0,

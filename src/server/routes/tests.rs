@@ -136,3 +136,66 @@ fn the_table_and_the_router_have_the_same_routes() {
     known.sort_unstable();
     assert_eq!(routed, known);
 }
+
+#[test]
+fn every_route_needs_the_right_of_the_written_table() {
+    let written = include_str!("../../../tests/fixtures/rights.txt");
+    let lines = written.lines().filter(|line| !line.starts_with('#'));
+    let mut written: Vec<String> = lines
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    let mut known: Vec<String> = ROUTES
+        .iter()
+        .map(|route| {
+            let role = match route.needs.action {
+                Action::Public => "public",
+                Action::Ingest => "ingest",
+                Action::Read => "read",
+                Action::Administer => "admin",
+            };
+            let target = match route.needs.target {
+                TargetOf::Path => "path",
+                TargetOf::Parameter => "parameter",
+                TargetOf::Visible => "visible",
+                TargetOf::Store => "store",
+            };
+            format!("{} {} {role} {target}", route.method, route.path)
+        })
+        .collect();
+    written.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(known, written);
+}
+
+#[test]
+fn the_target_of_a_request_is_the_stream_that_its_handler_reads() {
+    for (method, path, query, expected) in [
+        ("POST", "/api/v1/ingest/web", "", Target::Stream("web")),
+        ("POST", "/api/v1/ingest/%77eb", "", Target::Stream("web")),
+        ("POST", "/api/v1/ingest/%FF", "", Target::Stream("")),
+        (
+            "GET",
+            "/api/v1/streams/web/schema",
+            "stream=db",
+            Target::Stream("web"),
+        ),
+        ("GET", "/api/v1/tail", "stream=web", Target::Stream("web")),
+        (
+            "GET",
+            "/api/v1/tail",
+            "last=1&%73tream=w%65b",
+            Target::Stream("web"),
+        ),
+        ("GET", "/api/v1/tail", "", Target::Stream("")),
+        ("GET", "/api/v1/tail", "stream=%FF", Target::Stream("")),
+        ("POST", "/api/v1/sql", "", Target::Visible),
+        ("POST", "/api/v1/backup", "", Target::Store),
+    ] {
+        let mut held = String::new();
+        assert_eq!(
+            of(method, path).target(path, query, &mut held),
+            expected,
+            "{path}?{query}"
+        );
+    }
+}

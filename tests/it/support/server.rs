@@ -82,6 +82,16 @@ impl Server {
         }
     }
 
+    /// Starts a server at an address.
+    #[track_caller]
+    pub(crate) fn start_at(data: &str, address: &str, environment: &[(&str, &str)]) -> Self {
+        let args = ["serve", data, "--http", address];
+        match Self::try_start_with(command(), &args, data, environment) {
+            Ok(server) => server,
+            Err(told) => panic!("the server ends with {}: {}", told.code, told.stderr),
+        }
+    }
+
     /// Starts a server that only reads the store.
     #[track_caller]
     pub(crate) fn start_reading(data: &str) -> Self {
@@ -115,7 +125,10 @@ impl Server {
             .expect("the server's log");
         let mut child = program
             .args(args)
-            .args(["--http", "127.0.0.1:0"])
+            .args(match args.contains(&"--http") {
+                true => &[][..],
+                false => &["--http", "127.0.0.1:0"],
+            })
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .stderr(stderr)
@@ -154,7 +167,8 @@ impl Server {
         server.url = url.trim_end_matches('/').to_owned();
         server.address = server
             .url
-            .strip_prefix("http://")
+            .split_once("://")
+            .map(|(_, address)| address)
             .unwrap_or_else(|| panic!("the first line names no URL: {first:?}"))
             .to_owned();
         Ok(server)
@@ -205,6 +219,29 @@ impl Server {
     /// connection; returns the status and the body as it came.
     #[track_caller]
     pub(crate) fn raw(&self, request: &str) -> (u16, String) {
+        let answer = self.raw_whole(request);
+        let (head, body) = answer
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("no answer to {request:?}: {answer}"));
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+        (status.expect("a status"), body.to_owned())
+    }
+
+    /// Returns the rows of a query of a client that sends a header.
+    #[track_caller]
+    pub(crate) fn sql_as(&self, header: &str, sql: &str) -> Value {
+        let (status, body) = self.raw(&format!(
+            "POST /api/v1/sql HTTP/1.1\r\nHost: {}\r\n{header}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{sql}",
+            self.address,
+            sql.len()
+        ));
+        assert_eq!(status, 200, "{body}");
+        let answer: Value = serde_json::from_str(&body).expect("JSON");
+        answer["rows"].clone()
+    }
+
+    /// Sends bytes. Returns the whole answer, with its head.
+    pub(crate) fn raw_whole(&self, request: &str) -> String {
         let mut socket = TcpStream::connect(&self.address).expect("the server listens");
         socket
             .set_read_timeout(Some(PATIENCE))
@@ -213,12 +250,8 @@ impl Server {
         let _ignored = socket.write_all(request.as_bytes());
         let mut answer = Vec::new();
         let read = socket.read_to_end(&mut answer);
-        let answer = String::from_utf8_lossy(&answer);
-        let (head, body) = answer
-            .split_once("\r\n\r\n")
-            .unwrap_or_else(|| panic!("no answer ({read:?}) to {request:?}: {answer}"));
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-        (status.expect("a status"), body.to_owned())
+        assert!(!answer.is_empty(), "no answer ({read:?}) to {request:?}");
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     /// Sends lines; `to` is a stream, perhaps with parameters: `access?format=json`.

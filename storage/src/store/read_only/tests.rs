@@ -80,7 +80,9 @@ fn a_store_that_is_only_read_shows_everything_and_writes_nothing() {
         assert!(refused(store.retain_levels()));
         assert!(refused(store.rebuild(&name, range)));
         assert!(store.status().read_only);
-        store.announce("127.0.0.1:1").expect("nothing to announce");
+        store
+            .announce("127.0.0.1:1", "secret")
+            .expect("nothing to announce");
         store.close().expect("nothing to close");
         assert!(
             files(dir.path()) == before,

@@ -1,0 +1,316 @@
+//! The lock of every door: who a client is, and what it may do.
+//!
+//! A listener hands over the [`Credentials`] that its protocol carries, and gets the
+//! [`Principal`] that they belong to, or a [`Refused`]. The principal says what it may do
+//! ([`Principal::may`]); no listener decides that by itself.
+//!
+//! # Invariants
+//! * A store without users and tokens is open: every client is its administrator. Its listeners
+//!   accept loopback addresses only; where another one was accepted, because there was a user, the
+//!   store stays closed when the last account is removed.
+//! * A change is durable before it takes effect, and it is in effect when it is reported: a
+//!   revoked token is refused from then on, on connections that are open too.
+//! * No secret is kept: of a password its verifier, of a token its hash.
+//! * A refusal does not tell whether a user or a token exists, nor does the time that it takes.
+
+mod accounts;
+mod audit;
+mod logins;
+mod principal;
+mod scram;
+mod sessions;
+mod token;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use parking_lot::{Mutex, RwLock};
+use secrecy::{ExposeSecret, SecretString};
+use storage::Store;
+
+use crate::failure::{CONFIG, Class, Failure, Result};
+
+pub(crate) use accounts::{Accounts, Grant, Listed, NewPassword, NewUser, TokenRequest};
+pub(crate) use audit::Audit;
+pub(crate) use principal::{Action, Principal, Role, Target};
+pub(crate) use scram::Verifier;
+pub(crate) use sessions::IDLE as SESSION_IDLE;
+
+use logins::Logins;
+use sessions::Sessions;
+use token::Token;
+
+/// The proof of its identity that a client presents.
+#[derive(Debug)]
+pub(crate) enum Credentials {
+    /// A token of `logmill token create`.
+    Token(SecretString),
+    /// A user's name and password. A token in the place of the password counts as the token,
+    /// whatever the name: shippers and data sources often have a field for a password only.
+    Password {
+        user: String,
+        password: SecretString,
+    },
+    /// A user of whom the client has shown a certificate.
+    Certificate(Arc<str>),
+    /// The identifier of a session, as in the cookie of the page.
+    Session(SecretString),
+}
+
+/// A login that was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The client presented nothing.
+    Missing,
+    /// The credentials are wrong, expired or revoked.
+    Wrong,
+    /// Too many logins failed; try again after this time.
+    Slow(Duration),
+}
+
+impl Refused {
+    /// Returns the class of the failure, its message and a hint.
+    pub(crate) fn explained(self) -> (Class, &'static str, &'static str) {
+        match self {
+            Self::Missing => (
+                Class::Unauthenticated,
+                "this store has users or tokens: the request must carry one",
+                "send Authorization: Bearer TOKEN, or a user and a password as Basic; `logmill token create` makes a token",
+            ),
+            Self::Wrong => (
+                Class::Unauthenticated,
+                "the user, password or token is not valid",
+                "it may be wrong, expired or revoked; `logmill token list` and `logmill user list` show what is valid",
+            ),
+            Self::Slow(_) => (
+                Class::TooMany,
+                "too many logins from this address failed",
+                "try again after the time in Retry-After",
+            ),
+        }
+    }
+}
+
+/// The users, tokens and sessions of a running server.
+#[derive(Debug)]
+pub(crate) struct Access {
+    store: Arc<Store>,
+    accounts: RwLock<Arc<Accounts>>,
+    /// The token of commands that can read the store's directory; new at each start.
+    operator: Token,
+    /// Clients of other machines can reach a listener: the store asks without an account too.
+    is_closed: AtomicBool,
+    /// Serialises changes. Its holder writes the file.
+    changing: Mutex<()>,
+    logins: Logins,
+    sessions: Sessions,
+    audit: Audit,
+}
+
+impl Access {
+    /// Reads the users and tokens of a store.
+    ///
+    /// # Errors
+    /// If the file is damaged, or of a later version.
+    pub(crate) fn of(store: &Arc<Store>) -> Result<Self> {
+        let accounts = read(store)?;
+        Ok(Self {
+            store: Arc::clone(store),
+            accounts: RwLock::new(Arc::new(accounts)),
+            operator: Token::create(),
+            is_closed: AtomicBool::new(false),
+            changing: Mutex::new(()),
+            logins: Logins::new(),
+            sessions: Sessions::default(),
+            audit: Audit::default(),
+        })
+    }
+
+    /// Returns the users and tokens as they are now.
+    pub(crate) fn accounts(&self) -> Arc<Accounts> {
+        Arc::clone(&self.accounts.read())
+    }
+
+    /// Returns whether the store asks for no login.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open_with(&self.accounts())
+    }
+
+    fn is_open_with(&self, accounts: &Accounts) -> bool {
+        accounts.is_empty() && !self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Asks for a login from now on even when the last account is removed: clients of other
+    /// machines can reach a listener.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the latest failed logins and changes.
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
+    /// Returns the principal of a client at `from`.
+    ///
+    /// # Errors
+    /// The reason for which it is refused.
+    pub(crate) async fn admit(
+        &self,
+        credentials: Option<Credentials>,
+        from: IpAddr,
+    ) -> Result<Arc<Principal>, Refused> {
+        let accounts = self.accounts();
+        if self.is_open_with(&accounts) {
+            return Ok(Principal::open());
+        }
+        let Some(credentials) = credentials else {
+            return Err(Refused::Missing);
+        };
+        let (who, admitted) = match credentials {
+            Credentials::Token(token) => {
+                let admitted = match self.is_operator(&token) {
+                    true => Ok(Principal::operator()),
+                    false => by_token(&accounts, &token),
+                };
+                ("a token".to_owned(), admitted)
+            }
+            Credentials::Certificate(user) => {
+                let account = accounts.users.get(&*user).map(|entry| entry.account(&user));
+                let principal = account.and_then(|account| accounts.principal(&account));
+                (user.to_string(), principal.ok_or(Refused::Wrong))
+            }
+            Credentials::Session(id) => {
+                let account = self.sessions.account(&id);
+                let principal = account.and_then(|account| accounts.principal(&account));
+                ("a session".to_owned(), principal.ok_or(Refused::Wrong))
+            }
+            Credentials::Password { user, password } => {
+                let admitted = match Token::parse(password.expose_secret()) {
+                    Some(_) => by_token(&accounts, &password),
+                    None => self.by_password(&accounts, &user, &password, from).await,
+                };
+                (user, admitted)
+            }
+        };
+        if admitted.is_err() {
+            self.audit.login_failed(&who, from);
+        }
+        admitted
+    }
+
+    /// Returns the secret of commands that can read the store's directory: they could do there by
+    /// themselves what they ask of the server.
+    pub(crate) fn operator_secret(&self) -> &str {
+        self.operator.reveal()
+    }
+
+    fn is_operator(&self, token: &SecretString) -> bool {
+        let given = Token::parse(token.expose_secret());
+        given.is_some_and(|given| given.hash() == self.operator.hash())
+    }
+
+    async fn by_password(
+        &self,
+        accounts: &Accounts,
+        user: &str,
+        password: &SecretString,
+        from: IpAddr,
+    ) -> Result<Arc<Principal>, Refused> {
+        let entry = accounts.users.get(user);
+        let verifier = entry.map(|entry| &entry.verifier);
+        self.logins.check(user, verifier, password, from).await?;
+        let account = entry.map(|entry| entry.account(user));
+        account
+            .and_then(|account| accounts.principal(&account))
+            .ok_or(Refused::Wrong)
+    }
+
+    /// Begins a session of an admitted principal. Returns its identifier; `None` if the store is
+    /// open, or the principal is neither a user nor a token.
+    pub(crate) fn begin_session(&self, principal: &Principal) -> Option<SecretString> {
+        let account = principal.account()?;
+        Some(self.sessions.begin(account.clone()))
+    }
+
+    /// Ends a session.
+    pub(crate) fn end_session(&self, id: &SecretString) {
+        self.sessions.end(id);
+    }
+
+    /// Changes users and tokens: durably first, then for every request.
+    ///
+    /// # Errors
+    /// The error of `change`, or of the disk; then nothing has changed.
+    pub(crate) fn change<T>(
+        &self,
+        by: &Principal,
+        from: Option<IpAddr>,
+        change: impl FnOnce(&mut Accounts) -> Result<(T, String)>,
+    ) -> Result<T> {
+        let _one = self.changing.lock();
+        let (accounts, result, said) = changed(&self.store, change)?;
+        *self.accounts.write() = Arc::new(accounts);
+        self.audit.changed(by.name(), from, said);
+        Ok(result)
+    }
+}
+
+/// Changes the users and tokens of a store that this process has open without a server. Returns
+/// the result of `change`.
+///
+/// # Errors
+/// The error of `change`, or of the disk; then nothing has changed.
+pub(crate) fn change_in<T>(
+    store: &Store,
+    change: impl FnOnce(&mut Accounts) -> Result<(T, String)>,
+) -> Result<T> {
+    Ok(changed(store, change)?.1)
+}
+
+fn changed<T>(
+    store: &Store,
+    change: impl FnOnce(&mut Accounts) -> Result<(T, String)>,
+) -> Result<(Accounts, T, String)> {
+    let mut accounts = read(store)?;
+    let (result, said) = change(&mut accounts)?;
+    store.replace_access(&accounts.write())?;
+    Ok((accounts, result, said))
+}
+
+/// Reads the users and tokens of a store.
+///
+/// # Errors
+/// If the file is damaged, or of a later version.
+pub(crate) fn read(store: &Store) -> Result<Accounts> {
+    match store.access()? {
+        None => Ok(Accounts::default()),
+        Some(text) => Accounts::read(&text).map_err(|e| {
+            Failure::new(
+                CONFIG,
+                format!("the users and tokens of the store are not readable by this version: {e}"),
+            )
+        }),
+    }
+}
+
+fn by_token(accounts: &Accounts, token: &SecretString) -> Result<Arc<Principal>, Refused> {
+    let hash = Token::parse(token.expose_secret())
+        .ok_or(Refused::Wrong)?
+        .hash();
+    let (name, entry) = accounts.token(&hash).ok_or(Refused::Wrong)?;
+    let account = entry.account(name);
+    let principal = accounts.principal(&account);
+    principal.ok_or(Refused::Wrong)
+}
+
+/// Returns the present time in seconds since 1970, which expiries are compared with.
+fn now_s() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

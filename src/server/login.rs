@@ -1,0 +1,269 @@
+//! Logins over HTTP: the credentials of a request, and the page's session.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::app::App;
+use super::routes::Route;
+use super::{answer, body};
+use crate::access::{Access, Credentials, Principal, Refused};
+use crate::failure::Class;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const COOKIE: &str = "logmill_session";
+/// Seconds after which a browser forgets the session; the server forgets an idle one as soon.
+const COOKIE_AGE_S: u64 = crate::access::SESSION_IDLE.as_secs();
+const LOGIN_BYTES_MAX: usize = 16 << 10;
+
+/// The peer of a connection, an extension of each of its requests.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    /// The address of this server that the client connected to.
+    pub(super) local: SocketAddr,
+    /// The connection is encrypted.
+    pub(super) is_tls: bool,
+    /// The user that its certificate names.
+    pub(super) user: Option<Arc<str>>,
+}
+
+/// Returns the address of a request's client.
+fn client_of(head: &Parts) -> IpAddr {
+    let peer = head.extensions.get::<Peer>();
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address.ip())
+}
+
+/// Returns the principal of a request, if it may use the route.
+///
+/// # Errors
+/// The response to send instead: 401, 403, or 429 after too many failed logins.
+pub(super) async fn admit(
+    access: &Access,
+    route: &Route,
+    head: &Parts,
+) -> Result<Arc<Principal>, Box<Response>> {
+    let needs = route.needs;
+    if needs.action == crate::access::Action::Public {
+        // A supervisor's probe with outdated credentials is a probe still.
+        return Ok(Principal::nobody());
+    }
+    let of_certificate = || {
+        let user = head.extensions.get::<Peer>()?.user.clone();
+        user.map(Credentials::Certificate)
+    };
+    let given = credentials(&head.headers).map(|given| given.or_else(of_certificate));
+    let given = given.map_err(|why| {
+        let hint = "send Authorization: Bearer TOKEN, or a user and a password as Basic";
+        Box::new(challenge(
+            &head.headers,
+            of_class(Class::Unauthenticated, why, hint),
+        ))
+    })?;
+    let admitted = access.admit(given, client_of(head)).await;
+    let principal = admitted.map_err(|refused| Box::new(refusal(refused, &head.headers)))?;
+    let mut held = String::new();
+    let query = head.uri.query().unwrap_or_default();
+    let target = route.target(head.uri.path(), query, &mut held);
+    if principal.may(needs.action, target) {
+        return Ok(principal);
+    }
+    let message = format!(
+        "the role {} of {} does not allow this request{}",
+        principal.role().as_str(),
+        principal.name(),
+        match principal.scope().is_all() {
+            true => "",
+            false => ", or not for this stream",
+        }
+    );
+    Err(Box::new(of_class(
+        Class::Forbidden,
+        &message,
+        "an administrator can create a token with another role: logmill token create",
+    )))
+}
+
+/// Reads the credentials of a request. Those of a header win over the page's cookie.
+fn credentials(headers: &HeaderMap) -> Result<Option<Credentials>, &'static str> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let (first, second) = (given.next(), given.next());
+    if second.is_some() {
+        return Err("the request has more than one Authorization");
+    }
+    if let Some(value) = first {
+        return authorization(value).map(Some);
+    }
+    if let Some(key) = headers.get(API_KEY) {
+        let key = key.to_str().map_err(|_| "X-API-Key is not ASCII text")?;
+        return Ok(Some(Credentials::Token(SecretString::from(key))));
+    }
+    Ok(session_of(headers).map(Credentials::Session))
+}
+
+fn authorization(value: &HeaderValue) -> Result<Credentials, &'static str> {
+    let text = value
+        .to_str()
+        .map_err(|_| "Authorization is not ASCII text")?;
+    let (scheme, rest) = text.split_once(' ').ok_or("Authorization has no scheme")?;
+    let rest = rest.trim();
+    let is = |name: &str| scheme.eq_ignore_ascii_case(name);
+    // `ApiKey` is Elasticsearch's scheme and `Splunk` the one of its HTTP collector.
+    if is("Bearer") || is("Splunk") || is("ApiKey") {
+        return Ok(Credentials::Token(SecretString::from(rest)));
+    }
+    if !is("Basic") {
+        return Err("the scheme of Authorization is none of Bearer, Basic, ApiKey and Splunk");
+    }
+    let decoded = BASE64_STANDARD.decode(rest).ok();
+    let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+    let decoded = SecretString::from(decoded.ok_or("Basic is not base 64 of UTF-8")?);
+    let pair = decoded.expose_secret().split_once(':');
+    let (user, password) = pair.ok_or("Basic has no colon between user and password")?;
+    Ok(Credentials::Password {
+        user: user.to_owned(),
+        password: SecretString::from(password),
+    })
+}
+
+fn session_of(headers: &HeaderMap) -> Option<SecretString> {
+    let cookies = headers.get_all(header::COOKIE).iter();
+    let mut pairs = cookies
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(';'));
+    pairs.find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == COOKIE).then(|| SecretString::from(value))
+    })
+}
+
+fn of_class(class: Class, message: &str, hint: &str) -> Response {
+    let codes = class.codes();
+    let status = StatusCode::from_u16(codes.http).expect("BUG: a status of three digits");
+    answer::error(status, codes.code, message, Some(hint))
+}
+
+fn refusal(refused: Refused, headers: &HeaderMap) -> Response {
+    let (class, message, hint) = refused.explained();
+    let mut response = of_class(class, message, hint);
+    if let Refused::Slow(wait) = refused {
+        let seconds = HeaderValue::from(wait.as_secs() + 1);
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        return response;
+    }
+    challenge(headers, response)
+}
+
+/// Adds `WWW-Authenticate`. The page has a form of its own: Basic would open the browser's.
+fn challenge(headers: &HeaderMap, mut response: Response) -> Response {
+    let challenge = match headers.contains_key(SEC_FETCH_SITE) {
+        true => "Bearer realm=\"logmill\"",
+        false => "Basic realm=\"logmill\", charset=\"UTF-8\"",
+    };
+    let challenge = HeaderValue::from_static(challenge);
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
+
+/// `GET /api/v1/session`: who the client is, and whether the store asks.
+pub(super) async fn session(
+    State(app): State<Arc<App>>,
+    request: axum::extract::Request,
+) -> Response {
+    let (head, _) = request.into_parts();
+    let access = &app.serving.access;
+    let is_open = access.is_open();
+    let given = session_of(&head.headers).map(Credentials::Session);
+    let admitted = match given {
+        None if !is_open => None,
+        given => access.admit(given, client_of(&head)).await.ok(),
+    };
+    let account = admitted.map(|who| json!({ "name": who.name(), "role": who.role().as_str() }));
+    let body = json!({ "login": !is_open, "account": account });
+    let mut response = answer::json(StatusCode::OK, &body);
+    no_store(&mut response);
+    response
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    #[serde(default)]
+    user: String,
+    password: String,
+}
+
+/// `POST /api/v1/login` with `{"user","password"}`: begins a session, whose identifier goes into a
+/// cookie. A token may stand in the place of the password.
+pub(super) async fn login(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let Some(body) = body::whole(body, LOGIN_BYTES_MAX).await else {
+        return answer::bad_request("a login has at most 16 KiB");
+    };
+    let Ok(Login { user, password }) = serde_json::from_slice(&body) else {
+        return answer::bad_request("write a login as {\"user\": …, \"password\": …}");
+    };
+    let access = &app.serving.access;
+    let given = Credentials::Password {
+        user,
+        password: SecretString::from(password),
+    };
+    let principal = match access.admit(Some(given), peer.address.ip()).await {
+        Ok(principal) => principal,
+        Err(refused) => return refusal(refused, &headers),
+    };
+    let body = json!({ "name": principal.name(), "role": principal.role().as_str() });
+    let mut response = answer::json(StatusCode::OK, &body);
+    if let Some(id) = access.begin_session(&principal) {
+        set_cookie(&mut response, id.expose_secret(), COOKIE_AGE_S, &peer);
+    }
+    no_store(&mut response);
+    response
+}
+
+/// `POST /api/v1/logout`: ends the session.
+pub(super) async fn logout(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some(id) = session_of(&headers) {
+        app.serving.access.end_session(&id);
+    }
+    let mut response = answer::json(StatusCode::OK, &json!({}));
+    set_cookie(&mut response, "", 0, &peer);
+    response
+}
+
+fn set_cookie(response: &mut Response, id: &str, age_s: u64, peer: &Peer) {
+    let secure = if peer.is_tls { "; Secure" } else { "" };
+    let text = format!("{COOKIE}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age_s}{secure}");
+    let mut cookie = HeaderValue::from_str(&text).expect("BUG: digits and letters");
+    cookie.set_sensitive(true);
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+}
+
+fn no_store(response: &mut Response) {
+    let value = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, value);
+}
+
+#[cfg(test)]
+mod tests;
