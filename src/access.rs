@@ -195,8 +195,10 @@ impl Access {
                 (user, admitted)
             }
         };
-        if admitted.is_err() {
-            self.audit.login_failed(&who, from);
+        match &admitted {
+            Ok(_) => {}
+            Err(Refused::Slow(_)) => self.audit.login_failed("too many logins", from),
+            Err(_) => self.audit.login_failed(&who, from),
         }
         admitted
     }

@@ -1,8 +1,8 @@
 //! The audit: failed logins, and changes of users and tokens.
 //!
-//! The latest [`ENTRIES_MAX`] are kept in memory, and each goes to the server's log. Failed logins
-//! of one name from one address within a minute are one entry with a count, so that a flood of
-//! them does not push the changes out.
+//! The latest [`ENTRIES_MAX`] of each are kept in memory, and each goes to the server's log. Failed
+//! logins of one name from one address within a minute are one entry with a count, so that a flood
+//! of them does not push the others out.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -34,13 +34,16 @@ struct AuditEntry {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Audit(Mutex<VecDeque<AuditEntry>>);
+pub(crate) struct Audit {
+    logins: Mutex<VecDeque<AuditEntry>>,
+    changes: Mutex<VecDeque<AuditEntry>>,
+}
 
 impl Audit {
     pub(super) fn login_failed(&self, who: &str, from: IpAddr) {
         let who: String = who.chars().take(NAME_CHARS_MAX).collect();
         let (event, now) = ("login failed", now_s());
-        let mut entries = self.0.lock();
+        let mut entries = self.logins.lock();
         let same = entries.iter_mut().rev().take(SEARCHED).find(|e| {
             e.event == event
                 && e.who == who
@@ -73,7 +76,7 @@ impl Audit {
             "changed the users and tokens"
         );
         push(
-            &mut self.0.lock(),
+            &mut self.changes.lock(),
             AuditEntry {
                 time_s: now_s(),
                 event: "changed",
@@ -87,7 +90,9 @@ impl Audit {
 
     /// Returns the entries as rows of `system.audit`, oldest first.
     pub(crate) fn infos(&self) -> Vec<AuditInfo> {
-        let entries = self.0.lock();
+        let mut entries: Vec<AuditEntry> = self.logins.lock().iter().cloned().collect();
+        entries.extend(self.changes.lock().iter().cloned());
+        entries.sort_by_key(|entry| entry.time_s);
         let infos = entries.iter().map(|entry| AuditInfo {
             time_us: entry.time_s.saturating_mul(1_000_000),
             event: entry.event,

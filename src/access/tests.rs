@@ -265,3 +265,27 @@ fn bad_names_and_limited_admins_are_refused() {
     assert_eq!(read.users["ann"].grant, grant(Role::Read, &["web"]));
     assert!(Accounts::read("{\"users\":{},\"tokens\":{},\"groups\":{}}").is_err());
 }
+
+#[tokio::test]
+async fn a_flood_of_logins_pushes_no_change_out_of_the_audit() {
+    let (_dir, access) = access();
+    add(&access, "ann", Role::Read, "right");
+    for attempt in 0..200 {
+        let given = password(&format!("user{attempt}"), "wrong");
+        // An address has 60 checks a minute: the rest are counted together.
+        assert!(access.admit(given, HERE).await.is_err());
+    }
+    let entries = access.audit().infos();
+    assert!(
+        entries
+            .iter()
+            .any(|e| e.event == "changed" && e.detail.contains("ann"))
+    );
+    assert!(entries.len() < 100, "{}", entries.len());
+    let failed: u64 = entries
+        .iter()
+        .filter(|e| e.event == "login failed")
+        .map(|e| e.count)
+        .sum();
+    assert_eq!(failed, 200);
+}
