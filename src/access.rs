@@ -24,7 +24,7 @@ mod token;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
@@ -40,7 +40,10 @@ pub(crate) use sessions::IDLE as SESSION_IDLE;
 
 use logins::Logins;
 use sessions::Sessions;
-use token::Token;
+use token::{Token, TokenHash};
+
+/// Interval at which a server that does not write reads the users and tokens.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The proof of its identity that a client presents.
 #[derive(Debug)]
@@ -98,8 +101,10 @@ impl Refused {
 pub(crate) struct Access {
     store: Arc<Store>,
     accounts: RwLock<Arc<Accounts>>,
-    /// The token of commands that can read the store's directory; new at each start.
-    operator: Token,
+    /// The hash of the present secret of commands that can read the store's directory.
+    operator: Mutex<Option<TokenHash>>,
+    /// Time of the last read, in a server that does not write: another process changes the file.
+    read_at: Option<Mutex<Instant>>,
     /// Clients of other machines can reach a listener: the store asks without an account too.
     is_closed: AtomicBool,
     /// Serialises changes. Its holder writes the file.
@@ -116,10 +121,12 @@ impl Access {
     /// If the file is damaged, or of a later version.
     pub(crate) fn of(store: &Arc<Store>) -> Result<Self> {
         let accounts = read(store)?;
+        let is_read_only = store.status().read_only;
         Ok(Self {
             store: Arc::clone(store),
             accounts: RwLock::new(Arc::new(accounts)),
-            operator: Token::create(),
+            operator: Mutex::default(),
+            read_at: is_read_only.then(|| Mutex::new(Instant::now())),
             is_closed: AtomicBool::new(false),
             changing: Mutex::new(()),
             logins: Logins::new(),
@@ -128,8 +135,21 @@ impl Access {
         })
     }
 
-    /// Returns the users and tokens as they are now.
+    /// Returns the users and tokens as they are now; in a server that does not write, as they were
+    /// within the last second.
     pub(crate) fn accounts(&self) -> Arc<Accounts> {
+        if let Some(read_at) = &self.read_at {
+            let mut read_at = read_at.lock();
+            if read_at.elapsed() >= READ_INTERVAL {
+                *read_at = Instant::now();
+                match read(&self.store) {
+                    Ok(accounts) => *self.accounts.write() = Arc::new(accounts),
+                    Err(error) => {
+                        tracing::error!(%error, "the users and tokens cannot be read; those before them stay in force");
+                    }
+                }
+            }
+        }
         Arc::clone(&self.accounts.read())
     }
 
@@ -171,11 +191,8 @@ impl Access {
         };
         let (who, admitted) = match credentials {
             Credentials::Token(token) => {
-                let admitted = match self.is_operator(&token) {
-                    true => Ok(Principal::operator()),
-                    false => by_token(&accounts, &token),
-                };
-                ("a token".to_owned(), admitted)
+                let token = Token::parse(token.expose_secret());
+                ("a token".to_owned(), self.by_token(&accounts, token))
             }
             Credentials::Certificate(user) => {
                 let account = accounts.users.get(&*user).map(|entry| entry.account(&user));
@@ -189,7 +206,7 @@ impl Access {
             }
             Credentials::Password { user, password } => {
                 let admitted = match Token::parse(password.expose_secret()) {
-                    Some(_) => by_token(&accounts, &password),
+                    Some(token) => self.by_token(&accounts, Some(token)),
                     None => self.by_password(&accounts, &user, &password, from).await,
                 };
                 (user, admitted)
@@ -203,15 +220,26 @@ impl Access {
         admitted
     }
 
-    /// Returns the secret of commands that can read the store's directory: they could do there by
-    /// themselves what they ask of the server.
-    pub(crate) fn operator_secret(&self) -> &str {
-        self.operator.reveal()
+    /// Creates the secret of commands that can read the store's directory: they could do there by
+    /// themselves what they ask of the server. It replaces the one before it.
+    pub(crate) fn new_operator_secret(&self) -> Token {
+        let secret = Token::create();
+        *self.operator.lock() = Some(secret.hash());
+        secret
     }
 
-    fn is_operator(&self, token: &SecretString) -> bool {
-        let given = Token::parse(token.expose_secret());
-        given.is_some_and(|given| given.hash() == self.operator.hash())
+    fn by_token(
+        &self,
+        accounts: &Accounts,
+        token: Option<Token>,
+    ) -> Result<Arc<Principal>, Refused> {
+        let hash = token.ok_or(Refused::Wrong)?.hash();
+        if self.operator.lock().as_ref() == Some(&hash) {
+            return Ok(Principal::operator());
+        }
+        let (name, entry) = accounts.token(&hash).ok_or(Refused::Wrong)?;
+        let principal = accounts.principal(&entry.account(name));
+        principal.ok_or(Refused::Wrong)
     }
 
     async fn by_password(
@@ -296,16 +324,6 @@ pub(crate) fn read(store: &Store) -> Result<Accounts> {
             )
         }),
     }
-}
-
-fn by_token(accounts: &Accounts, token: &SecretString) -> Result<Arc<Principal>, Refused> {
-    let hash = Token::parse(token.expose_secret())
-        .ok_or(Refused::Wrong)?
-        .hash();
-    let (name, entry) = accounts.token(&hash).ok_or(Refused::Wrong)?;
-    let account = entry.account(name);
-    let principal = accounts.principal(&account);
-    principal.ok_or(Refused::Wrong)
 }
 
 /// Returns the present time in seconds since 1970, which expiries are compared with.

@@ -306,16 +306,12 @@ impl Client {
 
     /// Drops an index.
     pub(crate) fn drop_index(&self, stream: &str, field: &str) -> Result<serde_json::Value> {
-        let path = index_path(stream, field);
-        let answer = self.checked(self.delete_at(&path).call())?;
-        self.json(answer)
+        self.delete(&index_path(stream, field))
     }
 
     /// Drops a rollup that the server's configuration does not name.
     pub(crate) fn drop_rollup(&self, name: &str) -> Result<serde_json::Value> {
-        let path = format!("/api/v1/rollups/{name}");
-        let answer = self.checked(self.delete_at(&path).call())?;
-        self.json(answer)
+        self.delete(&format!("/api/v1/rollups/{name}"))
     }
 
     /// Posts to `detach`, `attach` or `retain` of partitions.

@@ -206,19 +206,10 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
         ));
     }
     let named = data.display().to_string();
-    let scheme = scheme(&context.config);
-    let http = server::http(&context.config.server.http, move |address| {
-        println!("logmill serves {named} at {scheme}://{address}/");
+    let http = server::http(&context.config.server.http, move |url| {
+        println!("logmill serves {named} at {url}/");
     })?;
     serving::run(&context.config, &data, vec![http])
-}
-
-/// Returns the scheme of the HTTP listener.
-fn scheme(config: &Config) -> &'static str {
-    match config.tls.cert {
-        Some(_) => "https",
-        None => "http",
-    }
 }
 
 /// Checks whether a path does not exist or is an empty directory.

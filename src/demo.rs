@@ -50,15 +50,13 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
         site: Some("www.example.org".into()),
         ..intake::stream_options(&config, STREAM)
     };
-    let http = server::http(&config.server.http, |address| {
-        println!("The page:   http://{address}/");
+    let http = server::http(&config.server.http, |url| {
+        println!("The page:   {url}/");
         println!(
-            "Ask:        logmill sql --server http://{address} 'SELECT path, sum(hits) AS hits FROM stats.hourly GROUP BY path ORDER BY hits DESC LIMIT 5'"
+            "Ask:        logmill sql --server {url} 'SELECT path, sum(hits) AS hits FROM stats.hourly GROUP BY path ORDER BY hits DESC LIMIT 5'"
         );
-        println!(
-            "Send lines: curl --data-binary @access.log 'http://{address}/api/v1/ingest/access'"
-        );
-        println!("Follow:     logmill tail --server http://{address} --where 'status >= 500'");
+        println!("Send lines: curl --data-binary @access.log '{url}/api/v1/ingest/access'");
+        println!("Follow:     logmill tail --server {url} --where 'status >= 500'");
         println!("A temporary store with sample traffic; Ctrl-C ends it and removes it.");
     })?;
     let traffic: OpenService = Box::new(move |serving| {

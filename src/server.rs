@@ -54,12 +54,12 @@ struct Http {
     tls: Option<Arc<Tls>>,
 }
 
-/// Returns the HTTP listener of an address; `ready` is called with the bound address.
+/// Returns the HTTP listener of an address; `ready` is called with its URL.
 ///
 /// # Errors
 /// If the address cannot be parsed. The service is refused at an address beyond this machine, if
 /// the store is open or the connections would not be encrypted.
-pub(crate) fn http(address: &str, ready: impl FnOnce(SocketAddr) + 'static) -> Result<OpenService> {
+pub(crate) fn http(address: &str, ready: impl FnOnce(&str) + 'static) -> Result<OpenService> {
     let (named, address) = (address.to_owned(), parse_address(address)?);
     Ok(Box::new(move |serving| {
         let server = &serving.config.server;
@@ -80,9 +80,9 @@ pub(crate) fn http(address: &str, ready: impl FnOnce(SocketAddr) + 'static) -> R
         let listener =
             bound.map_err(|e| Failure::new(FAILED, format!("cannot listen at {address}: {e}")))?;
         let address = listener.local_addr()?;
-        let secret = serving.access.operator_secret();
-        let url = local_url(address, tls.is_some());
-        serving.store.announce(&url, secret)?;
+        let secret = serving.access.new_operator_secret();
+        let url = url_of(local_address(address), tls.is_some());
+        serving.store.announce(&url, secret.reveal())?;
         let app = Arc::new(App::new(Arc::clone(serving), places));
         let open = Arc::clone(&app.connections);
         let connections = Connections::new(
@@ -93,7 +93,7 @@ pub(crate) fn http(address: &str, ready: impl FnOnce(SocketAddr) + 'static) -> R
             open,
         )
         .with_tls(tls.clone());
-        ready(address);
+        ready(&url_of(address, tls.is_some()));
         Ok(Box::new(Http {
             serving: Arc::clone(serving),
             connections,
@@ -148,18 +148,20 @@ fn check_exposed(named: &str, serving: &Serving, has_tls: bool) -> Result<()> {
     }
 }
 
-/// Returns the URL at which commands on this machine reach the listener.
-fn local_url(address: SocketAddr, has_tls: bool) -> String {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    let address = SocketAddr::new(ip, address.port());
-    match has_tls {
-        true => format!("https://{address}"),
-        false => address.to_string(),
+/// Returns the URL of an address.
+fn url_of(address: SocketAddr, has_tls: bool) -> String {
+    let scheme = if has_tls { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
+/// Returns the address at which commands on this machine reach a listener.
+fn local_address(mut bound: SocketAddr) -> SocketAddr {
+    match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => bound.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => bound.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
     }
+    bound
 }
 
 fn router(app: Arc<App>) -> Router {

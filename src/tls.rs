@@ -11,15 +11,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use ring::digest::{Context, SHA256};
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use secrecy::{ExposeSecret, SecretSlice};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -28,7 +30,7 @@ use x509_parser::parse_x509_certificate;
 use crate::config;
 use crate::failure::{Failure, Result};
 
-/// Interval at which the files are looked at.
+/// Interval at which the files are read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time of a handshake.
 pub(crate) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -39,6 +41,8 @@ pub(crate) const FIRST_BYTE: u8 = 22;
 #[derive(Debug)]
 pub(crate) struct Tls {
     files: Files,
+    /// The hash of the files at the last look; none when one could not be read.
+    seen: Mutex<Option<[u8; 32]>>,
     current: RwLock<Arc<ServerConfig>>,
 }
 
@@ -49,8 +53,12 @@ struct Files {
     client_ca: Option<PathBuf>,
 }
 
-/// Time and length of each file.
-type Stamp = Vec<Option<(SystemTime, u64)>>;
+/// The bytes of the files.
+struct Contents {
+    cert: Vec<u8>,
+    key: SecretSlice<u8>,
+    client_ca: Option<Vec<u8>>,
+}
 
 impl Tls {
     /// Reads the files of the configuration; `None` if it names none.
@@ -66,32 +74,42 @@ impl Tls {
             key: key.clone(),
             client_ca: config.client_ca.clone(),
         };
-        let current = RwLock::new(Arc::new(files.read()?));
-        Ok(Some(Arc::new(Self { files, current })))
+        let contents = files.read()?;
+        let config = files.config(&contents)?;
+        Ok(Some(Arc::new(Self {
+            files,
+            seen: Mutex::new(Some(contents.hash())),
+            current: RwLock::new(Arc::new(config)),
+        })))
     }
 
-    /// Reads the files anew whenever they change; never ends.
+    /// Reads the files every second and takes what has changed; never ends.
     pub(crate) async fn follow(self: Arc<Self>) {
-        let mut seen = self.files.stamp();
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;
-            let files = self.files.clone();
-            let before = seen.clone();
-            let looked = tokio::task::spawn_blocking(move || {
-                let now = files.stamp();
-                (now != before).then(|| (now, files.read()))
-            });
-            match looked.await {
-                Ok(Some((now, Ok(config)))) => {
-                    *self.current.write() = Arc::new(config);
-                    seen = now;
-                    tracing::info!("the TLS certificate was read anew");
-                }
-                Ok(Some((now, Err(error)))) => {
-                    seen = now;
-                    tracing::error!(%error, "the changed TLS files cannot be used; the certificate before them stays in force");
-                }
-                Ok(None) | Err(_) => {}
+            let this = Arc::clone(&self);
+            // A panic is in the log already; the next look may succeed.
+            let _ignored = tokio::task::spawn_blocking(move || this.look()).await;
+        }
+    }
+
+    /// Reads the files, and takes them if their bytes have changed. Their times would not tell: two
+    /// changes may have the same.
+    fn look(&self) {
+        let mut seen = self.seen.lock();
+        let contents = self.files.read();
+        let hash = contents.as_ref().ok().map(Contents::hash);
+        if hash == *seen {
+            return;
+        }
+        *seen = hash;
+        match contents.and_then(|contents| self.files.config(&contents)) {
+            Ok(config) => {
+                *self.current.write() = Arc::new(config);
+                tracing::info!("the TLS certificate was read anew");
+            }
+            Err(error) => {
+                tracing::error!(%error, "the changed TLS files cannot be used; the certificate before them stays in force");
             }
         }
     }
@@ -100,44 +118,55 @@ impl Tls {
     /// certificate names.
     ///
     /// # Errors
-    /// If the handshake fails or takes too long.
+    /// If the handshake fails.
     pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         socket: S,
     ) -> io::Result<(TlsStream<S>, Option<Arc<str>>)> {
         let config = Arc::clone(&self.current.read());
-        let handshake = TlsAcceptor::from(config).accept(socket);
-        let within = tokio::time::timeout(HANDSHAKE_WITHIN, handshake).await;
-        let stream = within.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let stream = TlsAcceptor::from(config).accept(socket).await?;
         let certificates = stream.get_ref().1.peer_certificates();
         let user = certificates.and_then(<[_]>::first).and_then(common_name);
         Ok((stream, user))
     }
 }
 
+impl Contents {
+    fn hash(&self) -> [u8; 32] {
+        let mut context = Context::new(&SHA256);
+        let ca = self.client_ca.as_deref().unwrap_or_default();
+        for file in [&*self.cert, self.key.expose_secret(), ca] {
+            context.update(&(file.len() as u64).to_be_bytes());
+            context.update(file);
+        }
+        let hash = context.finish();
+        hash.as_ref().try_into().expect("BUG: SHA-256 has 32 bytes")
+    }
+}
+
 impl Files {
-    fn stamp(&self) -> Stamp {
-        let files = [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()];
-        let stamp = |file: &PathBuf| {
-            let meta = std::fs::metadata(file).ok()?;
-            Some((meta.modified().ok()?, meta.len()))
-        };
-        files.into_iter().flatten().map(stamp).collect()
+    fn read(&self) -> Result<Contents> {
+        let read = |file: &PathBuf| std::fs::read(file).map_err(|e| wrong(file, "readable", e));
+        Ok(Contents {
+            cert: read(&self.cert)?,
+            key: SecretSlice::from(read(&self.key)?),
+            client_ca: self.client_ca.as_ref().map(read).transpose()?,
+        })
     }
 
-    fn read(&self) -> Result<ServerConfig> {
-        let certificates = certificates(&self.cert)?;
-        let key = PrivateKeyDer::from_pem_file(&self.key)
+    fn config(&self, contents: &Contents) -> Result<ServerConfig> {
+        let certificates = certificates(&self.cert, &contents.cert)?;
+        let key = PrivateKeyDer::from_pem_slice(contents.key.expose_secret())
             .map_err(|e| wrong(&self.key, "a private key in PEM", e))?;
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|e| wrong(&self.cert, "usable", e))?;
-        let builder = match &self.client_ca {
+        let builder = match self.client_ca.as_ref().zip(contents.client_ca.as_ref()) {
             None => builder.with_no_client_auth(),
-            Some(file) => {
+            Some((file, text)) => {
                 let mut roots = RootCertStore::empty();
-                for authority in self::certificates(file)? {
+                for authority in self::certificates(file, text)? {
                     let added = roots.add(authority);
                     added.map_err(|e| wrong(file, "an authority's certificate", e))?;
                 }
@@ -155,8 +184,8 @@ impl Files {
     }
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+fn certificates(file: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let read = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
     let read = read.map_err(|e| wrong(file, "a certificate in PEM", e))?;
     match read.is_empty() {
         true => Err(wrong(file, "a certificate in PEM", "it holds none")),
@@ -176,3 +205,6 @@ fn common_name(certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
     };
     name.as_str().ok().map(Arc::from)
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,8 +121,7 @@ pub(crate) struct StoreInfo {
     pub(crate) last_error: Option<String>,
     unwanted: Vec<Name>,
     maintenance: Option<JobLog>,
-    accounts: Vec<AccountInfo>,
-    audit: Vec<AuditInfo>,
+    access: Option<Arc<Access>>,
 }
 
 impl StoreInfo {
@@ -140,10 +139,9 @@ impl StoreInfo {
     }
 
     /// Adds the users and tokens, and the audit.
-    pub(crate) fn with_access(mut self, access: &Access) -> Self {
-        self.accounts = access.accounts().infos();
-        self.audit = access.audit().infos();
-        self
+    pub(crate) fn with_access(self, access: &Arc<Access>) -> Self {
+        let access = Some(Arc::clone(access));
+        Self { access, ..self }
     }
 
     /// Collects the data of a reader; `config` decides which rollups are still configured.
@@ -199,10 +197,12 @@ impl SystemInfo for StoreInfo {
         self.unwanted.clone()
     }
     fn accounts(&self) -> Vec<AccountInfo> {
-        self.accounts.clone()
+        let access = self.access.as_ref();
+        access.map(|a| a.accounts().infos()).unwrap_or_default()
     }
     fn audit(&self) -> Vec<AuditInfo> {
-        self.audit.clone()
+        let access = self.access.as_ref();
+        access.map(|a| a.audit().infos()).unwrap_or_default()
     }
     fn maintenance(&self) -> Vec<JobEntry> {
         let log = self.maintenance.as_ref();

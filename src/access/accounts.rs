@@ -299,7 +299,7 @@ impl Accounts {
     /// Removes a user.
     ///
     /// # Errors
-    /// If there is no such user, or it is the last account.
+    /// If there is no such user.
     pub(crate) fn remove_user(&mut self, name: &str) -> Result<((), String)> {
         let removed = self.users.remove(name);
         removed.ok_or_else(|| no_such("user", name))?;

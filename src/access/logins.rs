@@ -11,7 +11,6 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -53,7 +52,8 @@ pub(super) struct Logins {
     in_all: DefaultDirectRateLimiter,
     one: Semaphore,
     waiting: AtomicUsize,
-    nobody: Arc<Verifier>,
+    /// The verifier of users that do not exist.
+    nobody: Verifier,
 }
 
 impl Logins {
@@ -67,7 +67,7 @@ impl Logins {
             in_all: RateLimiter::direct(Quota::per_second(IN_ALL)),
             one: Semaphore::new(1),
             waiting: AtomicUsize::new(0),
-            nobody: Arc::new(Verifier::of_nobody()),
+            nobody: Verifier::of_nobody(),
         }
     }
 
@@ -82,8 +82,10 @@ impl Logins {
         password: &SecretString,
         from: IpAddr,
     ) -> Result<(), Refused> {
-        let code = verifier.map(|verifier| self.code(verifier, password));
-        let is_known = || code.is_some_and(|code| self.known.lock().contains(&code));
+        // No password matches the verifier of nobody, so that its code is never known.
+        let verifier = verifier.unwrap_or(&self.nobody);
+        let code = self.code(verifier, password);
+        let is_known = || self.known.lock().contains(&code);
         if is_known() {
             return Ok(());
         }
@@ -96,20 +98,17 @@ impl Logins {
             return Ok(());
         }
         self.spend(user, from)?;
-        let checked = verifier.map_or_else(|| Arc::clone(&self.nobody), |v| Arc::new(v.clone()));
-        let password = password.clone();
+        let (checked, password) = (verifier.clone(), password.clone());
         let matches = tokio::task::spawn_blocking(move || checked.matches(&password)).await;
-        match (matches, code) {
-            (Ok(true), Some(code)) => {
-                let mut known = self.known.lock();
-                if known.len() >= KNOWN_MAX {
-                    known.clear();
-                }
-                known.insert(code);
-                Ok(())
-            }
-            _ => Err(Refused::Wrong),
+        if !matches.unwrap_or(false) {
+            return Err(Refused::Wrong);
         }
+        let mut known = self.known.lock();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(code);
+        Ok(())
     }
 
     /// Returns the code of a password for a verifier. A new verifier makes another code, so that

@@ -123,41 +123,24 @@ pub(crate) struct Principal {
 impl Principal {
     /// Returns the client of a store without users and tokens.
     pub(crate) fn open() -> Arc<Self> {
-        static OPEN: LazyLock<Arc<Principal>> = LazyLock::new(|| {
-            Arc::new(Principal {
-                name: "anyone".to_owned(),
-                role: Role::Admin,
-                scope: Scope::default(),
-                account: None,
-            })
-        });
+        static OPEN: LazyLock<Arc<Principal>> = LazyLock::new(|| Principal::admin("anyone"));
         Arc::clone(&OPEN)
     }
 
     /// Returns the client that can read the store's directory.
     pub(super) fn operator() -> Arc<Self> {
-        static OPERATOR: LazyLock<Arc<Principal>> = LazyLock::new(|| {
-            Arc::new(Principal {
-                name: "operator".to_owned(),
-                role: Role::Admin,
-                scope: Scope::default(),
-                account: None,
-            })
-        });
+        static OPERATOR: LazyLock<Arc<Principal>> = LazyLock::new(|| Principal::admin("operator"));
         Arc::clone(&OPERATOR)
     }
 
-    /// Returns the client of a route that needs no login.
-    pub(crate) fn nobody() -> Arc<Self> {
-        static NOBODY: LazyLock<Arc<Principal>> = LazyLock::new(|| {
-            Arc::new(Principal {
-                name: "nobody".to_owned(),
-                role: Role::Ingest,
-                scope: Scope(vec!["?".repeat(64)]),
-                account: None,
-            })
-        });
-        Arc::clone(&NOBODY)
+    /// Returns an administrator without an account.
+    fn admin(name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.to_owned(),
+            role: Role::Admin,
+            scope: Scope::default(),
+            account: None,
+        })
     }
 
     /// Returns the principal of an account.
@@ -215,8 +198,8 @@ impl Principal {
     }
 
     /// Returns whether the principal may use the name of an ordered source. A principal of some
-    /// streams uses names of the form `kind:stream:…`, as imports do: with another's name it could
-    /// make the store take the other's events for duplicates.
+    /// streams uses names of the form `kind:stream:rest`, as imports do: with another's name it
+    /// could make the store take the other's events for duplicates.
     pub(crate) fn may_use_producer(&self, name: &str) -> bool {
         let stream = name.split(':').nth(1);
         self.scope.is_all() || stream.is_some_and(|stream| self.scope.contains(stream))

@@ -26,25 +26,23 @@ pub(super) fn user(context: &Context, command: &UserCommand) -> Result<ExitCode>
         } => {
             let grant = read_grant(grant)?;
             let verifier = Verifier::of(&read_password(password)?);
-            with(context, |admin| {
+            change(context, |admin| {
                 admin.add_user(name, NewUser { grant, verifier })
             })?;
             say(context, &format!("added the user {name}"));
-            warn_without_admin(context);
         }
         UserCommand::List => return list(context, with(context, |admin| admin.users())?),
         UserCommand::Passwd { name, password } => {
             let verifier = Verifier::of(&read_password(password)?);
-            with(context, |admin| admin.change_password(name, verifier))?;
+            change(context, |admin| admin.change_password(name, verifier))?;
             say(
                 context,
                 &format!("changed the password of {name}; its sessions have ended"),
             );
         }
         UserCommand::Remove { name } => {
-            with(context, |admin| admin.remove_user(name))?;
+            change(context, |admin| admin.remove_user(name))?;
             say(context, &format!("removed the user {name}"));
-            warn_when_open(context);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -67,20 +65,18 @@ pub(super) fn token(context: &Context, command: &TokenCommand) -> Result<ExitCod
                     Failure::usage("--expires: more than 136 years; leave it out for ever")
                 })?,
             };
-            let created = with(context, |admin| admin.create_token(name, &request))?;
+            let created = change(context, |admin| admin.create_token(name, &request))?;
             if is_json(context) {
                 println!("{created}");
             } else {
                 println!("{}", created["token"].as_str().unwrap_or_default());
                 tell("keep the token now: it is not shown again, and the store has its hash only");
             }
-            warn_without_admin(context);
         }
         TokenCommand::List => return list(context, with(context, |admin| admin.tokens())?),
         TokenCommand::Revoke { name } => {
-            with(context, |admin| admin.revoke_token(name))?;
+            change(context, |admin| admin.revoke_token(name))?;
             say(context, &format!("revoked the token {name}"));
-            warn_when_open(context);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -91,6 +87,15 @@ fn with<T>(context: &Context, work: impl FnOnce(&dyn Admin) -> Result<T>) -> Res
     let done = work(&*admin);
     admin.close()?;
     done
+}
+
+/// Makes a change, and warns of the state that it has led to.
+fn change<T>(context: &Context, work: impl FnOnce(&dyn Admin) -> Result<T>) -> Result<T> {
+    with(context, |admin| {
+        let done = work(admin)?;
+        warn(admin)?;
+        Ok(done)
+    })
 }
 
 fn read_grant(args: &GrantArgs) -> Result<Grant> {
@@ -165,28 +170,23 @@ fn list(context: &Context, accounts: Vec<Listed>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says so when the store has accounts, but no administrator.
-fn warn_without_admin(context: &Context) {
-    let is_admin = |account: &Listed| account.grant.role == Role::Admin;
-    let all = with(context, |admin| Ok((admin.users()?, admin.tokens()?)));
-    if let Ok((users, tokens)) = all
-        && !users.iter().chain(&tokens).any(is_admin)
+/// Warns of the state that a change has led to: that nobody can administer the store over the
+/// network, or that everyone can.
+fn warn(admin: &dyn Admin) -> Result<()> {
+    let accounts = [admin.users()?, admin.tokens()?].concat();
+    if accounts.is_empty() {
+        tell(
+            "the store has no accounts any more: listeners on this machine's own addresses ask for no login",
+        );
+    } else if accounts
+        .iter()
+        .all(|account| account.grant.role != Role::Admin)
     {
         tell(
             "the store has no account with the role admin: only commands with --data, on this machine, can administer it",
         );
     }
-}
-
-/// Says so when the last account is gone.
-fn warn_when_open(context: &Context) {
-    let all = with(context, |admin| Ok((admin.users()?, admin.tokens()?)));
-    if let Ok((users, tokens)) = all
-        && users.is_empty()
-        && tokens.is_empty()
-    {
-        tell("the store has no accounts any more: its listeners ask for no login");
-    }
+    Ok(())
 }
 
 fn is_json(context: &Context) -> bool {

@@ -314,10 +314,7 @@ pub(super) fn holder(data: &Path, failure: &Failure) -> Option<Result<Client>> {
     else {
         return None;
     };
-    let url = match address.contains("://") {
-        true => address.clone(),
-        false => format!("http://{address}"),
-    };
+    let url = address.clone();
     crate::failure::note(format_args!(
         "{} is held by the server at {url}; sending the command to it",
         data.display()

@@ -4,20 +4,22 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::app::App;
-use super::login::Peer;
+use super::login::{Peer, no_store};
+use super::status::Who;
 use super::{answer, body};
-use crate::access::{Accounts, NewPassword, NewUser, Principal, TokenRequest};
-use crate::failure::{Failure, Result, USAGE};
+use crate::access::{Accounts, NewPassword, NewUser, TokenRequest};
+use crate::failure::Result;
 
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-type Who = Extension<Arc<Principal>>;
+/// A request to change the account that its path names: the client, and its address.
+type AccountRequest = (State<Arc<App>>, Who, Extension<Peer>, Path<String>);
 
 /// `GET /api/v1/users`.
 pub(super) async fn users(State(app): State<Arc<App>>) -> Response {
@@ -30,52 +32,27 @@ pub(super) async fn tokens(State(app): State<Arc<App>>) -> Response {
 }
 
 /// `PUT /api/v1/users/{name}` with `{"role","streams","verifier"}`.
-pub(super) async fn add_user(
-    State(app): State<Arc<App>>,
-    Extension(who): Who,
-    Extension(peer): Extension<Peer>,
-    Path(name): Path<String>,
-    body: Body,
-) -> Response {
-    let user: NewUser = match read(body).await {
-        Ok(user) => user,
-        Err(refused) => return *refused,
-    };
-    change(app, who, peer, move |accounts| {
-        let ((), said) = accounts.add_user(&name, user.grant, user.verifier)?;
+pub(super) async fn add_user(asked: AccountRequest, body: Body) -> Response {
+    make_from(asked, body, |all, name, user: NewUser| {
+        let ((), said) = all.add_user(name, user.grant, user.verifier)?;
         Ok((json!({ "name": name }), said))
     })
     .await
 }
 
 /// `PUT /api/v1/users/{name}/password` with `{"verifier"}`.
-pub(super) async fn change_password(
-    State(app): State<Arc<App>>,
-    Extension(who): Who,
-    Extension(peer): Extension<Peer>,
-    Path(name): Path<String>,
-    body: Body,
-) -> Response {
-    let NewPassword { verifier } = match read(body).await {
-        Ok(password) => password,
-        Err(refused) => return *refused,
-    };
-    change(app, who, peer, move |accounts| {
-        let ((), said) = accounts.change_password(&name, verifier)?;
+pub(super) async fn change_password(asked: AccountRequest, body: Body) -> Response {
+    make_from(asked, body, |all, name, new: NewPassword| {
+        let ((), said) = all.change_password(name, new.verifier)?;
         Ok((json!({ "name": name }), said))
     })
     .await
 }
 
 /// `DELETE /api/v1/users/{name}`.
-pub(super) async fn remove_user(
-    State(app): State<Arc<App>>,
-    Extension(who): Who,
-    Extension(peer): Extension<Peer>,
-    Path(name): Path<String>,
-) -> Response {
-    change(app, who, peer, move |accounts| {
-        let ((), said) = accounts.remove_user(&name)?;
+pub(super) async fn remove_user(asked: AccountRequest) -> Response {
+    make(asked, |all, name| {
+        let ((), said) = all.remove_user(name)?;
         Ok((json!({ "removed": name }), said))
     })
     .await
@@ -83,73 +60,49 @@ pub(super) async fn remove_user(
 
 /// `POST /api/v1/tokens/{name}` with `{"role","streams","expires_in_s"}`. The answer is the only
 /// one that has the token.
-pub(super) async fn create_token(
-    State(app): State<Arc<App>>,
-    Extension(who): Who,
-    Extension(peer): Extension<Peer>,
-    Path(name): Path<String>,
-    body: Body,
-) -> Response {
-    let request: TokenRequest = match read(body).await {
-        Ok(request) => request,
-        Err(refused) => return *refused,
-    };
-    let mut response = change(app, who, peer, move |accounts| {
-        let (token, said) = accounts.create_token(&name, &request)?;
-        Ok((accounts.shown_once(&name, &token), said))
+pub(super) async fn create_token(asked: AccountRequest, body: Body) -> Response {
+    let mut response = make_from(asked, body, |all, name, request: TokenRequest| {
+        let (token, said) = all.create_token(name, &request)?;
+        Ok((all.shown_once(name, &token), said))
     })
     .await;
-    let value = HeaderValue::from_static("no-store");
-    response.headers_mut().insert(header::CACHE_CONTROL, value);
+    no_store(&mut response);
     response
 }
 
 /// `DELETE /api/v1/tokens/{name}`.
-pub(super) async fn revoke_token(
-    State(app): State<Arc<App>>,
-    Extension(who): Who,
-    Extension(peer): Extension<Peer>,
-    Path(name): Path<String>,
-) -> Response {
-    change(app, who, peer, move |accounts| {
-        let ((), said) = accounts.revoke_token(&name)?;
+pub(super) async fn revoke_token(asked: AccountRequest) -> Response {
+    make(asked, |all, name| {
+        let ((), said) = all.revoke_token(name)?;
         Ok((json!({ "revoked": name }), said))
     })
     .await
 }
 
-async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Box<Response>> {
+/// Makes a change that the body describes as JSON.
+async fn make_from<T: DeserializeOwned + Send + 'static>(
+    asked: AccountRequest,
+    body: Body,
+    change: impl FnOnce(&mut Accounts, &str, T) -> Result<(Value, String)> + Send + 'static,
+) -> Response {
     let Some(body) = body::whole(body, BODY_BYTES_MAX).await else {
-        return Err(Box::new(answer::bad_request("the body has at most 64 KiB")));
+        return answer::bad_request("the body has at most 64 KiB");
     };
-    serde_json::from_slice(&body).map_err(|e| Box::new(answer::bad_request(e)))
+    match serde_json::from_slice(&body) {
+        Ok(new) => make(asked, |all, name| change(all, name, new)).await,
+        Err(error) => answer::bad_request(error),
+    }
 }
 
-/// Changes the accounts on a thread that may block: the change is synced to the disk.
-async fn change(
-    app: Arc<App>,
-    who: Arc<Principal>,
-    peer: Peer,
-    change: impl FnOnce(&mut Accounts) -> Result<(Value, String)> + Send + 'static,
+/// Makes a change on a thread that may block: it is synced to the disk.
+async fn make(
+    (State(app), Extension(who), Extension(peer), Path(name)): AccountRequest,
+    change: impl FnOnce(&mut Accounts, &str) -> Result<(Value, String)> + Send + 'static,
 ) -> Response {
     let from = Some(peer.address.ip());
-    let work = move || app.serving.access.change(&who, from, change);
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(changed)) => answer::json(StatusCode::OK, &changed),
-        Ok(Err(failure)) => refused(&failure),
-        Err(_) => answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "the request's task failed; see the server's log",
-            None,
-        ),
-    }
-}
-
-fn refused(failure: &Failure) -> Response {
-    match failure.storage() {
-        Some(error) => answer::of_storage(error),
-        None if failure.code == USAGE => answer::bad_request(failure),
-        None => answer::error(StatusCode::CONFLICT, "conflict", &failure.to_string(), None),
-    }
+    answer::on_a_thread(move || {
+        let access = &app.serving.access;
+        access.change(&who, from, |all| change(all, &name))
+    })
+    .await
 }

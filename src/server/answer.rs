@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use storage::Store;
 
-use crate::failure::Class;
+use crate::failure::{Class, Failure, USAGE};
 
 /// Returns a JSON response.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
@@ -107,7 +107,8 @@ pub(super) fn foreign_producer() -> Response {
     )
 }
 
-fn of_class(class: Class, message: &str, hint: Option<&str>) -> Response {
+/// Returns the response to a failure of a class.
+pub(super) fn of_class(class: Class, message: &str, hint: Option<&str>) -> Response {
     let codes = class.codes();
     let status = StatusCode::from_u16(codes.http).expect("BUG: a status of three digits");
     let mut response = error(status, codes.code, message, hint);
@@ -131,6 +132,37 @@ pub(super) async fn of_work<T: Serialize + Send + 'static>(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             "the request's task failed; see the server's log",
+            None,
+        ),
+    }
+}
+
+/// Runs `work` on a thread that may block. The work continues after the client disconnects, and
+/// its results are kept.
+pub(super) async fn on_a_thread<T: Serialize + Send + 'static>(
+    work: impl FnOnce() -> crate::failure::Result<T> + Send + 'static,
+) -> Response {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(report)) => json(StatusCode::OK, &report),
+        Ok(Err(failure)) => of_failure(&failure),
+        Err(_) => error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the request's task failed; finished work is kept, see the server's log",
+            None,
+        ),
+    }
+}
+
+/// Returns the response to a failure of work that commands do too.
+pub(super) fn of_failure(failure: &Failure) -> Response {
+    match (failure.storage(), failure.code) {
+        (Some(error), _) => of_storage(error),
+        (None, USAGE) => bad_request(failure),
+        (None, _) => error(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "not_done",
+            &failure.to_string(),
             None,
         ),
     }

@@ -168,8 +168,13 @@ impl Connections {
             Err(_) => {
                 let has_request = Arc::<AtomicBool>::default();
                 let front = Arc::clone(&self.front);
-                let task =
-                    tokio::spawn(serve_spare(front, accepted, Arc::clone(&has_request), open));
+                let task = tokio::spawn(serve_spare(
+                    front,
+                    accepted,
+                    Arc::clone(&has_request),
+                    self.stop.clone(),
+                    open,
+                ));
                 self.spare.push_back(Spare {
                     began: Instant::now(),
                     has_request,
@@ -220,8 +225,15 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 impl Accepted {
     /// Makes the handshake of TLS, where there is one to make. Returns `None` when the client
-    /// fails it.
-    async fn handshake(self) -> Option<(TokioIo<Box<dyn Io>>, Peer)> {
+    /// fails it or takes too long, or the server stops.
+    async fn handshake(self, stop: &Stop) -> Option<(TokioIo<Box<dyn Io>>, Peer)> {
+        tokio::select! {
+            made = tokio::time::timeout(HANDSHAKE_WITHIN, self.make_handshake()) => made.ok()?,
+            () = stop.heard() => None,
+        }
+    }
+
+    async fn make_handshake(self) -> Option<(TokioIo<Box<dyn Io>>, Peer)> {
         let mut peer = Peer {
             address: self.address,
             local: self.socket.local_addr().ok()?,
@@ -233,16 +245,14 @@ impl Accepted {
             return Some((TokioIo::new(socket), peer));
         };
         let mut first = [0];
-        let peeked = tokio::time::timeout(HANDSHAKE_WITHIN, self.socket.peek(&mut first)).await;
+        if self.socket.peek(&mut first).await.ok()? == 0 {
+            return None;
+        }
         let mut socket = Socket::new(self.socket, self.answer_time_max);
-        match peeked {
-            Ok(Ok(1)) if first == [FIRST_BYTE] => {}
-            Ok(Ok(1)) => {
-                let _ignored = socket.write_all(PLAIN_ON_TLS.as_bytes()).await;
-                let _ignored = socket.shutdown().await;
-                return None;
-            }
-            _ => return None,
+        if first != [FIRST_BYTE] {
+            let _ignored = socket.write_all(PLAIN_ON_TLS.as_bytes()).await;
+            let _ignored = socket.shutdown().await;
+            return None;
         }
         match tls.accept(socket).await {
             Ok((stream, user)) => {
@@ -270,7 +280,7 @@ async fn serve(
     _place: OwnedSemaphorePermit,
     _open: Open,
 ) {
-    let Some((socket, peer)) = accepted.handshake().await else {
+    let Some((socket, peer)) = accepted.handshake(&stop).await else {
         return;
     };
     let service = service_fn(move |request: Request<Incoming>| {
@@ -293,9 +303,10 @@ async fn serve_spare(
     front: Arc<Front>,
     accepted: Accepted,
     has_request: Arc<AtomicBool>,
+    stop: Stop,
     _open: Open,
 ) {
-    let Some((socket, peer)) = accepted.handshake().await else {
+    let Some((socket, peer)) = accepted.handshake(&stop).await else {
         return;
     };
     let service = service_fn(move |request: Request<Incoming>| {

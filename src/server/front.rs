@@ -83,9 +83,12 @@ impl Front {
         // Before the body is read, so that a client without the right cannot make the server work.
         if let Some(route) = route {
             match login::admit(&self.app.serving.access, route, &head).await {
-                Ok(principal) => head.extensions.insert(principal),
+                Ok(Some(principal)) => {
+                    head.extensions.insert(principal);
+                }
+                Ok(None) => {}
                 Err(refused) => return *refused,
-            };
+            }
         }
         let (body, watch) = self.app.bodies.watch(body);
         if let Some(refused) = watch.refusal() {

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::app::App;
 use super::routes::Route;
 use super::{answer, body};
-use crate::access::{Access, Credentials, Principal, Refused};
+use crate::access::{Access, Action, Credentials, Principal, Refused};
 use crate::failure::Class;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -45,7 +45,7 @@ fn client_of(head: &Parts) -> IpAddr {
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address.ip())
 }
 
-/// Returns the principal of a request, if it may use the route.
+/// Returns the principal of a request that may use the route; `None` for a public one.
 ///
 /// # Errors
 /// The response to send instead: 401, 403, or 429 after too many failed logins.
@@ -53,11 +53,11 @@ pub(super) async fn admit(
     access: &Access,
     route: &Route,
     head: &Parts,
-) -> Result<Arc<Principal>, Box<Response>> {
+) -> Result<Option<Arc<Principal>>, Box<Response>> {
     let needs = route.needs;
-    if needs.action == crate::access::Action::Public {
+    if needs.action == Action::Public {
         // A supervisor's probe with outdated credentials is a probe still.
-        return Ok(Principal::nobody());
+        return Ok(None);
     }
     let of_certificate = || {
         let user = head.extensions.get::<Peer>()?.user.clone();
@@ -66,10 +66,8 @@ pub(super) async fn admit(
     let given = credentials(&head.headers).map(|given| given.or_else(of_certificate));
     let given = given.map_err(|why| {
         let hint = "send Authorization: Bearer TOKEN, or a user and a password as Basic";
-        Box::new(challenge(
-            &head.headers,
-            of_class(Class::Unauthenticated, why, hint),
-        ))
+        let refused = answer::of_class(Class::Unauthenticated, why, Some(hint));
+        Box::new(challenge(&head.headers, refused))
     })?;
     let admitted = access.admit(given, client_of(head)).await;
     let principal = admitted.map_err(|refused| Box::new(refusal(refused, &head.headers)))?;
@@ -77,7 +75,7 @@ pub(super) async fn admit(
     let query = head.uri.query().unwrap_or_default();
     let target = route.target(head.uri.path(), query, &mut held);
     if principal.may(needs.action, target) {
-        return Ok(principal);
+        return Ok(Some(principal));
     }
     let message = format!(
         "the role {} of {} does not allow this request{}",
@@ -88,10 +86,10 @@ pub(super) async fn admit(
             false => ", or not for this stream",
         }
     );
-    Err(Box::new(of_class(
+    Err(Box::new(answer::of_class(
         Class::Forbidden,
         &message,
-        "an administrator can create a token with another role: logmill token create",
+        Some("an administrator can create a token with another role: logmill token create"),
     )))
 }
 
@@ -148,15 +146,9 @@ fn session_of(headers: &HeaderMap) -> Option<SecretString> {
     })
 }
 
-fn of_class(class: Class, message: &str, hint: &str) -> Response {
-    let codes = class.codes();
-    let status = StatusCode::from_u16(codes.http).expect("BUG: a status of three digits");
-    answer::error(status, codes.code, message, Some(hint))
-}
-
 fn refusal(refused: Refused, headers: &HeaderMap) -> Response {
     let (class, message, hint) = refused.explained();
-    let mut response = of_class(class, message, hint);
+    let mut response = answer::of_class(class, message, Some(hint));
     if let Refused::Slow(wait) = refused {
         let seconds = HeaderValue::from(wait.as_secs() + 1);
         response.headers_mut().insert(header::RETRY_AFTER, seconds);
@@ -260,7 +252,7 @@ fn set_cookie(response: &mut Response, id: &str, age_s: u64, peer: &Peer) {
     response.headers_mut().insert(header::SET_COOKIE, cookie);
 }
 
-fn no_store(response: &mut Response) {
+pub(super) fn no_store(response: &mut Response) {
     let value = HeaderValue::from_static("no-store");
     response.headers_mut().insert(header::CACHE_CONTROL, value);
 }

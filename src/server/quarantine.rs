@@ -4,15 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::app::App;
 use super::status::Who;
 use super::{answer, status};
-use crate::failure::{Failure, Result, USAGE};
+use crate::failure::{Failure, Result};
 use crate::quarantine::{QuarantineRequest, QuarantineWork, explain as explain_item};
 
 pub(super) const CHOICE: [&str; 2] = ["stream", "reason"];
@@ -31,7 +29,7 @@ pub(super) async fn list(
     let sql = read(&asked, &CHOICE).and_then(|asked| asked.list_sql());
     match sql {
         Ok(sql) => status::rows(&app, &who, &sql).await,
-        Err(failure) => refused(&failure),
+        Err(failure) => answer::of_failure(&failure),
     }
 }
 
@@ -39,7 +37,7 @@ pub(super) async fn list(
 /// whole explanation as a terminal shows it.
 pub(super) async fn explain(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
     let store = Arc::clone(&app.serving.store);
-    on_a_thread(move || {
+    answer::on_a_thread(move || {
         let asked = read(&asked, &EXPLAIN)?;
         let (choice, reading) = (asked.choice()?, asked.reading()?);
         let snapshot = store.snapshot();
@@ -53,7 +51,7 @@ pub(super) async fn explain(State(app): State<Arc<App>>, Query(asked): Parameter
 
 /// `POST /api/v1/quarantine/replay?stream=&reason=&format=&tz=&site=&dry_run=`.
 pub(super) async fn replay(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
-    on_a_thread(move || {
+    answer::on_a_thread(move || {
         let asked = read(&asked, &REPLAY)?;
         let (choice, reading) = (asked.choice()?, asked.reading()?);
         with_work(&app, &asked, |work| {
@@ -65,7 +63,7 @@ pub(super) async fn replay(State(app): State<Arc<App>>, Query(asked): Parameters
 
 /// `POST /api/v1/quarantine/drop?stream=&reason=&before=&dry_run=`.
 pub(super) async fn drop(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
-    on_a_thread(move || {
+    answer::on_a_thread(move || {
         let asked = read(&asked, &DROP)?;
         let choice = asked.choice()?;
         with_work(&app, &asked, |work| {
@@ -91,34 +89,4 @@ fn with_work<T>(
         stop: &|| app.serving.stop.is_set(),
         progress: &|_| (),
     })
-}
-
-/// Runs `work` on a thread that may block. The work continues after the client disconnects, and
-/// its results are kept.
-async fn on_a_thread<T: Serialize + Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Response {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(report)) => answer::json(StatusCode::OK, &report),
-        Ok(Err(failure)) => refused(&failure),
-        Err(_) => answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "the request's task failed; finished items are kept, see the server's log",
-            None,
-        ),
-    }
-}
-
-fn refused(failure: &Failure) -> Response {
-    match (failure.storage(), failure.code) {
-        (Some(error), _) => answer::of_storage(error),
-        (None, USAGE) => answer::bad_request(failure),
-        (None, _) => answer::error(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "not_done",
-            &failure.to_string(),
-            None,
-        ),
-    }
 }

@@ -148,6 +148,9 @@ fn a_client_of_some_streams_finds_nothing_of_the_others() {
         "SELECT sum(hits) FROM db_stats.minutely",
         "SELECT * FROM db_traffic.daily",
         "SELECT * FROM db_stats.daily_documents",
+        "SELECT /*+ order(nothing) */ path FROM web",
+        "SELECT nothing FROM web",
+        "SELECT * FROM wep",
         "SELECT * FROM system.quarantine",
         "SELECT * FROM system.sources",
         "SELECT * FROM system.maintenance",
@@ -163,6 +166,11 @@ fn a_client_of_some_streams_finds_nothing_of_the_others() {
             reads == 200 && !is_foreign,
             "{statement}: {answer}"
         );
+        // A stream of others is answered as one that does not exist.
+        if statement.contains("db") {
+            let (_, unknown) = sql(&server, &own, &statement.replace("db", "dx"));
+            assert_eq!(answer.replace("db", "dx"), unknown, "{statement}");
+        }
         // The hint of an unknown name lists no foreign table.
         if !statement.contains("db") {
             assert!(!answer.contains("db"), "{statement}: {answer}");
@@ -468,4 +476,26 @@ fn beyond_this_machine_a_store_stays_closed() {
         Some("401")
     );
     assert_eq!(status("GET", "/api/v1/streams", "").as_deref(), Some("401"));
+}
+
+#[test]
+fn a_server_that_only_reads_follows_the_changes_of_the_writer() {
+    let home = Home::new();
+    let writer = served(&home);
+    let reader = Server::start_reading(&home.data);
+    let status = |header: &str| ask(&reader, "GET", "/api/v1/streams", header, "").0;
+    assert_eq!(status(""), 200);
+    let made = token(&home, "t", "read", None);
+    let header = format!("Authorization: Bearer {made}");
+    let becomes = |header: &str, expected: u16| {
+        (0..100).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            status(header) == expected
+        })
+    };
+    assert!(becomes("", 401) && becomes(&header, 200));
+    token(&home, "other", "read", None);
+    run(&home, &["token", "revoke", "t"], None);
+    assert!(becomes(&header, 401), "{}", reader.log());
+    drop(writer);
 }

@@ -389,7 +389,6 @@ fn metrics_count_requests_errors_and_times_by_route() {
     );
     assert_eq!(found[&version], 1.0);
     for name in [
-        "process_cpu_seconds_total",
         "process_resident_memory_bytes",
         "process_open_fds",
         "process_max_fds",
@@ -398,5 +397,7 @@ fn metrics_count_requests_errors_and_times_by_route() {
     ] {
         assert!(found[name] > 0.0, "{name}");
     }
+    // The kernel counts in hundredths of a second: a young server may have used none.
+    assert!(found["process_cpu_seconds_total"] >= 0.0);
     assert_eq!(found["logmill_tails"], 0.0);
 }

@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{Select, VisitMut, VisitorMut};
 use storage::Snapshot;
 
 use crate::error::{Error, Result};
+use crate::question::Viewer;
 use crate::tables::level::RollupUse;
 
 const KNOWN: &str = "no_rollup, no_index, index(COLUMN, …), order(COLUMN, …), top_k and no_top_k";
@@ -52,20 +53,19 @@ impl Hints {
     ///
     /// # Errors
     /// [`Error::Invalid`] when no stream has it.
-    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<()> {
+    pub(crate) fn check(&self, snapshot: &Snapshot, viewer: &Viewer) -> Result<()> {
         let Some(order) = &self.order else {
             return Ok(());
         };
-        let streams = snapshot.streams();
+        let streams = snapshot.streams().iter();
+        let streams = streams.filter(|(name, _)| viewer.sees(name.as_str()));
         if streams
-            .values()
-            .any(|meta| meta.order_by.starts_with(order))
+            .clone()
+            .any(|(_, meta)| meta.order_by.starts_with(order))
         {
             return Ok(());
         }
-        let orders = streams
-            .iter()
-            .map(|(name, meta)| format!("{name} by {}", meta.order_by.join(", ")));
+        let orders = streams.map(|(name, meta)| format!("{name} by {}", meta.order_by.join(", ")));
         Err(Error::invalid(format!(
             "no stream is sorted by {}; the orders are {}",
             order.join(", "),

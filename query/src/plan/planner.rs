@@ -150,7 +150,7 @@ impl Planner {
                 };
                 let mut parsed = self.parse(&sql)?;
                 let hints = Hints::take(&mut parsed)?;
-                hints.check(&sources.snapshot)?;
+                hints.check(&sources.snapshot, &session.viewer)?;
                 statement::rewrite(&mut parsed, &sources.snapshot, hidden.seq);
                 let catalog = catalog(&hints, hidden)?;
                 let (state, is_changed) = self.state_of(session, &catalog);

@@ -1,0 +1,140 @@
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio_rustls::TlsConnector;
+
+use super::*;
+
+/// A certificate and its key in PEM.
+struct Pair {
+    cert: String,
+    key: String,
+}
+
+fn parameters(name: &str) -> (CertificateParams, KeyPair) {
+    let mut parameters = CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    parameters.distinguished_name.push(DnType::CommonName, name);
+    (parameters, KeyPair::generate().expect("a key"))
+}
+
+fn self_signed(name: &str) -> Pair {
+    let (parameters, key) = parameters(name);
+    let cert = parameters.self_signed(&key).expect("signed");
+    Pair {
+        cert: cert.pem(),
+        key: key.serialize_pem(),
+    }
+}
+
+/// Returns the certificate of an authority, and one that it signed.
+fn authority(client: &str) -> (String, Pair) {
+    let (mut of_ca, ca_key) = parameters("authority");
+    of_ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = of_ca.self_signed(&ca_key).expect("signed");
+    let issuer = Issuer::new(of_ca, ca_key);
+    let (of_client, key) = parameters(client);
+    let cert = of_client.signed_by(&key, &issuer).expect("signed");
+    let pair = Pair {
+        cert: cert.pem(),
+        key: key.serialize_pem(),
+    };
+    (ca.pem(), pair)
+}
+
+fn written(server: &Pair, ca: Option<&str>) -> (tempfile::TempDir, Arc<Tls>) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    let config = config::Tls {
+        cert: Some(write("cert.pem", &server.cert)),
+        key: Some(write("key.pem", &server.key)),
+        client_ca: ca.map(|ca| write("ca.pem", ca)),
+    };
+    let tls = Tls::of(&config).expect("valid").expect("configured");
+    (dir, tls)
+}
+
+/// Connects; returns the user that the server finds in the client's certificate.
+async fn connect(tls: &Tls, trusted: &str, own: Option<&Pair>) -> io::Result<Option<Arc<str>>> {
+    let mut roots = RootCertStore::empty();
+    for cert in CertificateDer::pem_slice_iter(trusted.as_bytes()) {
+        roots.add(cert.expect("PEM")).expect("an authority");
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots);
+    let config = match own {
+        None => builder.with_no_client_auth(),
+        Some(pair) => {
+            let certs = certificates(Path::new("own"), pair.cert.as_bytes()).expect("PEM");
+            let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
+            builder.with_client_auth_cert(certs, key).expect("a pair")
+        }
+    };
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let name = ServerName::try_from("localhost").expect("a name");
+    let connector = TlsConnector::from(Arc::new(config));
+    let (client, server) = tokio::join!(connector.connect(name, near), tls.accept(far));
+    client?;
+    server.map(|(_, user)| user)
+}
+
+#[tokio::test]
+async fn a_client_is_the_user_of_a_certificate_that_the_authority_signed() {
+    let server = self_signed("server");
+    let (ca, ann) = authority("ann");
+    let (_, stranger) = authority("ann");
+    let (_dir, tls) = written(&server, Some(&ca));
+    let connected = async |own| connect(&tls, &server.cert, own).await;
+    assert_eq!(
+        connected(Some(&ann)).await.expect("admitted").as_deref(),
+        Some("ann")
+    );
+    assert_eq!(connected(None).await.expect("without a certificate"), None);
+    assert!(
+        connected(Some(&stranger)).await.is_err(),
+        "another authority's"
+    );
+    // Without client_ca no certificate is asked for, and none is a login.
+    let (_dir, plain) = written(&server, None);
+    assert_eq!(
+        connect(&plain, &server.cert, Some(&ann))
+            .await
+            .expect("admitted"),
+        None
+    );
+}
+
+#[tokio::test]
+async fn changed_files_are_taken_whatever_their_times_say() {
+    let (first, second) = (self_signed("first"), self_signed("second"));
+    let (dir, tls) = written(&first, None);
+    let put = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        let time = std::fs::metadata(&path)
+            .and_then(|m| m.modified())
+            .expect("its time");
+        std::fs::write(&path, text).expect("written");
+        let file = std::fs::File::options()
+            .append(true)
+            .open(&path)
+            .expect("open");
+        file.set_modified(time).expect("the same time");
+        tls.look();
+    };
+    assert!(connect(&tls, &first.cert, None).await.is_ok());
+    put("cert.pem", &second.cert);
+    assert!(
+        connect(&tls, &first.cert, None).await.is_ok(),
+        "the key is still the first one's"
+    );
+    put("key.pem", &second.key);
+    assert!(connect(&tls, &second.cert, None).await.is_ok());
+    assert!(connect(&tls, &first.cert, None).await.is_err());
+    put("key.pem", "nonsense");
+    assert!(connect(&tls, &second.cert, None).await.is_ok());
+}
