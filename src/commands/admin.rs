@@ -1,7 +1,7 @@
 //! Operator work on a store, done by this process or by the server that holds the store.
 //!
 //! A command names a directory or a server. While a server holds the directory, its lock file
-//! contains the server's address, and the work is sent there ([`super::Context::admin`]).
+//! contains the server's URL, and the work is sent there ([`super::Context::admin`]).
 
 use std::path::Path;
 
@@ -307,19 +307,14 @@ fn report<T: DeserializeOwned>(answer: serde_json::Value) -> Result<T> {
 
 /// Returns the server that holds a directory, if opening the directory failed for that reason.
 pub(super) fn holder(data: &Path, failure: &Failure) -> Option<Result<Client>> {
-    let Some(storage::Error::Locked {
-        address: Some(address),
-        ..
-    }) = failure.storage()
-    else {
+    let Some(storage::Error::Locked { url: Some(url), .. }) = failure.storage() else {
         return None;
     };
-    let url = address.clone();
     crate::failure::note(format_args!(
         "{} is held by the server at {url}; sending the command to it",
         data.display()
     ));
     // Whoever can read the directory could do the work there; the secret proves it.
     let secret = storage::operator_secret(&*wiring::disk(), data).map(SecretString::from);
-    Some(Client::of_holder(&url).map(|client| client.with_token(secret)))
+    Some(Client::of_holder(url).map(|client| client.with_token(secret)))
 }

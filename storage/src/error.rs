@@ -46,14 +46,14 @@ pub enum Error {
         what: String,
     },
     /// Another process writes to this store.
-    #[error("{} is being written by process {pid}{}", path.display(), address.as_deref().map(|a| format!("; use --server http://{a}")).unwrap_or_default())]
+    #[error("{} is being written by process {pid}{}", path.display(), url.as_deref().map(|url| format!("; use --server {url}")).unwrap_or_default())]
     Locked {
         /// The data directory.
         path: PathBuf,
         /// The process that holds the lock, 0 when it is not known.
         pid: u32,
-        /// HTTP address of that process, when it is a server.
-        address: Option<String>,
+        /// URL of that process, when it is a server.
+        url: Option<String>,
     },
     /// The store was opened for reading only.
     #[error("{} is open for reading only; serve it without --read-only to change it", path.display())]

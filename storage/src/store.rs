@@ -74,18 +74,18 @@ pub struct Store {
 }
 
 impl Store {
-    /// Records the address at which this process answers, for others that find the store locked,
+    /// Records the URL at which this process answers, for others that find the store locked,
     /// and a secret by which it recognises them: only the owner of the store can read it.
     ///
     /// # Errors
     /// Any error of the file system.
-    pub fn announce(&self, address: &str, secret: &str) -> Result<()> {
+    pub fn announce(&self, url: &str, secret: &str) -> Result<()> {
         if self.shared.lock.is_none() {
             return Ok(());
         }
         let (fs, data) = (&*self.shared.options.fs, &self.shared.data);
         access_file::write_operator(fs, data, secret, self.shared.epoch.into())?;
-        lock::write_writer(&*self.shared.options.fs, &self.shared.data, Some(address))
+        lock::write_writer(fs, data, Some(url))
     }
 
     /// Returns the durability that the store gives a batch for a write concern.

@@ -121,13 +121,13 @@ fn locked(fs: &dyn Fs, data: &Path) -> Error {
     Error::Locked {
         path: data.into(),
         pid,
-        address: words.next().map(str::to_owned),
+        url: words.next().map(str::to_owned),
     }
 }
 
-/// Records which process writes, and the address at which it answers.
-pub(crate) fn write_writer(fs: &dyn Fs, data: &Path, address: Option<&str>) -> Result<()> {
-    let text = format!("{} {}\n", std::process::id(), address.unwrap_or(""));
+/// Records which process writes, and the URL at which it answers.
+pub(crate) fn write_writer(fs: &dyn Fs, data: &Path, url: Option<&str>) -> Result<()> {
+    let text = format!("{} {}\n", std::process::id(), url.unwrap_or(""));
     write_durably(fs, &data.join(WRITER), text.as_bytes()).map(|_| ())
 }
 

@@ -160,7 +160,9 @@ fn a_second_copy_is_answered_like_the_first_before_and_after_a_restart() {
 fn a_store_has_one_writer() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path(), options(&FaultFs::default())).expect("opens");
-    store.announce("127.0.0.1:7070", "secret").expect("written");
+    store
+        .announce("http://127.0.0.1:7070", "secret")
+        .expect("written");
     let refused = Store::open(dir.path(), options(&FaultFs::default()))
         .expect_err("locked")
         .to_string();

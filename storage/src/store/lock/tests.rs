@@ -52,7 +52,7 @@ fn a_second_writer_is_refused_after_the_lock_file_was_removed() {
     let fs = FaultFs::default();
     let store = Store::open(dir.path(), options(&fs)).expect("opens");
     store
-        .announce("127.0.0.1:7070", "secret")
+        .announce("http://127.0.0.1:7070", "secret")
         .expect("announced");
     std::fs::remove_file(dir.path().join(LOCK)).expect("removed");
     let refused = Store::open(dir.path(), Options::default()).expect_err("refused");

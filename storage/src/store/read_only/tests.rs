@@ -81,7 +81,7 @@ fn a_store_that_is_only_read_shows_everything_and_writes_nothing() {
         assert!(refused(store.rebuild(&name, range)));
         assert!(store.status().read_only);
         store
-            .announce("127.0.0.1:1", "secret")
+            .announce("http://127.0.0.1:1", "secret")
             .expect("nothing to announce");
         store.close().expect("nothing to close");
         assert!(
