@@ -1,0 +1,132 @@
+//! Small bodies that decompress into ten gigabytes, or into what is long to parse.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use flate2::{Compress, Compression, Crc, FlushCompress, Status};
+use futures::future::BoxFuture;
+
+use super::door::attacker;
+use super::http;
+use super::stage::{AGAIN, Stage};
+
+const ZEROS: u64 = 10 << 30;
+/// Zeros that are compressed; a bomb repeats the outcome.
+const PIECE: usize = 16 << 20;
+/// The most that a block of zstd stands for.
+const BLOCK: u64 = 128 << 10;
+/// Just below `server.batch_bytes_max`.
+const ALMOST: usize = 31 << 20;
+
+/// A body and the headers that it is sent with.
+type Bomb = (&'static str, Vec<u8>);
+
+/// Bodies of zeros: more bytes than the server takes.
+pub(crate) fn zeros(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let gzip = gzip_zeros(ZEROS);
+        let nested = gzip_of(&gzip);
+        let bombs = vec![
+            ("Content-Encoding: x-gzip\r\n", gzip.clone()),
+            ("Content-Encoding: gzip\r\n", gzip),
+            ("Content-Encoding: gzip\r\n", nested.clone()),
+            ("Content-Encoding: gzip, gzip\r\n", nested),
+            ("Content-Encoding: zstd\r\n", zstd_zeros(ZEROS, 20)),
+            ("Content-Encoding: zstd\r\n", zstd_zeros(ZEROS, 27)),
+            ("Content-Encoding: zstd\r\n", zstd_zeros(ZEROS, 31)),
+        ];
+        throw(&stage, bombs).await;
+    })
+}
+
+/// Bodies within the limit of bytes, with lines so short that their rows are far longer.
+pub(crate) fn short_lines(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let almost = stage.of(4 << 20, ALMOST);
+        let of = |line: &str| {
+            let lines = line.repeat(almost / line.len());
+            ("Content-Encoding: gzip\r\n", gzip_of(lines.as_bytes()))
+        };
+        let bombs = vec![of("\n"), of("x\n"), of("{}\n"), of("{\"a\":1}\n")];
+        throw(&stage, bombs).await;
+    })
+}
+
+/// Sends the bombs in turn until the end, each over a connection of its own.
+async fn throw(stage: &Arc<Stage>, bombs: Vec<Bomb>) {
+    let bombs = Arc::new(bombs);
+    let number = stage.of(4, 16);
+    stage
+        .all(number, |stage, which| {
+            let bombs = Arc::clone(&bombs);
+            async move {
+                for turn in which.. {
+                    if stage.is_over() {
+                        return;
+                    }
+                    let (encoding, body) = &bombs[turn % bombs.len()];
+                    let headers = http::bearer(&stage.tokens.stolen_shipper) + encoding;
+                    let line = "POST /api/v1/ingest/bomb";
+                    let request = http::request(line, &stage.door.host(), &headers, body);
+                    let Ok(connection) = stage.door.connect(attacker(0)).await else {
+                        stage.note("closed");
+                        tokio::time::sleep(AGAIN).await;
+                        continue;
+                    };
+                    match http::exchange(connection, &request).await {
+                        Ok((Some(answer), _)) => stage.note(answer.status.to_string()),
+                        _ => stage.note("closed"),
+                    }
+                }
+            }
+        })
+        .await;
+}
+
+fn gzip_of(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("written to memory");
+    encoder.finish().expect("written to memory")
+}
+
+/// Returns one member of gzip. A piece that ends with a full flush leaves no state, so that its
+/// bytes may be repeated: ten gigabytes are not compressed here each time.
+fn gzip_zeros(bytes: u64) -> Vec<u8> {
+    let zeros = vec![0; PIECE];
+    let mut compress = Compress::new(Compression::best(), false);
+    let mut piece = Vec::with_capacity(PIECE);
+    let status = compress.compress_vec(&zeros, &mut piece, FlushCompress::Full);
+    assert_eq!(status.expect("compressed"), Status::Ok);
+    assert_eq!(
+        compress.total_in(),
+        PIECE as u64,
+        "a piece is compressed whole"
+    );
+    let mut of_piece = Crc::new();
+    of_piece.update(&zeros);
+    let mut crc = Crc::new();
+    let mut gzip = vec![31, 139, 8, 0, 0, 0, 0, 0, 0, 255];
+    for _ in 0..bytes / PIECE as u64 {
+        gzip.extend_from_slice(&piece);
+        crc.combine(&of_piece);
+    }
+    // An empty last block, the checksum, and the length by 2³².
+    gzip.extend_from_slice(&[3, 0]);
+    gzip.extend_from_slice(&crc.sum().to_le_bytes());
+    gzip.extend_from_slice(&((bytes & 0xffff_ffff) as u32).to_le_bytes());
+    gzip
+}
+
+/// Returns a frame of zstd whose blocks are each one byte and a count (RFC 8878, section 3.1.1).
+fn zstd_zeros(bytes: u64, window_log: u8) -> Vec<u8> {
+    let mut frame = 0xfd2f_b528_u32.to_le_bytes().to_vec();
+    frame.extend_from_slice(&[0, (window_log - 10) << 3]);
+    let blocks = bytes / BLOCK;
+    for block in 1..=blocks {
+        let is_last = u32::from(block == blocks);
+        let header = (BLOCK as u32) << 3 | 1 << 1 | is_last;
+        frame.extend_from_slice(&header.to_le_bytes()[..3]);
+        frame.push(0);
+    }
+    frame
+}

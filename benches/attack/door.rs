@@ -1,0 +1,104 @@
+//! The server's address, and connections to it from chosen addresses of this machine.
+//!
+//! The server shares its limits by the address of a client. All of 127.0.0.0/8 is this machine, so
+//! that each client here binds an address of its own before it connects.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+
+/// The address of all normal clients.
+pub(crate) const NORMAL: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+/// The addresses of attackers follow it.
+const FIRST_ATTACKER: u8 = 3;
+
+/// Returns the address of an attacker.
+pub(crate) fn attacker(number: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(127, 0, 0, FIRST_ATTACKER + number))
+}
+
+/// A connection with or without TLS.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+pub(crate) type Connection = Box<dyn Io>;
+
+/// A server as its clients reach it.
+#[derive(Clone)]
+pub(crate) struct Door {
+    address: SocketAddr,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl Door {
+    /// Takes the address of a server, and the certificate that it shows if it speaks TLS.
+    pub(crate) fn new(address: &str, certificate: Option<&Path>) -> Self {
+        Self {
+            address: address.parse().expect("an address"),
+            tls: certificate.map(trusting),
+        }
+    }
+
+    /// Returns the value of `Host`.
+    pub(crate) fn host(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Connects without the handshake of TLS.
+    pub(crate) async fn tcp(&self, from: IpAddr) -> io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        let stream = socket.connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    pub(crate) async fn connect(&self, from: IpAddr) -> io::Result<Connection> {
+        let stream = self.tcp(from).await?;
+        match &self.tls {
+            None => Ok(Box::new(stream)),
+            Some(config) => {
+                let connector = TlsConnector::from(Arc::clone(config));
+                let stream = connector.connect(localhost(), stream).await?;
+                Ok(Box::new(stream))
+            }
+        }
+    }
+
+    /// Returns the first message of a handshake of TLS.
+    pub(crate) fn client_hello(&self) -> Vec<u8> {
+        let config = self.tls.as_ref().expect("BUG: only asked of TLS");
+        let mut client =
+            ClientConnection::new(Arc::clone(config), localhost()).expect("a configuration");
+        let mut hello = Vec::new();
+        client.write_tls(&mut hello).expect("written to memory");
+        hello
+    }
+}
+
+fn localhost() -> ServerName<'static> {
+    ServerName::try_from("localhost").expect("a name")
+}
+
+fn trusting(certificate: &Path) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let read = CertificateDer::from_pem_file(certificate).expect("a certificate");
+    roots.add(read).expect("a certificate to trust");
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("protocol versions");
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    // A resumed session would spare the server what a new client costs it.
+    config.resumption = rustls::client::Resumption::disabled();
+    Arc::new(config)
+}

@@ -1,0 +1,250 @@
+//! Normal clients: senders and readers that know nothing of the attack.
+//!
+//! Half of them keep their connection, the others connect afresh for each request. A time counts
+//! from the moment at which the request was due until its answer was there whole; a request that
+//! waits still counts with its age. A sender repeats a batch with its key until it is acknowledged.
+//! A reader that is refused has waited for ever.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use super::door::{Connection, Door, NORMAL};
+use super::house::{ADMIN, PASSWORD, Tokens};
+use super::http::{self, Answer};
+
+pub(crate) const STREAM: &str = "normal";
+const BATCH: u64 = 5;
+/// A normal client gives up a request after this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause of a sender before it repeats a batch.
+const REPEAT_AFTER: Duration = Duration::from_millis(50);
+/// A client that is so late leaves out the requests that were due meanwhile.
+const LATE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Send,
+    Sql,
+    Health,
+}
+
+pub(crate) const KINDS: [&str; 3] = ["send", "sql", "health"];
+
+/// The clients: kind, interval in ms, and whether each request has its own connection.
+const CLIENTS: [(Kind, u64, bool); 6] = [
+    (Kind::Send, 50, false),
+    (Kind::Send, 50, true),
+    (Kind::Sql, 150, false),
+    (Kind::Sql, 150, true),
+    (Kind::Health, 40, false),
+    (Kind::Health, 40, true),
+];
+
+#[derive(Default)]
+struct Shared {
+    times: Mutex<[Vec<f64>; 3]>,
+    /// The due times of requests under way, by client.
+    waiting: Mutex<BTreeMap<usize, Instant>>,
+    refused: Mutex<BTreeMap<String, u64>>,
+    acknowledged: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Times and refusals of a stretch of time.
+pub(crate) struct Taken {
+    /// The 99th percentile of each kind, ms.
+    pub(crate) p99: [f64; 3],
+    pub(crate) refused: BTreeMap<String, u64>,
+}
+
+pub(crate) struct Normal {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+impl Normal {
+    pub(crate) fn start(door: &Door, tokens: &Tokens) -> Self {
+        let shared = Arc::<Shared>::default();
+        let (door, tokens, for_thread) = (door.clone(), tokens.clone(), Arc::clone(&shared));
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            let all = CLIENTS
+                .iter()
+                .enumerate()
+                .map(|(number, (kind, ms, fresh))| {
+                    let client = Client {
+                        number,
+                        kind: *kind,
+                        every: Duration::from_millis(*ms),
+                        is_fresh: *fresh,
+                        head: head(*kind, *fresh, &tokens),
+                        door: door.clone(),
+                        shared: Arc::clone(&for_thread),
+                        kept: None,
+                    };
+                    client.run()
+                });
+            runtime.block_on(futures::future::join_all(all));
+        };
+        Self {
+            shared,
+            thread: std::thread::spawn(run),
+        }
+    }
+
+    /// Returns the figures since the last call.
+    pub(crate) fn take(&self) -> Taken {
+        let mut times = std::mem::take(&mut *self.shared.times.lock().expect("no panic"));
+        for (client, due) in &*self.shared.waiting.lock().expect("no panic") {
+            let age = due.elapsed().as_secs_f64() * 1e3;
+            times[CLIENTS[*client].0 as usize].push(age);
+        }
+        let refused = std::mem::take(&mut *self.shared.refused.lock().expect("no panic"));
+        Taken {
+            p99: times.map(p99),
+            refused,
+        }
+    }
+
+    /// Returns the age of the oldest request that waits for its answer.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        let waiting = self.shared.waiting.lock().expect("no panic");
+        let ages = waiting.values().map(Instant::elapsed);
+        ages.max().unwrap_or_default()
+    }
+
+    /// Ends the clients once each has its answer; returns the number of acknowledged events.
+    pub(crate) fn stop(self) -> u64 {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.thread.join().expect("normal clients do not panic");
+        self.shared.acknowledged.load(Ordering::SeqCst)
+    }
+}
+
+fn p99(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let at = (times.len() as f64 * 0.99) as usize;
+    let found = times.get(at.min(times.len().saturating_sub(1)));
+    found.copied().unwrap_or(f64::NAN)
+}
+
+/// Returns the headers of a kind of client.
+fn head(kind: Kind, is_fresh: bool, tokens: &Tokens) -> String {
+    let login = match (kind, is_fresh) {
+        (Kind::Send, _) => http::bearer(&tokens.shipper),
+        (Kind::Sql, true) => http::bearer(&tokens.reader),
+        (Kind::Sql, false) => {
+            let pair = BASE64_STANDARD.encode(format!("{ADMIN}:{PASSWORD}"));
+            format!("Authorization: Basic {pair}\r\n")
+        }
+        (Kind::Health, _) => String::new(),
+    };
+    match is_fresh {
+        true => login + "Connection: close\r\n",
+        false => login,
+    }
+}
+
+struct Client {
+    number: usize,
+    kind: Kind,
+    every: Duration,
+    is_fresh: bool,
+    head: String,
+    door: Door,
+    shared: Arc<Shared>,
+    kept: Option<Connection>,
+}
+
+impl Client {
+    async fn run(mut self) {
+        let mut due = Instant::now();
+        for turn in 0_u64.. {
+            tokio::time::sleep_until(due.into()).await;
+            if self.shared.stop.load(Ordering::SeqCst) {
+                return;
+            }
+            let waiting = || self.shared.waiting.lock().expect("no panic");
+            waiting().insert(self.number, due);
+            let request = self.request(turn);
+            let took = self.answered(&request, due).await;
+            let waiting = || self.shared.waiting.lock().expect("no panic");
+            waiting().remove(&self.number);
+            self.shared.times.lock().expect("no panic")[self.kind as usize].push(took);
+            due += self.every;
+            if due.elapsed() > LATE {
+                due = Instant::now();
+            }
+        }
+    }
+
+    fn request(&self, turn: u64) -> Vec<u8> {
+        let host = self.door.host();
+        match self.kind {
+            Kind::Health => http::request("GET /health", &host, &self.head, b""),
+            Kind::Sql => {
+                let sql = format!("SELECT count(*) FROM {STREAM}");
+                http::request("POST /api/v1/sql", &host, &self.head, sql.as_bytes())
+            }
+            Kind::Send => {
+                let concern = if self.is_fresh { "j=true" } else { "w=1" };
+                let batch = format!("{}-{turn}", self.number);
+                let head = format!("{}Idempotency-Key: {batch}\r\n", self.head);
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                let now = now.expect("a time after 1970").as_secs();
+                let event = |nth| format!("{{\"ts\":{now},\"id\":\"{batch}-{nth}\"}}\n");
+                let lines: String = (0..BATCH).map(event).collect();
+                let line = format!("POST /api/v1/ingest/{STREAM}?{concern}");
+                http::request(&line, &host, &head, lines.as_bytes())
+            }
+        }
+    }
+
+    /// Returns the milliseconds from when a request was due to its answer.
+    async fn answered(&mut self, request: &[u8], due: Instant) -> f64 {
+        loop {
+            let asked = tokio::time::timeout(PATIENCE, self.ask(request)).await;
+            let why = match asked {
+                Ok(Ok(answer)) if answer.status == 200 => break,
+                Ok(Ok(answer)) => answer.status.to_string(),
+                Ok(Err(error)) => format!("{:?}", error.kind()),
+                Err(_) => "no answer".to_owned(),
+            };
+            let refused = &self.shared.refused;
+            let why = format!("{} {why}", KINDS[self.kind as usize]);
+            *refused.lock().expect("no panic").entry(why).or_default() += 1;
+            if self.kind != Kind::Send {
+                return f64::INFINITY;
+            }
+            tokio::time::sleep(REPEAT_AFTER).await;
+        }
+        if self.kind == Kind::Send {
+            let acknowledged = &self.shared.acknowledged;
+            acknowledged.fetch_add(BATCH, Ordering::SeqCst);
+        }
+        due.elapsed().as_secs_f64() * 1e3
+    }
+
+    async fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
+        let connection = match self.kept.take() {
+            Some(kept) => kept,
+            None => self.door.connect(NORMAL).await?,
+        };
+        let (answer, connection) = http::exchange(connection, request).await?;
+        let answer = answer.ok_or(io::ErrorKind::ConnectionAborted)?;
+        if !self.is_fresh && !answer.closes {
+            self.kept = Some(connection);
+        }
+        Ok(answer)
+    }
+}
