@@ -34,6 +34,7 @@ use crate::failure::{CONFIG, Class, Failure, Result};
 
 pub(crate) use accounts::{Accounts, Grant, Listed, NewPassword, NewUser, TokenRequest};
 pub(crate) use audit::Audit;
+pub(crate) use logins::network;
 pub(crate) use principal::{Action, Principal, Role, Target};
 pub(crate) use scram::Verifier;
 pub(crate) use sessions::IDLE as SESSION_IDLE;

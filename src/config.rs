@@ -3,6 +3,7 @@
 //! The origin of every value is kept ([`Config::origins`]). An unknown key is an error that names
 //! the nearest known key. Every error names the file, the line and the accepted form of the value.
 
+mod anonymise;
 mod host;
 mod ingest_section;
 mod place;
@@ -39,6 +40,9 @@ pub(crate) struct Config {
     pub(crate) rollup: BTreeMap<String, aggregator::RollupTable>,
     #[serde(skip)]
     pub(crate) origins: Vec<Origin>,
+    /// `anonymise` of each stream that has it.
+    #[serde(skip)]
+    anonymisers: BTreeMap<String, ingest::Anonymiser>,
 }
 
 /// The origin of one value.
@@ -166,6 +170,8 @@ pub(crate) struct Stream {
     pub(crate) drop: Option<Vec<String>>,
     /// Also stores the unparsed line, in the column `raw_line`.
     pub(crate) raw_line: bool,
+    /// Fields that are stored without the person behind them: `truncate` or `hash`.
+    pub(crate) anonymise: BTreeMap<String, String>,
 }
 
 /// Limits of a stream's raw events; at least one is set.
@@ -242,6 +248,7 @@ impl Config {
         })?;
         config.origins = origins;
         config.validate(&source, text.as_deref())?;
+        config.anonymisers = config.anonymisers_of_streams().map_err(Failure::config)?;
         Ok(config)
     }
 

@@ -13,6 +13,7 @@ pub(crate) fn stream_options(config: &Config, stream: &str) -> ParseOptions {
         format: config.format(stream),
         columns_max: config.ingest.columns_max,
         selection: config.selection(stream),
+        anonymiser: config.anonymiser(stream),
         ..sample_options(config)
     }
 }

@@ -10,6 +10,7 @@ mod bulk;
 pub(crate) mod descriptors;
 mod intake;
 mod scrub;
+mod shares;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -31,12 +32,17 @@ use crate::wiring;
 pub(crate) use ask::CompiledFilter;
 pub(crate) use bulk::Turn;
 pub(crate) use intake::{Intake, Reply, StreamState};
+pub(crate) use shares::{Connection, Exceeded, Share};
 
 use bulk::Bulk;
 use scrub::ScrubState;
+use shares::{Parts, Shares};
 
 /// Time that requests under way have to finish when the server stops.
 pub(crate) const FINISH_WITHIN: Duration = Duration::from_secs(10);
+
+/// Maximum requests parsed at once; more would only need more memory.
+pub(crate) const PARSING_MAX: usize = 8;
 
 /// The state that all services share. Listeners submit to `intake`, and ask by its methods; only
 /// administration knows the store.
@@ -44,6 +50,7 @@ pub(crate) const FINISH_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Serving {
     pub(crate) store: Arc<Store>,
     pub(crate) access: Arc<Access>,
+    pub(crate) shares: Shares,
     pub(crate) intake: Arc<dyn Intake>,
     pub(crate) engine: Engine,
     pub(crate) config: Config,
@@ -84,6 +91,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     let serving = Arc::new(Serving {
         store: Arc::clone(&store),
         access: Arc::new(Access::of(&store)?),
+        shares: Shares::new(Parts::of(config, PARSING_MAX)),
         intake: Arc::clone(&store) as Arc<dyn Intake>,
         engine: wiring::engine(config)?,
         config: config.clone(),

@@ -14,6 +14,7 @@ mod bodies;
 mod body;
 mod connections;
 mod front;
+mod held;
 mod indexes;
 mod ingest;
 mod login;
@@ -85,14 +86,9 @@ pub(crate) fn http(address: &str, ready: impl FnOnce(&str) + 'static) -> Result<
         serving.store.announce(&url, secret.reveal())?;
         let app = Arc::new(App::new(Arc::clone(serving), places));
         let open = Arc::clone(&app.connections);
-        let connections = Connections::new(
-            Arc::new(Front::new(app, address)),
-            serving.stop.clone(),
-            places,
-            server.answer_time_max.0,
-            open,
-        )
-        .with_tls(tls.clone());
+        let connections =
+            Connections::new(Arc::new(Front::new(app, address)), serving, places, open)
+                .with_tls(tls.clone());
         ready(&url_of(address, tls.is_some()));
         Ok(Box::new(Http {
             serving: Arc::clone(serving),

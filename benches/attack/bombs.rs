@@ -31,6 +31,15 @@ pub(crate) fn zeros(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
             ("Content-Encoding: gzip\r\n", gzip),
             ("Content-Encoding: gzip\r\n", nested.clone()),
             ("Content-Encoding: gzip, gzip\r\n", nested),
+            ("Content-Encoding: deflate\r\n", zlib_zeros(ZEROS)),
+            (
+                "Content-Encoding: snappy\r\n",
+                snappy_zeros(u32::MAX, ALMOST),
+            ),
+            (
+                "Content-Encoding: snappy\r\n",
+                snappy_zeros(2 * ALMOST as u32 + 1, 2 * ALMOST),
+            ),
             ("Content-Encoding: zstd\r\n", zstd_zeros(ZEROS, 20)),
             ("Content-Encoding: zstd\r\n", zstd_zeros(ZEROS, 27)),
             ("Content-Encoding: zstd\r\n", zstd_zeros(ZEROS, 31)),
@@ -89,9 +98,9 @@ fn gzip_of(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("written to memory")
 }
 
-/// Returns one member of gzip. A piece that ends with a full flush leaves no state, so that its
+/// Returns a raw stream of deflate. A piece that ends with a full flush leaves no state, so that its
 /// bytes may be repeated: ten gigabytes are not compressed here each time.
-fn gzip_zeros(bytes: u64) -> Vec<u8> {
+fn deflate_zeros(bytes: u64) -> Vec<u8> {
     let zeros = vec![0; PIECE];
     let mut compress = Compress::new(Compression::best(), false);
     let mut piece = Vec::with_capacity(PIECE);
@@ -102,19 +111,52 @@ fn gzip_zeros(bytes: u64) -> Vec<u8> {
         PIECE as u64,
         "a piece is compressed whole"
     );
+    let pieces = usize::try_from(bytes).expect("64 bits") / PIECE;
+    let mut stream = piece.repeat(pieces);
+    // An empty last block.
+    stream.extend_from_slice(&[3, 0]);
+    stream
+}
+
+/// Returns one member of gzip (RFC 1952).
+fn gzip_zeros(bytes: u64) -> Vec<u8> {
     let mut of_piece = Crc::new();
-    of_piece.update(&zeros);
+    of_piece.update(&vec![0; PIECE]);
     let mut crc = Crc::new();
-    let mut gzip = vec![31, 139, 8, 0, 0, 0, 0, 0, 0, 255];
     for _ in 0..bytes / PIECE as u64 {
-        gzip.extend_from_slice(&piece);
         crc.combine(&of_piece);
     }
-    // An empty last block, the checksum, and the length by 2³².
-    gzip.extend_from_slice(&[3, 0]);
+    let mut gzip = vec![31, 139, 8, 0, 0, 0, 0, 0, 0, 255];
+    gzip.extend(deflate_zeros(bytes));
     gzip.extend_from_slice(&crc.sum().to_le_bytes());
+    // The length by 2³².
     gzip.extend_from_slice(&((bytes & 0xffff_ffff) as u32).to_le_bytes());
     gzip
+}
+
+/// Returns one stream of zlib (RFC 1950), which ends with the Adler checksum of zeros.
+fn zlib_zeros(bytes: u64) -> Vec<u8> {
+    let mut zlib = vec![0x78, 0xda];
+    zlib.extend(deflate_zeros(bytes));
+    let sum = ((bytes % 65_521) as u32) << 16 | 1;
+    zlib.extend_from_slice(&sum.to_be_bytes());
+    zlib
+}
+
+/// Returns a block of snappy that announces a length and has so many zeros: a literal zero, and
+/// copies of it.
+fn snappy_zeros(announced: u32, bytes: usize) -> Vec<u8> {
+    let mut block = Vec::new();
+    let mut rest = announced;
+    while rest > 0x7f {
+        block.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    block.push(rest as u8);
+    block.extend_from_slice(&[0, 0]);
+    // A copy of 64 bytes from one byte before.
+    block.extend([63 << 2 | 2, 1, 0].repeat(bytes / 64));
+    block
 }
 
 /// Returns a frame of zstd whose blocks are each one byte and a count (RFC 8878, section 3.1.1).

@@ -230,7 +230,7 @@ fn check(s: &Settings, class: &Class, server: &Server, row: &mut Row<'_>) {
     let mut broken = Vec::new();
     for (kind, (now, quiet)) in KINDS.iter().zip(row.taken.p99.iter().zip(row.quiet.p99)) {
         // No figure at all is no figure below the bound either.
-        if !(*now < (3.0 * quiet).max(least)) {
+        if now.is_nan() || *now >= (3.0 * quiet).max(least) {
             broken.push(format!(
                 "normal {kind}: p99 {now:.1} ms for {quiet:.1} ms quiet"
             ));

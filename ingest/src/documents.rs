@@ -16,6 +16,7 @@
 //! `time`; the stream's columns in its order, then new ones as they appeared, each only where the
 //! batch has a value for it; `_id`, `time_source` and `_rest`, only where some row needs them.
 
+mod anonymise;
 mod column;
 mod row;
 mod time;
@@ -146,6 +147,9 @@ impl Documents {
             if !row.fields.iter().any(has_site) {
                 row.push_text(SITE, site);
             }
+        }
+        if !options.anonymiser.is_none() {
+            row.anonymise(&options.anonymiser);
         }
         let row = &*row;
         let id = DocumentId::find(row);

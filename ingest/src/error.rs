@@ -30,6 +30,17 @@ pub enum Error {
         /// The fields of an access log.
         known: Vec<String>,
     },
+    /// An access log has no such field to anonymise.
+    #[error(
+        "anonymise: {name:?} is no text field of an access log that can be changed; drop the parts of the request instead"
+    )]
+    NotAnonymised {
+        /// The name as given.
+        name: String,
+    },
+    /// A field is to be hashed, and there is no key.
+    #[error("anonymise: a hash needs a key of 32 bytes or more; set ingest.hash_key_file")]
+    NoHashKey,
     /// A block is larger than one batch of columns can address.
     #[error("a block of {bytes} bytes exceeds the limit of {max}; send it in pieces")]
     BlockTooLarge {
@@ -55,6 +66,21 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The body of a request has reached a limit of its decompression.
+    #[error("the body {limit}")]
+    Expands {
+        /// The limit, as the end of the sentence.
+        limit: String,
+    },
+    /// The body of a request is not in its encoding, or is damaged.
+    #[error("the body is not {encoding}: {why}")]
+    BadBody {
+        /// The name of the encoding.
+        encoding: &'static str,
+        /// The decompressor's own word.
+        #[source]
+        why: std::io::Error,
+    },
     /// A source broke off: a disk error, or damaged compressed data.
     #[error("reading stopped at byte {byte} of the decompressed content (line {line}): {source}")]
     Read {
@@ -78,6 +104,10 @@ impl Error {
             Self::UnknownFormat { .. }
             | Self::FormatNotYet { .. }
             | Self::UnknownField { .. }
+            | Self::NotAnonymised { .. }
+            | Self::NoHashKey
+            | Self::Expands { .. }
+            | Self::BadBody { .. }
             | Self::BlockTooLarge { .. }
             | Self::TooMuch { .. } => storage::Kind::Invalid,
             Self::Open { .. } | Self::Read { .. } => storage::Kind::Unavailable,

@@ -16,6 +16,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
+mod anonymise;
 mod bad;
 mod detect;
 mod documents;
@@ -32,6 +33,7 @@ mod source;
 mod stamp;
 mod text;
 
+pub use anonymise::{Anonymiser, HashKey, Method};
 pub use detect::{Detection, SAMPLE_LINES, detect, detect_line};
 pub use error::{Error, Result};
 pub use explain::{BadLine, Explanation, FieldExplained, excerpt, explain};
@@ -44,7 +46,7 @@ pub use parsed::Parsed;
 pub use parser::{BLOCK_BYTES_MAX, Parser};
 pub use select::Selection;
 pub use source::{
-    BLOCK_BYTES, Compression, LINE_BYTES_MAX, LineBlocks, SourceBlock, SourceItem, decompress,
-    holds_values, is_closed, open,
+    BLOCK_BYTES, Compression, Encoding, LINE_BYTES_MAX, LineBlocks, SourceBlock, SourceItem,
+    decompress, holds_values, is_closed, open,
 };
 pub use stamp::zone;

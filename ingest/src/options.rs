@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 use storage::Column;
 
+use crate::anonymise::Anonymiser;
 use crate::formats::Format;
 use crate::select::Selection;
 
@@ -37,6 +38,8 @@ pub struct ParseOptions {
     pub columns_max: usize,
     /// The fields of each event that are stored.
     pub selection: Selection,
+    /// The fields of each event that are anonymised.
+    pub anonymiser: Anonymiser,
     /// True when JSON comes as values that are not one to a line; without it, the beginning of the
     /// source decides.
     pub values: Option<bool>,
@@ -61,6 +64,7 @@ impl Default for ParseOptions {
             first_byte: 0,
             columns_max: storage::COLUMNS_MAX,
             selection: Selection::default(),
+            anonymiser: Anonymiser::default(),
             values: None,
             bytes_max: usize::MAX,
             item_bytes: 0,

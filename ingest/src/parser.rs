@@ -67,6 +67,7 @@ impl Parser {
             schema: options.schema,
             columns_max: options.columns_max,
             selection: options.selection,
+            anonymiser: options.anonymiser,
         };
         Self {
             named: format,

@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use jiff::tz::TimeZone;
 use storage::{Column, StreamKind};
 
+use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::error::Result;
 use crate::select::Selection;
@@ -77,6 +78,7 @@ pub(crate) struct ReaderOptions {
     pub(crate) schema: Vec<Column>,
     pub(crate) columns_max: usize,
     pub(crate) selection: Selection,
+    pub(crate) anonymiser: Anonymiser,
 }
 
 impl ReaderOptions {

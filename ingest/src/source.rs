@@ -1,6 +1,7 @@
 //! Sources: files that may be compressed, cut into blocks of whole lines or values.
 
 mod blocks;
+mod body;
 mod closed;
 mod item;
 mod lines;
@@ -8,6 +9,7 @@ mod open;
 mod values;
 
 pub use self::blocks::{BLOCK_BYTES, LINE_BYTES_MAX, LineBlocks, SourceBlock};
+pub use self::body::Encoding;
 pub use self::closed::is_closed;
 pub use self::item::SourceItem;
 pub(crate) use self::lines::Lines;

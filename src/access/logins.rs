@@ -160,7 +160,7 @@ impl Drop for Waits<'_> {
 }
 
 /// Returns the key of an address: one client of IPv6 has a whole /64.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),
         IpAddr::V6(v6) => {

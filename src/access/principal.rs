@@ -168,6 +168,22 @@ impl Principal {
         &self.scope
     }
 
+    /// Returns whether the client is one on this machine that could change the store without a
+    /// server: any client of an open store, or a command that reads the store's directory.
+    pub(crate) fn is_local(&self) -> bool {
+        self.account.is_none()
+    }
+
+    /// Returns a reader with an account.
+    #[cfg(test)]
+    pub(crate) fn reader(name: &str) -> Arc<Self> {
+        let account = Account::User {
+            name: name.to_owned(),
+            verifier: super::Verifier::of_nobody(),
+        };
+        Self::of(&account, Role::Read, &Scope::default())
+    }
+
     pub(super) fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }

@@ -29,6 +29,11 @@ pub(crate) struct Server {
     pub(crate) answer_time_max: Span,
     /// Maximum clients that follow a stream at once; never more than half of the connections.
     pub(crate) tails_max: usize,
+    /// Share of each resource that one client may take: of connections, requests, queries and
+    /// bytes of bodies. 1 sets no limits for a client alone.
+    pub(crate) client_share: f64,
+    /// Maximum requests a second of one address or account; 0: no limit.
+    pub(crate) client_requests_per_second: u32,
     /// Accepts clients of other machines without TLS: passwords and tokens can be read on the way.
     pub(crate) insecure_plaintext: bool,
     /// Opens the store for reading only; set on the command line alone.
@@ -48,6 +53,8 @@ impl Default for Server {
             bodies_bytes_max: Bytes(256 << 20),
             answer_time_max: Span(std::time::Duration::from_secs(30)),
             tails_max: 500,
+            client_share: 0.5,
+            client_requests_per_second: 2000,
             insecure_plaintext: false,
             read_only: false,
         }
@@ -62,6 +69,12 @@ impl Server {
                 .filter_map(Result::err)
                 .map(|e| format!("[server] hosts: {e}")),
         );
+        if !(self.client_share > 0.0 && self.client_share <= 1.0) {
+            problems.push(format!(
+                "[server] client_share = {}: write a number above 0 and up to 1",
+                self.client_share
+            ));
+        }
         if self.connections_max == 0 {
             problems.push("[server] connections_max = 0: no client could connect".into());
         }

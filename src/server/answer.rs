@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use storage::Store;
 
 use crate::failure::{Class, Failure, USAGE};
+use crate::serve::Exceeded;
 
 /// Returns a JSON response.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
@@ -115,6 +116,16 @@ pub(super) fn of_class(class: Class, message: &str, hint: Option<&str>) -> Respo
     if codes.retry {
         retry_soon(&mut response);
     }
+    response
+}
+
+/// Returns the response to a client that has reached its share.
+pub(super) fn of_share(exceeded: &Exceeded) -> Response {
+    let hint =
+        "send fewer at once, or raise server.client_share or server.client_requests_per_second";
+    let mut response = of_class(Class::TooMany, &exceeded.message(), Some(hint));
+    let seconds = HeaderValue::from(exceeded.wait.as_secs() + 1);
+    response.headers_mut().insert(header::RETRY_AFTER, seconds);
     response
 }
 

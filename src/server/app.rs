@@ -8,10 +8,7 @@ use super::ingest::unacknowledged::Unacknowledged;
 use super::metrics::requests::Requests;
 use super::places::Places;
 use super::tail::feed::Tails;
-use crate::serve::Serving;
-
-/// Maximum requests parsed at once; more would only need more memory.
-const PARSING_MAX: usize = 8;
+use crate::serve::{PARSING_MAX, Serving};
 
 /// State of the HTTP listener.
 #[derive(Debug)]

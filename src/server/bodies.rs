@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
 use super::answer;
-use crate::config;
+use crate::{config, serve};
 
 /// Time for which a sender may be silent before its pace counts: a pipe begins slowly, and a
 /// client that sends `Expect: 100-continue` waits.
@@ -79,9 +79,10 @@ impl Bodies {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Watches a body. Its bytes count until the watch is dropped.
-    pub(super) fn watch(&self, body: Body) -> (Body, Watch) {
+    /// Watches a body. Its bytes count until the watch is dropped, and in the share of its client.
+    pub(super) fn watch(&self, body: Body, client: &Arc<serve::Share>) -> (Body, Watch) {
         let share = Arc::new(Share {
+            client: Arc::clone(client),
             held: AtomicU64::new(0),
             all: Arc::clone(&self.held),
             refusal: Mutex::new(None),
@@ -107,13 +108,14 @@ impl Bodies {
 /// Share of one request in the bytes of all.
 #[derive(Debug)]
 struct Share {
+    client: Arc<serve::Share>,
     held: AtomicU64,
     all: Arc<AtomicU64>,
     refusal: Mutex<Option<Refusal>>,
 }
 
 impl Share {
-    fn take(&self, bytes: u64, limits: &Limits) -> bool {
+    fn take(&self, bytes: u64, limits: &Limits) -> Result<(), Refusal> {
         // Bytes beyond the limit of one body do not count: its reader drops them as they arrive.
         let room = limits.body_bytes_max - self.held.load(Ordering::Relaxed);
         let bytes = bytes.min(room);
@@ -123,10 +125,10 @@ impl Share {
                 all.checked_add(bytes)
                     .filter(|all| *all <= limits.bytes_max)
             });
-        if taken.is_ok() {
-            self.held.fetch_add(bytes, Ordering::Relaxed);
-        }
-        taken.is_ok()
+        taken.map_err(|_| limits.too_many_bytes())?;
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        let of_client = self.client.take_bytes(bytes);
+        of_client.map_err(Refusal::Share)
     }
 }
 
@@ -139,7 +141,23 @@ impl Drop for Share {
 
 /// The reason why a body failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Refusal {
+enum Refusal {
+    /// The client has reached its share of bytes.
+    Share(serve::Exceeded),
+    Body(BadBody),
+}
+
+impl Refusal {
+    fn message(&self) -> String {
+        match self {
+            Self::Share(exceeded) => exceeded.message(),
+            Self::Body(bad) => bad.message.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct BadBody {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -148,7 +166,7 @@ struct Refusal {
 
 impl Limits {
     fn too_many_bytes(&self) -> Refusal {
-        Refusal {
+        Refusal::Body(BadBody {
             status: StatusCode::SERVICE_UNAVAILABLE,
             code: "overloaded",
             message: format!(
@@ -156,7 +174,7 @@ impl Limits {
                 self.bytes_max
             ),
             hint: Some("send it again shortly, or raise server.bodies_bytes_max"),
-        }
+        })
     }
 
     fn too_slow(&self, took: Duration) -> Refusal {
@@ -170,14 +188,14 @@ impl Limits {
                 self.pace_min
             ),
         };
-        Refusal {
+        Refusal::Body(BadBody {
             status: StatusCode::REQUEST_TIMEOUT,
             code: "too_slow",
             message,
             hint: Some(
                 "send smaller batches, or set server.body_time_max and server.body_pace_min",
             ),
-        }
+        })
     }
 
     /// Returns the time at which a body with so many received bytes becomes too slow.
@@ -195,9 +213,12 @@ impl Watch {
     /// Returns the response to a request whose body failed.
     pub(super) fn refusal(&self) -> Option<Response> {
         let refusal = self.0.refusal.lock().take()?;
-        let mut response =
-            answer::error(refusal.status, refusal.code, &refusal.message, refusal.hint);
-        if refusal.status == StatusCode::SERVICE_UNAVAILABLE {
+        let bad = match refusal {
+            Refusal::Share(exceeded) => return Some(answer::of_share(&exceeded)),
+            Refusal::Body(bad) => bad,
+        };
+        let mut response = answer::error(bad.status, bad.code, &bad.message, bad.hint);
+        if bad.status == StatusCode::SERVICE_UNAVAILABLE {
             answer::retry_soon(&mut response);
         }
         Some(response)
@@ -219,7 +240,7 @@ struct Watched {
 impl Watched {
     fn fail(&mut self, refusal: Refusal) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.ended = true;
-        let error = axum::Error::new(std::io::Error::other(refusal.message.clone()));
+        let error = axum::Error::new(std::io::Error::other(refusal.message()));
         *self.share.refusal.lock() = Some(refusal);
         Poll::Ready(Some(Err(error)))
     }
@@ -241,11 +262,10 @@ impl HttpBody for Watched {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 this.received += bytes;
-                if this.share.take(bytes, &this.limits) {
-                    return Poll::Ready(Some(Ok(frame)));
+                match this.share.take(bytes, &this.limits) {
+                    Ok(()) => Poll::Ready(Some(Ok(frame))),
+                    Err(refusal) => this.fail(refusal),
                 }
-                let too_many_bytes = this.limits.too_many_bytes();
-                this.fail(too_many_bytes)
             }
             Poll::Ready(Some(Err(error))) => {
                 let broken = broken(&error);
@@ -288,12 +308,12 @@ fn broken(error: &axum::Error) -> Refusal {
         }
         cause = deeper.source();
     }
-    Refusal {
+    Refusal::Body(BadBody {
         status: StatusCode::BAD_REQUEST,
         code: "broken_body",
         message,
         hint: None,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! * At most `connections_max` connections are served. A connection beyond them gets responses
 //!   from `/health`, `/ready` and `/metrics`, which a supervisor always needs, and 503 from all
 //!   other routes; then it is closed.
+//! * One address has at most its share of the connections. One beyond that is served like one
+//!   beyond `connections_max`, or closed at once when half of those places are taken.
 //! * The loop notices the stop signal wherever it waits.
 //! * A connection whose client reads nothing of a response for `server.answer_time_max` is closed,
 //!   and its query ends.
@@ -30,10 +32,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::front::Front;
+use super::front::{Beyond, Front};
 use super::login::Peer;
 use super::places::Places;
-use crate::serve::{FINISH_WITHIN, Stop};
+use crate::serve::{Connection, FINISH_WITHIN, Serving, Stop};
 use crate::tls::{FIRST_BYTE, HANDSHAKE_WITHIN, Tls};
 use socket::Socket;
 
@@ -56,6 +58,7 @@ pub(super) struct Connections {
     places: Places,
     free: Arc<Semaphore>,
     spare: VecDeque<Spare>,
+    serving: Arc<Serving>,
     answer_time_max: Duration,
     open: Arc<AtomicUsize>,
     tls: Option<Arc<Tls>>,
@@ -74,18 +77,18 @@ impl Connections {
     /// Creates the accept loop; `open` counts the open connections.
     pub(super) fn new(
         front: Arc<Front>,
-        stop: Stop,
+        serving: &Arc<Serving>,
         places: Places,
-        answer_time_max: Duration,
         open: Arc<AtomicUsize>,
     ) -> Self {
         Self {
             front,
-            stop,
+            stop: serving.stop.clone(),
             places,
             free: Arc::new(Semaphore::new(places.connections)),
             spare: VecDeque::new(),
-            answer_time_max,
+            serving: Arc::clone(serving),
+            answer_time_max: serving.config.server.answer_time_max.0,
             open,
             tls: None,
         }
@@ -143,6 +146,15 @@ impl Connections {
         listener.accept().await
     }
 
+    /// Returns the place of a connection in the share of its address; `None` beyond it. An open
+    /// store has no shares.
+    fn share(&self, address: SocketAddr) -> Option<Option<Connection>> {
+        if self.serving.access.is_open() {
+            return Some(None);
+        }
+        self.serving.shares.connection(address.ip()).map(Some)
+    }
+
     fn serve(&mut self, socket: TcpStream, address: SocketAddr) {
         // Without this, a small response waits for the acknowledgement of the previous packet.
         if let Err(error) = socket.set_nodelay(true) {
@@ -155,8 +167,15 @@ impl Connections {
             tls: self.tls.clone(),
         };
         let open = Open::one_more(&self.open);
-        match Arc::clone(&self.free).try_acquire_owned() {
-            Ok(place) => {
+        let (place, limit) = match self.share(address) {
+            None => (None, Beyond::Address),
+            Some(share) => {
+                let free = Arc::clone(&self.free).try_acquire_owned().ok();
+                (free.map(|free| (free, share)), Beyond::All)
+            }
+        };
+        match place {
+            Some(place) => {
                 tokio::spawn(serve(
                     Arc::clone(&self.front),
                     self.stop.clone(),
@@ -165,13 +184,16 @@ impl Connections {
                     open,
                 ));
             }
-            Err(_) => {
+            // The other half is for the supervisors of other addresses.
+            None if limit == Beyond::Address && self.spare.len() >= self.places.spare / 2 => {}
+            None => {
                 let has_request = Arc::<AtomicBool>::default();
                 let front = Arc::clone(&self.front);
                 let task = tokio::spawn(serve_spare(
                     front,
                     accepted,
                     Arc::clone(&has_request),
+                    limit,
                     self.stop.clone(),
                     open,
                 ));
@@ -184,6 +206,9 @@ impl Connections {
         }
     }
 }
+
+/// A connection within the limits.
+type Place = (OwnedSemaphorePermit, Option<Connection>);
 
 /// Counts a connection as open until it is dropped.
 #[derive(Debug)]
@@ -273,13 +298,7 @@ const PLAIN_ON_TLS: &str = "HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain\r\nConnection: close\r\nContent-Length: 51\r\n\r\n\
     this port speaks HTTPS: write https:// in the URL.\n";
 
-async fn serve(
-    front: Arc<Front>,
-    stop: Stop,
-    accepted: Accepted,
-    _place: OwnedSemaphorePermit,
-    _open: Open,
-) {
+async fn serve(front: Arc<Front>, stop: Stop, accepted: Accepted, _place: Place, _open: Open) {
     let Some((socket, peer)) = accepted.handshake(&stop).await else {
         return;
     };
@@ -298,11 +317,12 @@ async fn serve(
     }
 }
 
-/// Serves one request of a connection beyond `connections_max`.
+/// Serves one request of a connection beyond a limit.
 async fn serve_spare(
     front: Arc<Front>,
     accepted: Accepted,
     has_request: Arc<AtomicBool>,
+    limit: Beyond,
     stop: Stop,
     _open: Open,
 ) {
@@ -312,7 +332,7 @@ async fn serve_spare(
     let service = service_fn(move |request: Request<Incoming>| {
         has_request.store(true, Ordering::Relaxed);
         let (front, request) = (Arc::clone(&front), of_peer(request, &peer));
-        async move { Ok::<_, Infallible>(front.answer_beyond(request).await) }
+        async move { Ok::<_, Infallible>(front.answer_beyond(request, limit).await) }
     });
     let mut http = builder(SPARE_HEADERS_WITHIN);
     log_end(

@@ -17,9 +17,13 @@ use tower::ServiceExt;
 
 use super::answer;
 use super::app::App;
+use super::held::held;
 use super::login;
 use super::origin::OwnNames;
 use super::routes::{self, Found, Route};
+use crate::access::Principal;
+use crate::failure::Class;
+use crate::serve::{Exceeded, Share};
 
 /// Maximum bytes of an error text that a library returned.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -53,15 +57,15 @@ impl Front {
         response
     }
 
-    /// Answers a request of a connection beyond `server.connections_max`.
-    pub(super) async fn answer_beyond(&self, request: Request<Body>) -> Response {
+    /// Answers a request of a connection beyond a limit of connections.
+    pub(super) async fn answer_beyond(&self, request: Request<Body>, limit: Beyond) -> Response {
         if ALWAYS.contains(&request.uri().path()) {
             return self.answer(request).await;
         }
         let labels = RequestLabels::of(&request);
         let (head, _) = request.into_parts();
         let checked = self.own.check(&head);
-        let response = checked.map_or_else(|refused| *refused, |()| full());
+        let response = checked.map_or_else(|refused| *refused, |()| limit.answer());
         self.count(&labels, &response);
         response
     }
@@ -87,10 +91,37 @@ impl Front {
                     head.extensions.insert(principal);
                 }
                 Ok(None) => {}
-                Err(refused) => return *refused,
+                Err(refused) => {
+                    // A flood of requests that fail to log in is a flood as well.
+                    let share = self.share(&head);
+                    return share
+                        .err()
+                        .map_or(*refused, |exceeded| answer::of_share(&exceeded));
+                }
             }
         }
-        let (body, watch) = self.app.bodies.watch(body);
+        let share = match self.share(&head) {
+            Ok(share) => Arc::new(share),
+            Err(exceeded) => return answer::of_share(&exceeded),
+        };
+        head.extensions.insert(Arc::clone(&share));
+        let response = self.pass_to_router(head, body, &share).await;
+        held(response, share)
+    }
+
+    /// Returns the share of a request; a probe of a supervisor has no limit.
+    fn share(&self, head: &Parts) -> Result<Share, Exceeded> {
+        let serving = &self.app.serving;
+        if ALWAYS.contains(&head.uri.path()) || serving.access.is_open() {
+            return Ok(Share::default());
+        }
+        let principal = head.extensions.get::<Arc<Principal>>();
+        let address = login::client_of(head);
+        serving.shares.request(address, principal.map(|who| &**who))
+    }
+
+    async fn pass_to_router(&self, head: Parts, body: Body, share: &Arc<Share>) -> Response {
+        let (body, watch) = self.app.bodies.watch(body, share);
         if let Some(refused) = watch.refusal() {
             return refused;
         }
@@ -173,6 +204,32 @@ fn check_route(head: &Parts) -> Result<Option<&'static Route>, Box<Response>> {
     let allow = HeaderValue::from_str(&allow).expect("BUG: methods are ASCII");
     response.headers_mut().insert(header::ALLOW, allow);
     Err(Box::new(response))
+}
+
+/// A limit of connections that a connection exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beyond {
+    /// `server.connections_max`.
+    All,
+    /// The share of one address.
+    Address,
+}
+
+impl Beyond {
+    fn answer(self) -> Response {
+        match self {
+            Self::All => full(),
+            Self::Address => {
+                let mut response = answer::of_class(
+                    Class::TooMany,
+                    "this address has reached its share of connections",
+                    Some("close some, or raise server.connections_max or server.client_share"),
+                );
+                answer::retry_soon(&mut response);
+                response
+            }
+        }
+    }
 }
 
 /// Returns the response of a server with no connection to spare.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use storage::{Ack, Durability, Identity, Name};
@@ -23,7 +23,7 @@ use self::response::{success, too_large, too_late, too_many_unacknowledged};
 use super::app::App;
 use super::status::Who;
 use super::{answer, body};
-use crate::serve::Turn;
+use crate::serve::{Share, Turn};
 
 /// Interval at which the end of the synced journal is read while a `wtimeout` runs.
 const SYNC_POLL: Duration = Duration::from_millis(2);
@@ -31,6 +31,7 @@ const SYNC_POLL: Duration = Duration::from_millis(2);
 pub(super) async fn ingest(
     State(app): State<Arc<App>>,
     who: Who,
+    Extension(share): Extension<Arc<Share>>,
     Path(name): Path<String>,
     Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
@@ -52,6 +53,9 @@ pub(super) async fn ingest(
     };
     let Some(body) = body::whole(body, limit).await else {
         app.serving.intake.count_refused(&request.stream, 1);
+        let limit = ingest::Error::Expands {
+            limit: format!("has more than {limit} bytes, decompressed"),
+        };
         return too_large(limit);
     };
     let permit = match unacknowledged_permit(&app, &request, durability, &body) {
@@ -69,7 +73,10 @@ pub(super) async fn ingest(
     };
     // Acquired behind the turn: a bulk request that waits for its turn must keep no place from
     // others.
-    let place = Arc::clone(&app.parsing).acquire_owned().await;
+    let place = (
+        share.parse().await,
+        Arc::clone(&app.parsing).acquire_owned().await,
+    );
     let encoding = content_encoding(&headers);
     let (done, submitted) = oneshot::channel();
     let for_run = Arc::clone(&app);

@@ -40,7 +40,7 @@ pub(super) struct Peer {
 }
 
 /// Returns the address of a request's client.
-fn client_of(head: &Parts) -> IpAddr {
+pub(super) fn client_of(head: &Parts) -> IpAddr {
     let peer = head.extensions.get::<Peer>();
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address.ip())
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
@@ -15,10 +15,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::app::App;
+use super::held::held;
 use super::status::Who;
 use super::{answer, body};
 use crate::access::Principal;
 use crate::api::TAG;
+use crate::serve::Share;
 
 /// Maximum bytes of a tag; a longer one is ignored.
 const TAG_BYTES_MAX: usize = 64;
@@ -36,6 +38,7 @@ struct SqlRequest {
 pub(super) async fn sql(
     State(app): State<Arc<App>>,
     who: Who,
+    Extension(share): Extension<Arc<Share>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -58,6 +61,10 @@ pub(super) async fn sql(
     let tag = headers.get(TAG).and_then(|v| v.to_str().ok());
     let tag = tag.filter(|tag| tag.len() <= TAG_BYTES_MAX);
     let tag = tag.map(str::to_owned);
+    let turn = match share.query().await {
+        Ok(turn) => turn,
+        Err(exceeded) => return answer::of_share(&exceeded),
+    };
     let result = start_tagged(&app, &who, &request.sql, request.params, tag).await;
     let answer = match result {
         Ok(answer) => answer,
@@ -78,7 +85,7 @@ pub(super) async fn sql(
                 Err(error) => answer::of_query(&error),
             }
         }
-        Some((form, content_type)) => streamed(answer, form, content_type).await,
+        Some((form, content_type)) => held(streamed(answer, form, content_type).await, turn),
     }
 }
 

@@ -14,12 +14,14 @@
 //! | `LOGMILL_FILLS` | 2 | times that `full_disk` fills a disk |
 //! | `LOGMILL_READER_SECONDS` | 10 | how long `reader` reads beside a server |
 //! | `LOGMILL_BACKUP_SECONDS` | 4 | how long a server is backed up every second |
+//! | `LOGMILL_RELOADS` | 2 | certificates that `tls` takes under load |
 //! | `LOGMILL_TAILS` | 520 | clients that follow a stream at once in `starve` |
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
 //! | `LOGMILL_FULL` | unset | large logs in all scenarios of `oracle`, every minute in `faults` |
 
 mod access;
 mod backup;
+mod canary;
 mod check;
 mod concern;
 mod config;
@@ -55,6 +57,7 @@ mod repair;
 mod requests;
 mod rollup;
 mod shapes;
+mod shares;
 mod slice;
 mod slt;
 mod starve;
@@ -62,4 +65,5 @@ mod stop;
 mod strace;
 mod support;
 mod tidy;
+mod tls;
 mod zones;

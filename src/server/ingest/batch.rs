@@ -1,11 +1,9 @@
 //! From the body of a request to a batch that the store has.
 
-use std::io::Read;
-
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ingest::{BatchOrigin, ParseOptions, Parsed, Parser};
+use ingest::{BatchOrigin, Encoding, ParseOptions, Parsed, Parser};
 use storage::{Ack, Durability, Identity, WriteConcern};
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
@@ -135,40 +133,22 @@ fn fingerprint(lines: &[u8], options: &ParseOptions) -> u64 {
     hasher.digest()
 }
 
-/// Returns the body's lines. The limit holds for the decompressed bytes, so that a small bomb is no
-/// large one.
+/// Returns the body's lines; the limits hold for the decompressed bytes.
 fn decode(body: &Bytes, encoding: &str, limit: usize) -> Result<Bytes, Box<Response>> {
-    let reader: Box<dyn Read> = match encoding {
-        "identity" | "" => return Ok(body.clone()),
-        "gzip" | "x-gzip" => Box::new(flate2::read::MultiGzDecoder::new(body.as_ref())),
-        "zstd" => match zstd::stream::read::Decoder::new(body.as_ref()) {
-            Ok(decoder) => Box::new(decoder),
-            Err(e) => {
-                return Err(Box::new(answer::bad_request(format!(
-                    "the body is not zstd: {e}"
-                ))));
-            }
-        },
-        other => {
-            return Err(Box::new(answer::error(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unknown_encoding",
-                &format!("Content-Encoding {other:?} is not supported"),
-                Some("send gzip, zstd or no encoding"),
-            )));
-        }
-    };
-    let mut lines = Vec::new();
-    reader
-        .take(limit as u64 + 1)
-        .read_to_end(&mut lines)
-        .map_err(|e| {
-            Box::new(answer::bad_request(format!(
-                "the body is not {encoding}: {e}"
-            )))
-        })?;
-    if lines.len() > limit {
-        return Err(Box::new(too_large(limit)));
+    if matches!(encoding, "identity" | "") {
+        return Ok(body.clone());
     }
-    Ok(lines.into())
+    let Some(known) = Encoding::of_name(encoding) else {
+        return Err(Box::new(answer::error(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unknown_encoding",
+            &format!("Content-Encoding {encoding:?} is not supported"),
+            Some("send gzip, zstd, deflate, snappy or no encoding"),
+        )));
+    };
+    match known.decompress(body, limit) {
+        Ok(lines) => Ok(lines.into()),
+        Err(error @ ingest::Error::Expands { .. }) => Err(Box::new(too_large(error))),
+        Err(error) => Err(Box::new(answer::bad_request(error))),
+    }
 }

@@ -140,12 +140,12 @@ pub(super) fn too_many_unacknowledged() -> Response {
     response
 }
 
-/// Refuses a body of more than `limit` bytes.
-pub(super) fn too_large(limit: usize) -> Response {
+/// Refuses a body that has reached a limit.
+pub(super) fn too_large(error: impl std::fmt::Display) -> Response {
     answer::error(
         StatusCode::PAYLOAD_TOO_LARGE,
         "too_large",
-        &format!("the body has more than {limit} bytes, decompressed"),
+        &error.to_string(),
         Some("send it in pieces, or raise server.batch_bytes_max"),
     )
 }

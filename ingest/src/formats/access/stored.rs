@@ -14,6 +14,8 @@ use crate::error::Result;
 use crate::select::Selection;
 
 const REQUEST: &str = "request";
+/// Fields that tell each other: a request and its parts.
+pub(super) const RELATED: [&str; 5] = [REQUEST, "method", "path", "query", "protocol"];
 /// The fields that make a request.
 const PARTS: [&str; 4] = ["method", "path", "query", "protocol"];
 
