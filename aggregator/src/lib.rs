@@ -31,6 +31,7 @@ mod outdated;
 mod raw;
 mod read;
 mod recompute;
+mod recount;
 mod rollup_hook;
 mod seeded;
 pub mod state;

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::key_limit::AdmittedBefore;
 use crate::raw::{RawEvents, counted_from};
 use crate::recompute::recomputed_cells;
+use crate::recount::{Recount, counts_days};
 #[cfg(test)]
 use crate::seeded::{self, Bug};
 use crate::table::RollupTable;
@@ -293,6 +294,31 @@ impl RollupHook for Cascade {
             images.push(encode(&definition, &set));
         }
         Ok(images)
+    }
+
+    fn recounts_days(&self, rollup: &RollupMeta) -> Result<bool, BoxError> {
+        Ok(counts_days(rollup, &Definition::from_meta(rollup)?))
+    }
+
+    fn recount(
+        &self,
+        rollup: &RollupMeta,
+        (level, partition_us): (&str, i64),
+        days: &[Partition],
+        remaining: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError> {
+        let definition = Arc::new(Definition::from_meta(rollup)?);
+        if !counts_days(rollup, &definition) {
+            return self.recompute(rollup, level, partition_us, remaining);
+        }
+        let recount = Recount {
+            rollup,
+            definition: &definition,
+            level: level_of(&definition, level)?,
+            partition_us,
+            remaining,
+        };
+        Ok(vec![recount.image(days)?])
     }
 
     fn merge(

@@ -45,6 +45,8 @@ pub enum Job {
     RetainLevels,
     /// Partitions were dropped by hand.
     Drop,
+    /// Events were erased.
+    Erase,
     /// Partitions were detached.
     Detach,
     /// Partitions were attached again.

@@ -81,7 +81,7 @@ pub use index::{
 };
 pub use job_log::{Job, JobCounts, JobEntry, JobLog, JobState, Running, Said};
 pub use manifest::{
-    COLUMNS_MAX, DetachedPartition, DroppedPartition, KafkaJournal, Manifest, PartMeta,
+    COLUMNS_MAX, DetachedPartition, DroppedPartition, Erasure, KafkaJournal, Manifest, PartMeta,
     PartitionWidth, Pending, StreamMeta, TileFile, TileMeta, object_id,
 };
 pub use memtable::Chunk;
@@ -101,7 +101,7 @@ pub use rollup_hook::{
 };
 pub use snapshot::Snapshot;
 pub use store::{
-    Arrived, CompactReport, Config, Counters, Debt, DiskForecast, IndexReport, Options,
-    PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
+    Arrived, CompactReport, Config, Counters, Debt, DiskForecast, EraseReport, IndexReport,
+    Options, PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
     compaction_debt,
 };

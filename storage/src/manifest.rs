@@ -17,13 +17,14 @@
 //!    floor. A floor falls only in an edit that restores sections with as many events as it
 //!    subtracts from the count of dropped ones.
 //! 4. The events in the tiles of a rollup and the events that its history has not counted add up
-//!    to the events ever sealed into its stream. So do the rows of the stream's live, dropped and
-//!    detached parts.
+//!    to the events ever sealed into its stream and not erased. So do the rows of the stream's live,
+//!    dropped and detached parts. Events sealed and events erased together never become fewer.
 //! 5. No file is listed twice, and no listed file is pending deletion.
 //! 6. A file has one checksum for each of its blocks, or no block checksums at all.
 
 mod detached;
 mod encoding;
+mod erasure;
 mod parts;
 mod places;
 mod proof;
@@ -33,6 +34,8 @@ mod tiles;
 pub use detached::DetachedPartition;
 #[cfg(test)]
 pub(crate) use encoding::FORMAT;
+pub use erasure::Erasure;
+pub(crate) use erasure::Recount;
 pub(crate) use places::{
     COPY_DIR, Found, copy_path, damaged, find_newest, newest_version, read_newest,
     refuse_other_format,
@@ -86,7 +89,8 @@ pub struct StreamMeta {
     pub columns: Vec<Column>,
     /// Creation time, microseconds since 1970.
     pub created_us: i64,
-    /// Events ever sealed into parts, including dropped ones.
+    /// Events ever sealed into parts, including dropped ones, less those that an erasure took out of
+    /// parts and rollups.
     pub sealed_events: u64,
     /// Partitions whose raw events were dropped, sorted by their start.
     pub dropped: Vec<DroppedPartition>,
@@ -94,6 +98,9 @@ pub struct StreamMeta {
     /// when the stream was created: every program that reads the journal decides by it.
     #[serde(default = "default_columns_max", skip_serializing_if = "is_default")]
     pub columns_max: usize,
+    /// Erasures, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub erasures: Vec<Erasure>,
 }
 
 fn default_columns_max() -> usize {

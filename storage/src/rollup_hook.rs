@@ -259,6 +259,32 @@ pub trait RollupHook: Send + Sync + Debug {
         sealed: &Snapshot,
     ) -> Result<Vec<TileImage>, BoxError>;
 
+    /// Returns true when [`RollupHook::recount`] needs the raw events of some days alone.
+    ///
+    /// # Errors
+    /// When the definition cannot be read.
+    fn recounts_days(&self, _: &RollupMeta) -> Result<bool, BoxError> {
+        Ok(false)
+    }
+
+    /// Counts again, in one (level, time partition), the buckets around `days` after raw events of
+    /// these days were erased. `remaining` has the raw events that stay, and the sections of finer
+    /// levels as they were counted again. Each image has sections of that partition only, which
+    /// together replace all sections that it has. Where [`RollupHook::recounts_days`] is false, all
+    /// raw events that the partition counts are there.
+    ///
+    /// # Errors
+    /// When a file or a definition cannot be read.
+    fn recount(
+        &self,
+        rollup: &RollupMeta,
+        (level, partition_us): (&str, i64),
+        _days: &[Partition],
+        remaining: &Snapshot,
+    ) -> Result<Vec<TileImage>, BoxError> {
+        self.recompute(rollup, level, partition_us, remaining)
+    }
+
     /// Merges sections; returns one image with one section for each merge.
     ///
     /// # Errors

@@ -38,6 +38,8 @@ pub(crate) enum Bug {
     /// The items of a resolving batch are checked against visible batches only, not against those
     /// of its own group.
     SettledInGroup,
+    /// An erasure is committed before the names of its files are durable.
+    ErasedUnsynced,
     /// A merge of parts leaves out one row and repeats another.
     PartRowLost,
     /// A writer does not check that its lock is still in place.
@@ -71,6 +73,7 @@ impl Bug {
         (Self::AttachedTwice, "attached_twice"),
         (Self::SettledForgotten, "settled_forgotten"),
         (Self::SettledInGroup, "settled_in_group"),
+        (Self::ErasedUnsynced, "erased_unsynced"),
         (Self::PartRowLost, "part_row_lost"),
         (Self::LockUnchecked, "lock_unchecked"),
         (Self::ManifestCopySkipped, "manifest_copy_skipped"),

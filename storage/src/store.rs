@@ -39,8 +39,8 @@ pub use followers::Arrived;
 pub(crate) use lock::{WriterLock, take_lock};
 pub(crate) use maintenance::LevelRebuild;
 pub use maintenance::{
-    CompactReport, Debt, DiskForecast, IndexReport, PartitionReport, PartsReport, Rebuilt,
-    compaction_debt,
+    CompactReport, Debt, DiskForecast, EraseReport, IndexReport, PartitionReport, PartsReport,
+    Rebuilt, compaction_debt,
 };
 pub use seal::SealReport;
 pub use status::{Counters, Status};
@@ -174,6 +174,17 @@ impl Store {
     pub fn seal(&self) -> Result<SealReport> {
         self.shared.check_writable()?;
         seal::seal(&self.shared)
+    }
+
+    /// Makes the log thread begin a new segment of the journal, so that the next edit can drop the
+    /// one before.
+    fn cut_journal(&self) {
+        let (done, wait) = crossbeam_channel::bounded(1);
+        let sent = self.commands.as_ref().map(|c| c.send(Command::Cut(done)));
+        if matches!(sent, Some(Ok(()))) {
+            // The log thread has ended if it does not answer; the journal stays as it is.
+            let _ignored = wait.recv();
+        }
     }
 
     /// Takes a snapshot of all visible events.

@@ -138,7 +138,7 @@ pub(crate) fn build(
     let making = format!("{DIR}/{MAKING}");
     create_dir_durably(fs, data, &data.join(&making))?;
     let mut pieces: Vec<PartMeta> = Vec::new();
-    let read = part::rewrite(&meta, part, snapshot.open(&part.file), &mut |rows| {
+    let read = part::rewrite(&meta, part, snapshot.open(&part.file), &[], &mut |rows| {
         pause()?;
         let path = format!("{making}/{}", pieces.len());
         let (file, bounds) = write(fs, data, path, |to| {
@@ -151,7 +151,7 @@ pub(crate) fn build(
     let inputs = pieces.iter().map(|p| (p, snapshot.open(&p.file))).collect();
     let mut merged = None;
     let (file, _) = write(fs, data, format!("{making}/rows"), |to| {
-        let (bounds, census) = part::merge(&meta, inputs, to, pause)?;
+        let (bounds, census) = part::merge(&meta, inputs, &[], to, pause)?;
         merged = Some(census);
         Ok(bounds)
     })?;

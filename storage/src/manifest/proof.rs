@@ -114,6 +114,16 @@ impl Manifest {
                 self.check_floors(rollup, next, after)?;
             }
         }
+        for (name, stream) in &self.streams {
+            let ever = |s: &StreamMeta| s.sealed_events + s.erased_events();
+            let after = next.streams.get(name).map_or(0, ever);
+            if after < ever(stream) {
+                return Err(format!(
+                    "stream {name}: {after} events would be sealed or erased, {} were",
+                    ever(stream)
+                ));
+            }
+        }
         next.check()
     }
 

@@ -90,6 +90,7 @@ pub(super) fn good() -> Manifest {
             events: 3,
         }],
         columns_max: COLUMNS_MAX,
+        erasures: Vec::new(),
     };
     manifest.streams.insert(name("events"), stream);
     manifest.parts = vec![part(1, 10), part(2, 5)];

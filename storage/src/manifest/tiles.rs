@@ -30,7 +30,7 @@ impl SectionKey {
 impl TileMeta {
     /// Removes the sections for which `is_removed` holds. Returns the paths of files that have no
     /// section left, and the events of the removed sections by level.
-    fn remove_sections(
+    pub(super) fn remove_sections(
         &mut self,
         is_removed: impl Fn(&str, &Section) -> bool,
     ) -> (Vec<String>, BTreeMap<String, u64>) {
@@ -178,7 +178,7 @@ impl Manifest {
         self.tiles.insert(at, tile);
     }
 
-    fn add_pending(&mut self, paths: Vec<String>) {
+    pub(super) fn add_pending(&mut self, paths: Vec<String>) {
         let since = self.version + 1;
         let pending = paths.into_iter().map(|path| Pending { path, since });
         self.pending.extend(pending);
@@ -253,11 +253,6 @@ impl Manifest {
         (level, from_us): (&str, i64),
         (files, events): (Vec<TileFile>, u64),
     ) {
-        let of_rollup = |t: &TileMeta| t.rollup == rollup;
-        let Some(first) = self.tiles.iter().position(of_rollup) else {
-            return;
-        };
-        let last = self.tiles.iter().rposition(of_rollup).unwrap_or(first);
         let left = self.given_up(rollup, level).saturating_sub(events);
         let Some(meta) = self.rollups.iter_mut().find(|r| r.id == rollup) else {
             return;
@@ -266,13 +261,23 @@ impl Manifest {
             Some(floor) if left > 0 => floor.from_us = from_us,
             _ => drop(meta.floors.remove(level)),
         }
-        let mut joined = self.join(first, last);
+        let Some(mut joined) = self.join_all(rollup) else {
+            return;
+        };
         joined.dropped.remove(level);
         if left > 0 {
             joined.dropped.insert(level.to_owned(), left);
         }
         joined.files.extend(files);
-        self.tiles.insert(first, joined);
+        self.insert(joined);
+    }
+
+    /// Removes all tiles of a rollup and returns them joined into one; `None` if it has none.
+    pub(super) fn join_all(&mut self, rollup: u32) -> Option<TileMeta> {
+        let of_rollup = |t: &TileMeta| t.rollup == rollup;
+        let first = self.tiles.iter().position(of_rollup)?;
+        let last = self.tiles.iter().rposition(of_rollup).unwrap_or(first);
+        Some(self.join(first, last))
     }
 
     /// Removes consecutive tiles of one rollup and returns them joined into one.

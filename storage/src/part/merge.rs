@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! * At a time, some thousand rows of each input and one row group of the output are in memory.
-//! * Every row that an input's manifest entry counts is written once, or nothing is written.
-//!   Rows, sequence numbers and times of each input are compared with its entry, and the caller
+//! * Every row that an input's manifest entry counts is written once, but for those that an erasure
+//!   leaves out, or nothing is written. Rows, sequence numbers and times of each input are compared with its entry, and the caller
 //!   that commits compares the [`Census`] of the input with that of the resulting file.
 //! * The result is in the order of [`RowOrder`]. An input that is not is reported, and nothing of
 //!   it is written ([`rewrite`] sorts it in pieces).
@@ -57,11 +57,13 @@ impl<E: Into<Error>> From<E> for Stop {
     }
 }
 
-/// Merges the rows of the inputs in their order. `pause` is called every few thousand rows; an
+/// Merges the rows of the inputs in their order, without the sequence numbers in `without`, which
+/// rise. `pause` is called every few thousand rows; an
 /// error that it returns ends the merge.
 pub(crate) fn merge(
     meta: &StreamMeta,
     inputs: Vec<(&PartMeta, CheckedFile)>,
+    without: &[u64],
     to: impl Write + Send,
     pause: &dyn Fn() -> Result<()>,
 ) -> Result<(Bounds, Census), Stop> {
@@ -75,7 +77,7 @@ pub(crate) fn merge(
     let rows = (MEMORY_ROWS / inputs.len().max(1)).clamp(1, BATCH_ROWS);
     let mut cursors = Vec::new();
     for input in inputs {
-        let mut cursor = InputCursor::begin(input, &schema, (rows, BATCH_BYTES))?;
+        let mut cursor = InputCursor::begin(input, &schema, without, (rows, BATCH_BYTES))?;
         if cursor.load(&order)? {
             cursors.push(cursor);
         }
@@ -112,17 +114,19 @@ pub(crate) fn merge(
     Ok((bounds, read))
 }
 
-/// Passes the rows of an unsorted part to `piece`, in sorted pieces that fit into memory.
+/// Passes the rows of an unsorted part to `piece`, in sorted pieces that fit into memory, without
+/// the sequence numbers in `without`, which rise.
 pub(crate) fn rewrite(
     meta: &StreamMeta,
     part: &PartMeta,
     file: CheckedFile,
+    without: &[u64],
     piece: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Census, Stop> {
     let input = Input::open(part, file)?;
     let schema = schema_of(meta, std::slice::from_ref(&input))?;
     let order = RowOrder::of(&meta.order_by, &schema)?;
-    let mut cursor = InputCursor::begin(input, &schema, (SORT_ROWS, SORT_BYTES))?;
+    let mut cursor = InputCursor::begin(input, &schema, without, (SORT_ROWS, SORT_BYTES))?;
     while let Some(batch) = cursor.next_batch()? {
         let keys = order.keys(&batch)?;
         let mut places: Vec<u32> = (0..).take(batch.num_rows()).collect();

@@ -33,6 +33,7 @@ pub(super) fn meta(width: PartitionWidth, order_by: &[&str]) -> StreamMeta {
         sealed_events: 0,
         dropped: Vec::new(),
         columns_max: crate::manifest::COLUMNS_MAX,
+        erasures: Vec::new(),
     }
 }
 

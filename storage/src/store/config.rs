@@ -120,6 +120,7 @@ impl Config {
             sealed_events: 0,
             dropped: Vec::new(),
             columns_max: self.columns_max,
+            erasures: Vec::new(),
         }
     }
 }

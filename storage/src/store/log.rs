@@ -60,23 +60,41 @@ fn log_loop(
     inbox: &Receiver<Command>,
     waiters: &Sender<Vec<Waiter>>,
 ) {
-    while let Ok(Command::Write(mut group)) = inbox.recv() {
-        gather(shared, &mut group, inbox, waiters);
-        match check_reserve(shared).and_then(|()| wait_for_memtable(shared)) {
-            Ok(()) => write_group(shared, &mut journal, group, waiters),
-            Err(error) => refuse_all(shared, group, &error),
+    let mut next = inbox.recv().ok();
+    while let Some(command) = next {
+        let mut after = None;
+        match command {
+            Command::Write(mut group) => {
+                after = gather(shared, &mut group, inbox, waiters);
+                match check_reserve(shared).and_then(|()| wait_for_memtable(shared)) {
+                    Ok(()) => write_group(shared, &mut journal, group, waiters),
+                    Err(error) => refuse_all(shared, group, &error),
+                }
+            }
+            Command::Cut(done) => {
+                cut_now(shared, &mut journal);
+                // Nobody waits any more if the caller was stopped.
+                let _ignored = done.send(());
+            }
         }
+        next = after.or_else(|| inbox.recv().ok());
     }
     // The store is closing: after its last seal no segment before the new one is needed.
+    cut_now(shared, &mut journal);
+}
+
+/// Begins a new segment unless the present one is empty. Without disk space for another segment
+/// this one stays, and the next start reads it.
+fn cut_now(shared: &Shared, journal: &mut Journal) {
     let next_seq = shared.state.lock().next_seq;
-    match cut_segment(shared, &mut journal, true, next_seq) {
-        // Without disk space for another segment this one stays, and the next start reads it.
+    match cut_segment(shared, journal, true, next_seq) {
         Ok(()) | Err(Error::DiskFull { .. } | Error::Overloaded { .. }) => {}
         Err(error) => shared.poison(&error),
     }
 }
 
-/// Adds the requests that have arrived meanwhile to a group.
+/// Adds the requests that have arrived meanwhile to a group. Returns a command that arrived after
+/// them and is none.
 ///
 /// A `j` write is acknowledged by the next sync to start. So while a sync runs, a group of `j`
 /// writes stays open at no cost to any client: more writes join, and one write to the journal
@@ -86,25 +104,29 @@ fn gather(
     group: &mut Vec<Request>,
     inbox: &Receiver<Command>,
     waiters: &Sender<Vec<Waiter>>,
-) {
+) -> Option<Command> {
     let syncer = &shared.syncer;
     let syncing = || syncer.poisoned().is_none() && (!waiters.is_empty() || syncer.is_syncing());
     let only_j = |requests: &[Request]| requests.iter().all(|r| r.durability == Durability::Synced);
     let (mut bytes, mut patient) = (bytes_of(group), only_j(group));
     while bytes < GROUP_BYTES_MAX && group.len() < GROUP_BATCHES_MAX {
         let next = match inbox.try_recv() {
-            Ok(Command::Write(next)) => next,
+            Ok(next) => next,
             Err(_) if patient && syncing() => match inbox.recv_timeout(GATHER) {
-                Ok(Command::Write(next)) => next,
+                Ok(next) => next,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
             },
             Err(_) => break,
         };
+        let Command::Write(next) = next else {
+            return Some(next);
+        };
         bytes += bytes_of(&next);
         patient &= only_j(&next);
         group.extend(next);
     }
+    None
 }
 
 /// Refuses all writes while the reserve is released (`reserve.rs`).

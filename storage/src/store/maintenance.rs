@@ -11,8 +11,10 @@ mod compact;
 mod detach;
 mod disk_forecast;
 mod drop;
+mod erase;
 mod index;
 mod jobs;
+mod part_rewrite;
 pub(super) mod quarantine;
 mod quiet;
 mod rebuild;
@@ -24,6 +26,7 @@ mod thread;
 pub use compact::{CompactReport, Debt, PartsReport, compaction_debt};
 pub use disk_forecast::DiskForecast;
 pub use drop::PartitionReport;
+pub use erase::EraseReport;
 pub use index::IndexReport;
 pub(super) use index::open as open_indexes;
 pub(crate) use rebuild::LevelRebuild;
@@ -99,6 +102,25 @@ impl Store {
     /// commit.
     pub fn retain(&self, only: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
         retain::retain(self.writable()?, only, dry)
+    }
+
+    /// Erases the sealed events of `stream` with these sequence numbers: from its parts, its rollups,
+    /// its indexes and the journal, in one edit. The memtable is sealed first, so that every
+    /// acknowledged event can be erased. The manifest records when and how many. `dry` only reports
+    /// what would be erased. Detached partitions are not read.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when there is no such stream, or the error of the seal, a read or
+    /// the commit; nothing is erased then.
+    pub fn erase(&self, stream: &Name, seqs: Vec<u64>, dry: bool) -> Result<EraseReport> {
+        let shared = self.writable()?;
+        let report = erase::run_erase(shared, stream, seqs, dry, &|| self.cut_journal())?;
+        if report.events > 0 && !dry {
+            // The files of an index hold values of the rows.
+            index::remove_files(shared)?;
+            shared.request_maintenance();
+        }
+        Ok(report)
     }
 
     /// Drops every partition of the quarantine that is over and whose items are all settled.

@@ -4,15 +4,13 @@
 //! A thread that holds a lock takes only locks to the right of it:
 //!
 //! ```text
-//! merging ─► parts ─┐
-//!            tiles ─┴─► sealer ─► edits ─► state ─► the syncer's own
+//! merging ─► parts ─► tiles ─► sealer ─► edits ─► state ─► the syncer's own
 //! indexing ─► indexes ──────────────────► state
 //! ```
 //! * `state` guards [`State`]. It is held briefly and never across I/O. The condition `sealing`
 //!   belongs to it.
 //! * `edits`, `sealer`, `tiles`, `parts`, `merging` and `indexing` guard no field: each admits one
-//!   piece of work of its kind at a time, and is held across its I/O. No thread holds `tiles`
-//!   together with `parts`.
+//!   piece of work of its kind at a time, and is held across its I/O.
 //! * `access` admits one writer of `ACCESS`, and is held across its I/O. Its holder takes only the
 //!   syncer's own lock.
 //! * `directories`, `unwanted`, and the locks inside `derived`, `log` and `background_permits` are

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array, new_null_array};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array, new_null_array};
+use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::row::{OwnedRow, Row, Rows};
 use parquet::arrow::arrow_reader::{
@@ -141,7 +141,10 @@ pub(super) struct InputCursor<'a> {
     input: Input<'a>,
     reader: ParquetRecordBatchReader,
     schema: SchemaRef,
+    /// Sequence numbers of rows to leave out, rising.
+    without: &'a [u64],
     seen: Bounds,
+    /// The rows that are not left out.
     pub(super) census: Census,
     pub(super) batch: RecordBatch,
     pub(super) row: usize,
@@ -150,10 +153,12 @@ pub(super) struct InputCursor<'a> {
 }
 
 impl<'a> InputCursor<'a> {
-    /// Returns a cursor before the first row. Batches have at most this many rows and bytes.
+    /// Returns a cursor before the first row that is not among `without`. Batches have at most this
+    /// many rows and bytes.
     pub(super) fn begin(
         input: Input<'a>,
         schema: &SchemaRef,
+        without: &'a [u64],
         most: (usize, u64),
     ) -> Result<Self, Stop> {
         let (pieces, footer) = (input.pieces.clone(), input.footer.clone());
@@ -166,6 +171,7 @@ impl<'a> InputCursor<'a> {
             input,
             reader,
             schema: Arc::clone(schema),
+            without,
             seen: Bounds::new(),
             census: Census::default(),
             batch: RecordBatch::new_empty(Arc::clone(schema)),
@@ -221,6 +227,10 @@ impl<'a> InputCursor<'a> {
             }
             let batch = fit(&batch, &self.schema).map_err(|e| Stop::Unread(part.id, e))?;
             self.seen.widen(&batch, &[]);
+            let batch = leave_out(batch, self.without)?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
             self.census.add(Census::of(&batch));
             return Ok(Some(batch));
         }
@@ -232,6 +242,17 @@ impl<'a> InputCursor<'a> {
         }
         Ok(None)
     }
+}
+
+/// Returns the rows whose sequence numbers are not among `without`, which rise.
+fn leave_out(batch: RecordBatch, without: &[u64]) -> Result<RecordBatch> {
+    if without.is_empty() {
+        return Ok(batch);
+    }
+    let seqs: &UInt64Array = column(&batch, SEQ);
+    let stays = |seq: &u64| without.binary_search(seq).is_err();
+    let stays: BooleanArray = seqs.values().iter().map(|seq| Some(stays(seq))).collect();
+    Ok(filter_record_batch(&batch, &stays)?)
 }
 
 /// Fits rows to these columns: missing columns are null, and values of another type are cast.

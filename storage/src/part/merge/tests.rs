@@ -53,7 +53,7 @@ impl Parts {
     fn merge(&self, meta: &StreamMeta) -> Result<(PartImage, Census), Stop> {
         let inputs = self.parts.iter().map(|p| (p, self.open(&p.file)));
         let mut bytes = Vec::new();
-        let (bounds, read) = merge(meta, inputs.collect(), &mut bytes, &|| Ok(()))?;
+        let (bounds, read) = merge(meta, inputs.collect(), &[], &mut bytes, &|| Ok(()))?;
         let image = PartImage {
             partition_us: 0,
             bytes,
@@ -199,7 +199,7 @@ fn what_is_not_in_order_is_said_and_sorted_in_pieces() {
     let mut bytes = Vec::new();
     let part = &parts.parts[0];
     let mut bounds = None;
-    let read = rewrite(&by_host, part, parts.open(&part.file), &mut |rows| {
+    let read = rewrite(&by_host, part, parts.open(&part.file), &[], &mut |rows| {
         bounds = Some(write_sorted(&by_host, &rows, &mut bytes)?);
         Ok(())
     });
@@ -286,6 +286,6 @@ fn a_pause_that_fails_ends_the_merge() {
         .iter()
         .map(|p| (p, parts.open(&p.file)))
         .collect();
-    let ended = merge(&meta, inputs, Vec::new(), &|| Err(Error::Closed));
+    let ended = merge(&meta, inputs, &[], Vec::new(), &|| Err(Error::Closed));
     assert!(matches!(ended, Err(Stop::Failed(Error::Closed))));
 }

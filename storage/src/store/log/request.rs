@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crossbeam_channel::Sender;
+
 use crate::error::{Error, Result};
 use crate::model::{Ack, Durability};
 use crate::record::Record;
@@ -51,4 +53,6 @@ pub(in crate::store) struct Request {
 pub(in crate::store) enum Command {
     /// Requests that stay together, in one group.
     Write(Vec<Request>),
+    /// Begins a new segment of the journal unless the present one is empty, and says so.
+    Cut(Sender<()>),
 }

@@ -158,6 +158,12 @@ fn remove_unwanted(shared: &Shared, indexes: &mut IndexState) -> Result<(BTreeSe
     Ok((files, unwanted.len()))
 }
 
+/// Removes the index files of parts that the store has no more.
+pub(super) fn remove_files(shared: &Shared) -> Result<()> {
+    let _one_at_a_time = shared.indexing.lock();
+    remove_unwanted(shared, &mut shared.indexes.lock()).map(|_| ())
+}
+
 /// Builds the wanted indexes that are missing, for maintenance and for `logmill index create`.
 /// Returns a report, and whether more remains to do.
 pub(super) fn build(shared: &Shared, pace: Pace) -> Result<(IndexReport, bool)> {

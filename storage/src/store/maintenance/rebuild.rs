@@ -171,12 +171,20 @@ pub(super) fn incomplete_ranges(manifest: &Manifest, rollup: &RollupMeta) -> Vec
 
 /// Returns the ranges in which a rollup does not count existing raw events.
 fn uncounted(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
+    let waiting = rollup.counts_from_us().map(|until_us| (i64::MIN, until_us));
+    let passed = uncounted_partitions(manifest, rollup);
+    waiting.into_iter().chain(passed).collect()
+}
+
+/// Returns the ranges of partitions that were detached when a rollup counted their days, and so are
+/// not counted even where they are attached again.
+pub(super) fn uncounted_partitions(manifest: &Manifest, rollup: &RollupMeta) -> Vec<(i64, i64)> {
     let width = manifest.streams.get(&rollup.stream).map(|s| s.partition);
     let end_us = |start_us| partition_end(width.unwrap_or_default(), start_us);
-    let waiting = rollup.counts_from_us().map(|until_us| (i64::MIN, until_us));
     let passed = rollup.history.iter().flat_map(|h| &h.detached);
-    let passed = passed.map(|start_us| (*start_us, end_us(*start_us)));
-    waiting.into_iter().chain(passed).collect()
+    passed
+        .map(|start_us| (*start_us, end_us(*start_us)))
+        .collect()
 }
 
 /// Returns the time partitions below a level's floor that have raw events, in order.

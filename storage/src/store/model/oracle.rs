@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::motley;
-use super::seen::{DAY_US, Known, Seen, day};
+use super::seen::{DAY_US, Events, Known, Seen, day};
 use crate::model::{Ack, Identity};
 use crate::resolutions::{Ranges, Settlement};
 use crate::testing::batch;
@@ -163,6 +163,11 @@ pub(super) struct Oracle {
     pub(super) producers: BTreeMap<String, u64>,
     gone: Gone,
     moving: Option<Moving>,
+    /// Payloads of erased events.
+    erased: Events,
+    /// Events of an erasure whose outcome is not checked yet, and true when the store has reported
+    /// success.
+    erasing: Option<(Events, bool)>,
     /// Quarantined items that may have been dropped.
     pub(super) may_be_gone: Ranges,
     next_number: i64,
@@ -409,12 +414,57 @@ impl Oracle {
         self.gone = found;
     }
 
+    /// Returns true when all raw events exist, so that the rollup can stop counting any of them.
+    pub(super) fn has_all_raw(&self) -> bool {
+        self.gone == Gone::default()
+    }
+
+    /// Records that an erasure is about to start.
+    pub(super) fn erases(&mut self, events: Events) {
+        self.erasing = Some((events, false));
+    }
+
+    /// Records that the store has reported success for this many events.
+    pub(super) fn has_erased(&mut self, events: u64) {
+        if let Some((_, done)) = &mut self.erasing {
+            *done = events > 0;
+        }
+    }
+
+    /// Checks that the current erasure was applied as a whole or not at all.
+    fn check_erasure(&mut self, seen: &Seen) {
+        let Some((events, done)) = self.erasing.take() else {
+            return;
+        };
+        let before = self.erased.len() as u64;
+        if seen.erased == before {
+            assert!(!done, "said, but not erased: {events:?}");
+            self.erasing = Some((events, done));
+            return;
+        }
+        assert_eq!(seen.erased, before + events.len() as u64);
+        let left = events.keys().find(|s| seen.events.contains_key(s));
+        assert_eq!(left, None, "an erasure was applied in part");
+        self.erased.extend(events);
+    }
+
     /// Determines the fate of the batches after the store was opened again, and checks it: after
     /// the end of the process all acknowledged batches must exist; after a power cut all durable
     /// ones, and of the others a prefix.
     pub(super) fn reopened(&mut self, seen: &Seen, power: bool) {
         let mut first_event: BTreeMap<i64, u64> = BTreeMap::new();
-        for (seq, payload) in &seen.events {
+        self.check_erasure(seen);
+        let erased = self
+            .erased
+            .iter()
+            .filter(|(s, _)| !seen.events.contains_key(s));
+        let ever: Events = seen
+            .events
+            .iter()
+            .chain(erased)
+            .map(|(s, p)| (*s, *p))
+            .collect();
+        for (seq, payload) in &ever {
             first_event.entry(number_of(*payload)).or_insert(*seq);
         }
         let mut missing: Option<i64> = None;
@@ -448,13 +498,14 @@ impl Oracle {
             *to = seen.positions.get(producer).copied().unwrap_or(0);
         }
         self.check(seen);
-        self.moving = None;
+        (self.moving, self.erasing) = (None, None);
     }
 
     /// Checks that every acknowledged event exists once, and no other event except those of
     /// batches with an unknown result.
     pub(super) fn check(&mut self, seen: &Seen) {
         self.check_move(seen);
+        self.check_erasure(seen);
         let (mut events, mut bad) = (seen.events.clone(), seen.bad.clone());
         let mut positions = BTreeMap::new();
         for sent in self.sent.iter().filter(|s| s.lives()) {
@@ -474,6 +525,7 @@ impl Oracle {
                 } else {
                     let found = events.remove(&(first + rank));
                     let wanted = Some(payload(sent.number, event));
+                    let wanted = wanted.filter(|_| !self.erased.contains_key(&(first + rank)));
                     assert_eq!(found, wanted, "{sent:?} is not all there");
                     event += 1;
                 }

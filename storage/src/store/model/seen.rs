@@ -9,7 +9,7 @@ use super::listing::{LEVELS, Row, listed, rows};
 use super::motley;
 use crate::detached::{Card, card_path};
 use crate::file::FileRef;
-use crate::manifest::{self, DroppedPartition};
+use crate::manifest::{self, DroppedPartition, StreamMeta};
 use crate::model::{Name, QUARANTINE};
 use crate::part::read_part;
 use crate::read_only_store::ReadOnlyStore;
@@ -39,6 +39,8 @@ pub(super) struct Seen {
     pub(super) dropped: BTreeMap<i64, u64>,
     /// Detached partitions, with the first sequence number from which each is complete.
     pub(super) detached: BTreeMap<i64, u64>,
+    /// Number of erased events on record.
+    pub(super) erased: u64,
 }
 
 /// Cache of rows by file and checksum.
@@ -85,6 +87,7 @@ pub(super) fn read_content(
     for file in &manifest.identities {
         snapshot.read(file).expect("a checkpoint is there");
     }
+    let streams = || manifest.streams.values();
     let (mut bad, bad_memory) = events(snapshot, QUARANTINE, known);
     bad.extend(bad_memory);
     Seen {
@@ -97,6 +100,7 @@ pub(super) fn read_content(
             .map(|(day, d)| (day, d.complete_from))
             .collect(),
         detached,
+        erased: streams().map(StreamMeta::erased_events).sum(),
     }
 }
 

@@ -43,6 +43,11 @@ pub(super) enum Step {
     Attach {
         days: (i64, i64),
     },
+    /// Erases about one in so many events, or as a dry run where some raw events are gone.
+    Erase {
+        one_in: u64,
+        seed: u64,
+    },
     /// Drops the partitions beyond the retention of the stream.
     Expire,
     /// Leaves this many blocks free on the disk.
@@ -84,7 +89,7 @@ pub(super) enum Step {
 pub(super) fn step(random: &mut Random) -> Step {
     let j = random.below(3) == 0;
     let producer = (random.below(2) == 0).then(|| random.below(3) as u8);
-    match random.below(52) {
+    match random.below(55) {
         0..11 => Step::Write {
             events: random.below(5) + u64::from(producer.is_none()),
             bad: random.below(10) / 7,
@@ -147,6 +152,10 @@ pub(super) fn step(random: &mut Random) -> Step {
         },
         48 => Step::DropSettled,
         49 | 50 => Step::Expire,
+        51..54 => Step::Erase {
+            one_in: 1 + random.below(6),
+            seed: random.next_u64(),
+        },
         _ => Step::Close,
     }
 }
@@ -188,6 +197,7 @@ pub(super) fn short_script() -> Vec<Step> {
         },
         Step::Read,
         Step::Backup { opens: true },
+        Step::Erase { one_in: 2, seed: 1 },
         Step::Detach { days, dry: false },
         write(Some(2), false, true),
         Step::Attach { days },

@@ -257,6 +257,11 @@ impl World {
         if which > 7 || places.len() < 2 || !places.iter().all(|path| self.fs.exists(path)) {
             return;
         }
+        // Damage comes long after a kill: by then the kernel has made the names of both durable.
+        for place in &places {
+            let dir = place.parent().expect("a folder");
+            self.fs.sync_dir(dir).expect("synced");
+        }
         let path = &places[which % 2];
         let bytes = self.fs.read(path).expect("read");
         let (at, dir) = (bytes.len() / 2, path.parent().expect("a folder"));

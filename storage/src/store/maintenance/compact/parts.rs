@@ -2,13 +2,12 @@
 //!
 //! # Invariants
 //! * One edit replaces the inputs (`part_choice`) by the new part. The manifest's proof checks that
-//!   their rows add up, and [`Census`] that they are the same rows.
+//!   their rows add up, and `part_rewrite` that they are the same rows.
 //! * A part that cannot be read is left alone; the others are merged, and the error is reported.
 //! * `Shared.parts` is held only while the inputs are checked once more and the edit is
 //!   committed. A merge whose inputs were dropped meanwhile is void.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -16,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use super::debt::why_parts;
 use super::part_choice::{Partition, choose};
 use crate::background_permits::BackgroundPermit;
-use crate::env::IoContext;
 use crate::error::{Error, Result};
 use crate::job_log::{Job, Running, Said};
-use crate::manifest::{PartMeta, StreamMeta};
+use crate::manifest::PartMeta;
 use crate::model::Name;
-use crate::part::{self, Census, Stop};
+use crate::part::Stop;
 use crate::snapshot::Snapshot;
 use crate::store::Shared;
+use crate::store::maintenance::part_rewrite::{PartRewrite, check_disk_space};
 use crate::store::pace::{Pace, wait_for_others};
 use crate::store::staged_files::StagedFiles;
 
@@ -142,7 +141,7 @@ impl PartsCompaction<'_> {
 
     /// Does some merges and commits them in one edit.
     fn step(&mut self, sealed: &Snapshot, merges: &[Vec<&PartMeta>]) -> Result<()> {
-        self.check_disk_space(merges)?;
+        check_disk_space(self.shared, merges.iter().flatten().copied())?;
         self.permit = Some(self.shared.background_permits.acquire());
         let mut written = StagedFiles::default();
         let mut gone: Vec<&PartMeta> = Vec::new();
@@ -170,11 +169,14 @@ impl PartsCompaction<'_> {
         written: &mut StagedFiles,
     ) -> Result<Vec<&'p PartMeta>> {
         let before = written.parts.len();
-        match self.write(sealed, parts, written) {
-            Ok((replaced, read)) => {
-                compare(sealed, read, &written.parts[before..])?;
-                Ok(replaced)
-            }
+        let rewrite = PartRewrite {
+            shared: self.shared,
+            sealed,
+            without: &[],
+            pause: &|| self.pause(),
+        };
+        match rewrite.run(parts, written) {
+            Ok(replaced) => Ok(replaced),
             Err(Stop::Unread(id, error)) => {
                 tracing::error!(%error, "a part cannot be read; it stays in place and is not merged with others");
                 written.undo(self.shared, before);
@@ -185,61 +187,6 @@ impl PartsCompaction<'_> {
             Err(Stop::Unsorted(id)) => panic!("BUG: part {id} was sorted in pieces"),
             Err(Stop::Failed(error)) => Err(error),
         }
-    }
-
-    /// Writes the merged parts. Returns which inputs they replace: all, or one that was not
-    /// sorted.
-    fn write<'p>(
-        &self,
-        sealed: &Snapshot,
-        parts: &[&'p PartMeta],
-        written: &mut StagedFiles,
-    ) -> Result<(Vec<&'p PartMeta>, Census), Stop> {
-        match self.write_merged(sealed, parts, written) {
-            Err(Stop::Unsorted(id)) => {
-                let part = parts
-                    .iter()
-                    .find(|p| p.id == id)
-                    .expect("BUG: one of these");
-                let read = self.write_sorted(sealed, part, written)?;
-                Ok((vec![*part], read))
-            }
-            other => other.map(|read| (parts.to_vec(), read)),
-        }
-    }
-
-    fn write_merged(
-        &self,
-        sealed: &Snapshot,
-        parts: &[&PartMeta],
-        written: &mut StagedFiles,
-    ) -> Result<Census, Stop> {
-        let (meta, folder) = stream_and_folder(sealed, parts[0]);
-        let inputs = parts.iter().map(|p| (*p, sealed.open(&p.file))).collect();
-        let mut read = Census::default();
-        let place = (folder.as_str(), parts[0].partition_us);
-        written.write_part(self.shared, &parts[0].stream, place, |file| {
-            let (bounds, census) = part::merge(meta, inputs, file, &|| self.pause())?;
-            read = census;
-            Ok::<_, Stop>(bounds)
-        })?;
-        Ok(read)
-    }
-
-    fn write_sorted(
-        &self,
-        sealed: &Snapshot,
-        one: &PartMeta,
-        written: &mut StagedFiles,
-    ) -> Result<Census, Stop> {
-        let (meta, folder) = stream_and_folder(sealed, one);
-        let place = (folder.as_str(), one.partition_us);
-        part::rewrite(meta, one, sealed.open(&one.file), &mut |rows| {
-            self.pause()?;
-            written.write_part(self.shared, &one.stream, place, |file| {
-                part::write_sorted(meta, &rows, file)
-            })
-        })
     }
 
     /// Replaces the inputs by the written parts in one edit, unless an input was dropped
@@ -273,51 +220,11 @@ impl PartsCompaction<'_> {
         Ok(())
     }
 
-    /// Checks that the merge leaves half of the free disk space to ingest. Its inputs stay on the
-    /// disk until the merge is committed, and longer while a snapshot refers to them.
-    fn check_disk_space(&self, merges: &[Vec<&PartMeta>]) -> Result<()> {
-        let data = &self.shared.data;
-        let free = self.shared.fs().space(data).at("measure", data)?.free;
-        let bytes: u64 = merges.iter().flatten().map(|p| p.file.len).sum();
-        if free / 2 >= bytes {
-            return Ok(());
-        }
-        Err(Error::DiskFull { path: data.clone() })
-    }
-
     /// Lets foreground requests and seals go first.
     fn pause(&self) -> Result<()> {
         let permit = self.permit.as_ref().expect("BUG: a merge has its turn");
         permit.pass(|| wait_for_others(self.shared, self.pace))
     }
-}
-
-/// Returns the stream of a part as its manifest has it, and the folder of its partition.
-fn stream_and_folder<'a>(sealed: &'a Snapshot, of: &PartMeta) -> (&'a StreamMeta, String) {
-    let meta = sealed.manifest.streams.get(&of.stream);
-    let meta = meta.expect("BUG: a part's stream is in its manifest");
-    (
-        meta,
-        part::partition_folder(meta.partition, of.partition_us),
-    )
-}
-
-/// Checks that the written files hold exactly the rows that were read, each once.
-fn compare(sealed: &Snapshot, read: Census, written: &[PartMeta]) -> Result<()> {
-    let mut found = Census::default();
-    for part in written {
-        found.add(part::census(&part.file.path, sealed.open(&part.file))?);
-    }
-    if found == read {
-        return Ok(());
-    }
-    Err(Error::Corrupt {
-        path: written
-            .first()
-            .map_or_else(PathBuf::new, |p| (&p.file.path).into()),
-        offset: 0,
-        what: format!("the merged rows differ from the rows read: wrote {found:?}, read {read:?}"),
-    })
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ impl World {
             Step::Drop { days, dry } => self.drop_partitions(days, dry),
             Step::Detach { days, dry } => self.detach(days, dry),
             Step::Attach { days } => self.attach(days),
+            Step::Erase { one_in, seed } => self.erase(one_in, Random::new(seed)),
             Step::Expire => self.expire(),
             Step::Full(blocks) => self.fs.set_capacity(Some(self.fs.used() + blocks * 4096)),
             Step::Room => self.room(),
@@ -292,6 +293,34 @@ impl World {
                 self.oracle.has_moved(report.events);
             }
             Err(Error::Invalid { .. }) if there == 0 => {}
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    /// Erases some events, which may be in the memtable. The rollup of the model is counted again as
+    /// a whole, so without all raw events only a dry run is made.
+    fn erase(&mut self, one_in: u64, mut seed: Random) {
+        let stream = Name::new(STREAM).expect("a name");
+        let known = self.store().snapshot().streams().contains_key(&stream);
+        let mut events = self.read_content().events;
+        events.retain(|_, _| seed.below(one_in) == 0);
+        let dry = !self.oracle.has_all_raw();
+        // Numbers that no event has are no error.
+        let seqs = events.keys().copied().chain([1 << 40]).collect();
+        if !dry {
+            self.oracle.erases(events.clone());
+        }
+        self.moment();
+        match self.store().erase(&stream, seqs, dry) {
+            Ok(report) => {
+                if !dry {
+                    assert_eq!(report.events, events.len() as u64, "{report:?}");
+                    assert_eq!(report.still_counted, 0, "{report:?}");
+                    self.oracle.has_erased(report.events);
+                }
+                self.oracle.all_durable();
+            }
+            Err(Error::Invalid { .. }) if !known => {}
             Err(error) => self.excuse(&error),
         }
     }

@@ -1,0 +1,419 @@
+//! Erasure: events leave the parts, the rollups, the indexes and the journal.
+//!
+//! # Invariants
+//! * One edit erases the events everywhere, or none anywhere. A crash before it leaves files that no
+//!   manifest names.
+//! * After it every level is what it would be if the erased events had never come, but for events
+//!   that cannot be counted out: a day of a rollup can be counted again only if all of its raw
+//!   events exist. Their raw rows are erased all the same. They count as dropped, so that nothing
+//!   later takes the remaining rows for all of them.
+//! * Events that arrive meanwhile are not erased. No seal runs from the recount on to the edit.
+//! * What is erased is written nowhere: neither in the manifest nor in a log.
+
+mod choice;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{TimestampMicrosecondType, UInt64Type};
+use serde::{Deserialize, Serialize};
+
+use self::choice::{CountedDays, Found, choose};
+use super::compact::by_level_partition;
+use super::part_rewrite::{PartRewrite, check_disk_space};
+use crate::error::{Error, Result};
+use crate::job_log::{Job, Said};
+use crate::manifest::{Manifest, PartMeta, Recount, SectionKey, TileFile};
+use crate::model::{Name, SEQ, TIME};
+use crate::part::{Stop, read_column};
+use crate::rollup_hook::{BoxError, Merge, RollupMeta, Section, TileImage};
+use crate::seeded::{self, Bug};
+use crate::snapshot::Snapshot;
+use crate::store::pace::{Pace, wait_for_others};
+use crate::store::staged_files::StagedFiles;
+use crate::store::{Shared, seal};
+
+/// Result of an erasure.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EraseReport {
+    /// Events erased from the parts.
+    pub events: u64,
+    /// Those of them that the rollups still count: other raw events of their days no longer exist.
+    pub still_counted: u64,
+    /// Parts that held the events.
+    pub parts: usize,
+    /// Rollups that were counted again.
+    pub rollups: usize,
+    /// Detached partitions of the stream, which were not read.
+    pub detached: usize,
+}
+
+impl EraseReport {
+    fn said(&self) -> Said {
+        let Self {
+            events,
+            still_counted,
+            parts,
+            rollups,
+            ..
+        } = self;
+        let mut what =
+            format!("erased {events} events from {parts} parts and recounted {rollups} rollups");
+        if *still_counted > 0 {
+            what += &format!("; the rollups still count {still_counted} of them");
+        }
+        Said {
+            what,
+            done: Some(*events),
+            total: Some(*events),
+            ..Said::default()
+        }
+    }
+}
+
+/// Erases the events of a stream with these sequence numbers; `dry` only reports them. `cut_journal`
+/// begins a new segment of the journal.
+pub(super) fn run_erase(
+    shared: &Shared,
+    stream: &Name,
+    mut seqs: Vec<u64>,
+    dry: bool,
+    cut_journal: &dyn Fn(),
+) -> Result<EraseReport> {
+    shared.check_stream(stream)?;
+    seqs.sort_unstable();
+    seqs.dedup();
+    let erasure = Erasure {
+        shared,
+        stream,
+        seqs: &seqs,
+    };
+    if dry {
+        return erasure.report();
+    }
+    let why = "requested by an operator";
+    let work = |_: &_| erasure.run(cut_journal);
+    shared.run_job(Job::Erase, Some(stream), why, work, |report| {
+        (report.events > 0).then(|| report.said())
+    })
+}
+
+struct Erasure<'a> {
+    shared: &'a Shared,
+    stream: &'a Name,
+    /// Rising.
+    seqs: &'a [u64],
+}
+
+impl Erasure<'_> {
+    fn report(&self) -> Result<EraseReport> {
+        seal::seal(self.shared)?;
+        let sealed = self.shared.sealed(&self.shared.state.lock());
+        let found = self.find(&sealed)?;
+        let (_, kept) = choose(self.shared, &sealed.manifest, self.stream, &found)?;
+        Ok(EraseReport {
+            rollups: 0,
+            ..self.report_of(&sealed.manifest, &found, &kept, 0)
+        })
+    }
+
+    fn report_of(
+        &self,
+        manifest: &Manifest,
+        found: &[(&PartMeta, Found)],
+        kept: &BTreeMap<i64, u64>,
+        rollups: usize,
+    ) -> EraseReport {
+        EraseReport {
+            events: found.iter().map(|(_, found)| found.len() as u64).sum(),
+            still_counted: kept.values().sum(),
+            parts: found.len(),
+            rollups,
+            detached: manifest.detached_of(self.stream).count(),
+        }
+    }
+
+    fn run(&self, cut_journal: &dyn Fn()) -> Result<EraseReport> {
+        let shared = self.shared;
+        let _no_merge = shared.merging.lock();
+        let _parts = shared.parts.lock();
+        let _tiles = shared.tiles.lock();
+        seal::seal(shared)?;
+        // The log thread may wait for a seal, so it is asked before seals are kept out.
+        cut_journal();
+        let sealed = shared.sealed(&shared.state.lock());
+        let found = self.find(&sealed)?;
+        if found.is_empty() {
+            return Ok(self.report_of(&sealed.manifest, &found, &BTreeMap::new(), 0));
+        }
+        let mut written = StagedFiles::default();
+        let outcome = self.rewrite(&sealed, &found, &mut written);
+        let outcome = outcome.and_then(|()| self.commit(&found, &mut written));
+        match &outcome {
+            Ok(_) => {
+                drop(found);
+                drop(sealed);
+                shared.remove_unreferenced();
+            }
+            Err(error) => written.discard(shared, error),
+        }
+        outcome
+    }
+
+    /// Returns the parts that hold events to erase, with the times of these events.
+    fn find<'s>(&self, sealed: &'s Snapshot) -> Result<Vec<(&'s PartMeta, Found)>> {
+        let mut found = Vec::new();
+        for part in &sealed.manifest.parts {
+            let from = self.seqs.partition_point(|seq| *seq < part.seq.0);
+            let reaches = self.seqs.get(from).is_some_and(|seq| *seq <= part.seq.1);
+            if part.stream != *self.stream || !reaches {
+                continue;
+            }
+            let times = self.times(sealed, part)?;
+            if !times.is_empty() {
+                found.push((part, times));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the times of the events of a part that are to be erased.
+    fn times(&self, sealed: &Snapshot, part: &PartMeta) -> Result<Found> {
+        let mut is_erased = Vec::new();
+        let missing = || Error::Corrupt {
+            path: (&part.file.path).into(),
+            offset: 0,
+            what: "the part lacks a column of its own".into(),
+        };
+        read_column(sealed, part, SEQ, &mut |_, seqs: Option<&ArrayRef>| {
+            let seqs = seqs.and_then(|a| a.as_primitive_opt::<UInt64Type>());
+            let seqs = seqs.ok_or_else(missing)?.values().iter();
+            is_erased.extend(seqs.map(|seq| self.seqs.binary_search(seq).is_ok()));
+            Ok(())
+        })?;
+        let (mut times, mut rows) = (Vec::new(), is_erased.iter());
+        read_column(sealed, part, TIME, &mut |_, column: Option<&ArrayRef>| {
+            let column = column.and_then(|a| a.as_primitive_opt::<TimestampMicrosecondType>());
+            let values = column.ok_or_else(missing)?.values().iter();
+            times.extend(values.filter(|_| rows.next() == Some(&true)));
+            Ok(())
+        })?;
+        Ok(times)
+    }
+
+    /// Writes the parts anew without the events; a part of which nothing stays has no successor.
+    fn rewrite(
+        &self,
+        sealed: &Snapshot,
+        found: &[(&PartMeta, Found)],
+        written: &mut StagedFiles,
+    ) -> Result<()> {
+        let shared = self.shared;
+        check_disk_space(shared, found.iter().map(|(part, _)| *part))?;
+        let permit = shared.background_permits.acquire();
+        let pause = || permit.pass(|| wait_for_others(shared, Pace::Foreground));
+        let rewrite = PartRewrite {
+            shared,
+            sealed,
+            without: self.seqs,
+            pause: &pause,
+        };
+        for (part, erased) in found {
+            if part.rows == erased.len() as u64 {
+                continue;
+            }
+            rewrite.run(&[part], written).map_err(|stop| match stop {
+                Stop::Unread(_, error) | Stop::Failed(error) => error,
+                Stop::Unsorted(id) => panic!("BUG: part {id} was sorted in pieces"),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Counts the rollups again and commits everything in one edit.
+    fn commit(
+        &self,
+        found: &[(&PartMeta, Found)],
+        written: &mut StagedFiles,
+    ) -> Result<EraseReport> {
+        let (shared, stream) = (self.shared, self.stream);
+        let _no_seal = shared.sealer.lock();
+        let now = shared.sealed(&shared.state.lock());
+        let (days, kept) = choose(shared, &now.manifest, stream, found)?;
+        let old: BTreeSet<u64> = found.iter().map(|(part, _)| part.id).collect();
+        let new = written.parts.clone();
+        let mut remaining = (*now.manifest).clone();
+        remaining.replace_parts(&old, new.clone());
+        let mut recounts = Vec::new();
+        for (rollup, days) in now.manifest.rollups_of(stream).zip(&days) {
+            if days.is_empty() {
+                continue;
+            }
+            let mut recounting = Recounting {
+                shared,
+                now: &now,
+                remaining: &mut remaining,
+                rollup,
+                written: &mut *written,
+            };
+            recounts.push(recounting.recount(days)?);
+        }
+        if !seeded::is(Bug::ErasedUnsynced) {
+            written.sync_directories(shared)?;
+        }
+        let report = self.report_of(&now.manifest, found, &kept, recounts.len());
+        let now_us = shared.now_us();
+        shared.edit_and(
+            |manifest, view| {
+                manifest.replace_parts(&old, new);
+                recounts.into_iter().for_each(|r| manifest.recount(r));
+                manifest.erase(stream, now_us, report.events, &kept);
+                seal::drop_journal(manifest, view);
+            },
+            |state| {
+                let committed = Arc::clone(&state.committed.manifest);
+                let live = Arc::make_mut(&mut state.streams).get_mut(stream);
+                if let (Some(live), Some(known)) = (live, committed.streams.get(stream)) {
+                    live.sealed_events = known.sealed_events;
+                    live.dropped.clone_from(&known.dropped);
+                    live.erasures.clone_from(&known.erasures);
+                }
+                let floor = committed.journal_floor;
+                state.segments.retain(|(segment, _)| *segment >= floor);
+            },
+        )?;
+        Ok(report)
+    }
+}
+
+/// The recount of one rollup.
+struct Recounting<'a> {
+    shared: &'a Shared,
+    now: &'a Snapshot,
+    /// The manifest without the erased rows, in which finer levels are counted again before coarser
+    /// ones.
+    remaining: &'a mut Manifest,
+    rollup: &'a RollupMeta,
+    written: &'a mut StagedFiles,
+}
+
+impl Recounting<'_> {
+    fn recount(&mut self, days: &CountedDays) -> Result<Recount> {
+        let rollup = self.rollup;
+        let mut done = Recount {
+            rollup: rollup.id,
+            counted: days.events(),
+            waiting: days.waiting,
+            below: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            files: Vec::new(),
+        };
+        for level in &rollup.levels {
+            let mut partitions: BTreeMap<i64, u64> = BTreeMap::new();
+            for (day, events) in &days.days {
+                let hook = &self.shared.options.rollup_hook;
+                let partition = hook.partition(rollup, level, day.start_us);
+                let partition = partition.map_err(|e| self.failed(e))?;
+                if partition.start_us < rollup.floor_us(level) {
+                    *done.below.entry(level.clone()).or_default() += events;
+                } else {
+                    *partitions.entry(partition.start_us).or_default() += events;
+                }
+            }
+            for (partition_us, erased) in partitions {
+                self.recount_partition((level, partition_us), days, erased, &mut done)?;
+            }
+        }
+        self.move_others(&mut done)?;
+        Ok(done)
+    }
+
+    fn recount_partition(
+        &mut self,
+        (level, partition_us): (&str, i64),
+        days: &CountedDays,
+        erased: u64,
+        done: &mut Recount,
+    ) -> Result<()> {
+        let snapshot = self.snapshot();
+        let permit = self.shared.background_permits.acquire();
+        let hook = &self.shared.options.rollup_hook;
+        let place = (level, partition_us);
+        let images = hook.recount(self.rollup, place, &days.partitions(), &snapshot);
+        drop(permit);
+        let images = images.map_err(|e| self.failed(e))?;
+        let sections = by_level_partition(&snapshot.manifest, self.rollup).remove(&place);
+        let sections = sections.unwrap_or_default();
+        let before: u64 = sections.iter().map(|(_, s)| s.events).sum();
+        let after: u64 = images.iter().map(|i| i.events).sum();
+        if after.checked_add(erased) != Some(before) {
+            let what = format!(
+                "level {level} counts {before} events of a partition; {erased} of them are erased, \
+                 and {after} were counted again"
+            );
+            return Err(self.failed(what.into()));
+        }
+        let gone = sections.iter().map(|(f, s)| SectionKey::of(&f.path, s));
+        let gone: Vec<SectionKey> = gone.collect();
+        let files = self.stage(images)?;
+        self.remaining
+            .replace_sections(self.rollup.id, &gone, files.clone());
+        done.gone.extend(gone);
+        done.files.extend(files);
+        Ok(())
+    }
+
+    /// Moves the other sections of files that lose one: the keys of a file are those of all of its
+    /// sections.
+    fn move_others(&mut self, done: &mut Recount) -> Result<()> {
+        let mut others = Vec::new();
+        let tiles = self.now.manifest.tiles_of(self.rollup.id);
+        for file in tiles.flat_map(|t| &t.files) {
+            let is_gone = |s: &Section| done.gone.contains(&SectionKey::of(&file.file.path, s));
+            let (gone, stay): (Vec<&Section>, _) = file.sections.iter().partition(|s| is_gone(s));
+            if !gone.is_empty() {
+                others.extend(stay.into_iter().map(|s| (&file.file, s)));
+            }
+        }
+        for (file, section) in others {
+            let merge = Merge {
+                level: &section.level,
+                partition_us: section.partition_us,
+                sections: vec![(file, section)],
+            };
+            let hook = &self.shared.options.rollup_hook;
+            let images = hook.merge(self.rollup, &[merge], self.now);
+            let images = images.map_err(|e| self.failed(e))?;
+            done.gone.insert(SectionKey::of(&file.path, section));
+            done.files.extend(self.stage(images)?);
+        }
+        Ok(())
+    }
+
+    fn stage(&mut self, images: Vec<TileImage>) -> Result<Vec<TileFile>> {
+        let mut files = Vec::new();
+        for image in images.into_iter().filter(|i| i.events > 0) {
+            files.push(self.written.write_tile(self.shared, self.rollup, image)?);
+        }
+        Ok(files)
+    }
+
+    /// Returns the store as the recount has left it so far.
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            manifest: Arc::new(self.remaining.clone()),
+            ..self.now.clone()
+        }
+    }
+
+    fn failed(&self, source: BoxError) -> Error {
+        Error::Rollup {
+            rollup: self.rollup.name.to_string(),
+            source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
