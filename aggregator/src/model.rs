@@ -12,6 +12,7 @@
 mod added;
 mod calendar;
 mod counted;
+mod erased;
 mod events;
 mod floors;
 mod instants;
