@@ -210,7 +210,12 @@ impl Access {
                     Some(token) => self.by_token(&accounts, Some(token)),
                     None => self.by_password(&accounts, &user, &password, from).await,
                 };
-                (user, admitted)
+                // Clients that know one field only may put the token there.
+                let who = match Token::is_like(&user) {
+                    true => "a token in the place of the user".to_owned(),
+                    false => user,
+                };
+                (who, admitted)
             }
         };
         match &admitted {

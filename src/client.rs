@@ -10,9 +10,10 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use storage::{Identity, SourcePosition, WriteConcern};
-use ureq::http::Response;
+use ureq::http::{HeaderValue, Response};
 use ureq::typestate::{WithBody, WithoutBody};
 use ureq::{Agent, Body, RequestBuilder};
+use zeroize::Zeroizing;
 
 use crate::api::TAG;
 use crate::failure::{FAILED, Failure, Result};
@@ -111,8 +112,15 @@ impl Client {
         match &self.token {
             None => request,
             Some(token) => {
-                let value = SecretString::from(format!("Bearer {}", token.expose_secret()));
-                request.header("Authorization", value.expose_secret())
+                let value = Zeroizing::new(["Bearer ", token.expose_secret()].concat());
+                match HeaderValue::from_str(&value) {
+                    Ok(mut value) => {
+                        value.set_sensitive(true);
+                        request.header("Authorization", value)
+                    }
+                    // The server's answer tells that the token is not valid.
+                    Err(_) => request.header("Authorization", "Bearer"),
+                }
             }
         }
     }

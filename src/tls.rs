@@ -5,33 +5,45 @@
 //!   the files does not touch it.
 //! * Files that cannot be used leave the certificate before them in force, with an error in the
 //!   log: a certificate and its key are two files, and one of them is written first.
+//! * A certificate that has expired, or expires within [`EXPIRY_WARNED`], is in the log each day.
 //! * A client's certificate counts only if an authority of `tls.client_ca` signed it. It names the
 //!   user in its common name.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use chrono::DateTime;
 use parking_lot::{Mutex, RwLock};
 use ring::digest::{Context, SHA256};
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{Error as TlsError, InconsistentKeys};
 use secrecy::{ExposeSecret, SecretSlice};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use x509_parser::parse_x509_certificate;
+use zeroize::Zeroizing;
 
 use crate::config;
 use crate::failure::{Failure, Result};
 
 /// Interval at which the files are read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Time before its end from which a certificate is warned of.
+const EXPIRY_WARNED: Duration = Duration::from_secs(14 * 24 * 3600);
+const DAY_S: i64 = 24 * 3600;
+/// Protocol above TLS (RFC 7301). A client that offers others only is refused: it would take bytes
+/// of this protocol for its own.
+const ALPN: &[u8] = b"http/1.1";
 /// Maximum time of a handshake.
 pub(crate) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// First byte of a connection of TLS: the content type of a handshake (RFC 8446, section 5.1).
@@ -44,6 +56,16 @@ pub(crate) struct Tls {
     /// The hash of the files at the last look; none when one could not be read.
     seen: Mutex<Option<[u8; 32]>>,
     current: RwLock<Arc<ServerConfig>>,
+    validity: Mutex<Validity>,
+}
+
+/// The time for which a certificate is valid, seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Validity {
+    from_s: i64,
+    to_s: i64,
+    /// The day of the last warning, counted from 1970.
+    warned: Option<i64>,
 }
 
 #[derive(Debug, Clone)]
@@ -75,12 +97,15 @@ impl Tls {
             client_ca: config.client_ca.clone(),
         };
         let contents = files.read()?;
-        let config = files.config(&contents)?;
-        Ok(Some(Arc::new(Self {
+        let (config, validity) = files.config(&contents)?;
+        let this = Self {
             files,
             seen: Mutex::new(Some(contents.hash())),
             current: RwLock::new(Arc::new(config)),
-        })))
+            validity: Mutex::new(validity),
+        };
+        this.warn();
+        Ok(Some(Arc::new(this)))
     }
 
     /// Reads the files every second and takes what has changed; never ends.
@@ -100,17 +125,30 @@ impl Tls {
         let contents = self.files.read();
         let hash = contents.as_ref().ok().map(Contents::hash);
         if hash == *seen {
+            self.warn();
             return;
         }
         *seen = hash;
         match contents.and_then(|contents| self.files.config(&contents)) {
-            Ok(config) => {
+            Ok((config, validity)) => {
                 *self.current.write() = Arc::new(config);
+                *self.validity.lock() = validity;
                 tracing::info!("the TLS certificate was read anew");
+                self.warn();
             }
             Err(error) => {
                 tracing::error!(%error, "the changed TLS files cannot be used; the certificate before them stays in force");
             }
+        }
+    }
+
+    /// Warns of a certificate that is not valid, or not for long.
+    fn warn(&self) {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if let Some(warning) = self.validity.lock().warning(now_s) {
+            let file = self.files.cert.display();
+            tracing::warn!(%file, "{warning}");
         }
     }
 
@@ -128,6 +166,49 @@ impl Tls {
         let certificates = stream.get_ref().1.peer_certificates();
         let user = certificates.and_then(<[_]>::first).and_then(common_name);
         Ok((stream, user))
+    }
+}
+
+impl Validity {
+    fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
+        let (_, parsed) = parse_x509_certificate(certificate).ok()?;
+        Some(Self {
+            from_s: parsed.validity().not_before.timestamp(),
+            to_s: parsed.validity().not_after.timestamp(),
+            warned: None,
+        })
+    }
+
+    /// Returns the warning of a day, once.
+    fn warning(&mut self, now_s: i64) -> Option<String> {
+        let date = |at_s| {
+            let at = DateTime::from_timestamp(at_s, 0).unwrap_or_default();
+            at.format("%F %R UTC").to_string()
+        };
+        let soon = i64::try_from(EXPIRY_WARNED.as_secs()).unwrap_or(i64::MAX);
+        let warning = match () {
+            () if now_s > self.to_s => {
+                format!(
+                    "the TLS certificate expired on {}: clients refuse it; replace the file",
+                    date(self.to_s)
+                )
+            }
+            () if now_s < self.from_s => {
+                format!(
+                    "the TLS certificate is not valid before {}: clients refuse it; replace the file",
+                    date(self.from_s)
+                )
+            }
+            () if now_s > self.to_s - soon => {
+                format!(
+                    "the TLS certificate expires on {}; replace the file before",
+                    date(self.to_s)
+                )
+            }
+            () => return None,
+        };
+        let today = now_s.div_euclid(DAY_S);
+        (self.warned.replace(today) != Some(today)).then_some(warning)
     }
 }
 
@@ -154,10 +235,22 @@ impl Files {
         })
     }
 
-    fn config(&self, contents: &Contents) -> Result<ServerConfig> {
+    fn config(&self, contents: &Contents) -> Result<(ServerConfig, Validity)> {
         let certificates = certificates(&self.cert, &contents.cert)?;
+        let validity = certificates.first().and_then(Validity::of);
+        let validity = validity
+            .ok_or_else(|| wrong(&self.cert, "a certificate", "its dates cannot be read"))?;
         let key = PrivateKeyDer::from_pem_slice(contents.key.expose_secret())
+            .map(Zeroizing::new)
             .map_err(|e| wrong(&self.key, "a private key in PEM", e))?;
+        // The signer keeps the key in a form of its own; the decoded file is cleared.
+        let signer = any_supported_type(&key)
+            .map_err(|e| wrong(&self.key, "a private key of a known kind", e))?;
+        let certified = CertifiedKey::new(certificates, signer);
+        match certified.keys_match() {
+            Ok(()) | Err(TlsError::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+            Err(e) => return Err(wrong(&self.cert, "the certificate of the key", e)),
+        }
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -179,8 +272,9 @@ impl Files {
                 )
             }
         };
-        let config = builder.with_single_cert(certificates, key);
-        config.map_err(|e| wrong(&self.cert, "the certificate of the key", e))
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok((config, validity))
     }
 }
 

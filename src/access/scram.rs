@@ -17,6 +17,7 @@ use ring::{digest, hmac, pbkdf2};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
 
 const NAME: &str = "SCRAM-SHA-256";
 const ITERATIONS: u32 = 32_768;
@@ -62,21 +63,22 @@ impl Verifier {
 
     fn derive(password: &SecretString, salt: Vec<u8>, iterations: NonZeroU32) -> Self {
         let prepared = prepare(password);
-        let mut salted = [0; KEY_BYTES];
+        // Whoever has these two logs in as well as with the password.
+        let mut salted = Zeroizing::new([0; KEY_BYTES]);
         let secret = prepared.expose_secret().as_bytes();
         pbkdf2::derive(
             pbkdf2::PBKDF2_HMAC_SHA256,
             iterations,
             &salt,
             secret,
-            &mut salted,
+            &mut *salted,
         );
-        let client_key = mac(&salted, b"Client Key");
+        let client_key = Zeroizing::new(mac(&*salted, b"Client Key"));
         Self {
             iterations,
             salt,
-            stored_key: sha256(&client_key),
-            server_key: mac(&salted, b"Server Key"),
+            stored_key: sha256(&*client_key),
+            server_key: mac(&*salted, b"Server Key"),
         }
     }
 

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::accounts::Account;
-use super::token::{TokenHash, hash_of, random_digits};
+use super::token::{TokenHash, hash_of, random_secret};
 
 /// A session that is not used for this time ends.
 pub(crate) const IDLE: Duration = Duration::from_secs(12 * 3600);
@@ -30,7 +30,7 @@ struct Session {
 impl Sessions {
     /// Begins a session. Returns its identifier.
     pub(super) fn begin(&self, account: Account) -> SecretString {
-        let id = SecretString::from(random_digits(ID_DIGITS).collect::<String>());
+        let id = random_secret(ID_DIGITS);
         let mut sessions = self.0.lock();
         if sessions.len() >= SESSIONS_MAX {
             sessions.retain(|_, session| session.used.elapsed() < IDLE);

@@ -289,3 +289,21 @@ async fn a_flood_of_logins_pushes_no_change_out_of_the_audit() {
         .sum();
     assert_eq!(failed, 200);
 }
+
+#[test]
+fn sessions_are_bounded_and_the_idlest_one_ends() {
+    let (_dir, access) = access();
+    add(&access, "ann", Role::Read, "secret");
+    let entry = access.accounts();
+    let account = entry.users["ann"].account("ann");
+    let first = access.sessions.begin(account.clone());
+    let second = access.sessions.begin(account.clone());
+    // The limit is 10,000.
+    for _ in 2..10_000 {
+        access.sessions.begin(account.clone());
+    }
+    assert!(access.sessions.account(&first).is_some());
+    access.sessions.begin(account);
+    assert!(access.sessions.account(&first).is_some(), "it was used");
+    assert!(access.sessions.account(&second).is_none(), "the idlest");
+}

@@ -34,10 +34,11 @@ impl TokenHash {
 impl Token {
     /// Creates a token.
     pub(crate) fn create() -> Self {
-        let mut body = PREFIX.to_owned();
-        body.extend(random_digits(RANDOM_DIGITS));
-        let check = checksum(&body);
-        Self(SecretString::from(body + &check))
+        let mut text = String::with_capacity(PREFIX.len() + RANDOM_DIGITS + CHECK_DIGITS);
+        text += PREFIX;
+        text.extend(random_digits(RANDOM_DIGITS));
+        text += &checksum(&text);
+        Self(SecretString::from(text))
     }
 
     /// Parses a token; `None` if the text is not a whole one.
@@ -47,6 +48,11 @@ impl Token {
             && digits.bytes().all(|b| b.is_ascii_alphanumeric());
         let (body, check) = text.split_at_checked(PREFIX.len() + RANDOM_DIGITS)?;
         (is_whole && checksum(body) == check).then(|| Self(SecretString::from(text)))
+    }
+
+    /// Returns whether a text may be a token, whole or not: it is shown nowhere.
+    pub(super) fn is_like(text: &str) -> bool {
+        text.starts_with(PREFIX) && text.len() > 16
     }
 
     /// Returns the hash that the store keeps.
@@ -66,8 +72,16 @@ pub(super) fn hash_of(secret: &str) -> TokenHash {
     TokenHash(hash.as_ref().iter().map(|b| format!("{b:02x}")).collect())
 }
 
+/// Returns a secret of random digits. Its text has one place in memory, which is cleared when it is
+/// dropped: it does not move while it grows.
+pub(super) fn random_secret(digits: usize) -> SecretString {
+    let mut text = String::with_capacity(digits);
+    text.extend(random_digits(digits));
+    SecretString::from(text)
+}
+
 /// Returns random digits in base 62, each as likely as the others.
-pub(super) fn random_digits(count: usize) -> impl Iterator<Item = char> {
+fn random_digits(count: usize) -> impl Iterator<Item = char> {
     let random = SystemRandom::new();
     let draw = move || {
         let mut byte = [0];

@@ -46,16 +46,17 @@ impl Client {
     }
 
     fn with_tls(url: &str, tls: TlsConfig) -> Result<Self> {
+        // Before any message that has the URL in it.
+        if url.contains('@') {
+            return Err(Failure::usage(
+                "--server: leave user and password out of the URL, which other users of this machine can see; use --token-file or LOGMILL_TOKEN",
+            ));
+        }
         let is_known = url.starts_with("http://") || url.starts_with("https://");
         if !is_known {
             return Err(Failure::new(
                 USAGE,
                 format!("--server {url}: write it as http://127.0.0.1:7070"),
-            ));
-        }
-        if url.contains('@') {
-            return Err(Failure::usage(
-                "--server: leave user and password out of the URL, which other users of this machine can see; use --token-file or LOGMILL_TOKEN",
             ));
         }
         let agent = Agent::config_builder()

@@ -1,10 +1,14 @@
 //! `logmill user` and `logmill token`.
 
-use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::Context;
 use super::admin::Admin;
@@ -14,7 +18,7 @@ use crate::failure::{FAILED, Failure, Result, tell};
 
 const PASSWORD: &str = "LOGMILL_PASSWORD";
 /// Maximum bytes of a password: more is a wrong file.
-const PASSWORD_BYTES_MAX: u64 = 1 << 10;
+const PASSWORD_BYTES_MAX: usize = 1 << 10;
 
 /// Runs `logmill user`.
 pub(super) fn user(context: &Context, command: &UserCommand) -> Result<ExitCode> {
@@ -65,12 +69,15 @@ pub(super) fn token(context: &Context, command: &TokenCommand) -> Result<ExitCod
                     Failure::usage("--expires: more than 136 years; leave it out for ever")
                 })?,
             };
-            let created = change(context, |admin| admin.create_token(name, &request))?;
+            let mut created = change(context, |admin| admin.create_token(name, &request))?;
             if is_json(context) {
                 println!("{created}");
             } else {
                 println!("{}", created["token"].as_str().unwrap_or_default());
                 tell("keep the token now: it is not shown again, and the store has its hash only");
+            }
+            if let Some(Value::String(token)) = created.get_mut("token") {
+                token.zeroize();
             }
         }
         TokenCommand::List => return list(context, with(context, |admin| admin.tokens())?),
@@ -110,12 +117,13 @@ fn read_grant(args: &GrantArgs) -> Result<Grant> {
 /// visible to every user of the machine.
 fn read_password(args: &PasswordArgs) -> Result<SecretString> {
     let password = match &args.password_file {
-        Some(file) => first_line(file)?,
+        Some(file) => SecretString::from(first_line(file)?),
         None => match std::env::var(PASSWORD) {
-            Ok(password) => password,
+            Ok(password) => SecretString::from(password),
             Err(_) if std::io::stdin().is_terminal() => {
-                let first = rpassword::prompt_password("Password: ")?;
-                if rpassword::prompt_password("Again: ")? != first {
+                let ask = |prompt| rpassword::prompt_password(prompt).map(SecretString::from);
+                let (first, again) = (ask("Password: ")?, ask("Again: ")?);
+                if first.expose_secret() != again.expose_secret() {
                     return Err(Failure::usage("the two passwords differ"));
                 }
                 first
@@ -127,23 +135,44 @@ fn read_password(args: &PasswordArgs) -> Result<SecretString> {
             }
         },
     };
-    if password.is_empty() {
+    if password.expose_secret().is_empty() {
         return Err(Failure::usage("the password is empty"));
     }
-    Ok(SecretString::from(password))
+    Ok(password)
 }
 
 /// Reads the first line of a file that holds a secret; `-` is standard input.
 pub(super) fn first_line(file: &Path) -> Result<String> {
     let named = |e: std::io::Error| Failure::new(FAILED, format!("{}: {e}", file.display()));
-    let from: Box<dyn Read> = match file.to_str() {
-        Some("-") => Box::new(std::io::stdin()),
-        _ => Box::new(std::fs::File::open(file).map_err(named)?),
+    let from = match file.to_str() {
+        // The standard library's own reader would keep what it has read.
+        Some("-") => std::io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .map(File::from),
+        _ => File::open(file),
     };
-    let mut line = String::new();
-    let mut from = BufReader::new(from.take(PASSWORD_BYTES_MAX));
-    from.read_line(&mut line).map_err(named)?;
-    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
+    let mut from = from.map_err(named)?;
+    let mut bytes = Zeroizing::new([0; PASSWORD_BYTES_MAX]);
+    let mut len = 0;
+    let end = loop {
+        if let Some(end) = bytes[..len].iter().position(|b| *b == b'\n') {
+            break end;
+        }
+        match from.read(&mut bytes[len..]).map_err(named)? {
+            0 => break len,
+            read => len += read,
+        }
+    };
+    if end == PASSWORD_BYTES_MAX {
+        let name = file.display();
+        return Err(Failure::usage(format!(
+            "{name}: the first line has more than {PASSWORD_BYTES_MAX} bytes; give a file with the secret alone"
+        )));
+    }
+    let line = str::from_utf8(&bytes[..end])
+        .map_err(|_| named(std::io::Error::other("the first line is not UTF-8")))?;
+    Ok(line.trim_end_matches('\r').to_owned())
 }
 
 fn list(context: &Context, accounts: Vec<Listed>) -> Result<ExitCode> {

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use rustls::pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::cli::TlsCommand;
@@ -37,6 +38,15 @@ pub(super) fn run(command: &TlsCommand) -> Result<ExitCode> {
 fn create(names: &[String]) -> Result<(String, SecretString)> {
     let failed =
         |e: rcgen::Error| Failure::new(FAILED, format!("cannot create a certificate: {e}"));
+    let is_host = |name: &&String| {
+        let name = name.strip_prefix("*.").unwrap_or(name);
+        ServerName::try_from(name).is_ok()
+    };
+    if let Some(wrong) = names.iter().find(|name| !is_host(name)) {
+        return Err(Failure::usage(format!(
+            "--name {wrong:?}: write the name or the address of a host"
+        )));
+    }
     let mut parameters = rcgen::CertificateParams::new(names)
         .map_err(|e| Failure::usage(format!("{}: not names of a host: {e}", names.join(", "))))?;
     let name = names.first().map_or("localhost", String::as_str);
@@ -52,6 +62,9 @@ fn create(names: &[String]) -> Result<(String, SecretString)> {
     };
     parameters.not_before = date(now - chrono::TimeDelta::days(1));
     parameters.not_after = date(now + chrono::TimeDelta::days(DAYS));
+    // A certificate that is for more than servers would be a login where `client_ca` trusts it.
+    parameters.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
+    parameters.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
     let key = rcgen::KeyPair::generate().map_err(failed)?;
     let cert = parameters.self_signed(&key).map_err(failed)?;
     Ok((cert.pem(), SecretString::from(key.serialize_pem())))

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Extension, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -11,8 +11,9 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::app::App;
 use super::routes::Route;
@@ -124,10 +125,12 @@ fn authorization(value: &HeaderValue) -> Result<Credentials, &'static str> {
     if !is("Basic") {
         return Err("the scheme of Authorization is none of Bearer, Basic, ApiKey and Splunk");
     }
-    let decoded = BASE64_STANDARD.decode(rest).ok();
-    let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
-    let decoded = SecretString::from(decoded.ok_or("Basic is not base 64 of UTF-8")?);
-    let pair = decoded.expose_secret().split_once(':');
+    let decoded = BASE64_STANDARD.decode(rest).ok().map(Zeroizing::new);
+    let decoded = decoded
+        .as_ref()
+        .and_then(|bytes| str::from_utf8(bytes).ok());
+    let decoded = decoded.ok_or("Basic is not base 64 of UTF-8")?;
+    let pair = decoded.split_once(':');
     let (user, password) = pair.ok_or("Basic has no colon between user and password")?;
     Ok(Credentials::Password {
         user: user.to_owned(),
@@ -195,7 +198,19 @@ pub(super) async fn session(
 struct Login {
     #[serde(default)]
     user: String,
-    password: String,
+    #[serde(deserialize_with = "secret")]
+    password: SecretString,
+}
+
+fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<SecretString, D::Error> {
+    String::deserialize(from).map(SecretString::from)
+}
+
+/// Overwrites a body that held a secret, if nothing else holds its bytes.
+fn clear(body: Bytes) {
+    if let Ok(mut bytes) = body.try_into_mut() {
+        bytes.as_mut().zeroize();
+    }
 }
 
 /// `POST /api/v1/login` with `{"user","password"}`: begins a session, whose identifier goes into a
@@ -209,14 +224,13 @@ pub(super) async fn login(
     let Some(body) = body::whole(body, LOGIN_BYTES_MAX).await else {
         return answer::bad_request("a login has at most 16 KiB");
     };
-    let Ok(Login { user, password }) = serde_json::from_slice(&body) else {
+    let read = serde_json::from_slice(&body);
+    clear(body);
+    let Ok(Login { user, password }) = read else {
         return answer::bad_request("write a login as {\"user\": …, \"password\": …}");
     };
     let access = &app.serving.access;
-    let given = Credentials::Password {
-        user,
-        password: SecretString::from(password),
-    };
+    let given = Credentials::Password { user, password };
     let principal = match access.admit(Some(given), peer.address.ip()).await {
         Ok(principal) => principal,
         Err(refused) => return refusal(refused, &headers),
@@ -246,7 +260,9 @@ pub(super) async fn logout(
 
 fn set_cookie(response: &mut Response, id: &str, age_s: u64, peer: &Peer) {
     let secure = if peer.is_tls { "; Secure" } else { "" };
-    let text = format!("{COOKIE}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age_s}{secure}");
+    let text = Zeroizing::new(format!(
+        "{COOKIE}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age_s}{secure}"
+    ));
     let mut cookie = HeaderValue::from_str(&text).expect("BUG: digits and letters");
     cookie.set_sensitive(true);
     response.headers_mut().insert(header::SET_COOKIE, cookie);

@@ -138,3 +138,35 @@ async fn changed_files_are_taken_whatever_their_times_say() {
     put("key.pem", "nonsense");
     assert!(connect(&tls, &second.cert, None).await.is_ok());
 }
+
+#[test]
+fn a_certificate_is_warned_of_from_two_weeks_before_its_end_once_a_day() {
+    let mut validity = Validity {
+        from_s: 100 * DAY_S,
+        to_s: 200 * DAY_S,
+        warned: None,
+    };
+    let mut said = |now_s| validity.warning(now_s).unwrap_or_default();
+    assert!(said(99 * DAY_S).contains("is not valid before 1970-04-11"));
+    for quiet in [100 * DAY_S, 150 * DAY_S, 186 * DAY_S] {
+        assert_eq!(said(quiet), "", "{quiet}");
+    }
+    assert!(said(186 * DAY_S + 1).contains("expires on 1970-07-20"));
+    assert_eq!(said(186 * DAY_S + 3600), "", "the same day");
+    assert!(said(187 * DAY_S).contains("expires on"), "the next day");
+    assert!(said(200 * DAY_S + 1).contains("expired on"));
+    assert_eq!(said(200 * DAY_S + 2), "");
+}
+
+#[test]
+fn the_dates_are_those_of_the_certificate() {
+    let (mut parameters, key) = parameters("dates");
+    parameters.not_before = rcgen::date_time_ymd(2026, 1, 1);
+    parameters.not_after = rcgen::date_time_ymd(2027, 1, 1);
+    let cert = parameters.self_signed(&key).expect("signed");
+    let validity = Validity::of(cert.der()).expect("dates");
+    assert_eq!(
+        (validity.from_s, validity.to_s),
+        (1_767_225_600, 1_798_761_600)
+    );
+}

@@ -1,6 +1,8 @@
 //! Users and tokens over HTTP and on the command line: who may do what, and what a client of some
 //! streams sees of the others.
 
+mod statements;
+
 use std::io::Write;
 use std::process::Stdio;
 

@@ -43,6 +43,7 @@ mod injection;
 mod kill;
 mod levels;
 mod lock;
+mod names;
 mod operations;
 mod oracle;
 mod origin;
