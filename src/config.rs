@@ -40,9 +40,12 @@ pub(crate) struct Config {
     pub(crate) rollup: BTreeMap<String, aggregator::RollupTable>,
     #[serde(skip)]
     pub(crate) origins: Vec<Origin>,
-    /// `anonymise` of each stream that has it.
+    /// `anonymise` of each stream.
     #[serde(skip)]
     anonymisers: BTreeMap<String, ingest::Anonymiser>,
+    /// Messages for who opens the store for writing.
+    #[serde(skip)]
+    warnings: Vec<String>,
 }
 
 /// The origin of one value.
@@ -172,6 +175,8 @@ pub(crate) struct Stream {
     pub(crate) raw_line: bool,
     /// Fields that are stored without the person behind them: `truncate` or `hash`.
     pub(crate) anonymise: BTreeMap<String, String>,
+    /// Keeps quarantined lines of an anonymised stream, as they came.
+    pub(crate) quarantine_raw: bool,
 }
 
 /// Limits of a stream's raw events; at least one is set.
@@ -248,7 +253,6 @@ impl Config {
         })?;
         config.origins = origins;
         config.validate(&source, text.as_deref())?;
-        config.anonymisers = config.anonymisers_of_streams().map_err(Failure::config)?;
         Ok(config)
     }
 
@@ -276,8 +280,9 @@ impl Config {
         settings
     }
 
-    fn validate(&self, source: &Path, text: Option<&str>) -> Result<()> {
+    fn validate(&mut self, source: &Path, text: Option<&str>) -> Result<()> {
         let mut problems = Vec::new();
+        self.anonymisers_of_streams(&mut problems);
         for (name, stream) in &self.stream {
             if let Err(e) = storage::Name::new(name) {
                 problems.push(format!("[stream.{name}]: {e}"));
@@ -331,12 +336,12 @@ impl Config {
     }
 
     /// Compares `[stream.NAME]` with the existing streams. Returns the settings that cannot take
-    /// effect, or do not yet.
+    /// effect, or do not yet, and the warnings of the configuration.
     pub(crate) fn deviations(
         &self,
         streams: &BTreeMap<storage::Name, storage::StreamMeta>,
     ) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = self.warnings.clone();
         for (name, stream) in &self.stream {
             let Some((_, meta)) = streams.iter().find(|(known, _)| known.as_str() == name) else {
                 continue;
@@ -412,14 +417,10 @@ impl Config {
         if stream.keep.is_some() && stream.drop.is_some() {
             return Err("has both keep and drop; set only one of them".into());
         }
-        match self.format(name).kind() {
-            // The kind of stream that `auto` will detect is not known yet.
-            storage::StreamKind::Access if self.format(name) != ingest::Format::Auto => {
-                let checked = self.selection(name).check_access();
-                checked.map_err(|e| e.to_string())
-            }
-            _ => Ok(()),
-        }
+        let checked = self
+            .format(name)
+            .check(&self.selection(name), &self.anonymiser(name));
+        checked.map_err(|e| e.to_string())
     }
 
     /// Returns the rollups, as the aggregator takes them.

@@ -68,6 +68,17 @@ impl Bad {
         )
     }
 
+    /// Returns the message of a line of which no text may be kept, with the column from 1.
+    pub(crate) fn detail_without_line(&self) -> String {
+        const NOT_KEPT: &str = "the line is not kept, as fields of its stream are anonymised";
+        let column = self.at + 1;
+        // A whole message may have some text of the line.
+        match self.whole {
+            true => format!("column {column}: {NOT_KEPT}"),
+            false => format!("column {column}: expected {}; {NOT_KEPT}", self.expected),
+        }
+    }
+
     /// Returns the message, with the column from 1 and an excerpt of the text that stands there.
     pub(crate) fn detail(&self, line: &[u8]) -> String {
         const EXCERPT_BYTES: usize = 32;

@@ -148,7 +148,7 @@ impl Documents {
                 row.push_text(SITE, site);
             }
         }
-        if !options.anonymiser.is_none() {
+        if !options.anonymiser.is_empty() {
             row.anonymise(&options.anonymiser);
         }
         let row = &*row;

@@ -1,6 +1,7 @@
 //! The crate's error type. Bad input lines are never errors: they are quarantined.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A source that cannot be read, or a format that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -32,15 +33,29 @@ pub enum Error {
     },
     /// An access log has no such field to anonymise.
     #[error(
-        "anonymise: {name:?} is no text field of an access log that can be changed; drop the parts of the request instead"
+        "anonymise: {name:?} is no text field of an access log that can be changed; of a request, drop the parts instead"
     )]
     NotAnonymised {
         /// The name as given.
         name: String,
     },
+    /// A line that is stored whole has every value as it came.
+    #[error(
+        "anonymise: a line of the format plain is stored whole, with every value as it came; name another format, or drop the field {name:?}"
+    )]
+    LineNotAnonymised {
+        /// The column of the line.
+        name: &'static str,
+    },
     /// A field is to be hashed, and there is no key.
-    #[error("anonymise: a hash needs a key of 32 bytes or more; set ingest.hash_key_file")]
+    #[error("a hash needs a key of 32 bytes or more: set hash_key_file of [ingest]")]
     NoHashKey,
+    /// The events of a stream must be anonymised, and cannot be.
+    #[error("anonymise: nothing was stored, as it could not be anonymised: {why}")]
+    CannotAnonymise {
+        /// The reason.
+        why: Arc<str>,
+    },
     /// A block is larger than one batch of columns can address.
     #[error("a block of {bytes} bytes exceeds the limit of {max}; send it in pieces")]
     BlockTooLarge {
@@ -71,6 +86,20 @@ pub enum Error {
     Expands {
         /// The limit, as the end of the sentence.
         limit: String,
+    },
+    /// The body of a request expands more than that of an honest sender.
+    #[error("the body expands more than {times} times")]
+    Ratio {
+        /// The limit.
+        times: usize,
+    },
+    /// A zstd frame asks its reader for more memory than a body has bytes.
+    #[error(
+        "the body's zstd frame needs a window of more than {mib} MiB; compress it at level 20 or lower, without --long"
+    )]
+    Window {
+        /// The limit.
+        mib: usize,
     },
     /// The body of a request is not in its encoding, or is damaged.
     #[error("the body is not {encoding}: {why}")]
@@ -105,12 +134,17 @@ impl Error {
             | Self::FormatNotYet { .. }
             | Self::UnknownField { .. }
             | Self::NotAnonymised { .. }
+            | Self::LineNotAnonymised { .. }
             | Self::NoHashKey
             | Self::Expands { .. }
+            | Self::Ratio { .. }
+            | Self::Window { .. }
             | Self::BadBody { .. }
             | Self::BlockTooLarge { .. }
             | Self::TooMuch { .. } => storage::Kind::Invalid,
-            Self::Open { .. } | Self::Read { .. } => storage::Kind::Unavailable,
+            Self::Open { .. } | Self::Read { .. } | Self::CannotAnonymise { .. } => {
+                storage::Kind::Unavailable
+            }
             Self::Arrow(_) => storage::Kind::Internal,
         }
     }

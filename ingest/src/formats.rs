@@ -18,8 +18,10 @@ use serde::{Deserialize, Serialize};
 use storage::StreamKind;
 
 pub(crate) use self::auto::NO_FORMAT;
+use crate::anonymise::Anonymiser;
 use crate::error::{Error, Result};
 use crate::reader::{Fit, FormatEntry};
+use crate::select::Selection;
 
 /// Makes the enum of the formats and the way from each to its entry.
 macro_rules! table {
@@ -91,6 +93,21 @@ impl Format {
     /// Returns whether a source in this format may hold JSON values that are not one to a line.
     pub fn may_hold_values(self) -> bool {
         self.entry().holds_values
+    }
+
+    /// Checks the names that a stream's configuration has for fields of this format. Those of
+    /// `Auto` and of documents can be any.
+    ///
+    /// # Errors
+    /// [`Error::UnknownField`], [`Error::NotAnonymised`] and [`Error::LineNotAnonymised`].
+    pub fn check(self, selection: &Selection, anonymiser: &Anonymiser) -> Result<()> {
+        match self {
+            Self::Common | Self::Combined | Self::VhostCombined => {
+                access::check(selection, anonymiser)
+            }
+            Self::Plain => plain::check(selection, anonymiser),
+            Self::Auto | Self::Json => Ok(()),
+        }
     }
 
     /// Returns the names of all formats, for messages.

@@ -24,6 +24,8 @@ pub struct Parsed {
     pub empty: u64,
     /// With `ordered`: the index of the first bad item. Nothing after it was read.
     pub stopped_at: Option<u64>,
+    /// The quarantined lines have no text, as fields of their stream are anonymised.
+    pub hides_lines: bool,
 }
 
 impl Parsed {

@@ -301,7 +301,7 @@ impl Parser {
 
     fn tally(&self) -> BlockTally {
         let site_bytes = self.options.site.as_ref().map_or(0, String::len);
-        BlockTally::new(site_bytes, self.item_bytes)
+        BlockTally::new(site_bytes, self.item_bytes, &self.options.anonymiser)
     }
 
     /// Returns the bytes of the mark of UTF-8 at the beginning of a source, which is no part of its
@@ -329,6 +329,7 @@ impl Parser {
         self.line += lines;
         self.index += tally.count;
         self.byte += bytes;
+        self.options.anonymiser.check_usable()?;
         let mut events = self.reader.finish(&self.options)?;
         if self.options.selection.raw_line && events.num_rows() > 0 {
             events = select::with_lines(&events, self.raw_lines.finish())?;
@@ -347,6 +348,7 @@ impl Parser {
             lines: tally.count,
             empty: tally.empty,
             stopped_at: self.stopped_at,
+            hides_lines: self.options.anonymiser.hides_lines(),
         })
     }
 

@@ -1,11 +1,17 @@
 //! The section `[ingest]`.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use ingest::HashKey;
+use secrecy::zeroize::Zeroizing;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
+
+/// Bits of a file's mode: the group or others can read it.
+const OTHERS_READ: u32 = 0o044;
 
 /// `[ingest]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -31,20 +37,36 @@ impl Default for Ingest {
     }
 }
 
-impl Ingest {
-    /// Reads the key of hashes; `None` if no file is named.
-    ///
-    /// # Errors
-    /// If the file cannot be read or is too short.
-    pub(super) fn hash_key(&self) -> Result<Option<HashKey>, String> {
-        let Some(path) = &self.hash_key_file else {
-            return Ok(None);
+/// A key that cannot be used: why, and whether the configuration is at fault.
+pub(super) struct BadKey {
+    pub(super) why: String,
+    pub(super) is_problem: bool,
+}
+
+/// Reads the key of hashes. Returns it with a warning, if others than its owner can read the file.
+pub(super) fn read_hash_key(file: &Path) -> Result<(HashKey, Option<String>), BadKey> {
+    let named = |why: &str| format!("[ingest] hash_key_file = {file:?}: {why}");
+    let bytes = std::fs::read(file).map_err(|error| {
+        let is_problem = error.kind() != ErrorKind::PermissionDenied;
+        let why = match is_problem {
+            true => named(&error.to_string()),
+            false => {
+                named("this user may not read it, so batches of streams that hash are refused")
+            }
         };
-        let named = |why: &str| format!("[ingest] hash_key_file = {path:?}: {why}");
-        let bytes = std::fs::read(path).map_err(|e| named(&e.to_string()))?;
-        let key = HashKey::new(&bytes).ok_or_else(|| {
-            named("write 32 random bytes or more, as with `head -c 32 /dev/urandom`")
-        })?;
-        Ok(Some(key))
-    }
+        BadKey { why, is_problem }
+    })?;
+    let bytes = Zeroizing::new(bytes);
+    let key = HashKey::new(&bytes).ok_or_else(|| BadKey {
+        why: named("write 32 random bytes or more, as with `head -c 32 /dev/urandom`"),
+        is_problem: true,
+    })?;
+    let mode = std::fs::metadata(file).map_or(0, |metadata| metadata.mode());
+    let warning = (mode & OTHERS_READ != 0).then(|| {
+        let mode = mode & 0o777;
+        named(&format!(
+            "others can read the key (mode {mode:o}) and so find out whose hash a value is; run chmod 600"
+        ))
+    });
+    Ok((key, warning))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Accepted forms of values: (section, key, form). The section is the first word of its header.
-const FORMS: [(&str, &str, &str); 19] = [
+const FORMS: [(&str, &str, &str); 21] = [
     (
         "stream",
         "retention",
@@ -46,6 +46,12 @@ const FORMS: [(&str, &str, &str); 19] = [
     ),
     ("stream", "rollups", "a list: rollups = [] for none"),
     ("stream", "raw_line", "raw_line = true or false"),
+    (
+        "stream",
+        "anonymise",
+        "a table, with quotes around dotted names: anonymise = { host = \"truncate\", \"client.ip\" = \"hash\" }",
+    ),
+    ("stream", "quarantine_raw", "quarantine_raw = true or false"),
     ("stream", "format", "a name: format = \"combined\""),
     ("rollup", "stream", "a name: stream = \"events\""),
     ("rollup", "by", "a list of keys: by = [\"site\", \"path\"]"),
@@ -152,12 +158,17 @@ fn place(text: &str, line: usize) -> (String, String) {
     (section.to_owned(), found.to_owned())
 }
 
-/// Returns the line of a key in a section, or of the section's header if it has no such key.
+/// Returns the line of a key in a section, or of the header of its own section, or else of the
+/// section's header.
 fn find(text: &str, section: &str, wanted: &str) -> Option<usize> {
     let mut of_header = None;
     let mut inside = false;
+    let own = format!("{section}.{wanted}");
     for (n, line) in text.lines().enumerate() {
         if let Some(name) = header(line) {
+            if name == own {
+                return Some(n + 1);
+            }
             inside = name == section;
             if inside {
                 of_header = Some(n + 1);

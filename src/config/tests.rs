@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 fn parse(text: &str) -> Result<Config> {
@@ -160,6 +162,14 @@ fn an_error_names_its_line_and_what_was_meant() {
             ":3: partition of [stream.web] is a width",
         ),
         (
+            "[stream.web]\nanonymise = \"hash\"",
+            ":2: anonymise of [stream.web] is a table, with quotes around dotted names: anonymise = {",
+        ),
+        (
+            "[stream.web]\nanonymise = { client.ip = \"hash\" }",
+            ":2: anonymise of [stream.web] is a table, with quotes around dotted names: anonymise = {",
+        ),
+        (
             "[stream.web]\nlaggg = 1",
             "logmill.toml:2: unknown field `laggg`",
         ),
@@ -212,4 +222,78 @@ fn every_setting_is_shown_as_it_can_be_written() {
             );
         }
     }
+}
+
+#[test]
+fn all_problems_of_anonymise_are_named_with_their_lines() {
+    let error = parse(
+        r#"[ingest]
+hash_key_file = "no/such/key"
+[stream.web]
+format = "combined"
+anonymise = { host = "truncated", _id = "truncate" }
+[stream.api]
+format = "combined"
+[stream.api.anonymise]
+request = "truncate"
+[stream.text]
+format = "plain"
+raw_line = true
+anonymise = { client = "hash" }
+"#,
+    );
+    let error = error.expect_err("refused").to_string();
+    for part in [
+        "logmill.toml:2: [ingest] hash_key_file = \"no/such/key\": ",
+        "logmill.toml:5: [stream.web] anonymise: host: write \"truncate\" or \"hash\"",
+        "logmill.toml:5: [stream.web] anonymise: _id: this field cannot be changed",
+        "logmill.toml:8: [stream.api] anonymise: \"request\" is no text field",
+        "logmill.toml:12: [stream.text] raw_line would keep",
+        "logmill.toml:13: [stream.text] anonymise: a line of the format plain",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let error = parse("[stream.web]\nanonymise = { user = \"hash\" }").expect_err("no key");
+    let said = "logmill.toml:2: [stream.web] anonymise: user: a hash needs a key";
+    assert!(error.to_string().contains(said), "{error}");
+    parse(
+        "[stream.web]\nformat = \"plain\"\ndrop = [\"line\"]\nanonymise = { site = \"truncate\" }",
+    )
+    .expect("a line that is not stored hides its fields");
+}
+
+#[test]
+fn the_key_of_hashes_is_read_where_a_stream_hashes_and_is_for_its_owner() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("key");
+    let config = |method: &str| {
+        format!(
+            "[ingest]\nhash_key_file = {file:?}\n[stream.web]\nanonymise = {{ host = \"{method}\" }}"
+        )
+    };
+    parse(&config("truncate")).expect("nothing reads the missing key");
+    std::fs::write(&file, [7; 31]).expect("written");
+    let error = parse(&config("hash")).expect_err("too short").to_string();
+    assert!(error.contains("write 32 random bytes or more"), "{error}");
+    std::fs::write(&file, [7; 32]).expect("written");
+    let warnings = |mode| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("changed");
+        parse(&config("hash"))
+            .expect("reads")
+            .deviations(&BTreeMap::new())
+    };
+    assert_eq!(warnings(0o600), Vec::<String>::new());
+    let told = warnings(0o640).concat();
+    assert!(
+        told.contains("(mode 640)") && told.contains("chmod 600"),
+        "{told}"
+    );
+    // The superuser may read every file.
+    let told = warnings(0o000).concat();
+    let is_denied = std::fs::read(&file).is_err();
+    assert_eq!(
+        told.contains("this user may not read it"),
+        is_denied,
+        "{told}"
+    );
 }

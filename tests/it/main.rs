@@ -20,6 +20,7 @@
 //! | `LOGMILL_FULL` | unset | large logs in all scenarios of `oracle`, every minute in `faults` |
 
 mod access;
+mod anonymise;
 mod backup;
 mod canary;
 mod check;

@@ -14,6 +14,7 @@ use storage::StreamKind;
 use self::line::{Accept, AccessLine, read};
 use self::reader::AccessReader;
 pub use self::request::rebuild_request;
+pub(super) use self::stored::check;
 use crate::reader::{Fit, FormatEntry};
 use crate::stamp::AccessStamps;
 

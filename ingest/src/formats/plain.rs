@@ -3,10 +3,12 @@
 use arrow::array::RecordBatch;
 use storage::{Column, ColumnType, StreamKind};
 
+use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::documents::{ColumnValues, SITE, batch};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::reader::{FormatEntry, LineReader, ReaderOptions};
+use crate::select::Selection;
 use crate::text::LineText;
 
 /// The column of a line.
@@ -22,6 +24,17 @@ pub(super) static FORMAT: FormatEntry = FormatEntry {
     holds_values: false,
     keeps_mark: true,
 };
+
+/// Checks that no line is stored of a stream with anonymised fields: a line has them all.
+///
+/// # Errors
+/// [`Error::LineNotAnonymised`].
+pub(super) fn check(selection: &Selection, anonymiser: &Anonymiser) -> Result<()> {
+    match anonymiser.is_empty() || !selection.takes(LINE) {
+        true => Ok(()),
+        false => Err(Error::LineNotAnonymised { name: LINE }),
+    }
+}
 
 /// Takes every line, at the time of its receipt.
 #[derive(Debug)]
@@ -51,13 +64,16 @@ impl LineReader for PlainReader {
         if let Some(site) = &options.site
             && options.selection.takes(SITE)
         {
-            self.site.put_text(index, site);
+            let rule = options.anonymiser.rule(SITE);
+            let hidden = rule.map(|(_, rule)| rule.apply(site));
+            self.site.put_text(index, hidden.as_deref().unwrap_or(site));
         }
         self.time.push(options.received_us);
         Ok(())
     }
 
-    fn finish(&mut self, _: &ReaderOptions) -> Result<RecordBatch> {
+    fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch> {
+        check(&options.selection, &options.anonymiser)?;
         // A batch has its line column also when all its lines are empty.
         self.line.begin();
         let next = Vec::with_capacity(self.time.len());

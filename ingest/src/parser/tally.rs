@@ -2,6 +2,7 @@
 
 use storage::Quarantined;
 
+use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 
 /// Bytes of an event of an access log beside its text: two numbers, a time, twelve offsets.
@@ -25,11 +26,13 @@ pub(super) struct BlockTally {
     /// Bytes of an event, and of a quarantined line, beside its text.
     event_bytes: usize,
     item_bytes: usize,
+    /// Quarantined items have no line: see [`Anonymiser::hides_lines`].
+    hides_lines: bool,
 }
 
 impl BlockTally {
     /// Begins to count; each event has a site of so many bytes, each quarantined line such names.
-    pub(super) fn new(site_bytes: usize, names_bytes: usize) -> Self {
+    pub(super) fn new(site_bytes: usize, names_bytes: usize, anonymiser: &Anonymiser) -> Self {
         Self {
             rows: 0,
             quarantine: Vec::new(),
@@ -38,6 +41,7 @@ impl BlockTally {
             bytes: 0,
             event_bytes: EVENT_BYTES + site_bytes,
             item_bytes: ITEM_BYTES + 3 * (ITEM_COLUMNS_BYTES + names_bytes),
+            hides_lines: anonymiser.hides_lines(),
         }
     }
 
@@ -65,14 +69,18 @@ impl BlockTally {
         index: u64,
         (line, byte): (u64, u64),
     ) {
+        let (detail, raw) = match self.hides_lines {
+            true => (bad.detail_without_line(), Vec::new()),
+            false => (bad.detail(text), raw.to_vec()),
+        };
         let item = Quarantined {
             rank: self.rows + self.quarantine.len() as u32,
             index,
             reason: bad.reason,
-            detail: bad.detail(text),
+            detail,
             line,
             byte,
-            raw: raw.to_vec(),
+            raw,
         };
         let text_bytes = item.raw.len() + item.detail.len() + item.reason.len();
         self.count += 1;

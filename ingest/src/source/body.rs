@@ -1,16 +1,18 @@
 //! Decompresses the body of a request within bounds: a body comes from a stranger, and a small one
 //! can be a large one.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// Maximum decompressed bytes for each byte of the body, beyond [`RATIO_FROM`].
-const RATIO_MAX: usize = 100;
-/// Decompressed bytes up to which any ratio is allowed: a batch of equal lines compresses a
-/// thousand times, and these bytes are few for a server.
-const RATIO_FROM: usize = 8 << 20;
+/// Maximum decompressed bytes for each byte of the body, beyond [`RATIO_FROM`]. Deflate expands
+/// 1,032 times at most, so no gzip is a bomb by its ratio alone.
+const RATIO_MAX: usize = 1100;
+/// Decompressed bytes up to which any ratio is allowed. Equal lines, as of a health check, compress
+/// as well as any bomb: 20 MiB 10,400 times under zstd. So the bytes are the limit here, which are
+/// filled in under a second; the ratio is one for servers that take larger batches.
+const RATIO_FROM: usize = 32 << 20;
 /// Maximum time of the decompression.
 const TIME_MAX: Duration = Duration::from_secs(10);
 /// A zstd frame makes its reader allocate a window of up to this many bytes, as a power of two.
@@ -55,57 +57,79 @@ impl Encoding {
     /// Decompresses a body of at most `bytes_max` decompressed bytes.
     ///
     /// # Errors
-    /// [`Error::Expands`] beyond the bytes, the ratio or the time, [`Error::BadBody`] for bytes
-    /// that are not of this encoding.
+    /// [`Error::Expands`] beyond the bytes or the time, [`Error::Ratio`] and [`Error::Window`];
+    /// [`Error::BadBody`] for bytes that are not of this encoding, those behind its end included.
     pub fn decompress(self, body: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
-        let bad = |why: std::io::Error| Error::BadBody {
-            encoding: self.name(),
-            why,
-        };
         let most = bytes_max.min(ratio_bytes(body.len()));
-        let reader: Box<dyn Read + '_> = match self {
-            Self::Gzip => Box::new(flate2::read::MultiGzDecoder::new(body)),
-            Self::Deflate => Box::new(flate2::read::ZlibDecoder::new(body)),
-            Self::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(bad)?;
-                decoder.window_log_max(WINDOW_LOG_MAX).map_err(bad)?;
-                Box::new(decoder)
+        let mut rest = body;
+        let read = match self {
+            Self::Gzip => {
+                let reader = flate2::bufread::MultiGzDecoder::new(&mut rest);
+                read_within(reader, most, TIME_MAX)
             }
-            Self::Snappy => {
-                let failed = |error| bad(std::io::Error::other(error));
-                // The block begins with its decompressed length.
-                let len = snap::raw::decompress_len(body).map_err(failed)?;
-                if len > most {
-                    let limit = expansion(body.len(), bytes_max);
-                    return Err(Error::Expands { limit });
-                }
-                let block = snap::raw::Decoder::new().decompress_vec(body);
-                return block.map_err(failed);
+            Self::Deflate => {
+                let reader = flate2::bufread::ZlibDecoder::new(&mut rest);
+                read_within(reader, most, TIME_MAX)
             }
+            Self::Zstd => zstd_reader(&mut rest)
+                .map_err(Stopped::Failed)
+                .and_then(|reader| read_within(reader, most, TIME_MAX)),
+            // The block is the whole body.
+            Self::Snappy => snappy_within(std::mem::take(&mut rest), most),
         };
-        read_within(reader, most, TIME_MAX).map_err(|e| match e {
-            Stopped::Failed(why) => bad(why),
+        let read = match read {
+            Ok(_) if !rest.is_empty() => Err(Stopped::Failed(bytes_behind(rest.len()))),
+            read => read,
+        };
+        read.map_err(|stopped| self.error(stopped, bytes_max, most))
+    }
+
+    fn error(self, stopped: Stopped, bytes_max: usize, most: usize) -> Error {
+        match stopped {
+            // The decompressor has no code for it.
+            Stopped::Failed(why) if why.to_string().contains("too much memory") => Error::Window {
+                mib: 1 << (WINDOW_LOG_MAX - 20),
+            },
+            Stopped::Failed(why) => Error::BadBody {
+                encoding: self.name(),
+                why,
+            },
+            Stopped::Bytes if most < bytes_max => Error::Ratio { times: RATIO_MAX },
             Stopped::Bytes => Error::Expands {
-                limit: expansion(body.len(), bytes_max),
+                limit: format!("has more than {bytes_max} bytes, decompressed"),
             },
             Stopped::Time => Error::Expands {
                 limit: format!("takes more than {} s to decompress", TIME_MAX.as_secs()),
             },
-        })
+        }
     }
+}
+
+fn zstd_reader<R: BufRead>(body: R) -> std::io::Result<impl Read> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(body)?;
+    decoder.window_log_max(WINDOW_LOG_MAX)?;
+    Ok(decoder)
+}
+
+/// Decompresses a block of snappy, which begins with its decompressed length.
+fn snappy_within(block: &[u8], most: usize) -> std::result::Result<Vec<u8>, Stopped> {
+    let failed = |error| Stopped::Failed(std::io::Error::other(error));
+    let len = snap::raw::decompress_len(block).map_err(failed)?;
+    if len > most {
+        return Err(Stopped::Bytes);
+    }
+    let whole = snap::raw::Decoder::new().decompress_vec(block);
+    whole.map_err(failed)
+}
+
+/// Returns the error of a body that goes on behind its end: what stands there would be lost.
+fn bytes_behind(count: usize) -> std::io::Error {
+    std::io::Error::other(format!("{count} bytes stand behind its end"))
 }
 
 /// Returns the decompressed bytes that the ratio allows for so many compressed ones.
 fn ratio_bytes(compressed: usize) -> usize {
     compressed.saturating_mul(RATIO_MAX).max(RATIO_FROM)
-}
-
-/// Returns the limit that a body of so many bytes has reached.
-fn expansion(compressed: usize, bytes_max: usize) -> String {
-    match ratio_bytes(compressed) < bytes_max {
-        true => format!("expands more than {RATIO_MAX} times"),
-        false => format!("has more than {bytes_max} bytes, decompressed"),
-    }
 }
 
 enum Stopped {

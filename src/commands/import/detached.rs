@@ -45,6 +45,11 @@ pub(super) fn run(
             "--format logmill imports events as they are; remove --strict, --again, --site and --tz",
         ));
     }
+    if !context.config.anonymiser(stream.as_str()).is_empty() {
+        return Err(Failure::config(format!(
+            "--format logmill imports events as they are, and [stream.{stream}] has anonymise; import them into a stream without it"
+        )));
+    }
     // Every folder is opened before anything is taken.
     let open = |folder| DetachedFolder::open(wiring::disk(), folder);
     let folders = args.files.iter().map(|f| open(f));

@@ -36,7 +36,8 @@ pub(super) fn submit(
     encoding: &str,
     limit: usize,
 ) -> Result<(Submission, ParseSummary), Box<Response>> {
-    let lines = decode(body, encoding, limit)?;
+    let count_refused = || app.serving.intake.count_refused(&request.stream, 1);
+    let lines = decode(body, encoding, limit).inspect_err(|_| count_refused())?;
     if let Some(Identity::Key { key, body_hash }) = &mut request.identity {
         let before = app.serving.intake.key_fingerprint(key);
         // Earlier versions took the body as it was sent, and nothing else.
@@ -88,10 +89,16 @@ pub(super) fn submit(
 }
 
 fn refused(app: &App, origin: &BatchOrigin, error: &ingest::Error) -> Box<Response> {
-    if !matches!(error, ingest::Error::TooMuch { .. }) {
-        return Box::new(answer::bad_request(error));
-    }
     app.serving.intake.count_refused(&origin.stream, 1);
+    match error {
+        ingest::Error::TooMuch { .. } => {}
+        // Its sender can send it again when the key of hashes is readable.
+        ingest::Error::CannotAnonymise { .. } => {
+            let (status, why) = (StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+            return Box::new(answer::error(status, "cannot_anonymise", &why, None));
+        }
+        _ => return Box::new(answer::bad_request(error)),
+    }
     Box::new(answer::error(
         StatusCode::PAYLOAD_TOO_LARGE,
         "too_large",
@@ -148,7 +155,9 @@ fn decode(body: &Bytes, encoding: &str, limit: usize) -> Result<Bytes, Box<Respo
     };
     match known.decompress(body, limit) {
         Ok(lines) => Ok(lines.into()),
-        Err(error @ ingest::Error::Expands { .. }) => Err(Box::new(too_large(error))),
+        Err(error @ (ingest::Error::Expands { .. } | ingest::Error::Ratio { .. })) => {
+            Err(Box::new(too_large(error)))
+        }
         Err(error) => Err(Box::new(answer::bad_request(error))),
     }
 }

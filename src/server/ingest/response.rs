@@ -20,6 +20,7 @@ pub(super) struct ParseSummary {
     by_reason: BTreeMap<&'static str, u64>,
     /// There were lines, and no format that is known fits any.
     has_no_format: bool,
+    hides_lines: bool,
     errors: Vec<FailedItem>,
     omitted: u64,
 }
@@ -43,6 +44,7 @@ impl ParseSummary {
         Self {
             empty: parsed.empty,
             has_no_format: parsed.has_no_format(),
+            hides_lines: parsed.hides_lines,
             by_reason: parsed.reasons(),
             errors,
             omitted,
@@ -73,10 +75,20 @@ pub(super) fn success(acks: &[Ack], summary: &ParseSummary, durability: Durabili
     if !summary.has_no_format || first_seq.is_none() {
         return answer::json(StatusCode::OK, &body);
     }
+    let (fate, hint) = match summary.hides_lines {
+        false => (
+            "all are kept in quarantine",
+            "send format=plain to store each line as it is; `logmill quarantine replay --format plain` turns the quarantined lines into events",
+        ),
+        true => (
+            "quarantine counts them, without their text: fields of the stream are anonymised",
+            "send a format whose fields are known, or set quarantine_raw = true for the stream to see the lines",
+        ),
+    };
     body["error"] = json!({
         "code": "no_format",
-        "message": "no line is an access-log line or a JSON object; all are kept in quarantine",
-        "hint": "send format=plain to store each line as it is; `logmill quarantine replay --format plain` turns the quarantined lines into events",
+        "message": format!("no line is an access-log line or a JSON object; {fate}"),
+        "hint": hint,
     });
     answer::json(StatusCode::BAD_REQUEST, &body)
 }
@@ -141,11 +153,15 @@ pub(super) fn too_many_unacknowledged() -> Response {
 }
 
 /// Refuses a body that has reached a limit.
-pub(super) fn too_large(error: impl std::fmt::Display) -> Response {
+pub(super) fn too_large(error: ingest::Error) -> Response {
+    let hint = match error {
+        ingest::Error::Ratio { .. } => "send batches of at most 32 MiB, decompressed",
+        _ => "send it in pieces, or raise server.batch_bytes_max",
+    };
     answer::error(
         StatusCode::PAYLOAD_TOO_LARGE,
         "too_large",
         &error.to_string(),
-        Some("send it in pieces, or raise server.batch_bytes_max"),
+        Some(hint),
     )
 }

@@ -44,10 +44,8 @@ impl LineReader for AccessReader {
 
     fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch> {
         let events = self.columns.finish()?;
-        options.selection.check_access()?;
-        let events = options
-            .anonymiser
-            .apply_to_columns(events, &stored::RELATED)?;
+        stored::check(&options.selection, &options.anonymiser)?;
+        let events = options.anonymiser.apply_to_columns(events)?;
         stored::select(&options.selection, events)
     }
 }

@@ -8,16 +8,39 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
+use storage::ColumnType;
 
 use super::request::rebuild_request;
-use crate::error::Result;
+use crate::anonymise::Anonymiser;
+use crate::error::{Error, Result};
 use crate::select::Selection;
 
 const REQUEST: &str = "request";
 /// Fields that tell each other: a request and its parts.
-pub(super) const RELATED: [&str; 5] = [REQUEST, "method", "path", "query", "protocol"];
+const RELATED: [&str; 5] = [REQUEST, "method", "path", "query", "protocol"];
 /// The fields that make a request.
 const PARTS: [&str; 4] = ["method", "path", "query", "protocol"];
+
+/// Checks the names that a stream's configuration has for fields of an access log.
+///
+/// # Errors
+/// [`Error::UnknownField`]; [`Error::NotAnonymised`] for a name that is no column of text, or one
+/// whose value can be read in another column.
+pub(in crate::formats) fn check(selection: &Selection, anonymiser: &Anonymiser) -> Result<()> {
+    selection.check_access()?;
+    let fields = storage::access_fields();
+    let is_text = |name: &str| {
+        let mut fields = fields.iter();
+        fields.any(|field| *field.name == *name && field.column_type == ColumnType::Text)
+    };
+    let mut names = anonymiser.fields();
+    match names.find(|name| !is_text(name) || RELATED.contains(name)) {
+        None => Ok(()),
+        Some(wrong) => Err(Error::NotAnonymised {
+            name: wrong.to_owned(),
+        }),
+    }
+}
 
 /// Returns the events with the columns that are stored of them.
 pub(super) fn select(selection: &Selection, events: RecordBatch) -> Result<RecordBatch> {

@@ -64,26 +64,54 @@ fn every_encoding_returns_the_bytes_up_to_the_limit_and_no_byte_more() {
 
 #[test]
 fn equal_lines_may_compress_well_and_a_bomb_may_not() {
+    let check = b"203.0.113.9 - - [10/Oct/2000:13:55:36 -0700] \"GET /health HTTP/1.1\" 200 2 \"-\" \"probe\"\n";
+    let lines = check.repeat((20 << 20) / check.len());
     for encoding in ALL {
-        let lines = vec![b'\n'; RATIO_FROM];
         let body = compressed(encoding, &lines);
-        assert_eq!(
-            encoding.decompress(&body, usize::MAX).unwrap().len(),
-            RATIO_FROM
-        );
-        if encoding == Encoding::Snappy {
-            // A block of snappy has at least 1 byte for 64.
-            continue;
+        let whole = encoding.decompress(&body, RATIO_FROM).unwrap();
+        assert!(whole == lines, "{encoding:?}");
+    }
+    let bomb = compressed(Encoding::Zstd, &vec![0; 64 << 20]);
+    let refused = Encoding::Zstd.decompress(&bomb, usize::MAX).unwrap_err();
+    assert!(matches!(refused, Error::Ratio { .. }), "{refused}");
+    let refused = Encoding::Zstd.decompress(&bomb, RATIO_FROM).unwrap_err();
+    assert!(matches!(refused, Error::Expands { .. }), "{refused}");
+    // No gzip expands more than 1,032 times.
+    let zeros = compressed(Encoding::Gzip, &vec![0; 64 << 20]);
+    let whole = Encoding::Gzip.decompress(&zeros, 64 << 20).unwrap();
+    assert_eq!(whole.len(), 64 << 20);
+}
+
+#[test]
+fn everything_behind_the_end_of_a_body_is_read_or_refused() {
+    let (one, two) = (&b"the first line\n"[..], &b"the second line\n"[..]);
+    for encoding in ALL {
+        let first = compressed(encoding, one);
+        let both = [&first[..], &compressed(encoding, two)].concat();
+        let read = encoding.decompress(&both, 1 << 20);
+        // Members of gzip and frames of zstd follow each other; the others have one stream.
+        match encoding {
+            Encoding::Gzip | Encoding::Zstd => assert_eq!(read.unwrap(), [one, two].concat()),
+            Encoding::Deflate | Encoding::Snappy => {
+                let text = read.unwrap_err().to_string();
+                assert!(text.contains("the body is not"), "{encoding:?}: {text}");
+            }
         }
-        let body = compressed(encoding, &vec![0; 64 << 20]);
-        let text = encoding
-            .decompress(&body, usize::MAX)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            text.contains("expands more than 100 times"),
-            "{encoding:?}: {text}"
-        );
+        for garbage in [
+            &b"x"[..],
+            b"\0",
+            b"\n\n\n\n",
+            b"garbage that is long enough",
+        ] {
+            let body = [&first[..], garbage].concat();
+            let read = encoding.decompress(&body, 1 << 20);
+            let text = read.map(|read| String::from_utf8(read).unwrap());
+            let text = text.unwrap_err().to_string();
+            assert!(
+                text.contains("the body is not"),
+                "{encoding:?}, {garbage:?}: {text}"
+            );
+        }
     }
 }
 
@@ -105,10 +133,7 @@ fn a_window_larger_than_any_body_is_refused() {
     writer.write_all(b"line\n").unwrap();
     let body = writer.finish().unwrap();
     let text = Encoding::Zstd.decompress(&body, 1 << 20).unwrap_err();
-    assert!(
-        text.to_string().starts_with("the body is not zstd"),
-        "{text}"
-    );
+    assert!(matches!(text, Error::Window { mib: 32 }), "{text}");
 }
 
 #[test]
