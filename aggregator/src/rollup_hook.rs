@@ -1,5 +1,7 @@
 //! The interface to storage: chooses the rollups of a stream, and encodes the tiles of a seal.
 
+mod redefinition;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ use crate::recount::{Recount, counts_days};
 use crate::seeded::{self, Bug};
 use crate::table::RollupTable;
 use crate::tile::{TileFile, encode, merge_sections};
+use redefinition::require_equal;
 
 /// The rollups of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -151,41 +154,6 @@ impl Cascade {
         }
         defaults(stream, kind, &taken)
     }
-}
-
-/// Compares a configured definition with the stored one, member by member.
-fn require_equal(configured: &Definition, stored: &RollupMeta) -> Result<()> {
-    let new = configured.to_value();
-    let mut differences = Vec::new();
-    if stored.stream != *configured.stream() {
-        differences.push(format!(
-            "stream is {} in the store and {} in the configuration",
-            stored.stream,
-            configured.stream()
-        ));
-    }
-    if new != stored.definition {
-        for member in [
-            "by", "levels", "timezone", "week", "max_keys", "measures", "version",
-        ] {
-            let (here, there) = (
-                new.get(member).unwrap_or(&Value::Null),
-                stored.definition.get(member).unwrap_or(&Value::Null),
-            );
-            if here != there {
-                differences.push(format!(
-                    "{member} is {there} in the store and {here} in the configuration"
-                ));
-            }
-        }
-    }
-    if differences.is_empty() {
-        return Ok(());
-    }
-    Err(Error::Differs {
-        rollup: configured.name().to_string(),
-        what: differences.join("; "),
-    })
 }
 
 impl RollupHook for Cascade {

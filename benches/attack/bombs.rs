@@ -98,8 +98,8 @@ fn gzip_of(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("written to memory")
 }
 
-/// Returns a raw stream of deflate. A piece that ends with a full flush leaves no state, so that its
-/// bytes may be repeated: ten gigabytes are not compressed here each time.
+/// Returns a raw stream of deflate. A piece that ends with a full flush leaves no state, so that
+/// its bytes may be repeated: ten gigabytes are not compressed here each time.
 fn deflate_zeros(bytes: u64) -> Vec<u8> {
     let zeros = vec![0; PIECE];
     let mut compress = Compress::new(Compression::best(), false);

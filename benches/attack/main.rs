@@ -11,8 +11,9 @@
 //! * the 99th percentile of normal sends, queries and probes is under three times that of a quiet
 //!   server, or below [`P99_MIN`];
 //! * the server answers after each class, and every answer is one that the class may get;
-//! * resident memory stays under what it was before the class and the bound of the class, and what
-//!   is left of all classes under [`LEFT_MIB`];
+//! * resident memory stays under what it was before the class and the bound of the class, under that
+//!   at the start and [`PEAK_MIB`], and what is left of all classes under [`LEFT_MIB`];
+//! * the attack has reached the limit that it is about;
 //! * the server's log grows by less than [`LOG_MIB`] a second;
 //! * open descriptors return to what they were;
 //! * every acknowledged event is stored once, no smuggled one is, and nothing panicked.
@@ -59,6 +60,8 @@ const CALM: Duration = Duration::from_millis(100);
 const DESCRIPTORS: usize = 24;
 /// Memory that the allocator may keep after the attacks, over that at the start.
 const LEFT_MIB: f64 = 512.0;
+/// Memory over that at the start, at any time.
+const PEAK_MIB: f64 = 1280.0;
 /// The log's growth each second: an attacker must not fill the disk with it.
 const LOG_MIB: f64 = 1.0;
 /// Attackers end by themselves; one that does not breaks a bound.
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
     let s = settings();
     raise_descriptors();
     let mut broken = Vec::new();
+    let mut number = 0;
     for has_tls in [false, true] {
         let chosen: Vec<Class> = classes::all()
             .into_iter()
@@ -111,10 +115,12 @@ fn main() -> ExitCode {
             })
             .filter(|class| s.only.as_ref().is_none_or(|o| class.name.contains(&**o)))
             .collect();
+        number += chosen.len();
         if !chosen.is_empty() {
             attack(&s, has_tls, &chosen, &mut broken);
         }
     }
+    assert!(number > 0, "no class has a name with {:?}", s.only);
     for what in &broken {
         println!("BROKEN {what}");
     }
@@ -151,6 +157,7 @@ fn attack(s: &Settings, has_tls: bool, chosen: &[Class], broken: &mut Vec<String
             quiet: &quiet,
             taken: &taken,
             over_mib: peak.resident_mib - before_mib,
+            peak_mib: peak.resident_mib - start_mib,
             left_mib: resident_mib(server.process()) - start_mib,
             log_mib,
             calm,
@@ -240,6 +247,10 @@ fn check(s: &Settings, class: &Class, server: &Server, row: &mut Row<'_>) {
         let (over, most) = (row.over_mib, class.memory_mib);
         broken.push(format!("{over:.0} MiB more than before, of {most:.0}"));
     }
+    if row.peak_mib > PEAK_MIB {
+        let peak = row.peak_mib;
+        broken.push(format!("{peak:.0} MiB more than at the start"));
+    }
     if row.left_mib > LEFT_MIB {
         let left = row.left_mib;
         broken.push(format!("{left:.0} MiB more than at the start are left"));
@@ -259,6 +270,12 @@ fn check(s: &Settings, class: &Class, server: &Server, row: &mut Row<'_>) {
         if !is_known {
             broken.push(format!("an answer that no attack may get: {outcome}"));
         }
+    }
+    if !class.reached.iter().all(|o| row.outcomes.contains_key(*o)) {
+        let reached = class.reached.join(" and ");
+        broken.push(format!(
+            "no attacker got {reached}: the attack missed its limit"
+        ));
     }
     if !server.answers("/health", Duration::from_secs(5)) {
         broken.push("the server does not answer".to_owned());

@@ -2,7 +2,7 @@
 //!
 //! Half of them keep their connection, the others connect afresh for each request. A time counts
 //! from the moment at which the request was due until its answer was there whole; a request that
-//! waits still counts with its age. A sender repeats a batch with its key until it is acknowledged.
+//! waits still counts with its age, and so does each that a client left out while it waited. A sender repeats a batch with its key until it is acknowledged.
 //! A reader that is refused has waited for ever.
 
 use std::collections::BTreeMap;
@@ -180,10 +180,16 @@ impl Client {
             let took = self.answered(&request, due).await;
             let waiting = || self.shared.waiting.lock().expect("no panic");
             waiting().remove(&self.number);
-            self.shared.times.lock().expect("no panic")[self.kind as usize].push(took);
+            let mut times = self.shared.times.lock().expect("no panic");
+            let times = &mut times[self.kind as usize];
+            times.push(took);
             due += self.every;
             if due.elapsed() > LATE {
-                due = Instant::now();
+                let now = Instant::now();
+                while due < now {
+                    times.push((now - due).as_secs_f64() * 1e3);
+                    due += self.every;
+                }
             }
         }
     }

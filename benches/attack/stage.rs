@@ -32,8 +32,10 @@ pub(crate) struct Class {
     pub(crate) on_both: bool,
     /// Seconds of a full attack. A server's patience with the client is 10 s.
     pub(crate) seconds: u64,
-    /// Resident memory that the server may have over that at the start, MiB.
+    /// Resident memory that the server may have over that before the class, MiB.
     pub(crate) memory_mib: f64,
+    /// Outcomes that show that the attack has reached the limit that it is about.
+    pub(crate) reached: &'static [&'static str],
     /// Outcomes that are no fault, beside [`REFUSED`].
     pub(crate) accepted: &'static [&'static str],
     pub(crate) run: fn(Arc<Stage>) -> BoxFuture<'static, ()>,

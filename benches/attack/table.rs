@@ -11,6 +11,8 @@ pub(crate) struct Row<'a> {
     pub(crate) taken: &'a Taken,
     /// The peak of resident memory over that before the class.
     pub(crate) over_mib: f64,
+    /// The peak of resident memory over that at the start.
+    pub(crate) peak_mib: f64,
     /// Resident memory after the class over that at the start.
     pub(crate) left_mib: f64,
     /// Growth of the log a second.
@@ -35,7 +37,7 @@ pub(crate) fn begin(has_tls: bool, quiet: &Taken, start_mib: f64) {
         refusals(quiet)
     );
     println!(
-        "class                   send ms ratio    sql ms ratio health ms ratio  +MiB  left calm s  open files"
+        "class                   send ms ratio    sql ms ratio health ms ratio  +MiB  peak  left calm s  open files"
     );
 }
 
@@ -47,8 +49,9 @@ impl Row<'_> {
         }
         let (before, after) = self.descriptors;
         println!(
-            "{line} {:>5.0} {:>5.0} {:>6.1} {:>11}",
+            "{line} {:>5.0} {:>5.0} {:>5.0} {:>6.1} {:>11}",
             self.over_mib,
+            self.peak_mib,
             self.left_mib,
             self.calm.as_secs_f64(),
             format!("{before} > {after}")

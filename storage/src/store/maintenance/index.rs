@@ -65,7 +65,7 @@ pub(in crate::store) fn open(shared: &Shared) -> Result<()> {
 }
 
 pub(super) fn create(shared: &Shared, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
-    let invalid = |why| Error::invalid(format!("{field} of {stream} cannot be indexed: {why}"));
+    let invalid = |why| Error::invalid(format!("{field:?} of {stream} cannot be indexed: {why}"));
     {
         let state = shared.state.lock();
         let meta = state.streams.get(stream);
@@ -92,7 +92,7 @@ pub(super) fn drop(shared: &Shared, stream: &Name, field: &str) -> Result<()> {
     change(shared, |wanted| {
         let Some(name) = of_column(wanted, stream, field) else {
             return Err(Error::invalid(format!(
-                "there is no index on {field} of {stream}"
+                "there is no index on {field:?} of {stream}"
             )));
         };
         if shared.options.config.indexes().any(|known| known == name) {
@@ -213,7 +213,7 @@ fn waiting<'a>(
             continue;
         };
         if let Err(why) = index::suits(meta, field) {
-            tracing::debug!(%stream, %field, %why, "an index cannot be built");
+            tracing::debug!(%stream, ?field, %why, "an index cannot be built");
             continue;
         }
         let fits = |p: &&PartMeta| p.rows >= rows_min && u32::try_from(p.rows).is_ok();

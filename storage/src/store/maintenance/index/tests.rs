@@ -121,7 +121,7 @@ fn an_index_follows_its_parts_and_outlives_a_start() {
         .drop_index(&events(), "host")
         .expect_err("gone")
         .to_string();
-    assert!(gone.contains("no index on host of events"), "{gone}");
+    assert!(gone.contains("no index on \"host\" of events"), "{gone}");
 }
 
 #[test]
