@@ -70,6 +70,8 @@ pub(crate) enum Command {
     /// Time partitions.
     #[command(subcommand)]
     Partition(PartitionCommand),
+    /// Erase the events that pass a condition, from raw events and rollups alike.
+    Erase(EraseArgs),
     /// Indexes of columns, and the order of streams.
     #[command(subcommand)]
     Index(IndexCommand),
@@ -337,6 +339,20 @@ pub(crate) enum StreamCommand {
         /// The stream.
         name: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EraseArgs {
+    /// The stream; may be left out if there is only one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stream: Option<String>,
+    /// The condition, such as "host = '203.0.113.7'"; - reads it from standard input, where no
+    /// other user of the machine sees it.
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(crate) condition: String,
+    /// Only count the events.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Subcommand)]

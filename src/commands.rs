@@ -4,6 +4,7 @@ mod account;
 mod admin;
 mod backup;
 mod check;
+mod erase;
 pub(crate) mod import;
 mod index;
 mod parse;
@@ -78,7 +79,10 @@ impl Context {
     /// process.
     fn admin_with(&self, config: &Config) -> Result<Box<dyn Admin>> {
         Ok(match self.open(config)? {
-            Opened::Store(store) => Box::new(Local(store)),
+            Opened::Store(store) => Box::new(Local {
+                store,
+                config: config.clone(),
+            }),
             Opened::Server(client) => Box::new(Remote(client)),
         })
     }
@@ -170,6 +174,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         ),
         Command::Stream(StreamCommand::Schema { name }) => schema::run(&context, &name),
         Command::Partition(command) => partition::run(&context, &command),
+        Command::Erase(args) => erase::run(&context, args),
         Command::Index(command) => index::run(&context, &command),
         Command::Quarantine(command) => quarantine::run(&context, &command),
         Command::Check(args) => check::run(&context, args),

@@ -6,12 +6,14 @@ mod print;
 
 mod access;
 mod api;
+mod budgets;
 mod cli;
 mod client;
 mod commands;
 mod config;
 mod dates;
 mod demo;
+mod erase;
 mod failure;
 mod intake;
 mod memory;

@@ -9,6 +9,7 @@ mod ask;
 mod bulk;
 pub(crate) mod descriptors;
 mod intake;
+mod places;
 mod scrub;
 mod shares;
 
@@ -29,10 +30,11 @@ use crate::access::Access;
 use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
 use crate::wiring;
-pub(crate) use ask::CompiledFilter;
+pub(crate) use ask::{Client, CompiledFilter};
 pub(crate) use bulk::Turn;
 pub(crate) use intake::{Intake, Reply, StreamState};
-pub(crate) use shares::{Connection, Exceeded, Share};
+pub(crate) use places::Places;
+pub(crate) use shares::{Counted, Exceeded, Resource, Share};
 
 use bulk::Bulk;
 use scrub::ScrubState;
@@ -44,15 +46,20 @@ pub(crate) const FINISH_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum requests parsed at once; more would only need more memory.
 pub(crate) const PARSING_MAX: usize = 8;
 
+/// Maximum bytes of bodies that were sent with `w=0` and wait to be parsed.
+pub(crate) const UNACKNOWLEDGED_BYTES_MAX: u32 = 64 << 20;
+
 /// The state that all services share. Listeners submit to `intake`, and ask by its methods; only
 /// administration knows the store.
 #[derive(Debug)]
 pub(crate) struct Serving {
     pub(crate) store: Arc<Store>,
     pub(crate) access: Arc<Access>,
+    pub(crate) places: Places,
     pub(crate) shares: Shares,
     pub(crate) intake: Arc<dyn Intake>,
-    pub(crate) engine: Engine,
+    /// Only [`ask`] has it, so that no question is asked outside the share of its client.
+    engine: Engine,
     pub(crate) config: Config,
     pub(crate) stop: Stop,
     /// Runs connections and queries.
@@ -88,10 +95,12 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     let stop = Stop::default();
     listen_for_signals(&stop)?;
     let runtime = wiring::runtime()?;
+    let places = Places::within(config.server.connections_max, descriptors::limit());
     let serving = Arc::new(Serving {
         store: Arc::clone(&store),
         access: Arc::new(Access::of(&store)?),
-        shares: Shares::new(Parts::of(config, PARSING_MAX)),
+        places,
+        shares: Shares::new(Parts::of(config, places), &config.server.proxies),
         intake: Arc::clone(&store) as Arc<dyn Intake>,
         engine: wiring::engine(config)?,
         config: config.clone(),

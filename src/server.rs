@@ -13,6 +13,7 @@ mod backup;
 mod bodies;
 mod body;
 mod connections;
+mod erase;
 mod front;
 mod held;
 mod indexes;
@@ -21,7 +22,6 @@ mod login;
 mod metrics;
 mod origin;
 mod partitions;
-mod places;
 mod quarantine;
 mod rollups;
 mod routes;
@@ -40,12 +40,11 @@ use axum::routing::{delete, get, post, put};
 use tokio::net::TcpListener;
 
 use crate::failure::{FAILED, Failure, Result};
-use crate::serve::{OpenService, Service, Serving, descriptors};
+use crate::serve::{OpenService, Service, Serving};
 use crate::tls::Tls;
 use app::App;
 use connections::Connections;
 use front::Front;
-use places::Places;
 
 /// The HTTP listener as a service.
 struct Http {
@@ -69,11 +68,10 @@ pub(crate) fn http(address: &str, ready: impl FnOnce(&str) + 'static) -> Result<
             check_exposed(&named, serving, tls.is_some())?;
             serving.access.close();
         }
-        let places = Places::within(server.connections_max, descriptors::limit());
-        if places.connections < server.connections_max {
+        if serving.places.connections < server.connections_max {
             tracing::warn!(
                 "the limit is {} connections instead of server.connections_max = {}: connections use at most half of the file descriptors; raise `ulimit -n`",
-                places.connections,
+                serving.places.connections,
                 server.connections_max
             );
         }
@@ -84,11 +82,10 @@ pub(crate) fn http(address: &str, ready: impl FnOnce(&str) + 'static) -> Result<
         let secret = serving.access.new_operator_secret();
         let url = url_of(local_address(address), tls.is_some());
         serving.store.announce(&url, secret.reveal())?;
-        let app = Arc::new(App::new(Arc::clone(serving), places));
+        let app = Arc::new(App::new(Arc::clone(serving)));
         let open = Arc::clone(&app.connections);
-        let connections =
-            Connections::new(Arc::new(Front::new(app, address)), serving, places, open)
-                .with_tls(tls.clone());
+        let connections = Connections::new(Arc::new(Front::new(app, address)), serving, open)
+            .with_tls(tls.clone());
         ready(&url_of(address, tls.is_some()));
         Ok(Box::new(Http {
             serving: Arc::clone(serving),
@@ -170,6 +167,10 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/tail", get(tail::tail))
         .route("/api/v1/streams", get(status::streams))
         .route("/api/v1/streams/{name}/schema", get(status::schema))
+        .route(
+            "/api/v1/streams/{name}/erase",
+            post(erase::erase).layer(DefaultBodyLimit::max(erase::BODY_BYTES_MAX)),
+        )
         .route(
             "/api/v1/partitions",
             get(partitions::list).delete(partitions::drop),

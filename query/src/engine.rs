@@ -76,6 +76,8 @@ impl Default for EngineOptions {
 pub struct Engine {
     admission: Admission,
     planner: Planner,
+    /// The session of statements without one.
+    session: Session,
 }
 
 impl fmt::Debug for Engine {
@@ -111,6 +113,7 @@ impl Engine {
         Ok(Self {
             admission: Admission::new(options.limits, threads, memory_bytes),
             planner: planner.map_err(Error::Execution)?,
+            session: Session::default(),
         })
     }
 
@@ -146,32 +149,36 @@ impl Engine {
         })
     }
 
-    /// Prepares and starts a question in one step on the query's threads.
+    /// Prepares and starts a question in one step on the query's threads. The session is copied at
+    /// once.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a question that cannot be parsed or planned.
-    pub async fn ask(
-        &self,
+    pub fn ask<'a>(
+        &'a self,
         sources: Sources,
         session: &Session,
         question: Question,
         parameters: Parameters,
-    ) -> Result<Answer> {
-        let (mut admitted, claim) = self.admission.admit(question.text(), session).await?;
-        let (planner, session) = (self.planner.clone(), session.clone());
-        let queries = self.queries_for(&session.viewer);
-        let work = async move {
-            let share = claim.share().await;
-            let bound = planner.bind(sources, &session, question, queries).await?;
-            let (started, rows) = planner.start(bound, parameters, share).await?;
-            Ok((started, Some(rows)))
-        };
-        let (started, rows) = admitted.run(work.boxed()).await?;
-        Ok(Answer::new(admitted, started, rows))
+    ) -> impl Future<Output = Result<Answer>> + use<'a> {
+        let session = session.clone();
+        async move {
+            let (mut admitted, claim) = self.admission.admit(question.text(), &session).await?;
+            let planner = self.planner.clone();
+            let queries = self.queries_for(&session.viewer);
+            let work = async move {
+                let share = claim.share().await;
+                let bound = planner.bind(sources, &session, question, queries).await?;
+                let (started, rows) = planner.start(bound, parameters, share).await?;
+                Ok((started, Some(rows)))
+            };
+            let (started, rows) = admitted.run(work.boxed()).await?;
+            Ok(Answer::new(admitted, started, rows))
+        }
     }
 
-    /// Runs an SQL statement over one store in a session of its own. `params` are a JSON array for
-    /// `$1`, `$2`, … or an object for `$name`.
+    /// Runs an SQL statement over one store in the session of [`Engine::within`], or one of its
+    /// own. `params` are a JSON array for `$1`, `$2`, … or an object for `$name`.
     ///
     /// # Errors
     /// As [`Engine::ask`].
@@ -183,8 +190,8 @@ impl Engine {
         params: Option<serde_json::Value>,
     ) -> Result<Answer> {
         let sources = Sources::one(snapshot, system);
-        let session = Session::default();
-        self.ask(sources, &session, sql.into(), params.into()).await
+        self.ask(sources, &self.session, sql.into(), params.into())
+            .await
     }
 
     /// Returns the queries that wait or run, oldest first.
@@ -219,6 +226,15 @@ impl Engine {
     /// Returns the session state that the states of all queries are copied from.
     pub(crate) fn state(&self) -> &SessionState {
         self.planner.state()
+    }
+
+    /// Returns the same engine for statements of one session.
+    #[must_use]
+    pub fn within(&self, session: Session) -> Self {
+        Self {
+            session,
+            ..self.clone()
+        }
     }
 
     /// Returns the same engine with another use of rollups.

@@ -17,10 +17,22 @@ use hints::hint;
 pub use nearest::nearest;
 use wording::{of_filter, of_internal, of_pattern, plain};
 
+/// Hint of errors about full lines.
+const LATER: &str = "send the query again shortly";
+
 /// Hint of errors about a lack of memory.
 pub(crate) const LESS: &str = "narrow its time range, or select fewer columns or groups";
 
 const NEEDS_MORE: &str = "the query exceeds its memory or temporary space (query.memory_bytes_max, query.temp_bytes_max)";
+
+/// A line of queries that is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineFull {
+    /// Queries that run at once.
+    pub running: usize,
+    /// Queries that wait.
+    pub queued: usize,
+}
 
 /// A failure to plan or to run a query.
 #[derive(Debug, thiserror::Error)]
@@ -54,13 +66,11 @@ pub enum Error {
         hint: &'static str,
     },
     /// Too many other queries run and wait.
-    #[error("{running} queries are running and {queued} are waiting; send the query again shortly")]
-    Busy {
-        /// Queries that run at once.
-        running: usize,
-        /// Queries that wait.
-        queued: usize,
-    },
+    #[error("{} queries are running and {} are waiting; {LATER}", .0.running, .0.queued)]
+    Busy(LineFull),
+    /// Too many other queries of the same client run and wait.
+    #[error("{} queries of this client are running and {} are waiting; {LATER}", .0.running, .0.queued)]
+    ShareBusy(LineFull),
     /// A part or a tile cannot be read.
     #[error(transparent)]
     Storage(Arc<storage::Error>),
@@ -92,6 +102,8 @@ pub enum Kind {
     Resources,
     /// Send the query again shortly.
     Busy,
+    /// Send fewer queries at once.
+    ShareBusy,
     /// Call an operator: data is damaged.
     Corrupt,
     /// A fault of this program or of the machine.
@@ -108,7 +120,8 @@ impl Error {
             Self::Invalid { .. } => Kind::Invalid,
             Self::Cancelled { .. } => Kind::Cancelled,
             Self::Resources(_) | Self::Limit { .. } => Kind::Resources,
-            Self::Busy { .. } => Kind::Busy,
+            Self::Busy(_) => Kind::Busy,
+            Self::ShareBusy(_) => Kind::ShareBusy,
             Self::Storage(e) if e.kind() == storage::Kind::Corrupt => Kind::Corrupt,
             Self::Storage(e) if e.kind() == storage::Kind::Invalid => Kind::Invalid,
             Self::Storage(_) | Self::Output(_) | Self::Execution(_) => Kind::Internal,
@@ -121,7 +134,7 @@ impl Error {
             Self::Invalid { hint, .. } => hint.as_deref(),
             Self::Limit { hint, .. } => Some(hint),
             Self::Resources(_) => Some(LESS),
-            Self::Busy { .. } => Some("send the query again shortly"),
+            Self::Busy(_) | Self::ShareBusy(_) => Some(LATER),
             _ => None,
         }
     }
@@ -132,9 +145,14 @@ impl Error {
             Self::Invalid { message, .. } => message.clone(),
             Self::Limit { limit, message, .. } => format!("{message} ({limit})"),
             Self::Resources(what) => format!("{NEEDS_MORE}: {what}"),
-            Self::Busy { running, queued } => {
-                format!("{running} queries are running and {queued} are waiting")
-            }
+            Self::Busy(line) => format!(
+                "{} queries are running and {} are waiting",
+                line.running, line.queued
+            ),
+            Self::ShareBusy(line) => format!(
+                "{} queries of this client are running and {} are waiting",
+                line.running, line.queued
+            ),
             other => other.to_string(),
         }
     }
@@ -158,7 +176,7 @@ impl Error {
             Self::Resources(what) => Self::Resources(what.clone()),
             Self::Storage(error) => Self::Storage(error.clone()),
             // Plans do not raise these.
-            Self::Limit { .. } | Self::Busy { .. } => return None,
+            Self::Limit { .. } | Self::Busy(_) | Self::ShareBusy(_) => return None,
             Self::Execution(_) | Self::Output(_) => return None,
         })
     }

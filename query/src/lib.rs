@@ -27,15 +27,16 @@ mod tables;
 pub use answer::document::{document, documents};
 pub use answer::output::{self, type_name};
 pub use answer::rows::{Answer, AnswerStream, QueryStatsHandle};
+pub use ask::matching::matching;
 pub use ask::random_questions::Asked;
 pub use ask::schema::{FieldInfo, REST_FIELDS_MAX, SchemaInfo, schema};
 pub use ask::slice::{Slice, SliceArgs, slice_sql};
 pub use ask::tail::TailFilter;
 pub use engine::{Engine, EngineOptions};
-pub use error::{Error, Kind, Result, nearest};
+pub use error::{Error, Kind, LineFull, Result, nearest};
 pub use prepared::Prepared;
 pub use question::{Parameters, Question, Session, Sources, Tables, Viewer};
-pub use run::limits::Limits;
+pub use run::limits::{Limits, Line, LinePlace};
 pub use stats::{
     Count, OperatorTime, QueryInfo, QueryState, QueryStats, ScanProgress, Stage, StageTime,
 };

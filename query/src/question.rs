@@ -10,6 +10,7 @@ use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use storage::{Name, Snapshot};
 
+use crate::run::limits::Line;
 use crate::stats::QueryInfo;
 use crate::tables::catalog::{Catalog, PUBLIC};
 use crate::tables::system::SystemInfo;
@@ -167,6 +168,8 @@ pub struct Session {
     pub time_max: Option<Duration>,
     /// The client, and what it may see.
     pub viewer: Viewer,
+    /// The places of the client among the running queries; `None` for as many as there are.
+    pub line: Option<Line>,
 }
 
 /// A client as queries see it: tables of other streams do not exist for it.
@@ -205,6 +208,7 @@ impl Default for Session {
             schema: PUBLIC.to_owned(),
             time_max: None,
             viewer: Viewer::default(),
+            line: None,
         }
     }
 }

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use governor::clock::{Clock, DefaultClock};
-use governor::state::keyed::HashMapStateStore;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use ring::hmac;
@@ -25,6 +24,7 @@ use tokio::sync::Semaphore;
 
 use super::Refused;
 use super::scram::Verifier;
+use crate::budgets::Budgets;
 
 /// Derivations a minute for one user from one address.
 const PER_USER: NonZeroU32 = NonZeroU32::new(5).expect("more than none");
@@ -36,10 +36,6 @@ const IN_ALL: NonZeroU32 = NonZeroU32::new(20).expect("more than none");
 const WAITING_MAX: usize = 64;
 /// Maximum remembered logins; beyond it they are forgotten, and checked again.
 const KNOWN_MAX: usize = 4096;
-/// Budgets are swept when there are more than this.
-const BUDGETS_SWEPT_AT: usize = 10_000;
-
-type Budgets<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 
 /// The state of logins with passwords.
 #[derive(Debug)]
@@ -62,8 +58,8 @@ impl Logins {
         Self {
             key: key.expect("the system has random bytes"),
             known: Mutex::default(),
-            of_users: RateLimiter::hashmap(Quota::per_minute(PER_USER)),
-            of_addresses: RateLimiter::hashmap(Quota::per_minute(PER_ADDRESS)),
+            of_users: Budgets::new(Quota::per_minute(PER_USER)),
+            of_addresses: Budgets::new(Quota::per_minute(PER_ADDRESS)),
             in_all: RateLimiter::direct(Quota::per_second(IN_ALL)),
             one: Semaphore::new(1),
             waiting: AtomicUsize::new(0),
@@ -133,19 +129,14 @@ impl Logins {
     /// Takes one derivation from the budgets.
     fn spend(&self, user: &str, from: IpAddr) -> Result<(), Refused> {
         let from = network(from);
-        let clock = DefaultClock::default();
-        let wait = |until: governor::NotUntil<_>| Refused::Slow(until.wait_time_from(clock.now()));
-        self.of_addresses.check_key(&from).map_err(wait)?;
+        self.of_addresses.spend(&from).map_err(Refused::Slow)?;
         // The name may be longer than any user's; its beginning is enough for a key.
         let user: String = user.chars().take(64).collect();
-        self.of_users.check_key(&(from, user)).map_err(wait)?;
-        self.in_all.check().map_err(wait)?;
-        if self.of_users.len() > BUDGETS_SWEPT_AT {
-            self.of_users.retain_recent();
-        }
-        if self.of_addresses.len() > BUDGETS_SWEPT_AT {
-            self.of_addresses.retain_recent();
-        }
+        let of_user = self.of_users.spend(&(from, user));
+        of_user.map_err(Refused::Slow)?;
+        self.in_all
+            .check()
+            .map_err(|until| Refused::Slow(until.wait_time_from(DefaultClock::default().now())))?;
         Ok(())
     }
 }

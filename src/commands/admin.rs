@@ -9,13 +9,15 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use storage::{
-    CompactReport, IndexKind, IndexReport, Leaving, Name, PartitionReport, PartsReport, Rebuilt,
-    Store,
+    CompactReport, EraseReport, IndexKind, IndexReport, Leaving, Name, PartitionReport,
+    PartsReport, Rebuilt, Store,
 };
 
 use crate::access::{self, Listed, NewPassword, NewUser, TokenRequest, Verifier};
 use crate::client::Client;
+use crate::config::Config;
 use crate::dates::DateRange;
+use crate::erase::{self, EraseRequest};
 use crate::failure::{Failure, Result};
 use crate::wiring;
 
@@ -67,6 +69,8 @@ pub(super) trait Admin {
         range: &DateRange,
         dry: bool,
     ) -> Result<PartitionReport>;
+    /// Erases the events that pass a condition.
+    fn erase(&self, stream: &Name, request: &EraseRequest) -> Result<EraseReport>;
     /// Drops the partitions that are beyond the retention.
     fn retain(&self, stream: Option<&Name>, dry: bool) -> Result<Vec<Leaving>>;
     /// Requests an index of a column.
@@ -91,13 +95,16 @@ pub(super) trait Admin {
 
 /// A store opened by this process.
 #[derive(Debug)]
-pub(super) struct Local(pub(super) Store);
+pub(super) struct Local {
+    pub(super) store: Store,
+    pub(super) config: Config,
+}
 
 impl Admin for Local {
     fn seal(&self) -> Result<Sealed> {
-        let report = self.0.seal()?;
-        self.0.retain_levels()?;
-        while self.0.backfill() {}
+        let report = self.store.seal()?;
+        self.store.retain_levels()?;
+        while self.store.backfill() {}
         Ok(Sealed {
             last_run: report.cutoff,
             events: report.events,
@@ -105,19 +112,19 @@ impl Admin for Local {
     }
 
     fn compact_tiles(&self) -> Result<CompactReport> {
-        Ok(self.0.compact_tiles(true)?)
+        Ok(self.store.compact_tiles(true)?)
     }
 
     fn compact_parts(&self, stream: Option<&Name>) -> Result<PartsReport> {
-        Ok(self.0.compact_parts(stream, true)?)
+        Ok(self.store.compact_parts(stream, true)?)
     }
 
     fn rebuild(&self, rollup: &Name, range: &DateRange) -> Result<Vec<Rebuilt>> {
-        Ok(self.0.rebuild(rollup, range.us)?)
+        Ok(self.store.rebuild(rollup, range.us)?)
     }
 
     fn drop_rollup(&self, rollup: &Name) -> Result<u64> {
-        Ok(self.0.drop_rollup(rollup)?)
+        Ok(self.store.drop_rollup(rollup)?)
     }
 
     fn change_partitions(
@@ -128,62 +135,70 @@ impl Admin for Local {
         dry: bool,
     ) -> Result<PartitionReport> {
         Ok(match change {
-            Change::Drop => self.0.drop_partitions(stream, range.us, dry)?,
-            Change::Detach => self.0.detach_partitions(stream, range.us, dry)?,
-            Change::Attach => self.0.attach_partitions(stream, range.us)?,
+            Change::Drop => self.store.drop_partitions(stream, range.us, dry)?,
+            Change::Detach => self.store.detach_partitions(stream, range.us, dry)?,
+            Change::Attach => self.store.attach_partitions(stream, range.us)?,
         })
     }
 
+    fn erase(&self, stream: &Name, request: &EraseRequest) -> Result<EraseReport> {
+        let runtime = wiring::runtime()?;
+        let with = (&self.config, runtime.handle());
+        erase::erase(with, &self.store, stream, request)
+    }
+
     fn retain(&self, stream: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
-        Ok(self.0.retain(stream, dry)?)
+        Ok(self.store.retain(stream, dry)?)
     }
 
     fn create_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<()> {
-        self.0.create_index(stream, field, kind)?;
+        self.store.create_index(stream, field, kind)?;
         Ok(())
     }
 
     fn build_indexes(&self) -> Result<Option<IndexReport>> {
-        Ok(Some(self.0.build_indexes()?))
+        Ok(Some(self.store.build_indexes()?))
     }
 
     fn drop_index(&self, stream: &Name, field: &str) -> Result<()> {
-        Ok(self.0.drop_index(stream, field)?)
+        Ok(self.store.drop_index(stream, field)?)
     }
 
     fn users(&self) -> Result<Vec<Listed>> {
-        Ok(access::read(&self.0)?.list_users())
+        Ok(access::read(&self.store)?.list_users())
     }
 
     fn add_user(&self, name: &str, user: NewUser) -> Result<()> {
-        access::change_in(&self.0, |all| all.add_user(name, user.grant, user.verifier))
+        access::change_in(&self.store, |all| {
+            all.add_user(name, user.grant, user.verifier)
+        })
     }
 
     fn change_password(&self, name: &str, verifier: Verifier) -> Result<()> {
-        access::change_in(&self.0, |all| all.change_password(name, verifier))
+        access::change_in(&self.store, |all| all.change_password(name, verifier))
     }
 
     fn remove_user(&self, name: &str) -> Result<()> {
-        access::change_in(&self.0, |all| all.remove_user(name))
+        access::change_in(&self.store, |all| all.remove_user(name))
     }
 
     fn tokens(&self) -> Result<Vec<Listed>> {
-        Ok(access::read(&self.0)?.list_tokens())
+        Ok(access::read(&self.store)?.list_tokens())
     }
 
     fn create_token(&self, name: &str, request: &TokenRequest) -> Result<serde_json::Value> {
-        access::change_in(&self.0, |all| {
+        access::change_in(&self.store, |all| {
             let (token, said) = all.create_token(name, request)?;
             Ok((all.shown_once(name, &token), said))
         })
     }
 
     fn revoke_token(&self, name: &str) -> Result<()> {
-        access::change_in(&self.0, |all| all.revoke_token(name))
+        access::change_in(&self.store, |all| all.revoke_token(name))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        Ok(self.0.close()?)
+        Ok(self.store.close()?)
     }
 }
 
@@ -234,6 +249,11 @@ impl Admin for Remote {
         let mut query = vec![("stream", stream.as_str()), ("date", range.text.as_str())];
         query.extend(dry.then_some(("dry_run", "true")));
         self.0.partitions(change.words().0, &query)
+    }
+
+    fn erase(&self, stream: &Name, request: &EraseRequest) -> Result<EraseReport> {
+        let path = format!("/api/v1/streams/{stream}/erase");
+        report(self.0.post_json(&path, request)?)
     }
 
     fn retain(&self, stream: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {

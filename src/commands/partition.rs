@@ -123,11 +123,11 @@ fn shown(partition_us: i64) -> String {
     )
 }
 
-fn is_json(context: &Context) -> bool {
+pub(super) fn is_json(context: &Context) -> bool {
     matches!(context.output, Some(Output::Json | Output::Ndjson))
 }
 
-fn print_json(report: &impl serde::Serialize) -> Result<ExitCode> {
+pub(super) fn print_json(report: &impl serde::Serialize) -> Result<ExitCode> {
     let text = serde_json::to_string(report).map_err(anyhow::Error::from)?;
     println!("{text}");
     Ok(ExitCode::SUCCESS)

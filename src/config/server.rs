@@ -1,5 +1,7 @@
 //! The section `[server]`.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::host::check_host;
@@ -29,11 +31,14 @@ pub(crate) struct Server {
     pub(crate) answer_time_max: Span,
     /// Maximum clients that follow a stream at once; never more than half of the connections.
     pub(crate) tails_max: usize,
-    /// Share of each resource that one client may take: of connections, requests, queries and
-    /// bytes of bodies. 1 sets no limits for a client alone.
+    /// Share of each resource that one client may take: of connections, requests, running
+    /// queries, tails and bytes of bodies. 1 sets no limits for a client alone.
     pub(crate) client_share: f64,
-    /// Maximum requests a second of one address or account; 0: no limit.
+    /// Maximum requests a second of one account, or of one address without accounts; 0: no limit.
     pub(crate) client_requests_per_second: u32,
+    /// Addresses of proxies in front of the server. Each stands for many clients, so that it has
+    /// no share of the connections.
+    pub(crate) proxies: Vec<IpAddr>,
     /// Accepts clients of other machines without TLS: passwords and tokens can be read on the way.
     pub(crate) insecure_plaintext: bool,
     /// Opens the store for reading only; set on the command line alone.
@@ -55,6 +60,7 @@ impl Default for Server {
             tails_max: 500,
             client_share: 0.5,
             client_requests_per_second: 2000,
+            proxies: Vec::new(),
             insecure_plaintext: false,
             read_only: false,
         }

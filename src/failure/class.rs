@@ -115,6 +115,7 @@ impl From<query::Kind> for Class {
             Kind::Cancelled => Self::Cancelled,
             Kind::Resources => Self::TooLarge,
             Kind::Busy => Self::Overloaded,
+            Kind::ShareBusy => Self::TooMany,
             Kind::Corrupt => Self::Corrupt,
             _ => Self::Internal,
         }

@@ -1,14 +1,54 @@
 //! The way of listeners to answers: questions over the present state of the store, and the events
 //! that come from now on.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
-use query::{Answer, Parameters, Question, SchemaInfo, Session, Sources, TailFilter};
+use query::{
+    Answer, Engine, Parameters, QueryInfo, Question, SchemaInfo, Session, Sources, TailFilter,
+};
 use storage::{Arrived, Name, Snapshot};
 
-use super::Serving;
+use super::{Serving, Share};
+use crate::access::Principal;
 use crate::wiring::StoreInfo;
+
+/// A client of a request: a principal within its share. There is no other way to ask a question.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    who: Arc<Principal>,
+    share: Arc<Share>,
+}
+
+impl Deref for Client {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        &self.who
+    }
+}
+
+impl Client {
+    /// Returns the client of a request.
+    pub(crate) fn new(who: Arc<Principal>, share: Arc<Share>) -> Self {
+        Self { who, share }
+    }
+
+    /// Returns the share of the client.
+    pub(crate) fn share(&self) -> &Share {
+        &self.share
+    }
+
+    fn session(&self, snapshot: &Snapshot, tag: Option<String>) -> Session {
+        Session {
+            tag,
+            viewer: self.viewer(snapshot),
+            line: self.share.line(),
+            ..Session::default()
+        }
+    }
+}
 
 /// A condition compiled for the columns that a stream had then.
 #[derive(Debug, Clone)]
@@ -25,38 +65,65 @@ impl Serving {
         info.with_access(&self.access)
     }
 
-    /// Returns the present state of the store, for questions that must agree with each other.
-    pub(crate) fn sources(&self) -> Sources {
-        self.sources_at(self.store.snapshot())
-    }
-
+    /// Returns a state of the store, for questions that must agree with each other.
     fn sources_at(&self, snapshot: Arc<Snapshot>) -> Sources {
         self.intake.note_foreground();
         Sources::one(snapshot, Arc::new(self.info()))
     }
 
-    /// Starts a question on the present state of the store.
+    /// Starts a question on the present state of the store. A tag distinguishes it in the list of
+    /// queries.
     ///
     /// # Errors
     /// The errors of [`query::Engine::ask`].
     pub(crate) async fn ask(
         &self,
-        session: &Session,
+        client: &Client,
+        tag: Option<String>,
         question: Question,
         parameters: Parameters,
     ) -> query::Result<Answer> {
-        let sources = self.sources();
-        let asked = self.engine.ask(sources, session, question, parameters);
+        let snapshot = self.store.snapshot();
+        let session = client.session(&snapshot, tag);
+        let sources = self.sources_at(snapshot);
+        let asked = self.engine.ask(sources, &session, question, parameters);
         asked.await
+    }
+
+    /// Returns the engine for questions of a client.
+    pub(crate) fn engine_of(&self, client: &Client, snapshot: &Snapshot) -> Engine {
+        self.engine.within(client.session(snapshot, None))
+    }
+
+    /// Returns the queries that wait or run, oldest first.
+    pub(crate) fn queries(&self) -> Vec<QueryInfo> {
+        self.engine.queries()
+    }
+
+    /// Returns the queries that a client sees.
+    pub(crate) fn queries_for(&self, client: &Client) -> Vec<QueryInfo> {
+        let viewer = client.viewer(&self.store.snapshot());
+        self.engine.queries_for(&viewer)
+    }
+
+    /// Cancels a query that a client sees. Returns whether there is one of that number.
+    pub(crate) fn cancel(&self, client: &Client, id: u64) -> bool {
+        let is_seen = self.queries_for(client).iter().any(|query| query.id == id);
+        is_seen && self.engine.cancel(id)
     }
 
     /// Returns the fields of a stream; `None` if there is no such stream.
     ///
     /// # Errors
     /// The errors of [`query::schema`].
-    pub(crate) async fn schema(&self, stream: &Name) -> query::Result<Option<SchemaInfo>> {
-        let system = Arc::new(self.info());
-        query::schema(&self.engine, self.store.snapshot(), system, stream).await
+    pub(crate) async fn schema(
+        &self,
+        client: &Client,
+        stream: &Name,
+    ) -> query::Result<Option<SchemaInfo>> {
+        let (snapshot, system) = (self.store.snapshot(), Arc::new(self.info()));
+        let engine = self.engine_of(client, &snapshot);
+        query::schema(&engine, snapshot, system, stream).await
     }
 
     /// Returns every event that becomes visible from now on, in batches.
@@ -71,14 +138,13 @@ impl Serving {
     /// The errors of [`query::Engine::ask`].
     pub(crate) async fn ask_before_following(
         &self,
+        client: &Client,
         question: Question,
     ) -> query::Result<(u64, Answer)> {
         let snapshot = self.store.snapshot();
-        let next_seq = snapshot.next_seq();
-        let (sources, session) = (self.sources_at(snapshot), Session::default());
-        let asked = self
-            .engine
-            .ask(sources, &session, question, Parameters::None);
+        let (next_seq, session) = (snapshot.next_seq(), client.session(&snapshot, None));
+        let (sources, none) = (self.sources_at(snapshot), Parameters::None);
+        let asked = self.engine.ask(sources, &session, question, none);
         Ok((next_seq, asked.await?))
     }
 

@@ -5,14 +5,14 @@ const SPARE_MAX: usize = 64;
 
 /// Limits on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Places {
-    pub(super) connections: usize,
-    pub(super) spare: usize,
+pub(crate) struct Places {
+    pub(crate) connections: usize,
+    pub(crate) spare: usize,
 }
 
 impl Places {
     /// Reduces `wanted` connections to half of the descriptors that this process may open.
-    pub(super) fn within(wanted: usize, descriptors: Option<u64>) -> Self {
+    pub(crate) fn within(wanted: usize, descriptors: Option<u64>) -> Self {
         let half = descriptors.map_or(usize::MAX, |all| {
             usize::try_from(all / 2).unwrap_or(usize::MAX)
         });
@@ -21,5 +21,37 @@ impl Places {
             connections: wanted.min(half - spare.min(half)).max(1),
             spare,
         }
+    }
+
+    /// Reduces `wanted` tails to half of the connections: tails stay open, and the other half is
+    /// for other requests.
+    pub(crate) fn tails(self, wanted: usize) -> usize {
+        wanted.min(self.connections / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_take_at_most_half_of_the_descriptors() {
+        let places = |wanted, descriptors| {
+            let places = Places::within(wanted, descriptors);
+            (places.connections, places.spare)
+        };
+        assert_eq!(places(1000, None), (1000, 64));
+        assert_eq!(places(1000, Some(20_000)), (1000, 64));
+        assert_eq!(places(1000, Some(1024)), (448, 64));
+        assert_eq!(places(1000, Some(128)), (56, 8));
+        assert_eq!(places(1000, Some(16)), (7, 1));
+        assert_eq!(places(1000, Some(0)), (1, 1));
+        assert_eq!(places(10, Some(1024)), (10, 64));
+    }
+
+    #[test]
+    fn tails_take_at_most_half_of_the_connections() {
+        let places = Places::within(1000, Some(1024));
+        assert_eq!((places.tails(500), places.tails(9)), (224, 9));
     }
 }

@@ -1,15 +1,26 @@
 //! Fair shares: the part of the machine that one client can take from the others.
 //!
-//! A client counts twice: as its address, and as its account.
+//! A client is an account. A request without one belongs to the client's address (of IPv6: the
+//! /64).
 //!
 //! # Invariants
-//! * A client has at most its share of the connections, of the requests and queries under way and
-//!   of the bytes of bodies; beyond it, it is refused, and nobody else is.
-//! * A client runs and parses at most its share at once. The rest of its work waits in a line of
-//!   its own, so that another client's next request waits for no more than a share.
-//! * A share ends with the response, at the latest when its connection breaks.
+//! * A request counts once: for its account, or else for its address. An address also counts its
+//!   connections, and each request that is refused before it gets an account or for want of a
+//!   right. So an address that floods the server takes nothing from the accounts that are used
+//!   there.
+//! * A client has at most its share of each [`Resource`] and of the requests of a second. Beyond
+//!   it, the client is refused, and nobody else is.
+//! * A client runs and parses at most its share at once, and one of its bulk requests waits in the
+//!   line of all. The rest of its work waits in lines of its own, so that another client's next
+//!   request waits for no more than a share.
+//! * A connection counts until it ends, a request until its response has given its last byte to
+//!   the connection or is dropped. A query, a body that is parsed and work on a thread count until
+//!   nothing computes for them, even if their client has gone.
+//! * A client with anything under way is not forgotten.
+//! * An address of `server.proxies` has no share of connections: it stands for many clients.
 //! * Clients of an open store have no shares: each is the store's administrator. Nor has a command
-//!   that reads the store's directory.
+//!   that reads the store's directory. Its connection counts for its address all the same;
+//!   [`Front::answer_beyond`](crate::server) answers it beyond that share, too.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,53 +29,94 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use governor::clock::{Clock, DefaultClock};
-use governor::state::keyed::HashMapStateStore;
-use governor::{Quota, RateLimiter};
+use governor::Quota;
 use parking_lot::Mutex;
+use query::{Line, LinePlace};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::places::Places;
+use super::{PARSING_MAX, UNACKNOWLEDGED_BYTES_MAX};
 use crate::access::{Principal, network};
+use crate::budgets::Budgets;
 use crate::config::Config;
 
-/// Clients are swept when there are more than this.
+/// Clients without anything under way are forgotten when there are more than this, and then at
+/// each doubling.
 const SWEPT_AT: usize = 1024;
 /// Time after which a refused client may try again, where the limit is no rate.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A client as the one address, or the one account, that it uses.
+/// The account, or the address, that a client uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Client {
+enum ClientKey {
     Address(IpAddr),
     Account(String),
 }
 
-/// The part of each resource that one client can take.
+/// A resource of which a client has a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Connections,
+    Requests,
+    Tails,
+    BodyBytes,
+    UnacknowledgedBytes,
+}
+
+impl Resource {
+    const COUNT: usize = 5;
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::Requests => "requests under way",
+            Self::Tails => "tails",
+            Self::BodyBytes => "bytes of bodies under way",
+            Self::UnacknowledgedBytes => "bytes of bodies with w=0 that wait",
+        }
+    }
+}
+
+/// The part of everything that one client can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
-    connections: u64,
-    requests: u64,
-    queries: u64,
+    /// The part of each [`Resource`].
+    counted: [u64; Resource::COUNT],
     queries_running: usize,
+    queries_waiting: usize,
     parsing: usize,
-    bytes: u64,
     per_second: Option<NonZeroU32>,
 }
 
 impl Parts {
     /// Returns the parts that the configuration gives.
-    pub(crate) fn of(config: &Config, parsing_max: usize) -> Self {
+    pub(crate) fn of(config: &Config, places: Places) -> Self {
         let (server, query) = (&config.server, &config.query);
         let part = |all: u64| ((all as f64 * server.client_share).ceil() as u64).max(1);
         let count = |all: usize| usize::try_from(part(all as u64)).unwrap_or(usize::MAX);
-        Self {
-            connections: part(server.connections_max as u64),
-            requests: part(server.connections_max as u64),
-            queries: part((query.running_max + query.queued_max) as u64),
-            queries_running: count(query.running_max),
-            parsing: count(parsing_max),
+        let connections = part(places.connections as u64);
+        let mut counted = [0; Resource::COUNT];
+        for (resource, most) in [
+            (Resource::Connections, connections),
+            (Resource::Requests, connections),
+            (Resource::Tails, part(places.tails(server.tails_max) as u64)),
             // A client can always send one body.
-            bytes: part(server.bodies_bytes_max.0).max(server.batch_bytes_max.0),
+            (
+                Resource::BodyBytes,
+                part(server.bodies_bytes_max.0).max(server.batch_bytes_max.0),
+            ),
+            (
+                Resource::UnacknowledgedBytes,
+                part(UNACKNOWLEDGED_BYTES_MAX.into()).max(server.batch_bytes_max.0),
+            ),
+        ] {
+            counted[resource as usize] = most;
+        }
+        Self {
+            counted,
+            queries_running: count(query.running_max),
+            queries_waiting: query.queued_max,
+            parsing: count(PARSING_MAX),
             per_second: NonZeroU32::new(server.client_requests_per_second),
         }
     }
@@ -73,25 +125,100 @@ impl Parts {
 /// Resources that a client has taken.
 #[derive(Debug)]
 struct Taken {
-    connections: AtomicU64,
-    requests: AtomicU64,
-    queries: AtomicU64,
-    bytes: AtomicU64,
-    running: Arc<Semaphore>,
+    parts: Parts,
+    counts: [AtomicU64; Resource::COUNT],
+    queries: Line,
     parsing: Arc<Semaphore>,
+    bulk: Arc<Semaphore>,
 }
 
 impl Taken {
-    fn new(parts: &Parts) -> Self {
+    fn new(parts: Parts) -> Self {
         Self {
-            connections: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
-            queries: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            running: Arc::new(Semaphore::new(parts.queries_running)),
+            parts,
+            counts: Default::default(),
+            queries: Line::new(parts.queries_running, parts.queries_waiting),
             parsing: Arc::new(Semaphore::new(parts.parsing)),
+            bulk: Arc::new(Semaphore::new(1)),
         }
     }
+
+    fn take(self: &Arc<Self>, of: Resource, amount: u64) -> Result<Counted, Exceeded> {
+        let held = Counted {
+            taken: Arc::clone(self),
+            of,
+            amount: AtomicU64::new(0),
+        };
+        held.grow(amount)?;
+        Ok(held)
+    }
+
+    async fn place(self: &Arc<Self>, places: &Arc<Semaphore>) -> ClientPlace {
+        let permit = Arc::clone(places).acquire_owned().await;
+        ClientPlace {
+            _permit: permit.expect("BUG: the places are never closed"),
+            _taken: Arc::clone(self),
+        }
+    }
+}
+
+/// An amount of a resource that counts in the share of a client until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    taken: Arc<Taken>,
+    of: Resource,
+    amount: AtomicU64,
+}
+
+impl Counted {
+    /// Takes more of the resource.
+    ///
+    /// # Errors
+    /// If that is beyond the share.
+    pub(crate) fn grow(&self, more: u64) -> Result<(), Exceeded> {
+        let most = self.most();
+        let added = |now: u64| now.checked_add(more).filter(|sum| *sum <= most);
+        self.count()
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, added)
+            .map_err(|_| Exceeded::new(self.of.name(), most))?;
+        self.amount.fetch_add(more, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Checks that there is so much left.
+    ///
+    /// # Errors
+    /// If it is not.
+    fn check(&self, more: u64) -> Result<(), Exceeded> {
+        let most = self.most();
+        match more <= most.saturating_sub(self.count().load(Ordering::Relaxed)) {
+            true => Ok(()),
+            false => Err(Exceeded::new(self.of.name(), most)),
+        }
+    }
+
+    fn most(&self) -> u64 {
+        self.taken.parts.counted[self.of as usize]
+    }
+
+    fn count(&self) -> &AtomicU64 {
+        &self.taken.counts[self.of as usize]
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let amount = *self.amount.get_mut();
+        self.count().fetch_sub(amount, Ordering::Relaxed);
+    }
+}
+
+/// A place of a client, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct ClientPlace {
+    _permit: OwnedSemaphorePermit,
+    /// Another client's sweep must not make a new client of this one.
+    _taken: Arc<Taken>,
 }
 
 /// A limit that a client has reached.
@@ -116,7 +243,7 @@ impl Exceeded {
     /// Returns the message for the client.
     pub(crate) fn message(&self) -> String {
         format!(
-            "this address or account has reached its share of {} {}",
+            "this account, or the address of a request without one, has reached its share of {} {}",
             self.most, self.resource
         )
     }
@@ -126,42 +253,60 @@ impl Exceeded {
 #[derive(Debug)]
 pub(crate) struct Shares {
     parts: Parts,
-    clients: Mutex<HashMap<Client, Arc<Taken>>>,
-    rates: Option<RateLimiter<Client, HashMapStateStore<Client>, DefaultClock>>,
+    proxies: Vec<IpAddr>,
+    clients: Mutex<Clients>,
+    rates: Option<Budgets<ClientKey>>,
+}
+
+#[derive(Debug)]
+struct Clients {
+    known: HashMap<ClientKey, Arc<Taken>>,
+    swept_at: usize,
 }
 
 impl Shares {
     /// Creates the shares of a server.
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: Parts, proxies: &[IpAddr]) -> Self {
         Self {
             parts,
-            clients: Mutex::default(),
-            rates: parts
-                .per_second
-                .map(|n| RateLimiter::hashmap(Quota::per_second(n))),
+            proxies: proxies.iter().map(IpAddr::to_canonical).collect(),
+            clients: Mutex::new(Clients {
+                known: HashMap::new(),
+                swept_at: SWEPT_AT,
+            }),
+            rates: parts.per_second.map(|n| Budgets::new(Quota::per_second(n))),
         }
     }
 
-    fn client(&self, client: Client) -> Arc<Taken> {
+    fn client(&self, client: ClientKey) -> Arc<Taken> {
         let mut clients = self.clients.lock();
-        if clients.len() > SWEPT_AT {
-            // Only the map holds a client that has nothing under way.
-            clients.retain(|_, taken| Arc::strong_count(taken) > 1);
+        if clients.known.len() > clients.swept_at {
+            // The engine holds places in the line of queries, all others hold the client.
+            let is_used =
+                |taken: &Arc<Taken>| Arc::strong_count(taken) > 1 || taken.queries.is_used();
+            clients.known.retain(|_, taken| is_used(taken));
+            clients.swept_at = SWEPT_AT.max(2 * clients.known.len());
         }
         let taken = clients
+            .known
             .entry(client)
-            .or_insert_with(|| Arc::new(Taken::new(&self.parts)));
+            .or_insert_with(|| Arc::new(Taken::new(self.parts)));
         Arc::clone(taken)
     }
 
-    /// Begins a connection of an address; `None` beyond its share.
-    pub(crate) fn connection(&self, address: IpAddr) -> Option<Connection> {
-        let taken = self.client(Client::Address(network(address)));
-        let most = self.parts.connections;
-        take(&taken.connections, 1, most).then(|| Connection(taken))
+    /// Begins a connection of an address; `None` for one without a share.
+    ///
+    /// # Errors
+    /// If it is beyond the share.
+    pub(crate) fn connection(&self, address: IpAddr) -> Result<Option<Counted>, Exceeded> {
+        if self.proxies.contains(&address.to_canonical()) {
+            return Ok(None);
+        }
+        let client = self.client(ClientKey::Address(network(address)));
+        client.take(Resource::Connections, 1).map(Some)
     }
 
-    /// Begins a request of an address, and of an account where the client has logged in.
+    /// Begins a request of a principal, or, without one, of an address.
     ///
     /// # Errors
     /// If it is beyond the share of requests under way, or of those in a second.
@@ -170,153 +315,80 @@ impl Shares {
         address: IpAddr,
         principal: Option<&Principal>,
     ) -> Result<Share, Exceeded> {
-        if principal.is_some_and(Principal::is_local) {
-            return Ok(Share::default());
-        }
-        let mut share = Share {
-            parts: Some(self.parts),
-            clients: Vec::with_capacity(2),
+        let client = match principal {
+            Some(who) if who.is_local() => return Ok(Share::default()),
+            Some(who) => ClientKey::Account(who.name().to_owned()),
+            None => ClientKey::Address(network(address)),
         };
-        let account = principal.map(|who| Client::Account(who.name().to_owned()));
-        for client in [Some(Client::Address(network(address))), account] {
-            let Some(client) = client else { continue };
-            self.check_rate(&client)?;
-            let taken = self.client(client);
-            if !take(&taken.requests, 1, self.parts.requests) {
-                return Err(Exceeded::new("requests under way", self.parts.requests));
-            }
-            share.clients.push(ClientPart {
-                taken,
-                bytes: AtomicU64::new(0),
-            });
+        if let (Some(rates), Some(most)) = (&self.rates, self.parts.per_second) {
+            rates.spend(&client).map_err(|wait| Exceeded {
+                resource: "requests a second",
+                most: most.get().into(),
+                wait,
+            })?;
         }
-        Ok(share)
-    }
-
-    fn check_rate(&self, client: &Client) -> Result<(), Exceeded> {
-        let (Some(rates), Some(most)) = (&self.rates, self.parts.per_second) else {
-            return Ok(());
-        };
-        let checked = rates.check_key(client).map_err(|until| Exceeded {
-            resource: "requests a second",
-            most: u64::from(most.get()),
-            wait: until.wait_time_from(DefaultClock::default().now()),
-        });
-        if rates.len() > SWEPT_AT {
-            rates.retain_recent();
-        }
-        checked
+        let request = self.client(client).take(Resource::Requests, 1)?;
+        Ok(Share(Some(request)))
     }
 }
 
-/// Adds to a counter unless that would exceed the limit.
-fn take(counter: &AtomicU64, more: u64, most: u64) -> bool {
-    let added = |now: u64| now.checked_add(more).filter(|sum| *sum <= most);
-    counter
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, added)
-        .is_ok()
-}
-
-/// A connection within the share of its address.
-#[derive(Debug)]
-pub(crate) struct Connection(Arc<Taken>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A request within the shares of its client. The default has no limits.
+/// A request within the share of its client. The default has no limits.
 #[derive(Debug, Default)]
-pub(crate) struct Share {
-    parts: Option<Parts>,
-    clients: Vec<ClientPart>,
-}
-
-#[derive(Debug)]
-struct ClientPart {
-    taken: Arc<Taken>,
-    /// Bytes of the request's body.
-    bytes: AtomicU64,
-}
-
-impl Drop for ClientPart {
-    fn drop(&mut self) {
-        self.taken.requests.fetch_sub(1, Ordering::Relaxed);
-        let bytes = *self.bytes.get_mut();
-        self.taken.bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
+pub(crate) struct Share(Option<Counted>);
 
 impl Share {
-    /// Takes bytes for the body.
-    ///
-    /// # Errors
-    /// If they are beyond the share of the bytes of all bodies.
-    pub(crate) fn take_bytes(&self, more: u64) -> Result<(), Exceeded> {
-        let Some(parts) = &self.parts else {
-            return Ok(());
-        };
-        for client in &self.clients {
-            if !take(&client.taken.bytes, more, parts.bytes) {
-                return Err(Exceeded::new("bytes of bodies under way", parts.bytes));
-            }
-            client.bytes.fetch_add(more, Ordering::Relaxed);
-        }
-        Ok(())
+    fn client(&self) -> Option<&Arc<Taken>> {
+        self.0.as_ref().map(|request| &request.taken)
     }
 
-    /// Waits until the client may run one more query.
+    /// Takes an amount of a resource.
     ///
     /// # Errors
-    /// If too many of its queries run or wait.
-    pub(crate) async fn query(&self) -> Result<Query, Exceeded> {
-        let mut query = Query::default();
-        let Some(parts) = &self.parts else {
-            return Ok(query);
+    /// If it is beyond the share.
+    pub(crate) fn take(&self, of: Resource, amount: u64) -> Result<Option<Counted>, Exceeded> {
+        let client = self.client();
+        client.map(|client| client.take(of, amount)).transpose()
+    }
+
+    /// Begins a body, of which no byte has arrived yet.
+    ///
+    /// # Errors
+    /// If the announced bytes are beyond the share.
+    pub(crate) fn body(&self, announced: u64) -> Result<Option<Counted>, Exceeded> {
+        let body = self.take(Resource::BodyBytes, 0)?;
+        if let Some(body) = &body {
+            body.check(announced)?;
+        }
+        Ok(body)
+    }
+
+    /// Returns the line of the client's queries.
+    pub(crate) fn line(&self) -> Option<Line> {
+        self.client().map(|client| client.queries.clone())
+    }
+
+    /// Waits for a place among the client's queries, for work of that kind outside of the engine.
+    ///
+    /// # Errors
+    /// If too many of its queries wait.
+    pub(crate) async fn work(&self) -> query::Result<Option<LinePlace>> {
+        let Some(line) = self.line() else {
+            return Ok(None);
         };
-        for client in &self.clients {
-            if !take(&client.taken.queries, 1, parts.queries) {
-                return Err(Exceeded::new("queries under way", parts.queries));
-            }
-            query.under_way.push(UnderWay(Arc::clone(&client.taken)));
-        }
-        // Addresses before accounts, so that no two requests wait for each other.
-        for client in &self.clients {
-            query.running.extend(place(&client.taken.running).await);
-        }
-        Ok(query)
+        let place = line.place().await;
+        place.map(Some).map_err(query::Error::ShareBusy)
     }
 
     /// Waits until the client may parse one more body.
-    pub(crate) async fn parse(&self) -> Vec<OwnedSemaphorePermit> {
-        let mut places = Vec::new();
-        for client in &self.clients {
-            places.extend(place(&client.taken.parsing).await);
-        }
-        places
+    pub(crate) async fn parse(&self) -> Option<ClientPlace> {
+        let client = self.client()?;
+        Some(client.place(&client.parsing).await)
     }
-}
 
-async fn place(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    // The semaphore is never closed.
-    Arc::clone(places).acquire_owned().await.ok()
-}
-
-/// A running query within the shares of its client.
-#[derive(Debug, Default)]
-pub(crate) struct Query {
-    under_way: Vec<UnderWay>,
-    running: Vec<OwnedSemaphorePermit>,
-}
-
-#[derive(Debug)]
-struct UnderWay(Arc<Taken>);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.queries.fetch_sub(1, Ordering::Relaxed);
+    /// Waits until no other bulk request of the client waits in the line of all.
+    pub(crate) async fn bulk(&self) -> Option<ClientPlace> {
+        let client = self.client()?;
+        Some(client.place(&client.bulk).await)
     }
 }
 

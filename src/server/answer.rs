@@ -1,6 +1,7 @@
 //! Responses: JSON, and errors as `{"error":{"code","message","hint"}}` from one table.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use storage::Store;
 
 use crate::failure::{Class, Failure, USAGE};
-use crate::serve::Exceeded;
+use crate::serve::{Client, Exceeded};
 
 /// Returns a JSON response.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
@@ -55,10 +56,15 @@ pub(super) fn error(
     response
 }
 
-/// Adds `Retry-After` in seconds: a seal or a start takes about that long.
+/// Adds `Retry-After`: a seal or a start takes about a second.
 pub(super) fn retry_soon(response: &mut Response) {
-    let soon = HeaderValue::from_static("1");
-    response.headers_mut().insert(header::RETRY_AFTER, soon);
+    retry_after(response, Duration::ZERO);
+}
+
+/// Adds `Retry-After` in whole seconds, more than `wait`.
+pub(super) fn retry_after(response: &mut Response, wait: Duration) {
+    let seconds = HeaderValue::from(wait.as_secs() + 1);
+    response.headers_mut().insert(header::RETRY_AFTER, seconds);
 }
 
 fn error_body(code: &str, message: &str, hint: Option<&str>) -> Value {
@@ -124,8 +130,7 @@ pub(super) fn of_share(exceeded: &Exceeded) -> Response {
     let hint =
         "send fewer at once, or raise server.client_share or server.client_requests_per_second";
     let mut response = of_class(Class::TooMany, &exceeded.message(), Some(hint));
-    let seconds = HeaderValue::from(exceeded.wait.as_secs() + 1);
-    response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    retry_after(&mut response, exceeded.wait);
     response
 }
 
@@ -146,6 +151,22 @@ pub(super) async fn of_work<T: Serialize + Send + 'static>(
             None,
         ),
     }
+}
+
+/// Runs `work` as [`on_a_thread`], in a place among the queries of the client.
+pub(super) async fn in_turn<T: Serialize + Send + 'static>(
+    client: &Client,
+    work: impl FnOnce() -> crate::failure::Result<T> + Send + 'static,
+) -> Response {
+    let place = match client.share().work().await {
+        Ok(place) => place,
+        Err(error) => return of_query(&error),
+    };
+    let work = move || {
+        let _place = place;
+        work()
+    };
+    on_a_thread(work).await
 }
 
 /// Runs `work` on a thread that may block. The work continues after the client disconnects, and

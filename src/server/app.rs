@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicUsize;
 use super::bodies::{Bodies, Limits};
 use super::ingest::unacknowledged::Unacknowledged;
 use super::metrics::requests::Requests;
-use super::places::Places;
 use super::tail::feed::Tails;
 use crate::serve::{PARSING_MAX, Serving};
 
@@ -25,14 +24,13 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(super) fn new(serving: Arc<Serving>, places: Places) -> Self {
+    pub(super) fn new(serving: Arc<Serving>) -> Self {
         let server = &serving.config.server;
         Self {
             requests: Requests::default(),
             bodies: Bodies::new(Limits::of(server)),
             connections: Arc::default(),
-            // Tails stay open, so half of the connections are reserved for other requests.
-            tails: Arc::new(Tails::new(server.tails_max.min(places.connections / 2))),
+            tails: Arc::new(Tails::new(serving.places.tails(server.tails_max))),
             unacknowledged: Unacknowledged::default(),
             parsing: Arc::new(tokio::sync::Semaphore::new(PARSING_MAX)),
             serving,

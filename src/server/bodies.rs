@@ -80,17 +80,21 @@ impl Bodies {
     }
 
     /// Watches a body. Its bytes count until the watch is dropped, and in the share of its client.
-    pub(super) fn watch(&self, body: Body, client: &Arc<serve::Share>) -> (Body, Watch) {
-        let share = Arc::new(Share {
-            client: Arc::clone(client),
+    pub(super) fn watch(&self, body: Body, client: &serve::Share) -> (Body, Watch) {
+        let announced = body.size_hint().lower().min(self.limits.body_bytes_max);
+        let (of_client, refusal) = match client.body(announced) {
+            Err(exceeded) => (None, Some(Refusal::Share(exceeded))),
+            Ok(of_client) if announced > self.limits.bytes_max.saturating_sub(self.held()) => {
+                (of_client, Some(self.limits.too_many_bytes()))
+            }
+            Ok(of_client) => (of_client, None),
+        };
+        let share = Arc::new(BodyShare {
+            of_client,
             held: AtomicU64::new(0),
             all: Arc::clone(&self.held),
-            refusal: Mutex::new(None),
+            refusal: Mutex::new(refusal),
         });
-        let announced = body.size_hint().lower().min(self.limits.body_bytes_max);
-        if announced > self.limits.bytes_max.saturating_sub(self.held()) {
-            *share.refusal.lock() = Some(self.limits.too_many_bytes());
-        }
         let now = Instant::now();
         let watched = Watched {
             inner: body,
@@ -107,14 +111,14 @@ impl Bodies {
 
 /// Share of one request in the bytes of all.
 #[derive(Debug)]
-struct Share {
-    client: Arc<serve::Share>,
+struct BodyShare {
+    of_client: Option<serve::Counted>,
     held: AtomicU64,
     all: Arc<AtomicU64>,
     refusal: Mutex<Option<Refusal>>,
 }
 
-impl Share {
+impl BodyShare {
     fn take(&self, bytes: u64, limits: &Limits) -> Result<(), Refusal> {
         // Bytes beyond the limit of one body do not count: its reader drops them as they arrive.
         let room = limits.body_bytes_max - self.held.load(Ordering::Relaxed);
@@ -127,12 +131,13 @@ impl Share {
             });
         taken.map_err(|_| limits.too_many_bytes())?;
         self.held.fetch_add(bytes, Ordering::Relaxed);
-        let of_client = self.client.take_bytes(bytes);
-        of_client.map_err(Refusal::Share)
+        let of_client = self.of_client.as_ref();
+        let taken = of_client.map_or(Ok(()), |held| held.grow(bytes));
+        taken.map_err(Refusal::Share)
     }
 }
 
-impl Drop for Share {
+impl Drop for BodyShare {
     fn drop(&mut self) {
         let held = *self.held.get_mut();
         self.all.fetch_sub(held, Ordering::Relaxed);
@@ -207,7 +212,7 @@ impl Limits {
 
 /// Outcome of a body, and its share of the bytes of all.
 #[derive(Debug)]
-pub(super) struct Watch(Arc<Share>);
+pub(super) struct Watch(Arc<BodyShare>);
 
 impl Watch {
     /// Returns the response to a request whose body failed.
@@ -229,7 +234,7 @@ impl Watch {
 #[derive(Debug)]
 struct Watched {
     inner: Body,
-    share: Arc<Share>,
+    share: Arc<BodyShare>,
     limits: Limits,
     began: Instant,
     received: u64,

@@ -1,11 +1,13 @@
 //! The accept loop: it serves connections up to a limit, and some in excess for supervisors.
 //!
 //! # Invariants
-//! * At most `connections_max` connections are served. A connection beyond them gets responses
-//!   from `/health`, `/ready` and `/metrics`, which a supervisor always needs, and 503 from all
-//!   other routes; then it is closed.
-//! * One address has at most its share of the connections. One beyond that is served like one
-//!   beyond `connections_max`, or closed at once when half of those places are taken.
+//! * At most `connections_max` connections are served. A connection beyond them gets a response
+//!   to one request to `/health`, `/ready` or `/metrics`, which a supervisor always needs, or of
+//!   a command that reads the store's directory, and 503 to any other; then it is closed.
+//! * One address has at most its share of the connections. Those beyond that are served like ones
+//!   beyond `connections_max`, with 429 in the place of 503, and have at most half of the places
+//!   of these. They do not keep others of their address out by silence: the oldest that has sent
+//!   nothing is closed when another arrives.
 //! * The loop notices the stop signal wherever it waits.
 //! * A connection whose client reads nothing of a response for `server.answer_time_max` is closed,
 //!   and its query ends.
@@ -34,8 +36,7 @@ use tokio::task::JoinHandle;
 
 use super::front::{Beyond, Front};
 use super::login::Peer;
-use super::places::Places;
-use crate::serve::{Connection, FINISH_WITHIN, Serving, Stop};
+use crate::serve::{Counted, Exceeded, FINISH_WITHIN, Places, Serving, Stop};
 use crate::tls::{FIRST_BYTE, HANDSHAKE_WITHIN, Tls};
 use socket::Socket;
 
@@ -43,8 +44,8 @@ use socket::Socket;
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 /// The same for a connection beyond the limit.
 const SPARE_HEADERS_WITHIN: Duration = Duration::from_secs(2);
-/// A connection beyond the limit that has sent no request for this time is closed when another
-/// arrives.
+/// A connection beyond `connections_max` that has sent no request for this time is closed when
+/// another arrives.
 const SPARE_WITHIN: Duration = Duration::from_millis(250);
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause before the next accept when no descriptor is left.
@@ -64,9 +65,10 @@ pub(super) struct Connections {
     tls: Option<Arc<Tls>>,
 }
 
-/// A connection beyond `connections_max`.
+/// A connection beyond a limit.
 #[derive(Debug)]
 struct Spare {
+    limit: Beyond,
     began: Instant,
     /// The connection has sent its request.
     has_request: Arc<AtomicBool>,
@@ -75,12 +77,8 @@ struct Spare {
 
 impl Connections {
     /// Creates the accept loop; `open` counts the open connections.
-    pub(super) fn new(
-        front: Arc<Front>,
-        serving: &Arc<Serving>,
-        places: Places,
-        open: Arc<AtomicUsize>,
-    ) -> Self {
+    pub(super) fn new(front: Arc<Front>, serving: &Arc<Serving>, open: Arc<AtomicUsize>) -> Self {
+        let places = serving.places;
         Self {
             front,
             stop: serving.stop.clone(),
@@ -135,24 +133,40 @@ impl Connections {
             if self.spare.len() < self.places.spare {
                 break;
             }
-            let silent = self.spare.iter().position(|spare| {
-                !spare.has_request.load(Ordering::Relaxed) && spare.began.elapsed() >= SPARE_WITHIN
-            });
-            match silent.and_then(|at| self.spare.remove(at)) {
-                Some(spare) => spare.task.abort(),
-                None => tokio::time::sleep(CHECK_INTERVAL).await,
+            let is_closed = self.close_silent(|spare| spare.limit == Beyond::Address)
+                || self.close_silent(|spare| spare.began.elapsed() >= SPARE_WITHIN);
+            if !is_closed {
+                tokio::time::sleep(CHECK_INTERVAL).await;
             }
         }
         listener.accept().await
     }
 
-    /// Returns the place of a connection in the share of its address; `None` beyond it. An open
-    /// store has no shares.
-    fn share(&self, address: SocketAddr) -> Option<Option<Connection>> {
-        if self.serving.access.is_open() {
-            return Some(None);
+    /// Closes the oldest of these spare connections that has sent no request, if there is one.
+    fn close_silent(&mut self, may_close: impl Fn(&Spare) -> bool) -> bool {
+        let is_silent = |spare: &Spare| !spare.has_request.load(Ordering::Relaxed);
+        let mut spares = self.spare.iter();
+        let oldest = spares.position(|spare| is_silent(spare) && may_close(spare));
+        let closed = oldest.and_then(|at| self.spare.remove(at));
+        closed.inspect(|spare| spare.task.abort()).is_some()
+    }
+
+    /// Returns whether there is a place for a connection beyond a limit. Half of the places are
+    /// for the supervisors of addresses within their shares.
+    fn has_spare(&mut self, limit: Beyond) -> bool {
+        self.spare.retain(|spare| !spare.task.is_finished());
+        let of_addresses = |spare: &&Spare| spare.limit == Beyond::Address;
+        limit == Beyond::All
+            || self.spare.iter().filter(of_addresses).count() < self.places.spare.div_ceil(2)
+            || self.close_silent(|spare| spare.limit == Beyond::Address)
+    }
+
+    /// Returns the place of a connection in the share of its address. An open store has no shares.
+    fn share(&self, address: SocketAddr) -> Result<Option<Counted>, Exceeded> {
+        match self.serving.access.is_open() {
+            true => Ok(None),
+            false => self.serving.shares.connection(address.ip()),
         }
-        self.serving.shares.connection(address.ip()).map(Some)
     }
 
     fn serve(&mut self, socket: TcpStream, address: SocketAddr) {
@@ -168,8 +182,8 @@ impl Connections {
         };
         let open = Open::one_more(&self.open);
         let (place, limit) = match self.share(address) {
-            None => (None, Beyond::Address),
-            Some(share) => {
+            Err(_) => (None, Beyond::Address),
+            Ok(share) => {
                 let free = Arc::clone(&self.free).try_acquire_owned().ok();
                 (free.map(|free| (free, share)), Beyond::All)
             }
@@ -184,8 +198,7 @@ impl Connections {
                     open,
                 ));
             }
-            // The other half is for the supervisors of other addresses.
-            None if limit == Beyond::Address && self.spare.len() >= self.places.spare / 2 => {}
+            None if !self.has_spare(limit) => {}
             None => {
                 let has_request = Arc::<AtomicBool>::default();
                 let front = Arc::clone(&self.front);
@@ -198,6 +211,7 @@ impl Connections {
                     open,
                 ));
                 self.spare.push_back(Spare {
+                    limit,
                     began: Instant::now(),
                     has_request,
                     task,
@@ -206,9 +220,6 @@ impl Connections {
         }
     }
 }
-
-/// A connection within the limits.
-type Place = (OwnedSemaphorePermit, Option<Connection>);
 
 /// Counts a connection as open until it is dropped.
 #[derive(Debug)]
@@ -298,7 +309,13 @@ const PLAIN_ON_TLS: &str = "HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain\r\nConnection: close\r\nContent-Length: 51\r\n\r\n\
     this port speaks HTTPS: write https:// in the URL.\n";
 
-async fn serve(front: Arc<Front>, stop: Stop, accepted: Accepted, _place: Place, _open: Open) {
+async fn serve(
+    front: Arc<Front>,
+    stop: Stop,
+    accepted: Accepted,
+    _place: (OwnedSemaphorePermit, Option<Counted>),
+    _open: Open,
+) {
     let Some((socket, peer)) = accepted.handshake(&stop).await else {
         return;
     };
@@ -354,6 +371,3 @@ fn log_end(ended: Result<(), hyper::Error>) {
         tracing::debug!(%error, "a connection broke");
     }
 }
-
-#[cfg(test)]
-mod tests;

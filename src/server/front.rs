@@ -18,17 +18,22 @@ use tower::ServiceExt;
 use super::answer;
 use super::app::App;
 use super::held::held;
-use super::login;
+use super::login::{self, Peer};
 use super::origin::OwnNames;
 use super::routes::{self, Found, Route};
 use crate::access::Principal;
 use crate::failure::Class;
-use crate::serve::{Exceeded, Share};
+use crate::serve::{Client, Exceeded, Share};
 
 /// Maximum bytes of an error text that a library returned.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Routes that a supervisor may request at any number of connections.
+/// Routes that a supervisor may request at any number of connections. Their errors stay text.
 const ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
+/// Routes of supervisors that need no login and count in no share.
+const PROBES: [&str; 2] = ["/health", "/ready"];
+
+/// The outcome of the checks: a principal, or the response to send instead.
+type Admitted = Result<Option<Arc<Principal>>, Box<Response>>;
 
 /// The checks, and the routes behind them.
 #[derive(Debug)]
@@ -57,17 +62,33 @@ impl Front {
         response
     }
 
-    /// Answers a request of a connection beyond a limit of connections.
+    /// Answers a request of a connection beyond a limit of connections: one of a supervisor or of
+    /// the operator.
     pub(super) async fn answer_beyond(&self, request: Request<Body>, limit: Beyond) -> Response {
-        if ALWAYS.contains(&request.uri().path()) {
-            return self.answer(request).await;
-        }
         let labels = RequestLabels::of(&request);
-        let (head, _) = request.into_parts();
-        let checked = self.own.check(&head);
-        let response = checked.map_or_else(|refused| *refused, |()| limit.answer());
+        let (head, body) = request.into_parts();
+        let response = match self.own.check(&head) {
+            Err(refused) => *refused,
+            Ok(()) if self.is_let_in(&head).await => self.pass(head, body).await,
+            Ok(()) => limit.answer(),
+        };
         self.count(&labels, &response);
         response
+    }
+
+    /// Returns whether a request is answered at any number of connections. A command on this
+    /// machine that reads the store's directory is: it could change the store without asking.
+    async fn is_let_in(&self, head: &Parts) -> bool {
+        if ALWAYS.contains(&head.uri.path()) {
+            return true;
+        }
+        let is_near = |peer: &Peer| {
+            let from = peer.address.ip().to_canonical();
+            from.is_loopback() || from == peer.local.ip().to_canonical()
+        };
+        head.extensions.get().is_some_and(is_near)
+            && !self.app.serving.access.is_open()
+            && matches!(self.admit(head).await, Ok(Some(who)) if who.is_local())
     }
 
     fn count(&self, labels: &RequestLabels, response: &Response) {
@@ -77,47 +98,43 @@ impl Front {
     }
 
     async fn pass(&self, mut head: Parts, body: Body) -> Response {
-        if let Err(refused) = self.own.check(&head) {
-            return *refused;
-        }
-        let route = match check_route(&head) {
-            Ok(route) => route,
-            Err(refused) => return *refused,
-        };
         // Before the body is read, so that a client without the right cannot make the server work.
-        if let Some(route) = route {
-            match login::admit(&self.app.serving.access, route, &head).await {
-                Ok(Some(principal)) => {
-                    head.extensions.insert(principal);
-                }
-                Ok(None) => {}
-                Err(refused) => {
-                    // A flood of requests that fail to log in is a flood as well.
-                    let share = self.share(&head);
-                    return share
-                        .err()
-                        .map_or(*refused, |exceeded| answer::of_share(&exceeded));
-                }
-            }
-        }
-        let share = match self.share(&head) {
+        let admitted = self.admit(&head).await;
+        // The account is known by now. A flood of requests that are refused is a flood as well.
+        let share = match self.share(&head, &admitted) {
             Ok(share) => Arc::new(share),
             Err(exceeded) => return answer::of_share(&exceeded),
         };
-        head.extensions.insert(Arc::clone(&share));
+        match admitted {
+            Ok(None) => {}
+            Ok(Some(principal)) => {
+                let client = Client::new(principal, Arc::clone(&share));
+                head.extensions.insert(client);
+            }
+            Err(refused) => return *refused,
+        }
         let response = self.pass_to_router(head, body, &share).await;
         held(response, share)
     }
 
-    /// Returns the share of a request; a probe of a supervisor has no limit.
-    fn share(&self, head: &Parts) -> Result<Share, Exceeded> {
+    /// Returns the principal of a request that may pass; `None` for a public route.
+    async fn admit(&self, head: &Parts) -> Admitted {
+        self.own.check(head)?;
+        match check_route(head)? {
+            Some(route) => login::admit(&self.app.serving.access, route, head).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the share of a request. One that is refused counts for its address.
+    fn share(&self, head: &Parts, admitted: &Admitted) -> Result<Share, Exceeded> {
         let serving = &self.app.serving;
-        if ALWAYS.contains(&head.uri.path()) || serving.access.is_open() {
+        let is_probe = admitted.is_ok() && PROBES.contains(&head.uri.path());
+        if is_probe || serving.access.is_open() {
             return Ok(Share::default());
         }
-        let principal = head.extensions.get::<Arc<Principal>>();
-        let address = login::client_of(head);
-        serving.shares.request(address, principal.map(|who| &**who))
+        let principal = admitted.as_ref().ok().and_then(Option::as_deref);
+        serving.shares.request(login::client_of(head), principal)
     }
 
     async fn pass_to_router(&self, head: Parts, body: Body, share: &Arc<Share>) -> Response {
@@ -223,7 +240,9 @@ impl Beyond {
                 let mut response = answer::of_class(
                     Class::TooMany,
                     "this address has reached its share of connections",
-                    Some("close some, or raise server.connections_max or server.client_share"),
+                    Some(
+                        "close some, raise server.connections_max or server.client_share, or list the address in server.proxies if many clients use it",
+                    ),
                 );
                 answer::retry_soon(&mut response);
                 response

@@ -1,4 +1,4 @@
-//! Responses that hold something until their last byte.
+//! Responses that hold something until they have given their last byte to the connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +7,8 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 
-/// Keeps `guard` until the client has the body of the response, or its connection ends.
+/// Keeps `guard` until the body of the response has ended or failed, or is dropped with its
+/// connection. The last bytes may be on their way to the client then.
 pub(super) fn held<T: Send + Unpin + 'static>(response: Response, guard: T) -> Response {
     response.map(|inner| {
         Body::new(HeldBody {

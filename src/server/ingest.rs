@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use storage::{Ack, Durability, Identity, Name};
@@ -23,7 +23,7 @@ use self::response::{success, too_large, too_late, too_many_unacknowledged};
 use super::app::App;
 use super::status::Who;
 use super::{answer, body};
-use crate::serve::{Share, Turn};
+use crate::serve::{Client, Counted, Resource, Turn};
 
 /// Interval at which the end of the synced journal is read while a `wtimeout` runs.
 const SYNC_POLL: Duration = Duration::from_millis(2);
@@ -31,7 +31,6 @@ const SYNC_POLL: Duration = Duration::from_millis(2);
 pub(super) async fn ingest(
     State(app): State<Arc<App>>,
     who: Who,
-    Extension(share): Extension<Arc<Share>>,
     Path(name): Path<String>,
     Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
@@ -58,25 +57,25 @@ pub(super) async fn ingest(
         };
         return too_large(limit);
     };
-    let permit = match unacknowledged_permit(&app, &request, durability, &body) {
+    let permit = match unacknowledged_permit(&app, &who, &request, durability, &body) {
         Ok(permit) => permit,
         Err(refused) => return *refused,
     };
     let is_unacknowledged = permit.is_some();
     let (stream, wtimeout) = (request.stream.clone(), request.wtimeout);
-    let turn = match request.bulk {
-        true => Some(app.serving.bulk.turn().await),
+    // The places of all are acquired last: a request that waits for others of its client, or for
+    // its turn, must keep none from other clients.
+    let (of_client, turn) = match request.bulk {
+        true => (
+            who.share().bulk().await,
+            Some(app.serving.bulk.turn().await),
+        ),
         false => {
             app.serving.intake.note_foreground();
-            None
+            (who.share().parse().await, None)
         }
     };
-    // Acquired behind the turn: a bulk request that waits for its turn must keep no place from
-    // others.
-    let place = (
-        share.parse().await,
-        Arc::clone(&app.parsing).acquire_owned().await,
-    );
+    let place = (of_client, Arc::clone(&app.parsing).acquire_owned().await);
     let encoding = content_encoding(&headers);
     let (done, submitted) = oneshot::channel();
     let for_run = Arc::clone(&app);
@@ -117,26 +116,35 @@ pub(super) async fn ingest(
 /// Returns the permit of a request that is answered before it is parsed; no other needs one.
 fn unacknowledged_permit(
     app: &App,
+    who: &Client,
     request: &LinesRequest,
     durability: Durability,
     body: &Bytes,
-) -> Result<Option<OwnedSemaphorePermit>, Box<Response>> {
+) -> Result<Option<(Option<Counted>, OwnedSemaphorePermit)>, Box<Response>> {
     if durability != Durability::Unacknowledged || request.debug {
         return Ok(None);
     }
-    match app.unacknowledged.permit(body) {
-        Some(permit) => Ok(Some(permit)),
-        None => {
-            app.serving.intake.count_refused(&request.stream, 1);
-            Err(Box::new(too_many_unacknowledged()))
-        }
-    }
+    let bytes = unacknowledged::counted(body);
+    let of_client = who
+        .share()
+        .take(Resource::UnacknowledgedBytes, bytes.into());
+    let of_client = of_client.map_err(|exceeded| answer::of_share(&exceeded));
+    let taken = of_client.and_then(|of_client| {
+        let of_all = app.unacknowledged.permit(bytes);
+        let of_all = of_all.ok_or_else(too_many_unacknowledged)?;
+        Ok(Some((of_client, of_all)))
+    });
+    taken.map_err(|refused| {
+        app.serving.intake.count_refused(&request.stream, 1);
+        Box::new(refused)
+    })
 }
 
 fn content_encoding(headers: &HeaderMap) -> String {
     let encoding = headers.get(header::CONTENT_ENCODING);
-    let encoding = encoding.and_then(|v| v.to_str().ok());
-    encoding.unwrap_or("identity").to_ascii_lowercase()
+    let encoding = encoding.map(|v| String::from_utf8_lossy(v.as_bytes()));
+    let encoding = encoding.unwrap_or("identity".into());
+    encoding.to_ascii_lowercase()
 }
 
 fn task_failed() -> Response {

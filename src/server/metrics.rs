@@ -74,7 +74,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
         "logmill_queries_running",
         "gauge",
         "Queries that are running.",
-        app.serving.engine.queries().len(),
+        app.serving.queries().len(),
     );
     text.single(
         "logmill_uptime_seconds",

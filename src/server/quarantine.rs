@@ -35,9 +35,13 @@ pub(super) async fn list(
 
 /// Handles `GET /api/v1/quarantine/explain?seq=&stream=&reason=&format=&tz=&site=`; `text` is the
 /// whole explanation as a terminal shows it.
-pub(super) async fn explain(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
+pub(super) async fn explain(
+    State(app): State<Arc<App>>,
+    who: Who,
+    Query(asked): Parameters,
+) -> Response {
     let store = Arc::clone(&app.serving.store);
-    answer::on_a_thread(move || {
+    answer::in_turn(&who, move || {
         let asked = read(&asked, &EXPLAIN)?;
         let (choice, reading) = (asked.choice()?, asked.reading()?);
         let snapshot = store.snapshot();
@@ -50,8 +54,12 @@ pub(super) async fn explain(State(app): State<Arc<App>>, Query(asked): Parameter
 }
 
 /// `POST /api/v1/quarantine/replay?stream=&reason=&format=&tz=&site=&dry_run=`.
-pub(super) async fn replay(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
-    answer::on_a_thread(move || {
+pub(super) async fn replay(
+    State(app): State<Arc<App>>,
+    who: Who,
+    Query(asked): Parameters,
+) -> Response {
+    answer::in_turn(&who, move || {
         let asked = read(&asked, &REPLAY)?;
         let (choice, reading) = (asked.choice()?, asked.reading()?);
         with_work(&app, &asked, |work| {
@@ -62,8 +70,12 @@ pub(super) async fn replay(State(app): State<Arc<App>>, Query(asked): Parameters
 }
 
 /// `POST /api/v1/quarantine/drop?stream=&reason=&before=&dry_run=`.
-pub(super) async fn drop(State(app): State<Arc<App>>, Query(asked): Parameters) -> Response {
-    answer::on_a_thread(move || {
+pub(super) async fn drop(
+    State(app): State<Arc<App>>,
+    who: Who,
+    Query(asked): Parameters,
+) -> Response {
+    answer::in_turn(&who, move || {
         let asked = read(&asked, &DROP)?;
         let choice = asked.choice()?;
         with_work(&app, &asked, |work| {

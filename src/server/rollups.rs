@@ -53,6 +53,7 @@ pub(super) async fn run(State(app): State<Arc<App>>) -> Response {
 
 pub(super) async fn verify(
     State(app): State<Arc<App>>,
+    who: Who,
     Path(name): Path<String>,
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
@@ -102,7 +103,8 @@ pub(super) async fn verify(
                 );
             };
             let stop = || app.serving.stop.is_set();
-            match ask(&app.serving.engine, &snapshot, states, questions, &stop).await {
+            let engine = app.serving.engine_of(&who, &snapshot);
+            match ask(&engine, &snapshot, states, questions, &stop).await {
                 Ok(one) => {
                     let differences = one.differences();
                     app.serving

@@ -4,23 +4,20 @@ use std::io::Write;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
+use query::Answer;
 use query::output::{Output, Writer};
-use query::{Answer, Session};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::app::App;
-use super::held::held;
 use super::status::Who;
 use super::{answer, body};
-use crate::access::Principal;
 use crate::api::TAG;
-use crate::serve::Share;
 
 /// Maximum bytes of a tag; a longer one is ignored.
 const TAG_BYTES_MAX: usize = 64;
@@ -38,7 +35,6 @@ struct SqlRequest {
 pub(super) async fn sql(
     State(app): State<Arc<App>>,
     who: Who,
-    Extension(share): Extension<Arc<Share>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -61,12 +57,9 @@ pub(super) async fn sql(
     let tag = headers.get(TAG).and_then(|v| v.to_str().ok());
     let tag = tag.filter(|tag| tag.len() <= TAG_BYTES_MAX);
     let tag = tag.map(str::to_owned);
-    let turn = match share.query().await {
-        Ok(turn) => turn,
-        Err(exceeded) => return answer::of_share(&exceeded),
-    };
-    let result = start_tagged(&app, &who, &request.sql, request.params, tag).await;
-    let answer = match result {
+    let (question, parameters) = (request.sql.as_str().into(), request.params.into());
+    let asked = app.serving.ask(&who, tag, question, parameters);
+    let answer = match asked.await {
         Ok(answer) => answer,
         Err(error) => return answer::of_query(&error),
     };
@@ -85,29 +78,8 @@ pub(super) async fn sql(
                 Err(error) => answer::of_query(&error),
             }
         }
-        Some((form, content_type)) => held(streamed(answer, form, content_type).await, turn),
+        Some((form, content_type)) => streamed(answer, form, content_type).await,
     }
-}
-
-/// Runs a query over the present state of the store, as a principal sees it.
-pub(super) async fn start(app: &App, who: &Principal, sql: &str) -> query::Result<Answer> {
-    start_tagged(app, who, sql, None, None).await
-}
-
-async fn start_tagged(
-    app: &App,
-    who: &Principal,
-    sql: &str,
-    params: Option<serde_json::Value>,
-    tag: Option<String>,
-) -> query::Result<Answer> {
-    let session = Session {
-        tag,
-        viewer: who.viewer(&app.serving.store.snapshot()),
-        ..Session::default()
-    };
-    let asked = app.serving.ask(&session, sql.into(), params.into());
-    asked.await
 }
 
 fn read(body: &[u8]) -> Result<SqlRequest, String> {

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use query::QueryInfo;
+use query::Parameters;
 use query::output::Output;
 use serde_json::json;
 use storage::{Name, StreamKind};
 
+use super::answer;
 use super::app::App;
-use super::{answer, sql};
-use crate::access::{Action, Principal, Target};
+use crate::access::{Action, Target};
+use crate::serve::Client;
 
 pub(super) async fn health() -> &'static str {
     "ok\n"
@@ -36,8 +37,8 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// The principal of a request.
-pub(super) type Who = Extension<Arc<Principal>>;
+/// The client of a request.
+pub(super) type Who = Extension<Client>;
 
 pub(super) async fn streams(State(app): State<Arc<App>>, who: Who) -> Response {
     let snapshot = app.serving.store.snapshot();
@@ -71,12 +72,16 @@ pub(super) async fn streams(State(app): State<Arc<App>>, who: Who) -> Response {
 }
 
 /// Returns the fields of a stream.
-pub(super) async fn schema(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
+pub(super) async fn schema(
+    State(app): State<Arc<App>>,
+    who: Who,
+    Path(name): Path<String>,
+) -> Response {
     let name = match Name::new(&name) {
         Ok(name) => name,
         Err(error) => return answer::bad_request(error),
     };
-    match app.serving.schema(&name).await {
+    match app.serving.schema(&who, &name).await {
         Ok(Some(found)) => answer::json(StatusCode::OK, &found),
         Ok(None) => {
             let message = format!("there is no stream {name}");
@@ -87,8 +92,9 @@ pub(super) async fn schema(State(app): State<Arc<App>>, Path(name): Path<String>
 }
 
 /// Runs an internal query and returns its rows as a JSON array.
-pub(super) async fn rows(app: &App, who: &Principal, query: &str) -> Response {
-    let collected = match sql::start(app, who, query).await {
+pub(super) async fn rows(app: &App, who: &Client, query: &str) -> Response {
+    let asked = app.serving.ask(who, None, query.into(), Parameters::None);
+    let collected = match asked.await {
         Ok(answer) => answer.collect().await,
         Err(error) => Err(error),
     };
@@ -131,17 +137,11 @@ pub(super) async fn source(
 }
 
 pub(super) async fn queries(State(app): State<Arc<App>>, who: Who) -> Response {
-    answer::json(StatusCode::OK, &queries_of(&app, &who))
-}
-
-fn queries_of(app: &App, who: &Principal) -> Vec<QueryInfo> {
-    let viewer = who.viewer(&app.serving.store.snapshot());
-    app.serving.engine.queries_for(&viewer)
+    answer::json(StatusCode::OK, &app.serving.queries_for(&who))
 }
 
 pub(super) async fn cancel(State(app): State<Arc<App>>, who: Who, Path(id): Path<u64>) -> Response {
-    let is_own = queries_of(&app, &who).iter().any(|query| query.id == id);
-    if is_own && app.serving.engine.cancel(id) {
+    if app.serving.cancel(&who, id) {
         return answer::json(StatusCode::OK, &json!({ "cancelled": id }));
     }
     answer::error(

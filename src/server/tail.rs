@@ -30,6 +30,8 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::answer;
 use super::app::App;
+use super::status::Who;
+use crate::serve::{Client, Counted, Resource};
 use feed::{Piece, Pieces};
 
 /// Interval of comments while there are no events; they reveal a dead connection.
@@ -46,9 +48,10 @@ pub(super) const PARAMETERS: [&str; 3] = ["stream", "where", "last"];
 
 pub(super) async fn tail(
     State(app): State<Arc<App>>,
+    who: Who,
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
-    match follow(&app, &parameters).await {
+    match follow(&app, &who, &parameters).await {
         Ok(response) => response,
         Err(refused) => *refused,
     }
@@ -56,6 +59,7 @@ pub(super) async fn tail(
 
 async fn follow(
     app: &Arc<App>,
+    who: &Client,
     parameters: &HashMap<String, String>,
 ) -> Result<Response, Box<Response>> {
     let wrong = |why: &str| Box::new(answer::bad_request(why));
@@ -80,6 +84,8 @@ async fn follow(
         let status = StatusCode::NOT_FOUND;
         return Err(Box::new(answer::error(status, "no_stream", &message, None)));
     }
+    let of_client = who.share().take(Resource::Tails, 1);
+    let of_client = of_client.map_err(|exceeded| Box::new(answer::of_share(&exceeded)))?;
     let permit = app.tails.permit().ok_or_else(full)?;
     let pieces = app.tails.join(&app.serving, &stream, condition.as_deref());
     let pieces = pieces.map_err(|e| {
@@ -92,10 +98,10 @@ async fn follow(
         from: 0,
         first: Some(Bytes::from_static(b": following\n\n")),
         ended: false,
-        _permit: permit,
+        _places: (of_client, permit),
     };
     if last > 0 {
-        tail.prepare_last(&stream, condition.as_deref(), last)
+        tail.prepare_last(who, &stream, condition.as_deref(), last)
             .await
             .map_err(|e| of_query(&e))?;
     }
@@ -138,13 +144,14 @@ struct Tail {
     /// The first bytes of the response.
     first: Option<Bytes>,
     ended: bool,
-    _permit: OwnedSemaphorePermit,
+    _places: (Option<Counted>, OwnedSemaphorePermit),
 }
 
 impl Tail {
     /// Prepares the last past events as the beginning of the response.
     async fn prepare_last(
         &mut self,
+        who: &Client,
         stream: &Name,
         condition: Option<&str>,
         last: usize,
@@ -153,7 +160,8 @@ impl Tail {
         let condition = condition.map_or_else(String::new, |c| format!("WHERE ({c}\n)"));
         let text =
             format!("SELECT * FROM \"{stream}\" {condition} ORDER BY _seq DESC LIMIT {last}");
-        let asked = self.app.serving.ask_before_following(text.as_str().into());
+        let serving = &self.app.serving;
+        let asked = serving.ask_before_following(who, text.as_str().into());
         let (from, answer) = asked.await?;
         self.from = from;
         let (schema, batches, _) = answer.collect().await?;

@@ -128,7 +128,7 @@ fn an_index_is_made_in_a_directory_and_wrong_ones_are_refused() {
         ),
         (
             ["drop", "access", "referrer"],
-            "there is no index on referrer of access",
+            "there is no index on \"referrer\" of access",
         ),
     ] {
         let refused = index(&place, &args).code(1).stderr;

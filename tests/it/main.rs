@@ -27,6 +27,7 @@ mod check;
 mod concern;
 mod config;
 mod documents;
+mod erase;
 mod example;
 mod faults;
 mod format;

@@ -6,6 +6,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::DFSchema;
+use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use storage::StreamMeta;
 
@@ -67,7 +68,15 @@ impl TailFilter {
         })
     }
 
-    fn condition(engine: &Engine, viewed: &SchemaRef, sql: &str) -> Result<Arc<dyn PhysicalExpr>> {
+    /// Returns the condition as an expression over the columns of the stream's table.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it cannot be parsed or names an unknown column.
+    pub(crate) fn logical_condition(&self, engine: &Engine, sql: &str) -> Result<Expr> {
+        Self::parse(engine, &self.viewed, sql).map(|(expr, _)| expr)
+    }
+
+    fn parse(engine: &Engine, viewed: &SchemaRef, sql: &str) -> Result<(Expr, DFSchema)> {
         let session = engine.state();
         let wrong = |e| Error::of(e, Vec::new);
         let schema = DFSchema::try_from(viewed.as_ref().clone()).map_err(wrong)?;
@@ -76,7 +85,13 @@ impl TailFilter {
         let mut parsed = parsed.map_err(wrong)?;
         datafusion_fixes::mend_expr(&mut parsed.expr);
         let expr = session.create_logical_expr_from_sql_expr(parsed, &schema);
-        let expr = expr.map_err(wrong)?;
+        Ok((expr.map_err(wrong)?, schema))
+    }
+
+    fn condition(engine: &Engine, viewed: &SchemaRef, sql: &str) -> Result<Arc<dyn PhysicalExpr>> {
+        let session = engine.state();
+        let wrong = |e| Error::of(e, Vec::new);
+        let (expr, schema) = Self::parse(engine, viewed, sql)?;
         let condition = session.create_physical_expr(expr, &schema).map_err(wrong)?;
         let found = condition.data_type(viewed).map_err(wrong)?;
         if found != arrow::datatypes::DataType::Boolean {

@@ -2,7 +2,8 @@
 //! the memory.
 //!
 //! # Invariants
-//! * A query is listed from before it is parsed until none of its tasks runs any more.
+//! * A query is listed from before it is parsed until none of its tasks runs any more. Until then
+//!   it keeps its place, also in the line of its client.
 //! * The time limit of a query begins with its turn, and includes planning, the wait for
 //!   parameters, and the return of rows.
 
@@ -94,7 +95,8 @@ impl Admission {
         let (id, progress) = (registered.id, Arc::clone(&registered.progress));
         limits.check_text(text)?;
         let mut ended = wait_for(ended);
-        let place = match select(Box::pin(self.queue.place(limits.time)), &mut ended).await {
+        let place = self.queue.place(limits.time, session.line.clone());
+        let place = match select(Box::pin(place), &mut ended).await {
             Either::Left((place, _)) => place?,
             Either::Right((why, _)) => return Err(why.error(id)),
         };

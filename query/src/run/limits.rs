@@ -1,9 +1,11 @@
-//! Limits of one query, and the queue before the running queries.
+//! Limits of one query, and the lines before the running queries.
 //!
 //! # Invariants
-//! At most [`Limits::running`] queries run at once, and at most [`Limits::queued`] wait in the
-//! order of arrival. A query releases its place when it ends, when its answer is dropped, and at
-//! the latest at its time limit, even if no client reads its answer.
+//! * At most [`Limits::running`] queries run at once, and at most [`Limits::queued`] wait in the
+//!   order of arrival. A query releases its place when it ends, when its answer is dropped, and at
+//!   the latest at its time limit, even if no client reads its answer.
+//! * A client with a [`Line`] has at most that many places among them. The rest of its queries
+//!   wait in its line, not in the line of all.
 
 pub(crate) mod windows;
 
@@ -17,7 +19,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, LineFull, Result};
 
 /// Default of [`Limits::sql_bytes`]: the parser never sees a longer text.
 const SQL_BYTES_MAX: usize = 1 << 20;
@@ -167,18 +169,33 @@ fn check_shape(sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// The places of running queries, and the queue before them.
+/// A number of places, and a line of bounded length before them. Clones share both.
+#[derive(Debug, Clone)]
+pub struct Line {
+    places: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+    running_max: usize,
+    queued_max: usize,
+}
+
+/// A place behind a [`Line`], given back when it is dropped.
+#[derive(Debug)]
+pub struct LinePlace {
+    _permit: OwnedSemaphorePermit,
+}
+
+/// The places of running queries, and the line before them.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    places: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    all: Line,
     pub(crate) limits: Limits,
 }
 
 /// A place among the running queries.
 #[derive(Debug)]
 pub(crate) struct QueryPlace {
-    _permit: OwnedSemaphorePermit,
+    _of_all: LinePlace,
+    _of_client: Option<LinePlace>,
     /// Time limit of the query.
     pub(crate) until: Option<Instant>,
 }
@@ -192,13 +209,21 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Queue {
-    pub(crate) fn new(limits: Limits) -> Self {
+impl Line {
+    /// Returns a line for places of `running_max`, at least one, in which `queued_max` may wait.
+    pub fn new(running_max: usize, queued_max: usize) -> Self {
+        let running_max = running_max.max(1);
         Self {
-            places: Arc::new(Semaphore::new(limits.running.max(1))),
-            waiting: AtomicUsize::new(0),
-            limits,
+            places: Arc::new(Semaphore::new(running_max)),
+            waiting: Arc::default(),
+            running_max,
+            queued_max,
         }
+    }
+
+    /// Returns whether a place is taken.
+    pub fn is_used(&self) -> bool {
+        self.places.available_permits() < self.running_max
     }
 
     #[cfg(test)]
@@ -206,28 +231,57 @@ impl Queue {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// Waits for a place. Dropping the future leaves the queue.
-    pub(crate) async fn place(&self, time: Option<Duration>) -> Result<QueryPlace> {
-        Ok(QueryPlace {
-            _permit: self.permit().await?,
-            until: time.map(|time| Instant::now() + time),
-        })
-    }
-
-    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+    /// Waits for a place. Dropping the future leaves the line.
+    ///
+    /// # Errors
+    /// If as many wait as may.
+    pub async fn place(&self) -> Result<LinePlace, LineFull> {
         if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(permit);
+            return Ok(LinePlace { _permit: permit });
         }
-        let ahead = self.waiting.fetch_add(1, Ordering::SeqCst);
+        let queued = self.waiting.fetch_add(1, Ordering::SeqCst);
         let _waiting = Waiting(&self.waiting);
-        if ahead >= self.limits.queued {
-            return Err(Error::Busy {
-                running: self.limits.running,
-                queued: ahead,
+        if queued >= self.queued_max {
+            return Err(LineFull {
+                running: self.running_max,
+                queued,
             });
         }
         let permit = Arc::clone(&self.places).acquire_owned().await;
-        Ok(permit.expect("BUG: the places are never closed"))
+        let permit = permit.expect("BUG: the places are never closed");
+        Ok(LinePlace { _permit: permit })
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            all: Line::new(limits.running, limits.queued),
+            limits,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.all.waiting()
+    }
+
+    /// Waits for a place, first in the line of the client, if it has one. Dropping the future
+    /// leaves the lines.
+    pub(crate) async fn place(
+        &self,
+        time: Option<Duration>,
+        of_client: Option<Line>,
+    ) -> Result<QueryPlace> {
+        let of_client = match of_client {
+            Some(line) => Some(line.place().await.map_err(Error::ShareBusy)?),
+            None => None,
+        };
+        Ok(QueryPlace {
+            _of_all: self.all.place().await.map_err(Error::Busy)?,
+            _of_client: of_client,
+            until: time.map(|time| Instant::now() + time),
+        })
     }
 }
 

@@ -116,7 +116,7 @@ impl SystemInfo for NoSystemInfo {}
 /// sees some streams only gets the rows of those. Other tables do not exist for it.
 fn owner_column(table: &str) -> Option<&'static str> {
     match table {
-        "indexes" | "partitions" | "parts" | "rollups" => Some("stream"),
+        "erasures" | "indexes" | "partitions" | "parts" | "rollups" => Some("stream"),
         "streams" => Some("name"),
         "tiles" => Some("rollup"),
         _ => None,
@@ -153,9 +153,10 @@ fn seen(table: &str, batch: RecordBatch, view: &SystemInputs<'_>) -> Result<Reco
 }
 
 /// Tables of the schema `system`.
-pub(crate) const TABLES: [&str; 13] = [
+pub(crate) const TABLES: [&str; 14] = [
     "audit",
     "disk",
+    "erasures",
     "indexes",
     "maintenance",
     "partitions",
@@ -184,6 +185,7 @@ pub(crate) struct SystemInputs<'a> {
 pub(crate) fn table(name: &str, view: &SystemInputs<'_>) -> Result<Option<Arc<dyn TableProvider>>> {
     let columns = match name {
         "streams" => streams::streams(view),
+        "erasures" => streams::erasures(view),
         "partitions" => streams::partitions(view),
         "parts" => streams::parts(view),
         "tiles" => rollups::tiles(view),

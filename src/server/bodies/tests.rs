@@ -40,7 +40,7 @@ fn refusal(watch: &Watch) -> Option<u16> {
 #[tokio::test]
 async fn a_body_passes_as_it_is_and_counts_until_its_request_is_answered() {
     let bodies = Bodies::new(limits());
-    let (watched, watch) = bodies.watch(body(4, false), &Arc::default());
+    let (watched, watch) = bodies.watch(body(4, false), &serve::Share::default());
     assert_eq!(read(watched).await.expect("a body"), 40);
     assert_eq!((bodies.held(), refusal(&watch)), (40, None));
     drop(watch);
@@ -64,7 +64,7 @@ async fn a_silent_sender_is_cut_off_for_its_pace_and_for_its_time() {
         (timed, "did not end within 0s"),
     ] {
         let bodies = Bodies::new(limits);
-        let (watched, watch) = bodies.watch(body(2, true), &Arc::default());
+        let (watched, watch) = bodies.watch(body(2, true), &serve::Share::default());
         let error = read(watched).await.expect_err("cut off");
         assert!(error.to_string().contains(said), "{error}");
         assert_eq!(refusal(&watch), Some(408));
@@ -76,11 +76,11 @@ async fn bytes_of_all_bodies_are_bounded() {
     let bodies = Bodies::new(limits());
     let mut held = Vec::new();
     for _ in 0..2 {
-        let (watched, watch) = bodies.watch(body(4, false), &Arc::default());
+        let (watched, watch) = bodies.watch(body(4, false), &serve::Share::default());
         read(watched).await.expect("a body");
         held.push(watch);
     }
-    let (watched, watch) = bodies.watch(body(3, false), &Arc::default());
+    let (watched, watch) = bodies.watch(body(3, false), &serve::Share::default());
     read(watched).await.expect_err("no room");
     assert_eq!(refusal(&watch), Some(503));
     assert_eq!(
@@ -90,7 +90,7 @@ async fn bytes_of_all_bodies_are_bounded() {
     );
     drop(watch);
     held.pop();
-    let (watched, watch) = bodies.watch(body(3, false), &Arc::default());
+    let (watched, watch) = bodies.watch(body(3, false), &serve::Share::default());
     assert_eq!(read(watched).await.expect("room again"), 30);
     drop((watch, held));
     assert_eq!(bodies.held(), 0);
@@ -102,13 +102,13 @@ async fn a_body_that_says_that_there_is_no_room_for_it_is_not_read() {
         bytes_max: 40,
         ..limits()
     });
-    let (watched, first) = bodies.watch(Body::from(vec![7; 30]), &Arc::default());
+    let (watched, first) = bodies.watch(Body::from(vec![7; 30]), &serve::Share::default());
     read(watched).await.expect("room");
-    let (_, second) = bodies.watch(Body::from(vec![7; 20]), &Arc::default());
+    let (_, second) = bodies.watch(Body::from(vec![7; 20]), &serve::Share::default());
     assert_eq!(refusal(&second), Some(503));
     // A body that is too long for its route is refused there, whatever length it announces.
     drop((first, second));
-    let (watched, watch) = bodies.watch(Body::from(vec![7; 1000]), &Arc::default());
+    let (watched, watch) = bodies.watch(Body::from(vec![7; 1000]), &serve::Share::default());
     assert_eq!(read(watched).await.expect("read and thrown away"), 1000);
     assert_eq!((bodies.held(), refusal(&watch)), (40, None));
 }
@@ -117,7 +117,10 @@ async fn a_body_that_says_that_there_is_no_room_for_it_is_not_read() {
 async fn a_broken_body_says_why() {
     let bodies = Bodies::new(limits());
     let pieces = [Ok(vec![7; 10]), Err(std::io::Error::other("no chunk"))];
-    let (watched, watch) = bodies.watch(Body::from_stream(stream::iter(pieces)), &Arc::default());
+    let (watched, watch) = bodies.watch(
+        Body::from_stream(stream::iter(pieces)),
+        &serve::Share::default(),
+    );
     let error = read(watched).await.expect_err("broken");
     assert!(error.to_string().contains("no chunk"), "{error}");
     assert_eq!(refusal(&watch), Some(400));

@@ -171,6 +171,9 @@ impl<'a> RequestParameters<'a> {
             (Some(_), Some(_)) => {
                 Err("send an Idempotency-Key or a producer's range, not both".into())
             }
+            (_, None) if self.text("from").or(self.text("to")).is_some() => {
+                Err("from and to are the range of a producer: send producer too".into())
+            }
             (Some(key), None) => Ok(Some(Identity::Key {
                 key: format!("{stream}\0{key}"),
                 body_hash: 0,

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::stats::QueryState;
 use crate::tables::system::{SourceInfo, SystemInfo};
 use crate::tests::support::Fixture;
-use crate::{Engine, EngineOptions, Kind, Limits, NoSystemInfo};
+use crate::{Engine, EngineOptions, Kind, Limits, Line, NoSystemInfo, Session};
 
 /// A step that cannot be stopped: the thread that plans the table waits until the test releases
 /// it.
@@ -153,4 +153,64 @@ async fn a_query_whose_answer_was_taken_is_listed_no_more() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_waits_in_its_own_line_until_its_last_query_computes_no_more() {
+    let fixture = Fixture::without_rollups();
+    let all = Engine::new(EngineOptions {
+        limits: Limits {
+            time: None,
+            running: 2,
+            queued: 1,
+            ..Limits::default()
+        },
+        ..EngineOptions::default()
+    });
+    let all = all.expect("starts");
+    let line = Line::new(1, 2);
+    let one = all.within(Session {
+        line: Some(line.clone()),
+        ..Session::default()
+    });
+    let ask = |engine: &Engine, system: Arc<dyn SystemInfo>, sql: &'static str| {
+        let (engine, snapshot) = (engine.clone(), fixture.store.snapshot());
+        tokio::spawn(async move {
+            let answer = engine.sql(snapshot, system, sql, None).await?;
+            answer.collect().await
+        })
+    };
+    let select = |engine: &Engine| ask(engine, Arc::new(NoSystemInfo), "SELECT 1");
+    let ((begun, begins), (release, waits)) = (channel(), channel());
+    let step = Step {
+        begun: Mutex::new(begun),
+        release: Mutex::new(waits),
+    };
+    let left = ask(&one, Arc::new(step), STEP);
+    let begins = tokio::task::spawn_blocking(move || begins.recv().map(|()| begins));
+    let _begins = begins.await.expect("no panic").expect("it begins");
+    left.abort();
+    until(|| all.queries()[0].state == QueryState::Stopping).await;
+
+    let cancelled = select(&one);
+    until(|| line.waiting() == 1).await;
+    let next = select(&one);
+    until(|| line.waiting() == 2).await;
+    let refused = select(&one).await.expect("no panic").map(drop);
+    let refused = refused.expect_err("the line is full");
+    assert_eq!(refused.kind(), Kind::ShareBusy, "{refused}");
+    assert_eq!(all.waiting(), 0, "they wait in the line of all");
+    assert!(select(&all).await.expect("no panic").is_ok());
+
+    let listed = all.queries();
+    assert_eq!(listed.len(), 3, "{listed:?}");
+    assert_eq!(listed[1].state, QueryState::Queued);
+    assert!(all.cancel(listed[1].id));
+    let error = cancelled.await.expect("no panic").map(drop);
+    assert_eq!(error.expect_err("cancelled").kind(), Kind::Cancelled);
+
+    drop::<Sender<()>>(release);
+    let rows = next.await.expect("no panic").expect("its turn").1;
+    assert_eq!(rows[0].num_rows(), 1);
+    until(|| !line.is_used()).await;
 }

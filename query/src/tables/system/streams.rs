@@ -1,4 +1,4 @@
-//! The tables `system.streams`, `system.partitions` and `system.parts`.
+//! The tables `system.streams`, `system.erasures`, `system.partitions` and `system.parts`.
 
 use std::collections::BTreeMap;
 
@@ -74,6 +74,19 @@ pub(super) fn streams(view: &SystemInputs<'_>) -> Vec<SystemColumn> {
         stamp("first_time", of(&rows, |r| r.4.map(|t| t.0))),
         stamp("last_time", of(&rows, |r| r.4.map(|t| t.1))),
         stamp("created", of(&rows, |r| Some(r.1.created_us))),
+    ]
+}
+
+/// Builds one row for each erasure of a stream: when and how much, and not what.
+pub(super) fn erasures(view: &SystemInputs<'_>) -> Vec<SystemColumn> {
+    let streams = view.snapshot.manifest().streams.iter();
+    let rows = streams.flat_map(|(name, meta)| meta.erasures.iter().map(move |e| (name, e)));
+    let rows: Vec<_> = rows.collect();
+    vec![
+        text("stream", of(&rows, |r| Some(r.0.to_string()))),
+        stamp("time", of(&rows, |r| Some(r.1.at_us))),
+        int("events", of(&rows, |r| Some(r.1.events))),
+        int("still_counted", of(&rows, |r| Some(r.1.still_counted))),
     ]
 }
 

@@ -1,0 +1,46 @@
+//! Erasing the events of a stream that pass a condition, for the command and for the server.
+//!
+//! The condition names what is to be forgotten, so it goes into no log, no list of queries and no
+//! record.
+
+use serde::{Deserialize, Serialize};
+use storage::{EraseReport, Name, QUARANTINE, Store};
+use tokio::runtime::Handle;
+
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::wiring;
+
+/// The events to erase.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EraseRequest {
+    /// An SQL expression over the columns of the stream.
+    #[serde(rename = "where")]
+    pub(crate) condition: String,
+    /// Only counts the events.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+}
+
+/// Erases the events that pass the condition. The caller's thread may block.
+///
+/// # Errors
+/// If there is no such stream, the condition is wrong, or the store cannot be changed.
+pub(crate) fn erase(
+    (config, runtime): (&Config, &Handle),
+    store: &Store,
+    stream: &Name,
+    request: &EraseRequest,
+) -> Result<EraseReport> {
+    if stream.as_str() == QUARANTINE {
+        return Err(Failure::usage(
+            "quarantined lines are no events of a stream; discard them with `logmill quarantine drop`",
+        ));
+    }
+    // Its queries have no limits, and are in no list of the server.
+    let engine = wiring::engine_of_one(config, None)?;
+    let found = query::matching(&engine, store.snapshot(), stream, &request.condition);
+    let seqs = runtime.block_on(found)?;
+    Ok(store.erase(stream, seqs, request.dry_run)?)
+}
