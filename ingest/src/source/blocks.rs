@@ -47,6 +47,9 @@ pub struct SourceBlock {
     pub too_long: bool,
     /// The block holds JSON values that are not one to a line.
     pub values: bool,
+    /// The last line or value ended before the source did. The bytes alone do not tell: of the
+    /// values `1, 2` the first may be the last of its block, and its comma is not.
+    pub ended: bool,
 }
 
 impl SourceBlock {
@@ -61,11 +64,7 @@ impl SourceBlock {
     /// Returns whether the block ends with a whole line or value, and not where the source did. Of
     /// a block that is too long only the beginning is there, whatever follows.
     pub fn is_whole(&self) -> bool {
-        self.too_long
-            || match self.values {
-                true => self.is_blank() || JsonValues::whole(&self.bytes, 1).is_some(),
-                false => self.bytes.ends_with(b"\n"),
-            }
+        self.too_long || self.ended || self.is_blank()
     }
 }
 
@@ -147,7 +146,7 @@ impl<R: Read> LineBlocks<R> {
         loop {
             self.fill();
             if let Some(end) = self.last_end() {
-                return Ok(Some(self.give(end)));
+                return Ok(Some(self.give(end, true)));
             }
             self.searched = self.buffer.len();
             if self.buffer.len() > self.line_max {
@@ -166,7 +165,7 @@ impl<R: Read> LineBlocks<R> {
             }
             if self.ended {
                 let end = self.buffer.len();
-                return Ok((end > 0).then(|| self.give(end)));
+                return Ok((end > 0).then(|| self.give(end, false)));
             }
         }
     }
@@ -206,7 +205,7 @@ impl<R: Read> LineBlocks<R> {
 
     /// Returns the first `end` bytes of the buffer as a block, or fewer where they hold very many
     /// lines.
-    fn give(&mut self, end: usize) -> SourceBlock {
+    fn give(&mut self, end: usize, ended: bool) -> SourceBlock {
         let mut ends = memchr::memchr_iter(b'\n', &self.buffer[..end]);
         let end = match self.values {
             true => end,
@@ -220,7 +219,8 @@ impl<R: Read> LineBlocks<R> {
         let line_ends = memchr::memchr_iter(b'\n', &bytes).count() as u64;
         // A block of values may end within a line.
         let is_piece = !self.values && !bytes.ends_with(b"\n");
-        self.block(bytes, end as u64, line_ends + u64::from(is_piece), false)
+        let block = self.block(bytes, end as u64, line_ends + u64::from(is_piece), false);
+        SourceBlock { ended, ..block }
     }
 
     /// Returns the beginning of a line over the limit and passes over the rest of it.
@@ -233,7 +233,8 @@ impl<R: Read> LineBlocks<R> {
         let mut nesting = Nesting::default();
         nesting.end_in(head.trim_ascii_start());
         head.truncate(self.line_max);
-        while !self.ended && self.failure.is_none() {
+        let mut is_whole = false;
+        while !is_whole && !self.ended && self.failure.is_none() {
             self.fill();
             let end = match self.values {
                 true => nesting.end_in(&self.buffer),
@@ -246,7 +247,7 @@ impl<R: Read> LineBlocks<R> {
                     length += end as u64;
                     self.hasher.update(&self.buffer[..end]);
                     self.buffer.drain(..end);
-                    break;
+                    is_whole = true;
                 }
                 None => {
                     length += self.buffer.len() as u64;
@@ -255,7 +256,8 @@ impl<R: Read> LineBlocks<R> {
                 }
             }
         }
-        if let Some(source) = self.failure.take() {
+        // Behind a whole line it is an error of the next one.
+        if !is_whole && let Some(source) = self.failure.take() {
             self.ended = true;
             return Err(Error::Read {
                 byte: self.byte + length,
@@ -280,6 +282,7 @@ impl<R: Read> LineBlocks<R> {
             content: self.hasher.digest(),
             too_long,
             values: self.values,
+            ended: too_long,
         }
     }
 }
