@@ -36,7 +36,7 @@ mod salvage;
 mod writer;
 
 pub(crate) use copy::copy;
-pub(crate) use reader::{Replay, replay};
+pub(crate) use reader::{Group, Replay, replay};
 pub(crate) use salvage::{Salvage, headers, salvage};
 pub(crate) use writer::{Journal, Syncer, settle_tail};
 
