@@ -13,6 +13,8 @@ mod config;
 mod dates;
 mod demo;
 mod failure;
+#[cfg(test)]
+mod fuzzing;
 mod intake;
 mod memory;
 mod quarantine;
