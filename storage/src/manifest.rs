@@ -24,6 +24,8 @@
 
 mod detached;
 mod encoding;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod parts;
 mod places;
 mod proof;
