@@ -32,9 +32,14 @@ pub fn blocks(bytes: &[u8]) {
     let end = found.last().map_or(0, |block| block.end_byte);
     assert!(failed || end == source.len() as u64);
     if values && !failed && !found.iter().any(|block| block.too_long) {
-        let items = |bytes| JsonValues::new(bytes).map(|(_, item)| item.to_vec());
-        let of_blocks = found.iter().flat_map(|block| items(&block.bytes));
-        assert!(of_blocks.eq(items(source)), "an item is cut");
+        let of_blocks = found
+            .iter()
+            .flat_map(|block| JsonValues::new(&block.bytes, block.first_byte));
+        let of_source = JsonValues::new(source, 0).map(|(_, item)| item);
+        assert!(
+            of_blocks.map(|(_, item)| item).eq(of_source),
+            "an item is cut"
+        );
     }
 }
 

@@ -41,7 +41,7 @@ pub fn json(bytes: &[u8]) {
             );
         }
         (Some(bad), Ok(_)) => assert_ne!(bad.reason, "bad_json", "{bad:?}"),
-        // What is skipped may be nested deeper than what is read.
+        // A value that is skipped may be nested deeper than one that is read.
         (Some(bad), Err(_)) => {
             let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
             assert!(bad.reason != "not_an_object" || is_json, "{bad:?}");

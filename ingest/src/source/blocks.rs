@@ -56,7 +56,9 @@ impl SourceBlock {
     /// Returns whether the block holds no line or value.
     pub fn is_blank(&self) -> bool {
         match self.values {
-            true => JsonValues::new(&self.bytes).next().is_none(),
+            true => JsonValues::new(&self.bytes, self.first_byte)
+                .next()
+                .is_none(),
             false => self.bytes.is_empty(),
         }
     }
@@ -175,7 +177,7 @@ impl<R: Read> LineBlocks<R> {
         if self.values {
             // The next read is twice as long each time: to search known bytes again costs as much
             // again.
-            return JsonValues::whole(&self.buffer, LINES_MAX);
+            return JsonValues::whole(&self.buffer, self.byte, LINES_MAX);
         }
         let end = memchr::memrchr(b'\n', &self.buffer[self.searched..])?;
         Some(self.searched + end + 1)

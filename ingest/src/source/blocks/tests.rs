@@ -68,6 +68,21 @@ fn a_value_that_is_no_object_ends_at_its_comma() {
 }
 
 #[test]
+fn only_the_first_block_of_values_begins_with_a_mark() {
+    // Two files with marks, one after the other.
+    let source = "\u{feff}{\"a\":1}\u{feff}{\"a\":2}".as_bytes();
+    let cut = LineBlocks::new(source).with_limits(11, 100).of_values(true);
+    let found: Vec<SourceBlock> = cut.map(|b| b.unwrap()).collect();
+    assert_eq!(found.len(), 2);
+    let items = found
+        .iter()
+        .flat_map(|b| JsonValues::new(&b.bytes, b.first_byte));
+    let items: Vec<&[u8]> = items.map(|(_, item)| item).collect();
+    let wanted = ["{\"a\":1}", "\u{feff}", "{\"a\":2}"].map(str::as_bytes);
+    assert_eq!(items, wanted);
+}
+
+#[test]
 fn a_source_can_begin_anywhere() {
     let block = LineBlocks::new(&b"a\n"[..])
         .starting_at(7, 99)
