@@ -18,8 +18,8 @@ use crate::server::request_parameters::{RequestParameters, stream_name};
 const HOSTS: [&str; 4] = ["localhost", "127.0.0.1", "[::1]", "logs.example.org"];
 
 /// Reads the head of a request: a line of `stream&name=value&name=value`, and lines of headers.
-/// Credentials mean the same when they are written anew, a foreign name is never the server's, and an
-/// identity is one that a batch may have.
+/// Credentials mean the same when they are written anew, a foreign name is never the server's, and
+/// an identity is one that a batch may have.
 pub(crate) fn http_head(bytes: &[u8]) {
     let mut lines = bytes.split(|b| *b == b'\n');
     let first = String::from_utf8_lossy(lines.next().unwrap_or_default());

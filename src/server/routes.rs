@@ -12,7 +12,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 use query::nearest;
 
-use super::{ingest, quarantine, request_parameters, tail};
+use super::{quarantine, request_parameters, tail};
 use crate::access::{Action, Target};
 
 /// One method of one path.

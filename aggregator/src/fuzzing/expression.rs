@@ -2,8 +2,8 @@
 
 use crate::expression::{Condition, Expression};
 
-/// Parses a value and a condition. Each that is accepted has one canonical spelling, which is parsed
-/// as an equal one: the store keeps that spelling, and reads it at each start.
+/// Parses a value and a condition. Each that is accepted has one canonical spelling, which is
+/// parsed as an equal one: the store keeps that spelling, and reads it at each start.
 pub fn expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;

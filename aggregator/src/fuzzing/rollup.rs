@@ -6,8 +6,8 @@ use storage::{Name, StreamKind};
 use crate::definition::Definition;
 use crate::table::RollupTable;
 
-/// Reads JSON as the table of a rollup, and as the stored form of a definition. A definition that is
-/// accepted is stored in a form that is read as the same definition.
+/// Reads JSON as the table of a rollup, and as the stored form of a definition. A definition that
+/// is accepted is stored in a form that is read as the same definition.
 pub fn rollup(bytes: &[u8]) {
     let [name, stream] = ["rollup", "events"].map(|name| Name::new(name).expect("a name"));
     if let Ok(table) = serde_json::from_slice::<RollupTable>(bytes) {

@@ -34,9 +34,9 @@ static DEFINITIONS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
     all
 });
 
-/// Reads a tile file, of the definition that the first byte chooses. Each section is refused, or has
-/// the cells and events of its head. Cells that are read pass or fail a filter one by one, become
-/// rows, and merge to a file of one encoding.
+/// Reads a tile file, of the definition that the first byte chooses. Each section is refused, or
+/// has the cells and events of its head. Cells that are read pass or fail a filter one by one,
+/// become rows, and merge to a file of one encoding.
 pub fn tile(bytes: &[u8]) {
     let Some((which, rest)) = bytes.split_first() else {
         return;

@@ -39,9 +39,9 @@ static LIVED: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| {
     files
 });
 
-/// Replaces one file of a store by the bytes behind the first, which chooses it, and backs the store
-/// up. The file gets the checksums that its readers compare. If there is a backup, it opens if the
-/// store does, with the same damage and the same next sequence number.
+/// Replaces one file of a store by the bytes behind the first, which chooses it, and backs the
+/// store up. The file gets the checksums that its readers compare. If there is a backup, it opens
+/// if the store does, with the same damage and the same next sequence number.
 pub fn backup(bytes: &[u8]) {
     allow_caught_panics();
     let (which, rest) = choice(bytes);

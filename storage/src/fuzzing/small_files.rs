@@ -10,8 +10,8 @@ use crate::journal::fuzzing::{MARK, marked};
 use crate::sim::SimFs;
 
 /// Reads one of the small files, which the first byte chooses: users and tokens, the birth of the
-/// store, the mark of the journal, the secret of its writer. A file that is accepted is the one that
-/// the store writes for its content.
+/// store, the mark of the journal, the secret of its writer. A file that is accepted is the one
+/// that the store writes for its content.
 pub fn small_files(bytes: &[u8]) {
     let (which, rest) = choice(bytes);
     let data = Path::new(DATA);

@@ -1,8 +1,8 @@
 //! Runs a target over its corpus and over changed copies of it, without libFuzzer.
 //!
-//! Each crate with targets includes this file in its tests. The seed of the changes is fresh in each
-//! run and part of every failure; `LOGMILL_SEED` repeats a run, `LOGMILL_FUZZ_CHANGES=100000` makes
-//! a long one.
+//! Each crate with targets includes this file in its tests. The seed of the changes is fresh in
+//! each run and part of every failure; `LOGMILL_SEED` repeats a run, `LOGMILL_FUZZ_CHANGES=100000`
+//! makes a long one.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
