@@ -15,11 +15,12 @@
 
 mod accounts;
 mod audit;
+mod credentials;
 mod logins;
 mod principal;
 mod scram;
 mod sessions;
-mod token;
+pub(crate) mod token;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::failure::{CONFIG, Class, Failure, Result};
 
 pub(crate) use accounts::{Accounts, Grant, Listed, NewPassword, NewUser, TokenRequest};
 pub(crate) use audit::Audit;
+pub(crate) use credentials::Credentials;
 pub(crate) use logins::network;
 pub(crate) use principal::{Action, Principal, Role, Target};
 pub(crate) use scram::Verifier;
@@ -45,23 +47,6 @@ use token::{Token, TokenHash};
 
 /// Interval at which a server that does not write reads the users and tokens.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The proof of its identity that a client presents.
-#[derive(Debug)]
-pub(crate) enum Credentials {
-    /// A token of `logmill token create`.
-    Token(SecretString),
-    /// A user's name and password. A token in the place of the password counts as the token,
-    /// whatever the name: shippers and data sources often have a field for a password only.
-    Password {
-        user: String,
-        password: SecretString,
-    },
-    /// A user of whom the client has shown a certificate.
-    Certificate(Arc<str>),
-    /// The identifier of a session, as in the cookie of the page.
-    Session(SecretString),
-}
 
 /// A login that was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,8 @@ mod dates;
 mod demo;
 mod erase;
 mod failure;
+#[cfg(test)]
+mod fuzzing;
 mod intake;
 mod memory;
 mod quarantine;

@@ -20,6 +20,8 @@ mod column;
 mod definition;
 mod error;
 mod expression;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod group;
 mod intern;
 mod key_limit;

@@ -170,7 +170,10 @@ fn age_us(text: &str) -> Result<i64, String> {
         _ => return Err(fail()),
     };
     let amount: u32 = amount.trim().parse().map_err(|_| fail())?;
-    Ok(i64::from(amount) * seconds * 1_000_000)
+    let age_us = i64::from(amount).checked_mul(seconds * 1_000_000);
+    age_us.ok_or_else(|| {
+        format!("{text:?} is beyond all time; leave it out to keep buckets for ever")
+    })
 }
 
 fn key_of(value: &Value, kind: StreamKind) -> Result<Key, String> {

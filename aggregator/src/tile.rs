@@ -48,6 +48,8 @@
 
 mod dictionary;
 mod file;
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
 mod head;
 mod index;
 mod layout;
@@ -58,6 +60,8 @@ mod stream;
 mod write;
 
 pub use file::TileFile;
+#[cfg(any(test, fuzzing))]
+pub use fuzzing::tile;
 pub use merge::merge_sections;
 pub use sizes::SectionSizes;
 

@@ -23,6 +23,8 @@ mod documents;
 mod error;
 mod explain;
 mod formats;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod intake;
 mod options;
 mod parsed;

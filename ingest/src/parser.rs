@@ -152,8 +152,9 @@ impl Parser {
         let (first_line, first_byte) = (self.line, self.byte);
         let (mut line_ends, mut counted_to) = (0, 0);
         if self.stopped_at.is_none() {
-            self.reader.expect_lines(&|| JsonValues::new(block).count());
-            for (begin, item) in JsonValues::new(block) {
+            self.reader
+                .expect_lines(&|| JsonValues::new(block, first_byte).count());
+            for (begin, item) in JsonValues::new(block, first_byte) {
                 line_ends += memchr::memchr_iter(b'\n', &block[counted_to..begin]).count() as u64;
                 counted_to = begin;
                 let place = (first_line + line_ends, first_byte + begin as u64);

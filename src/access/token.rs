@@ -26,7 +26,7 @@ pub(crate) struct Token(SecretString);
 pub(crate) struct TokenHash(String);
 
 impl TokenHash {
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }

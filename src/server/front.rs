@@ -19,7 +19,7 @@ use super::answer;
 use super::app::App;
 use super::held::held;
 use super::login::{self, Peer};
-use super::origin::OwnNames;
+use super::own_names::OwnNames;
 use super::routes::{self, Found, Route};
 use crate::access::Principal;
 use crate::failure::Class;

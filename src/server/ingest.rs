@@ -18,7 +18,6 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use self::batch::{Submission, submit};
 use self::parameters::LinesRequest;
-pub(super) use self::parameters::PARAMETERS;
 use self::response::{success, too_large, too_late, too_many_unacknowledged};
 use super::app::App;
 use super::status::Who;

@@ -12,7 +12,7 @@
 //! * A client that sends neither `Origin` nor `Sec-Fetch-Site` is not a page in a browser. Only
 //!   the `Host` of curl and log shippers is checked.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Version, header};
@@ -20,39 +20,14 @@ use axum::response::Response;
 
 use super::answer;
 use super::login::Peer;
-use crate::config::Authority;
+use super::own_names::OwnNames;
 
 /// The browser's description of the requesting page (Fetch Metadata, W3C).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Ports that a browser leaves out of `Host`. Port 443 is here for a proxy that ends TLS in front.
-const DEFAULT_PORTS: [u16; 2] = [80, 443];
 /// Maximum characters of a foreign name in a response.
 const SHOWN_CHARS_MAX: usize = 100;
 
-/// The names under which this server accepts requests.
-#[derive(Debug)]
-pub(super) struct OwnNames {
-    names: Vec<Authority>,
-    /// The listener's address, for the hints of errors.
-    address: SocketAddr,
-}
-
 impl OwnNames {
-    /// Collects the names of the listener at `address`, and those of the configuration.
-    pub(super) fn new(address: SocketAddr, hosts: &[String]) -> Self {
-        let port = Some(address.port());
-        let ip = literal(address.ip());
-        let own = ["localhost", "127.0.0.1", "[::1]", &ip].map(|host| Authority {
-            host: host.to_owned(),
-            port,
-        });
-        let added = hosts.iter().filter_map(|host| Authority::parse(host));
-        Self {
-            names: own.into_iter().chain(added).collect(),
-            address,
-        }
-    }
-
     /// Refuses a request under another name, or from a page of another origin.
     ///
     /// # Errors
@@ -87,12 +62,12 @@ impl OwnNames {
     }
 
     fn check_name(&self, host: &str, local: Option<IpAddr>) -> Result<(), Box<Response>> {
-        if Authority::parse(host).is_some_and(|host| self.contains(&host, &DEFAULT_PORTS, local)) {
+        if self.is_own_host(host, local) {
             return Ok(());
         }
         let hint = format!(
             "use http://{}/; add the name of a proxy in front to server.hosts of logmill.toml",
-            self.address
+            self.address()
         );
         Err(Box::new(answer::error(
             StatusCode::MISDIRECTED_REQUEST,
@@ -118,22 +93,10 @@ impl OwnNames {
         Ok(())
     }
 
-    fn is_own_origin(&self, origin: &str, local: Option<IpAddr>) -> bool {
-        let default = |scheme| match scheme {
-            "http" => Some(80),
-            "https" => Some(443),
-            _ => None,
-        };
-        origin.split_once("://").is_some_and(|(scheme, host)| {
-            let host = Authority::parse(host).zip(default(scheme));
-            host.is_some_and(|(host, port)| self.contains(&host, &[port], local))
-        })
-    }
-
     fn foreign(&self, header: &str) -> Box<Response> {
         let hint = format!(
             "open http://{}/ in the browser's address bar; if a proxy in front serves that page, add its name to server.hosts of logmill.toml",
-            self.address
+            self.address()
         );
         Box::new(answer::error(
             StatusCode::FORBIDDEN,
@@ -141,34 +104,6 @@ impl OwnNames {
             &format!("a page of another origin may not use this server ({header})"),
             Some(&hint),
         ))
-    }
-
-    /// Checks whether `requested` is one of the names. `defaults` are the ports that it may mean
-    /// if it names none, and `local` is the address that the connection came to.
-    fn contains(&self, requested: &Authority, defaults: &[u16], local: Option<IpAddr>) -> bool {
-        if local.is_some_and(|local| requested.host == literal(local)) {
-            let port = self.address.port();
-            return match requested.port {
-                Some(requested) => requested == port,
-                None => defaults.contains(&port),
-            };
-        }
-        let named = self.names.iter().filter(|own| own.host == requested.host);
-        let mut ports = named.map(|own| own.port);
-        ports.any(|own| match (own, requested.port) {
-            (Some(own), Some(port)) => own == port,
-            (Some(own), None) => defaults.contains(&own),
-            (None, None) => true,
-            (None, Some(port)) => port == self.address.port() || defaults.contains(&port),
-        })
-    }
-}
-
-/// Returns an address as `Host` has it.
-fn literal(ip: IpAddr) -> String {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
     }
 }
 

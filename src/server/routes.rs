@@ -12,7 +12,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 use query::nearest;
 
-use super::{ingest, quarantine, tail};
+use super::{quarantine, request_parameters, tail};
 use crate::access::{Action, Target};
 
 /// One method of one path.
@@ -82,7 +82,7 @@ pub(super) const ROUTES: &[Route] = &[
         "POST",
         "/api/v1/ingest/{stream}",
         WRITES_STREAM,
-        &ingest::PARAMETERS,
+        &request_parameters::PARAMETERS,
     ),
     route("POST", "/api/v1/sql", READS, &[]),
     route("GET", "/api/v1/tail", READS_NAMED, &tail::PARAMETERS),

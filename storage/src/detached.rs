@@ -132,5 +132,7 @@ pub(crate) fn card_path(folder: &str) -> String {
     format!("{folder}/{FILE}")
 }
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;

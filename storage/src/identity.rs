@@ -351,5 +351,7 @@ fn reused(identity: &Identity) -> Error {
     Error::KeyReused { key }
 }
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,8 @@ mod wanted;
 
 pub(crate) use build::build;
 pub use covering::CoveringIndex;
+#[cfg(any(test, fuzzing))]
+pub use file::fuzzing::index_file;
 pub use wanted::{IndexKind, IndexName};
 pub(crate) use wanted::{read as read_wanted, write as write_wanted};
 

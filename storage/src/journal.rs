@@ -36,7 +36,7 @@ mod salvage;
 mod writer;
 
 pub(crate) use copy::copy;
-pub(crate) use reader::{Replay, replay};
+pub(crate) use reader::{Group, Replay, replay};
 pub(crate) use salvage::{Salvage, headers, salvage};
 pub(crate) use writer::{Journal, Syncer, settle_tail};
 
@@ -189,5 +189,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("BUG: eight bytes"))
 }
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;

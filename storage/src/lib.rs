@@ -30,6 +30,8 @@ mod file;
 mod file_id;
 #[cfg(test)]
 mod fixtures;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod identity;
 mod index;
 mod interleave;

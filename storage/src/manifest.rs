@@ -25,6 +25,8 @@
 mod detached;
 mod encoding;
 mod erasure;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod parts;
 mod places;
 mod proof;
@@ -362,6 +364,10 @@ pub(crate) fn id_prefix(store_id: &str, created_s: u32) -> [u8; 6] {
     prefix[4..].copy_from_slice(&salt.to_be_bytes());
     prefix
 }
+
+/// Maximum of the exclusive end of all sequence numbers: an `_id` has six bytes of one. Below it
+/// nothing that is added to a sequence number overflows.
+pub(crate) const SEQ_END_MAX: u64 = 1 << 48;
 
 /// Length of an `_id` in hex digits.
 const ID_DIGITS: usize = 24;

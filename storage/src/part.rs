@@ -131,5 +131,7 @@ fn build_one(
     })
 }
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -530,5 +530,7 @@ fn column_type_of(code: u8) -> Result<ColumnType, String> {
         .ok_or_else(|| format!("unknown column type {code}"))
 }
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use crate::apply::{RecordTarget, apply};
 use crate::env::Fs;
 use crate::error::{Error, Result};
 use crate::identity::Identities;
-use crate::journal::{self, Replay};
+use crate::journal::{self, Group, Replay};
 use crate::manifest::{Manifest, StreamMeta};
 use crate::memtable::{Memtable, RowBuffer};
 use crate::model::Name;
@@ -73,7 +73,7 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
                     apply(target, &record, first_seq)?;
                 }
             }
-            Ok(())
+            check_count(data, &group, seq)
         },
     )?;
     rows.append_to(&mut memtable)?;
@@ -93,6 +93,23 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
         next_seq,
         replay,
         items,
+    })
+}
+
+/// Checks that the head of a group counts as many items as its records have, which end at
+/// `end_seq`. Otherwise the next group would use numbers again.
+fn check_count(data: &Path, group: &Group, end_seq: u64) -> Result<()> {
+    if group.end_seq() == Some(end_seq) {
+        return Ok(());
+    }
+    let (first_seq, items) = (group.first_seq, group.items);
+    Err(Error::Corrupt {
+        path: data.join(journal::DIR),
+        offset: 0,
+        what: format!(
+            "the group at sequence {first_seq} counts {items} items, but its records have {}",
+            end_seq - first_seq
+        ),
     })
 }
 

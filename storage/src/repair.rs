@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::identity;
 use crate::job_log::{Job, JobLog, Said};
-use crate::journal::{self, Journal, Salvage, salvage};
+use crate::journal::{self, Group, Journal, Salvage, salvage};
 use crate::manifest::{self, Committed, Found, Manifest, PartMeta, Pending, TileFile};
 use crate::record::Record;
 use crate::recover::recover;
@@ -223,9 +223,7 @@ impl Repair<'_> {
             self.next.journal_floor,
             self.next.sealed_seq,
         )?;
-        found
-            .groups
-            .retain(|g| g.records.iter().all(|r| Record::decode(r).is_ok()));
+        found.groups.retain(is_readable);
         self.report.findings.push(error.without_advice());
         for hole in &found.holes {
             self.report.findings.push(format!(
@@ -445,6 +443,13 @@ impl Repair<'_> {
         });
         Ok(self.report)
     }
+}
+
+/// Checks whether the records of a group can be read and are as many as its head counts.
+fn is_readable(group: &Group) -> bool {
+    let records = group.records.iter().map(|r| Record::decode(r).ok());
+    let items: Option<u64> = records.map(|r| Some(r?.items())).sum();
+    items == Some(u64::from(group.items))
 }
 
 #[cfg(test)]

@@ -116,6 +116,11 @@ fn what_is_wrong_is_named() {
         |t| t["retention"] = json!({ "minute": "7 days" }),
         "retention of level minute: \"7 days\" is not an age",
     );
+    // As microseconds it would begin again at 0, and the level would lose all but a day.
+    refuse(
+        |t| t["retention"] = json!({ "minute": "213503983d" }),
+        "retention of level minute: \"213503983d\" is beyond all time",
+    );
     refuse(
         |t| t["retention"] = json!({ "day": "30d" }),
         "retention of level day: the days of a rollup with keys are the list",

@@ -1,6 +1,8 @@
 //! The parser, by recursive descent. Each rule checks at once whether an operand is a value, a
 //! literal or a condition, so that an error names the position.
 
+use std::fmt::Display;
+
 use super::lexer::{Token, is_reserved, tokens};
 use super::{Condition, Expression, Literal, Operator, Pattern};
 
@@ -42,13 +44,11 @@ impl Condition {
     }
 }
 
-fn parse<T>(text: &str, convert: impl Fn(Placed) -> Result<T, Problem>) -> Result<T, String> {
-    if text.len() > TEXT_MAX {
-        return Err(format!(
-            "an expression has at most {TEXT_MAX} bytes, this one {}",
-            text.len()
-        ));
-    }
+fn parse<T: Display>(
+    text: &str,
+    convert: impl Fn(Placed) -> Result<T, Problem>,
+) -> Result<T, String> {
+    check_len("an expression", text)?;
     let read = || {
         let mut parser = Parser {
             tokens: tokens(text)?,
@@ -61,10 +61,22 @@ fn parse<T>(text: &str, convert: impl Fn(Placed) -> Result<T, Problem>) -> Resul
             _ => Err(parser.unexpected("and, or, or the end")),
         }
     };
-    read().map_err(|(at, what): Problem| {
+    let read = read().map_err(|(at, what): Problem| {
         let place = text[..at].chars().count() + 1;
         format!("{what} at character {place} of {text:?}")
-    })
+    })?;
+    // The store keeps the canonical spelling and parses it at each start.
+    check_len("an expression in its canonical spelling", &read.to_string())?;
+    Ok(read)
+}
+
+fn check_len(what: &str, text: &str) -> Result<(), String> {
+    match text.len() {
+        len if len > TEXT_MAX => Err(format!(
+            "{what} has at most {TEXT_MAX} bytes, this one {len}"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn value((at, term): Placed) -> Result<Expression, Problem> {

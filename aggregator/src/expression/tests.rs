@@ -20,6 +20,20 @@ fn spelled(text: &str) -> String {
 }
 
 #[test]
+fn a_condition_whose_spelling_could_not_be_read_again_is_refused() {
+    let long = |terms: usize| vec!["a=1"; terms].join("or ");
+    // Each term is written `a = 1 or `, three bytes more.
+    let text = long(600);
+    assert!(text.len() < 4_096);
+    let why = Condition::parse(&text).expect_err("its spelling has 5,396 bytes");
+    assert!(
+        why.contains("canonical spelling has at most 4096 bytes"),
+        "{why}"
+    );
+    assert_eq!(spelled(&long(400)).len(), 3_596);
+}
+
+#[test]
 fn conditions_have_one_spelling() {
     for (text, canonical) in [
         ("status>=500", "status >= 500"),

@@ -73,7 +73,16 @@ impl Head {
         own_at: usize,
         file_len: usize,
     ) -> Result<Self> {
-        let starts = read_starts(&mut reader)?;
+        Self::parse(&mut reader, own_at, file_len)?.checked(&reader, section, file_len)
+    }
+
+    /// Reads a head without comparing it with a section.
+    pub(super) fn parse(
+        reader: &mut ByteReader<'_>,
+        own_at: usize,
+        file_len: usize,
+    ) -> Result<Self> {
+        let starts = read_starts(reader)?;
         let len = reader.varint_len()?;
         if len > reader.left() / BLOCK_BYTES_MIN {
             return Err(Error::corrupt(
@@ -84,13 +93,13 @@ impl Head {
         let mut blocks = Vec::with_capacity(len);
         let mut own_at = own_at;
         for _ in 0..len {
-            let block = read_block(&mut reader, starts.len(), own_at, file_len)?;
+            let block = read_block(reader, starts.len(), own_at, file_len)?;
             if block.payload.start == own_at {
                 own_at = block.payload.end;
             }
             blocks.push(block);
         }
-        Self { starts, blocks }.checked(&reader, section, file_len)
+        Ok(Self { starts, blocks })
     }
 
     /// Fails unless everything was read and the blocks have as many cells and events as the

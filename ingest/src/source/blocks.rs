@@ -47,13 +47,18 @@ pub struct SourceBlock {
     pub too_long: bool,
     /// The block holds JSON values that are not one to a line.
     pub values: bool,
+    /// The last line or value ended before the source did. The bytes alone do not tell: of the
+    /// values `1, 2` the first may be the last of its block, and its comma is not.
+    pub ended: bool,
 }
 
 impl SourceBlock {
     /// Returns whether the block holds no line or value.
     pub fn is_blank(&self) -> bool {
         match self.values {
-            true => JsonValues::new(&self.bytes).next().is_none(),
+            true => JsonValues::new(&self.bytes, self.first_byte)
+                .next()
+                .is_none(),
             false => self.bytes.is_empty(),
         }
     }
@@ -61,11 +66,7 @@ impl SourceBlock {
     /// Returns whether the block ends with a whole line or value, and not where the source did. Of
     /// a block that is too long only the beginning is there, whatever follows.
     pub fn is_whole(&self) -> bool {
-        self.too_long
-            || match self.values {
-                true => self.is_blank() || JsonValues::whole(&self.bytes, 1).is_some(),
-                false => self.bytes.ends_with(b"\n"),
-            }
+        self.too_long || self.ended || self.is_blank()
     }
 }
 
@@ -147,7 +148,7 @@ impl<R: Read> LineBlocks<R> {
         loop {
             self.fill();
             if let Some(end) = self.last_end() {
-                return Ok(Some(self.give(end)));
+                return Ok(Some(self.give(end, true)));
             }
             self.searched = self.buffer.len();
             if self.buffer.len() > self.line_max {
@@ -166,7 +167,7 @@ impl<R: Read> LineBlocks<R> {
             }
             if self.ended {
                 let end = self.buffer.len();
-                return Ok((end > 0).then(|| self.give(end)));
+                return Ok((end > 0).then(|| self.give(end, false)));
             }
         }
     }
@@ -176,7 +177,7 @@ impl<R: Read> LineBlocks<R> {
         if self.values {
             // The next read is twice as long each time: to search known bytes again costs as much
             // again.
-            return JsonValues::whole(&self.buffer, LINES_MAX);
+            return JsonValues::whole(&self.buffer, self.byte, LINES_MAX);
         }
         let end = memchr::memrchr(b'\n', &self.buffer[self.searched..])?;
         Some(self.searched + end + 1)
@@ -206,7 +207,7 @@ impl<R: Read> LineBlocks<R> {
 
     /// Returns the first `end` bytes of the buffer as a block, or fewer where they hold very many
     /// lines.
-    fn give(&mut self, end: usize) -> SourceBlock {
+    fn give(&mut self, end: usize, ended: bool) -> SourceBlock {
         let mut ends = memchr::memchr_iter(b'\n', &self.buffer[..end]);
         let end = match self.values {
             true => end,
@@ -220,7 +221,8 @@ impl<R: Read> LineBlocks<R> {
         let line_ends = memchr::memchr_iter(b'\n', &bytes).count() as u64;
         // A block of values may end within a line.
         let is_piece = !self.values && !bytes.ends_with(b"\n");
-        self.block(bytes, end as u64, line_ends + u64::from(is_piece), false)
+        let block = self.block(bytes, end as u64, line_ends + u64::from(is_piece), false);
+        SourceBlock { ended, ..block }
     }
 
     /// Returns the beginning of a line over the limit and passes over the rest of it.
@@ -233,7 +235,8 @@ impl<R: Read> LineBlocks<R> {
         let mut nesting = Nesting::default();
         nesting.end_in(head.trim_ascii_start());
         head.truncate(self.line_max);
-        while !self.ended && self.failure.is_none() {
+        let mut is_whole = false;
+        while !is_whole && !self.ended && self.failure.is_none() {
             self.fill();
             let end = match self.values {
                 true => nesting.end_in(&self.buffer),
@@ -246,7 +249,7 @@ impl<R: Read> LineBlocks<R> {
                     length += end as u64;
                     self.hasher.update(&self.buffer[..end]);
                     self.buffer.drain(..end);
-                    break;
+                    is_whole = true;
                 }
                 None => {
                     length += self.buffer.len() as u64;
@@ -255,7 +258,8 @@ impl<R: Read> LineBlocks<R> {
                 }
             }
         }
-        if let Some(source) = self.failure.take() {
+        // Behind a whole line it is an error of the next one.
+        if !is_whole && let Some(source) = self.failure.take() {
             self.ended = true;
             return Err(Error::Read {
                 byte: self.byte + length,
@@ -280,6 +284,7 @@ impl<R: Read> LineBlocks<R> {
             content: self.hasher.digest(),
             too_long,
             values: self.values,
+            ended: too_long,
         }
     }
 }

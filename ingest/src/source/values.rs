@@ -103,15 +103,18 @@ pub(crate) struct JsonValues<'a> {
 }
 
 impl<'a> JsonValues<'a> {
-    pub(crate) fn new(text: &'a [u8]) -> Self {
-        let at = text.len() - without_bom(text).len();
+    /// Returns the items of a text that begins at this byte of its source. Only at byte 0 the mark
+    /// of UTF-8 is one; anywhere else its bytes are an item, wherever blocks end.
+    pub(crate) fn new(text: &'a [u8], first_byte: u64) -> Self {
+        let mark_bytes = text.len() - without_bom(text).len();
+        let at = if first_byte == 0 { mark_bytes } else { 0 };
         Self { text, at }
     }
 
     /// Returns the end of the last item that is surely whole, or of the last of `items_max`; `None`
     /// without one. The separators behind it are left: an array that grows has another one there.
-    pub(crate) fn whole(text: &'a [u8], items_max: usize) -> Option<usize> {
-        let mut values = Self::new(text);
+    pub(crate) fn whole(text: &'a [u8], first_byte: u64, items_max: usize) -> Option<usize> {
+        let mut values = Self::new(text, first_byte);
         let mut end = None;
         for _ in 0..items_max {
             match values.step() {

@@ -8,17 +8,20 @@
 //! | `index(a, b)` | raw events answer, by the indexes of these columns where they have any |
 //! | `order(host, time)` | raw events answer, by the order of the parts, which begins like this |
 
+#[cfg(test)]
+mod fuzzing;
+mod text;
+
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Select, VisitMut, VisitorMut};
 use storage::Snapshot;
 
+use self::text::Hint;
 use crate::error::{Error, Result};
 use crate::question::Viewer;
 use crate::tables::level::RollupUse;
-
-const KNOWN: &str = "no_rollup, no_index, index(COLUMN, …), order(COLUMN, …), top_k and no_top_k";
 
 /// The hints of a statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,8 +46,10 @@ impl Hints {
         let mut found = HintTexts(Vec::new());
         walk(statement, &mut found);
         let mut hints = Self::default();
-        for hint in found.0 {
-            hints.add(&hint)?;
+        for comment in found.0 {
+            for hint in text::parse(&comment).map_err(Error::invalid)? {
+                hints.add(hint);
+            }
         }
         Ok(hints)
     }
@@ -73,38 +78,21 @@ impl Hints {
         )))
     }
 
-    fn add(&mut self, hint: &str) -> Result<()> {
-        let (name, columns) = match hint.strip_suffix(')').and_then(|h| h.split_once('(')) {
-            Some((name, columns)) => {
-                let columns = columns.split(',').filter(|c| !c.is_empty());
-                (
-                    name,
-                    columns.map(|c| c.trim_matches('"').to_owned()).collect(),
-                )
-            }
-            None => (hint, Vec::new()),
-        };
-        match (name.to_ascii_lowercase().as_str(), columns.is_empty()) {
-            ("no_rollup", true) => self.rollup_use = Some(RollupUse::Never),
-            ("no_index", true) => self.indexes = Some(Vec::new()),
-            ("top_k", true) => self.top_k = Some(true),
-            ("no_top_k", true) => self.top_k = Some(false),
-            ("index", false) => {
+    fn add(&mut self, hint: Hint) {
+        match hint {
+            Hint::NoRollup => self.rollup_use = Some(RollupUse::Never),
+            Hint::NoIndex => self.indexes = Some(Vec::new()),
+            Hint::TopK(first) => self.top_k = Some(first),
+            Hint::Index(columns) => {
                 self.rollup_use = Some(RollupUse::Never);
                 self.indexes = Some(columns);
             }
-            ("order", false) => {
+            Hint::Order(columns) => {
                 self.rollup_use = Some(RollupUse::Never);
                 self.indexes = Some(Vec::new());
                 self.order = Some(columns);
             }
-            _ => {
-                return Err(Error::invalid(format!(
-                    "unknown hint {hint:?}; the hints are {KNOWN}"
-                )));
-            }
         }
-        Ok(())
     }
 }
 
@@ -127,29 +115,12 @@ impl VisitorMut for HintTexts {
         for hint in select.optimizer_hints.drain(..) {
             // A comment with a prefix is meant for other software: `/*abc+ … */`.
             if hint.prefix.is_empty() {
-                self.0.extend(split(&hint.text));
+                self.0.push(hint.text);
             }
         }
         ControlFlow::Continue(())
     }
 }
 
-/// Splits one comment into its hints: words, each with optional arguments in parentheses.
-fn split(text: &str) -> Vec<String> {
-    let mut hints = Vec::new();
-    let (mut hint, mut depth) = (String::new(), 0_u32);
-    for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 && (c.is_whitespace() || c == ',') {
-            hints.extend(Some(std::mem::take(&mut hint)).filter(|h| !h.is_empty()));
-        } else if !c.is_whitespace() {
-            hint.push(c);
-        }
-    }
-    hints.extend(Some(hint).filter(|h| !h.is_empty()));
-    hints
-}
+#[cfg(test)]
+mod tests;

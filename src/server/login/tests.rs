@@ -1,3 +1,7 @@
+use axum::http::HeaderName;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
 use super::*;
 
 fn read(pairs: &[(&str, &str)]) -> Result<Option<String>, &'static str> {

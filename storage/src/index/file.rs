@@ -294,3 +294,6 @@ fn close(head: &mut Vec<u8>, blocks: &mut Vec<u8>, first: u32, block: &mut Vec<u
     head.extend(crc32c::crc32c(block).to_le_bytes());
     blocks.append(block);
 }
+
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;

@@ -31,7 +31,7 @@ fn line(store_id: &str, segment: u64) -> String {
 }
 
 /// Returns the newest segment of this store by the mark; 0 when there is no valid mark.
-pub(super) fn read(fs: &dyn Fs, data: &Path, store_id: &str) -> u64 {
+pub(crate) fn read(fs: &dyn Fs, data: &Path, store_id: &str) -> u64 {
     let text = fs.read(&data.join(FILE)).unwrap_or_default();
     let text = String::from_utf8(text).unwrap_or_default();
     let segment = text

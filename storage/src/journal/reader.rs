@@ -12,6 +12,7 @@ use super::{
 };
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
+use crate::manifest::SEQ_END_MAX;
 
 /// Attempts to read a segment that a writer truncates at the same time.
 const READ_TRIES: usize = 100;
@@ -26,6 +27,15 @@ pub(crate) struct Group {
     pub(crate) end: u64,
     /// Payloads of the records.
     pub(crate) records: Vec<Bytes>,
+}
+
+impl Group {
+    /// Returns the exclusive end of the sequence numbers; `None` if they exceed the last one that
+    /// a store can have.
+    pub(crate) fn end_seq(&self) -> Option<u64> {
+        let end = self.first_seq.checked_add(u64::from(self.items));
+        end.filter(|end| *end <= SEQ_END_MAX)
+    }
 }
 
 /// Result of a replay.
@@ -85,9 +95,9 @@ pub(crate) fn replay(
             if group.first_seq < found.next_seq {
                 return Err(corrupt(at, "sequence numbers are used twice".into()));
             }
-            let next_seq = group.first_seq.checked_add(u64::from(group.items));
+            let end_seq = group.end_seq();
             found.next_seq =
-                next_seq.ok_or_else(|| corrupt(at, "sequence numbers overflow".into()))?;
+                end_seq.ok_or_else(|| corrupt(at, "sequence numbers overflow".into()))?;
             at = group.end;
             crc = group.crc;
             take(group)?;

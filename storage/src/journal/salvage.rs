@@ -50,7 +50,7 @@ pub(crate) fn salvage(
     }
     found
         .groups
-        .retain(|g| g.first_seq + u64::from(g.items) > sealed_seq || g.items == 0);
+        .retain(|g| g.end_seq() > Some(sealed_seq) || g.items == 0);
     Ok(found)
 }
 
@@ -91,7 +91,8 @@ impl Salvage {
             None => end = 0,
         }
         while at < bytes.len() {
-            let Some(group) = group_at(bytes, at).filter(|g| g.first_seq >= self.end_seq) else {
+            let group = group_at(bytes, at).filter(|g| g.first_seq >= self.end_seq);
+            let Some((group, end_seq)) = group.and_then(|g| g.end_seq().map(|end| (g, end))) else {
                 at += 8;
                 continue;
             };
@@ -99,7 +100,7 @@ impl Salvage {
             at = usize::try_from(group.end).unwrap_or(bytes.len());
             end = at;
             at = at.next_multiple_of(8);
-            self.end_seq = group.first_seq + u64::from(group.items);
+            self.end_seq = end_seq;
             self.groups.push(group);
         }
         self.hole(segment, bytes, (end, bytes.len()));

@@ -161,6 +161,30 @@ fn after_a_sync_the_next_group_begins_in_another_block() {
     }
 }
 
+/// Returns the files of a journal with one group of five items and no record.
+fn one_group(first_seq: u64) -> crate::sim::SimFs {
+    let mut group = [0; GROUP_HEAD];
+    group[..4].copy_from_slice(&GROUP_MAGIC.to_le_bytes());
+    group[16..24].copy_from_slice(&first_seq.to_le_bytes());
+    group[24..28].copy_from_slice(&5_u32.to_le_bytes());
+    let segment = fuzzing::segment(0, &group, (true, true));
+    crate::fuzzing::disk(&[(&relative_path(1), &segment)])
+}
+
+#[test]
+fn a_group_beyond_the_last_sequence_number_is_refused_and_not_salvaged() {
+    use crate::fuzzing::{DATA, STORE};
+    let last = crate::manifest::SEQ_END_MAX - 5;
+    for (first_seq, fits) in [(last, true), (last + 1, false), (u64::MAX - 2, false)] {
+        let fs = one_group(first_seq);
+        let replayed = replay(&fs, Path::new(DATA), STORE, 0, |_| Ok(()));
+        assert_eq!(replayed.is_ok(), fits, "{first_seq}");
+        let salvaged = salvage(&fs, Path::new(DATA), STORE, 0, 0).expect("a sound disk");
+        assert_eq!(salvaged.groups.len(), usize::from(fits), "{first_seq}");
+        assert_eq!(salvaged.end_seq, if fits { last + 5 } else { 0 });
+    }
+}
+
 #[test]
 fn a_sync_that_has_only_begun_keeps_its_blocks_too() {
     let fs = FaultFs::default();

@@ -28,7 +28,7 @@ const JSON_BYTES_MAX: u64 = 256 << 20;
 pub(super) const HEAD_BYTES_MAX: usize = 128;
 
 /// Returns the head line before a body.
-fn head_line(body: &[u8]) -> String {
+pub(super) fn head_line(body: &[u8]) -> String {
     let crc = crc32c::crc32c(body);
     format!("logmill store {FORMAT} {} {crc:08x}", body.len())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Manifest, StreamMeta, TileMeta};
+use super::{Manifest, SEQ_END_MAX, StreamMeta, TileMeta};
 use crate::model::Name;
 use crate::rollup_hook::RollupMeta;
 
@@ -22,6 +22,7 @@ impl Manifest {
         if !self.next_file_id().is_assignable() {
             return Err("no epoch or file number is left".into());
         }
+        self.check_counters()?;
         self.check_reserved()?;
         let files = || self.files().chain(self.detached_files());
         if let Some(file) = files().find(|f| !f.blocks_fit()) {
@@ -40,6 +41,23 @@ impl Manifest {
         Ok(())
     }
 
+    /// Checks that what later edits add to does not overflow.
+    fn check_counters(&self) -> Result<(), String> {
+        let end = self.sealed_seq.max(self.next_seq);
+        if end > SEQ_END_MAX {
+            return Err(format!(
+                "its sequence numbers end at {end}, beyond the last one of an _id"
+            ));
+        }
+        if self.version == u64::MAX
+            || self.journal_floor == u64::MAX
+            || self.next_rollup == u32::MAX
+        {
+            return Err("no version, journal segment or rollup is left".into());
+        }
+        Ok(())
+    }
+
     fn check_parts(&self, name: &Name, stream: &StreamMeta) -> Result<(), String> {
         let dropped: BTreeSet<i64> = stream.dropped.iter().map(|d| d.partition_us).collect();
         if dropped.len() != stream.dropped.len() {
@@ -47,7 +65,8 @@ impl Manifest {
         }
         let live: u128 = self.parts_of(name).map(|p| u128::from(p.rows)).sum();
         let gone: u128 = stream.dropped.iter().map(|d| u128::from(d.events)).sum();
-        let detached: u128 = self.detached_of(name).map(|d| u128::from(d.rows())).sum();
+        let detached = self.detached_of(name).flat_map(|d| &d.parts);
+        let detached: u128 = detached.map(|p| u128::from(p.rows)).sum();
         if live + gone + detached != u128::from(stream.sealed_events) {
             return Err(format!(
                 "stream {name}: parts hold {live} events, {gone} were dropped, {detached} are detached, {} were sealed",

@@ -157,7 +157,7 @@ fn a_manifest_with_a_detached_partition_comes_back_as_it_was() {
 #[test]
 fn each_broken_invariant_is_refused() {
     type Break = fn(&mut Manifest);
-    let cases: [(&str, Break); 25] = [
+    let cases: [(&str, Break); 30] = [
         ("a gap between tiles", |m| m.tiles[1].first_seq = 11),
         ("a missing tile", |m| drop(m.tiles.remove(1))),
         ("an overlap", |m| m.tiles[1].first_seq = 9),
@@ -234,6 +234,21 @@ fn each_broken_invariant_is_refused() {
             detach_last(m);
             m.pending[0].path = m.detached[0].parts[0].file.path.clone();
         }),
+        ("rows of detached parts that add up beyond 64 bits", |m| {
+            detach_last(m);
+            let mut other = m.detached[0].parts[0].clone();
+            other.file.path.push('2');
+            let rows = other.rows;
+            m.detached[0].parts[0].rows = u64::MAX;
+            other.rows = rows + 1;
+            m.detached[0].parts.push(other);
+        }),
+        ("sequence numbers beyond the last one of an _id", |m| {
+            m.next_seq = SEQ_END_MAX + 1
+        }),
+        ("no version left", |m| m.version = u64::MAX),
+        ("no segment left", |m| m.journal_floor = u64::MAX),
+        ("no rollup left", |m| m.next_rollup = u32::MAX),
         ("a store without an id", |m| m.store_id = "short".into()),
     ];
     assert_eq!(good().check(), Ok(()));

@@ -1,6 +1,7 @@
 //! Reading of parts: in full from memory, or in pieces from the disk.
 
 use std::io::{self, BufReader, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice::from_ref;
 use std::sync::Arc;
 
@@ -27,14 +28,16 @@ const HEAD_BYTES: usize = 1024;
 /// # Errors
 /// When the bytes are not a part.
 pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBatch>, ParquetError> {
-    // The reader returns the text types that the file's own schema names.
-    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
-    let reader = select(builder, columns)
-        .with_batch_size(READ_ROWS)
-        .build()?;
-    reader
-        .map(|batch| batch.map_err(ParquetError::from))
-        .collect()
+    guarded(|| {
+        // The reader returns the text types that the file's own schema names.
+        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
+        let reader = select(builder, columns)
+            .with_batch_size(READ_ROWS)
+            .build()?;
+        reader
+            .map(|batch| batch.map_err(ParquetError::from))
+            .collect()
+    })
 }
 
 /// Returns the columns of a part.
@@ -42,8 +45,19 @@ pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBat
 /// # Errors
 /// When the bytes are not a part.
 pub(crate) fn read_schema(bytes: Bytes) -> Result<SchemaRef, ParquetError> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
-    Ok(Arc::clone(builder.schema()))
+    guarded(|| {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
+        Ok(Arc::clone(builder.schema()))
+    })
+}
+
+/// Runs a reader of a whole file. A detached folder comes from elsewhere with its checksums, and a
+/// repair has none, so the Parquet reader may get anything; it panics at some of it.
+fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        let what = "its footer contradicts the file".to_owned();
+        Err(ParquetError::General(what))
+    })
 }
 
 /// Reads one column of a part, some thousand rows at a time, and no other data. `take` gets the

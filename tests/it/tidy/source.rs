@@ -35,7 +35,7 @@ pub(super) static FILES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
             let name = name.to_str().expect("a path in UTF-8").to_owned();
             match name.as_str() {
                 // The compiler's output lies here by default; `.git` is a file in a worktree.
-                "target" | ".git" => {}
+                "target" | "tests/fuzz/target" | ".git" => {}
                 _ if path.is_dir() => folders.push(path),
                 _ => {
                     files.insert(name);

@@ -8,7 +8,7 @@ use crate::documents::Value;
 /// The digits that a decimal of BSON has.
 const DECIMAL_DIGITS: usize = 34;
 /// Powers of ten up to this one are floats.
-const EXACT_POWER: i64 = 22;
+const EXACT_POWER: u64 = 22;
 /// So are integers up to this one.
 const EXACT_INTEGER: u64 = 1 << f64::MANTISSA_DIGITS;
 
@@ -56,7 +56,7 @@ fn is_exact(number: &str) -> bool {
     });
     let power = power.parse::<i64>().ok();
     let power = power.and_then(|p| p.checked_sub(fraction.len() as i64));
-    integer <= EXACT_INTEGER && power.is_some_and(|p| p.abs() <= EXACT_POWER)
+    integer <= EXACT_INTEGER && power.is_some_and(|p| p.unsigned_abs() <= EXACT_POWER)
 }
 
 /// Returns the numbers of a line of JSON in order.

@@ -467,6 +467,9 @@ fn numbers_keep_every_digit() {
         "2.2250738585072011e-308",
         "1e23",
         "-8.5e-23",
+        // The least power that 64 bits hold, and the one below.
+        "1e-9223372036854775808",
+        "1e-9223372036854775809",
     ];
     for number in long {
         let events = events(&format!(

@@ -46,6 +46,43 @@ fn an_empty_source_has_no_blocks() {
 }
 
 #[test]
+fn a_value_that_is_no_object_ends_at_its_comma() {
+    let values: Vec<SourceBlock> = LineBlocks::new(&b"[{\"a\":1}, 17, {\"a\":2}, 18"[..])
+        .with_limits(13, 100)
+        .of_values(true)
+        .map(|b| b.unwrap())
+        .collect();
+    let found: Vec<_> = values
+        .iter()
+        .map(|b| (&b.bytes[..], b.is_whole()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (&b"[{\"a\":1}"[..], true),
+            (&b", 17"[..], true),
+            (&b", {\"a\":2}"[..], true),
+            (&b", 18"[..], false)
+        ]
+    );
+}
+
+#[test]
+fn only_the_first_block_of_values_begins_with_a_mark() {
+    // Two files with marks, one after the other.
+    let source = "\u{feff}{\"a\":1}\u{feff}{\"a\":2}".as_bytes();
+    let cut = LineBlocks::new(source).with_limits(11, 100).of_values(true);
+    let found: Vec<SourceBlock> = cut.map(|b| b.unwrap()).collect();
+    assert_eq!(found.len(), 2);
+    let items = found
+        .iter()
+        .flat_map(|b| JsonValues::new(&b.bytes, b.first_byte));
+    let items: Vec<&[u8]> = items.map(|(_, item)| item).collect();
+    let wanted = ["{\"a\":1}", "\u{feff}", "{\"a\":2}"].map(str::as_bytes);
+    assert_eq!(items, wanted);
+}
+
+#[test]
 fn a_source_can_begin_anywhere() {
     let block = LineBlocks::new(&b"a\n"[..])
         .starting_at(7, 99)
@@ -123,6 +160,21 @@ fn a_failure_inside_a_line_over_the_limit_is_reported() {
         })
     ));
     assert!(blocks.next_block().unwrap().is_none());
+}
+
+#[test]
+fn a_failure_behind_a_line_over_the_limit_comes_after_that_line() {
+    let mut cut = LineBlocks::new(Broken(b"aaaaaaa\nb")).with_limits(4, 4);
+    let line = cut.next_block().unwrap().unwrap();
+    assert_eq!(
+        (&line.bytes[..], line.too_long, line.end_byte),
+        (&b"aaaa"[..], true, 8)
+    );
+    match cut.next_block() {
+        Err(Error::Read { byte, line, .. }) => assert_eq!((byte, line), (9, 2)),
+        other => panic!("{other:?}"),
+    }
+    assert!(cut.next_block().unwrap().is_none());
 }
 
 #[test]

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn items(text: &str) -> Vec<&str> {
-    let items = JsonValues::new(text.as_bytes()).map(|(_, item)| item);
+    let items = JsonValues::new(text.as_bytes(), 0).map(|(_, item)| item);
     items.map(|i| std::str::from_utf8(i).unwrap()).collect()
 }
 
@@ -108,7 +108,7 @@ proptest! {
         // Cut anywhere, the whole items come first and the others from where they end.
         let begun = cut.index(text.len() + 1);
         let begun = (begun..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap();
-        let end = JsonValues::whole(&text.as_bytes()[..begun], usize::MAX).unwrap_or(0);
+        let end = JsonValues::whole(&text.as_bytes()[..begun], 0, usize::MAX).unwrap_or(0);
         let mut both = items(&text[..end]);
         both.extend(items(&text[end..]));
         prop_assert_eq!(both, &texts[..]);

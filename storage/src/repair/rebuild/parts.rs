@@ -2,7 +2,6 @@
 //! stay as they are.
 
 use std::collections::{BTreeMap, HashSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, RecordBatch, TimestampMicrosecondArray, UInt64Array};
@@ -184,10 +183,7 @@ impl Rebuilder<'_> {
 
 /// Reads the rows of a part that can be read in full.
 fn readable(bytes: &Bytes) -> Result<Vec<RecordBatch>, String> {
-    // The bytes have no checksum, so the Parquet reader may get anything and may panic.
-    let read = catch_unwind(AssertUnwindSafe(|| part::read_part(bytes.clone(), None)));
-    let rows = read.map_err(|_| "it cannot be read".to_owned())?;
-    let rows = rows.map_err(|e| e.to_string())?;
+    let rows = part::read_part(bytes.clone(), None).map_err(|e| e.to_string())?;
     let sound = |batch: &RecordBatch| {
         has_own_columns(batch)
             && column::<UInt64Array>(batch, SEQ).null_count() == 0

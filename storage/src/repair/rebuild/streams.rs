@@ -2,7 +2,6 @@
 //! their parts, the journal and the cards of detached partitions.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use bytes::Bytes;
@@ -108,8 +107,7 @@ impl Rebuilder<'_> {
 }
 
 fn schema_of(bytes: Bytes) -> Option<SchemaRef> {
-    let read = catch_unwind(AssertUnwindSafe(|| part::read_schema(bytes)));
-    read.ok()?.ok()
+    part::read_schema(bytes).ok()
 }
 
 fn width_of(folder: &str) -> Option<PartitionWidth> {

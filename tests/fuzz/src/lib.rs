@@ -1,0 +1,35 @@
+//! Every target by its name.
+//!
+//! A target lies in the crate whose parser it calls, so that the tests of that crate replay its
+//! corpus. The modules below are those of the program and of `query` that need no other one: their
+//! crates are too large for this workspace.
+
+#![allow(dead_code, unused_imports, reason = "the modules are parts of larger crates")]
+
+mod access;
+mod config;
+mod fuzzing;
+mod hints;
+mod server;
+
+pub use aggregator::fuzzing::{expression, rollup, tile};
+pub use ingest::fuzzing::{blocks, bodies, json, line_formats};
+pub use storage::fuzzing::{
+    backup, detached_card, identities, index_file, journal_record, journal_segment, manifest, part,
+    small_files,
+};
+
+/// See `src/fuzzing/http_head.rs`.
+pub fn http_head(bytes: &[u8]) {
+    fuzzing::http_head(bytes);
+}
+
+/// See `src/fuzzing/secrets.rs`.
+pub fn secrets(bytes: &[u8]) {
+    fuzzing::secrets(bytes);
+}
+
+/// See `query/src/plan/hints/fuzzing.rs`.
+pub fn sql_hints(bytes: &[u8]) {
+    hints::fuzzing::sql_hints(bytes);
+}
