@@ -95,8 +95,7 @@ fn refusal(refused: Refused, headers: &HeaderMap) -> Response {
     let (class, message, hint) = refused.explained();
     let mut response = answer::of_class(class, message, Some(hint));
     if let Refused::Slow(wait) = refused {
-        let seconds = HeaderValue::from(wait.as_secs() + 1);
-        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        answer::retry_after(&mut response, wait);
         return response;
     }
     challenge(headers, response)
