@@ -11,8 +11,6 @@ use std::{env, fs};
 const CHANGES: u64 = 400;
 /// Longest input that is made of others.
 const CHANGED_BYTES_MAX: usize = 1 << 16;
-/// Bytes of a block of a tar file.
-const BLOCK: usize = 512;
 /// Numbers at which lengths and counts go wrong.
 const EDGES: [u64; 10] = [
     0,
@@ -62,8 +60,8 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// Returns the inputs of a target, each with its name: the files of its folder, and those that are
-/// packed into its tar file.
+/// Returns the inputs of a target, each with its name: the files of its folder, and the lines of its
+/// packed corpus.
 fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let places = here
@@ -71,39 +69,43 @@ fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
         .map(|place| place.join("tests/fuzz/corpus"));
     let folder = places.filter(|place| place.is_dir()).last();
     let folder = folder.expect("the folder of the corpora");
-    let mut inputs = Vec::new();
     let mut files: Vec<PathBuf> = fs::read_dir(folder.join(name)).map_or_else(
         |_| Vec::new(),
         |entries| entries.map(|e| e.expect("an entry").path()).collect(),
     );
     files.sort();
-    for file in files {
-        let bytes = fs::read(&file).expect("a file of the corpus");
-        inputs.push((file.display().to_string(), bytes));
-    }
-    if let Ok(packed) = fs::read(folder.join(format!("{name}.tar"))) {
-        inputs.extend(unpack(&packed));
+    let read = |file: &PathBuf| fs::read(file).expect("a file of the corpus");
+    let inputs = files
+        .iter()
+        .map(|file| (file.display().to_string(), read(file)));
+    let mut inputs: Vec<(String, Vec<u8>)> = inputs.collect();
+    let packed = fs::read_to_string(folder.join(format!("{name}.base64"))).unwrap_or_default();
+    for (line, text) in (1..).zip(packed.lines()) {
+        inputs.push((format!("{name}.base64:{line}"), unpack(text)));
     }
     inputs
 }
 
-/// Returns the files of a tar archive.
-fn unpack(mut tar: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let text = |bytes: &[u8]| {
-        let bytes = bytes.split(|b| *b == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(bytes).trim().to_owned()
-    };
-    let mut files = Vec::new();
-    while tar.len() >= BLOCK && tar[0] != 0 {
-        let name = text(&tar[..100]);
-        let len = usize::from_str_radix(&text(&tar[124..136]), 8).expect("a length in octal");
-        // Folders have no content.
-        if tar[156] == b'0' {
-            files.push((name, tar[BLOCK..BLOCK + len].to_vec()));
+/// Decodes base 64.
+fn unpack(text: &str) -> Vec<u8> {
+    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0);
+    for c in text.bytes().take_while(|c| *c != b'=') {
+        let six = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            other => panic!("{other} is no digit of base 64"),
+        };
+        (bits, held) = (bits << 6 | u32::from(six), held + 6);
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+            bits &= (1 << held) - 1;
         }
-        tar = &tar[BLOCK + len.next_multiple_of(BLOCK)..];
     }
-    files
+    bytes
 }
 
 /// A deterministic source of numbers (splitmix64).
