@@ -33,14 +33,16 @@ pub(crate) fn erase(
     stream: &Name,
     request: &EraseRequest,
 ) -> Result<EraseReport> {
-    if stream.as_str() == QUARANTINE {
+    let snapshot = store.snapshot();
+    let is_unknown = !snapshot.streams().contains_key(stream);
+    if stream.as_str() == QUARANTINE || (is_unknown && stream.as_str() == "quarantine") {
         return Err(Failure::usage(
             "quarantined lines are no events of a stream; discard them with `logmill quarantine drop`",
         ));
     }
     // Its queries have no limits, and are in no list of the server.
     let engine = wiring::engine_of_one(config, None)?;
-    let found = query::matching(&engine, store.snapshot(), stream, &request.condition);
+    let found = query::matching(&engine, snapshot, stream, &request.condition);
     let seqs = runtime.block_on(found)?;
     Ok(store.erase(stream, seqs, request.dry_run)?)
 }

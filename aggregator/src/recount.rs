@@ -114,7 +114,7 @@ impl Recount<'_> {
         Ok(())
     }
 
-    /// Reads the cells of a level, or of one of its time partitions, whose buckets begin in a range.
+    /// Reads the cells of a level, or of one of its partitions, whose buckets begin in a range.
     fn read(
         &self,
         level: Level,

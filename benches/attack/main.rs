@@ -11,8 +11,8 @@
 //! * the 99th percentile of normal sends, queries and probes is under three times that of a quiet
 //!   server, or below [`P99_MIN`];
 //! * the server answers after each class, and every answer is one that the class may get;
-//! * resident memory stays under what it was before the class and the bound of the class, under that
-//!   at the start and [`PEAK_MIB`], and what is left of all classes under [`LEFT_MIB`];
+//! * resident memory stays under what it was before the class and the bound of the class, under
+//!   that at the start and [`PEAK_MIB`], and what is left of all classes under [`LEFT_MIB`];
 //! * the attack has reached the limit that it is about;
 //! * the server's log grows by less than [`LOG_MIB`] a second;
 //! * open descriptors return to what they were;

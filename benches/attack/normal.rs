@@ -2,8 +2,9 @@
 //!
 //! Half of them keep their connection, the others connect afresh for each request. A time counts
 //! from the moment at which the request was due until its answer was there whole; a request that
-//! waits still counts with its age, and so does each that a client left out while it waited. A sender repeats a batch with its key until it is acknowledged.
-//! A reader that is refused has waited for ever.
+//! waits still counts with its age, and so does each that a client left out while it waited. A
+//! sender repeats a batch with its key until it is acknowledged. A reader that is refused has
+//! waited for ever.
 
 use std::collections::BTreeMap;
 use std::io;

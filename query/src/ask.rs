@@ -1,5 +1,5 @@
-//! Questions of commands beside SQL: the slice of one host and date, a tail, a schema, the events to
-//! erase, and random questions that compare rollups with raw events.
+//! Questions of commands beside SQL: the slice of one host and date, a tail, a schema, the events
+//! to erase, and random questions that compare rollups with raw events.
 
 pub(crate) mod matching;
 pub(crate) mod random_questions;

@@ -120,6 +120,7 @@ impl Front {
     /// Returns the principal of a request that may pass; `None` for a public route.
     async fn admit(&self, head: &Parts) -> Admitted {
         self.own.check(head)?;
+        check_framing(head)?;
         match check_route(head)? {
             Some(route) => login::admit(&self.app.serving.access, route, head).await,
             None => Ok(None),
@@ -181,6 +182,29 @@ fn route_name(method: &Method, path: &str) -> &'static str {
         Found::Nothing if dashboards::asset(path).is_some() => "page",
         Found::Nothing => "other",
     }
+}
+
+/// Refuses a body in any transfer coding but one `chunked`. A proxy in front may have another
+/// opinion of where such a body ends, and the next request of the connection begins there.
+fn check_framing(head: &Parts) -> Result<(), Box<Response>> {
+    let codings: Vec<_> = head
+        .headers
+        .get_all(header::TRANSFER_ENCODING)
+        .iter()
+        .collect();
+    let is_chunked = |coding: &&HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if codings.len() <= 1 && codings.iter().all(is_chunked) {
+        return Ok(());
+    }
+    let mut response = answer::error(
+        StatusCode::NOT_IMPLEMENTED,
+        "transfer_encoding",
+        "the body has a Transfer-Encoding other than chunked",
+        Some("name a compression in Content-Encoding"),
+    );
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(header::CONNECTION, close);
+    Err(Box::new(response))
 }
 
 /// Returns the route of a request; `None` for the page and its assets, which hold no data.

@@ -17,8 +17,8 @@
 //!    floor. A floor falls only in an edit that restores sections with as many events as it
 //!    subtracts from the count of dropped ones.
 //! 4. The events in the tiles of a rollup and the events that its history has not counted add up
-//!    to the events ever sealed into its stream and not erased. So do the rows of the stream's live,
-//!    dropped and detached parts. Events sealed and events erased together never become fewer.
+//!    to the events ever sealed into its stream and not erased. So do the rows of the stream's
+//!    live, dropped and detached parts. Events sealed and erased together never become fewer.
 //! 5. No file is listed twice, and no listed file is pending deletion.
 //! 6. A file has one checksum for each of its blocks, or no block checksums at all.
 
@@ -91,8 +91,8 @@ pub struct StreamMeta {
     pub columns: Vec<Column>,
     /// Creation time, microseconds since 1970.
     pub created_us: i64,
-    /// Events ever sealed into parts, including dropped ones, less those that an erasure took out of
-    /// parts and rollups.
+    /// Events ever sealed into parts, including dropped ones, less those that an erasure took out
+    /// of parts and rollups.
     pub sealed_events: u64,
     /// Partitions whose raw events were dropped, sorted by their start.
     pub dropped: Vec<DroppedPartition>,
@@ -364,10 +364,6 @@ pub(crate) fn id_prefix(store_id: &str, created_s: u32) -> [u8; 6] {
     prefix[4..].copy_from_slice(&salt.to_be_bytes());
     prefix
 }
-
-/// Maximum of the exclusive end of all sequence numbers: an `_id` has six bytes of one. Below it
-/// nothing that is added to a sequence number overflows.
-pub(crate) const SEQ_END_MAX: u64 = 1 << 48;
 
 /// Length of an `_id` in hex digits.
 const ID_DIGITS: usize = 24;

@@ -15,11 +15,11 @@ use crate::resolutions::{self, Ranges, Settlement};
 pub const TIME: &str = "time";
 /// Column of sequence numbers in every part and memtable chunk.
 pub const SEQ: &str = "_seq";
-/// Name reserved for the number of the store that holds an event, where several share a stream:
-/// sequence numbers count within one store.
+/// Greatest exclusive end of sequence numbers: an `_id` has six bytes of one. No sum overflows.
+pub(crate) const SEQ_END_MAX: u64 = 1 << 48;
+/// Reserved for the number of an event's store: sequence numbers count within one store.
 pub const SHARD: &str = "_shard";
-/// Column of `_id`: the client's own, or one made of the store's creation time and id and the
-/// sequence number.
+/// Column of `_id`: the client's own, or made of the store's birth, its id and the sequence number.
 pub const ID: &str = "_id";
 /// Column of the BSON document that holds the values that do not fit a column of their own.
 pub const REST: &str = "_rest";

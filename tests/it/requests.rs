@@ -123,10 +123,12 @@ fn names_and_keys_have_a_length() {
     let server = Server::start(&home.data);
     let body = line("203.0.113.1", PAST_S, "/", 200, 1);
     for (name, max) in [("site", 1024), ("source", 1024), ("producer", 8192)] {
-        let at_most = format!(
-            "/api/v1/ingest/access?from=0&to=9&{name}={}",
-            "x".repeat(max)
-        );
+        let range = if name == "producer" {
+            "from=0&to=9&"
+        } else {
+            ""
+        };
+        let at_most = format!("/api/v1/ingest/access?{range}{name}={}", "x".repeat(max));
         server.post(&at_most, &[], body.as_bytes()).status(200);
         let refused = server.post(&format!("{at_most}x"), &[], body.as_bytes());
         let refused = refused.status(400).text();
@@ -332,4 +334,24 @@ fn a_file_of_nothing_and_one_of_a_very_long_line_are_explained() {
         (&json!(3), &json!(2), &json!(1)),
         "{told}"
     );
+}
+
+#[test]
+fn a_body_in_an_unknown_transfer_coding_is_refused_and_ends_its_connection() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    for coding in ["gzip, chunked", "chunked, chunked", "identity"] {
+        let answers = server.raw_whole(&format!(
+            "POST /api/v1/ingest/access HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: {host}\r\n\r\n",
+            host = server.address
+        ));
+        assert_eq!(
+            answers.matches("HTTP/1.1 ").count(),
+            1,
+            "{coding}: {answers}"
+        );
+        let status = &answers[9..12];
+        assert!(["400", "501"].contains(&status), "{coding}: {answers}");
+    }
+    assert_eq!(server.number("SELECT count(*) FROM system.streams"), 0);
 }

@@ -21,7 +21,8 @@ fn token(home: &Home, name: &str, role: &str) -> String {
     created["token"].as_str().expect("a token").to_owned()
 }
 
-/// Returns a server with an event and a quarantined line, and the tokens of an administrator and of two readers.
+/// Returns a server with an event and a quarantined line, and the tokens of an administrator and of
+/// two readers.
 fn server(home: &Home, environment: &[(&str, &str)]) -> (Server, String, [String; 2]) {
     let server = Server::start_with(&home.data, environment);
     let event = line("203.0.113.1", PAST_S, "/", 200, 10);

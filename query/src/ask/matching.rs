@@ -17,8 +17,8 @@ use crate::tables::system::NoSystemInfo;
 /// `host = '203.0.113.7'` is true. The list of queries does not show the expression.
 ///
 /// # Errors
-/// [`Error::Invalid`] when there is no such stream, and the errors of [`TailFilter::new`] and of the
-/// query.
+/// [`Error::Invalid`] when there is no such stream, and the errors of [`TailFilter::new`] and of
+/// the query.
 pub async fn matching(
     engine: &Engine,
     snapshot: Arc<Snapshot>,

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
-use crate::manifest::SEQ_END_MAX;
+use crate::model::SEQ_END_MAX;
 
 /// Attempts to read a segment that a writer truncates at the same time.
 const READ_TRIES: usize = 100;

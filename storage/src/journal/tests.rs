@@ -174,7 +174,7 @@ fn one_group(first_seq: u64) -> crate::sim::SimFs {
 #[test]
 fn a_group_beyond_the_last_sequence_number_is_refused_and_not_salvaged() {
     use crate::fuzzing::{DATA, STORE};
-    let last = crate::manifest::SEQ_END_MAX - 5;
+    let last = crate::model::SEQ_END_MAX - 5;
     for (first_seq, fits) in [(last, true), (last + 1, false), (u64::MAX - 2, false)] {
         let fs = one_group(first_seq);
         let replayed = replay(&fs, Path::new(DATA), STORE, 0, |_| Ok(()));

@@ -18,7 +18,7 @@ pub struct Erasure {
     pub at_us: i64,
     /// Events erased from the parts.
     pub events: u64,
-    /// Those of them that the rollups still count, because other raw events of their days no longer
+    /// Erased events that the rollups still count, because other raw events of their days no longer
     /// exist. They are among the stream's dropped events.
     pub still_counted: u64,
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Manifest, SEQ_END_MAX, StreamMeta, TileMeta};
-use crate::model::Name;
+use super::{Manifest, StreamMeta, TileMeta};
+use crate::model::{Name, SEQ_END_MAX};
 use crate::rollup_hook::RollupMeta;
 
 impl Manifest {

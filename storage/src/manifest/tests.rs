@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 
 use super::*;
 use crate::env::RealFs;
+use crate::model::SEQ_END_MAX;
 use crate::testing::{FaultFs, Op};
 
 fn file(path: &str) -> FileRef {

@@ -3,8 +3,9 @@
 //! # Invariants
 //! * At a time, some thousand rows of each input and one row group of the output are in memory.
 //! * Every row that an input's manifest entry counts is written once, but for those that an erasure
-//!   leaves out, or nothing is written. Rows, sequence numbers and times of each input are compared with its entry, and the caller
-//!   that commits compares the [`Census`] of the input with that of the resulting file.
+//!   leaves out, or nothing is written. Rows, sequence numbers and times of each input are compared
+//!   with its entry, and the caller that commits compares the [`Census`] of the input with that of
+//!   the resulting file.
 //! * The result is in the order of [`RowOrder`]. An input that is not is reported, and nothing of
 //!   it is written ([`rewrite`] sorts it in pieces).
 //! * No value changes except by the cast to the current type of its stream's column; a value that

@@ -104,8 +104,8 @@ impl Store {
         retain::retain(self.writable()?, only, dry)
     }
 
-    /// Erases the sealed events of `stream` with these sequence numbers: from its parts, its rollups,
-    /// its indexes and the journal, in one edit. The memtable is sealed first, so that every
+    /// Erases the events of `stream` with these sequence numbers: from its parts, its rollups, its
+    /// indexes and the journal, in one edit. The memtable is sealed first, so that every
     /// acknowledged event can be erased. The manifest records when and how many. `dry` only reports
     /// what would be erased. Detached partitions are not read.
     ///

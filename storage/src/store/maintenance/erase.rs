@@ -1,14 +1,14 @@
 //! Erasure: events leave the parts, the rollups, the indexes and the journal.
 //!
 //! # Invariants
-//! * One edit erases the events everywhere, or none anywhere. A crash before it leaves files that no
-//!   manifest names.
+//! * One edit erases the events everywhere, or none anywhere. A crash before it leaves files that
+//!   no manifest names.
 //! * After it every level is what it would be if the erased events had never come, but for events
 //!   that cannot be counted out: a day of a rollup can be counted again only if all of its raw
 //!   events exist. Their raw rows are erased all the same. They count as dropped, so that nothing
 //!   later takes the remaining rows for all of them.
 //! * Events that arrive meanwhile are not erased. No seal runs from the recount on to the edit.
-//! * What is erased is written nowhere: neither in the manifest nor in a log.
+//! * Neither the manifest nor a log names what is erased.
 
 mod choice;
 mod recounting;
@@ -20,7 +20,7 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{TimestampMicrosecondType, UInt64Type};
 use serde::{Deserialize, Serialize};
 
-use self::choice::{Found, choose};
+use self::choice::{ErasedTimes, choose};
 use self::recounting::Recounting;
 use super::part_rewrite::{PartRewrite, check_disk_space};
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ use crate::store::{Shared, seal};
 pub struct EraseReport {
     /// Events erased from the parts.
     pub events: u64,
-    /// Those of them that the rollups still count: other raw events of their days no longer exist.
+    /// Erased events that the rollups still count: other raw events of their days no longer exist.
     pub still_counted: u64,
     /// Parts that held the events.
     pub parts: usize,
@@ -72,8 +72,8 @@ impl EraseReport {
     }
 }
 
-/// Erases the events of a stream with these sequence numbers; `dry` only reports them. `cut_journal`
-/// begins a new segment of the journal.
+/// Erases the events of a stream with these sequence numbers; `dry` only reports them.
+/// `cut_journal` begins a new segment of the journal.
 pub(super) fn run_erase(
     shared: &Shared,
     stream: &Name,
@@ -121,7 +121,7 @@ impl Erasure<'_> {
     fn report_of(
         &self,
         manifest: &Manifest,
-        found: &[(&PartMeta, Found)],
+        found: &[(&PartMeta, ErasedTimes)],
         kept: &BTreeMap<i64, u64>,
         rollups: usize,
     ) -> EraseReport {
@@ -162,7 +162,7 @@ impl Erasure<'_> {
     }
 
     /// Returns the parts that hold events to erase, with the times of these events.
-    fn find<'s>(&self, sealed: &'s Snapshot) -> Result<Vec<(&'s PartMeta, Found)>> {
+    fn find<'s>(&self, sealed: &'s Snapshot) -> Result<Vec<(&'s PartMeta, ErasedTimes)>> {
         let mut found = Vec::new();
         for part in &sealed.manifest.parts {
             let from = self.seqs.partition_point(|seq| *seq < part.seq.0);
@@ -179,7 +179,7 @@ impl Erasure<'_> {
     }
 
     /// Returns the times of the events of a part that are to be erased.
-    fn times(&self, sealed: &Snapshot, part: &PartMeta) -> Result<Found> {
+    fn times(&self, sealed: &Snapshot, part: &PartMeta) -> Result<ErasedTimes> {
         let mut is_erased = Vec::new();
         let missing = || Error::Corrupt {
             path: (&part.file.path).into(),
@@ -206,7 +206,7 @@ impl Erasure<'_> {
     fn rewrite(
         &self,
         sealed: &Snapshot,
-        found: &[(&PartMeta, Found)],
+        found: &[(&PartMeta, ErasedTimes)],
         written: &mut StagedFiles,
     ) -> Result<()> {
         let shared = self.shared;
@@ -234,7 +234,7 @@ impl Erasure<'_> {
     /// Counts the rollups again and commits everything in one edit.
     fn commit(
         &self,
-        found: &[(&PartMeta, Found)],
+        found: &[(&PartMeta, ErasedTimes)],
         written: &mut StagedFiles,
     ) -> Result<EraseReport> {
         let (shared, stream) = (self.shared, self.stream);

@@ -3,7 +3,8 @@
 //!
 //! An event can be counted out if the raw events of its day exist in every rollup of the stream:
 //! neither dropped, nor detached, nor before the history that a rollup has counted. An event that
-//! stays counted is a missing raw event itself, so the choice is repeated until it no longer changes.
+//! stays counted is a missing raw event itself, so the choice is repeated until it no longer
+//! changes.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::rollup_hook::{Partition, RollupMeta};
 use crate::store::Shared;
 
 /// The times of the events to erase from one part.
-pub(super) type Found = Vec<i64>;
+pub(super) type ErasedTimes = Vec<i64>;
 
 /// The days of a rollup in which events are counted out.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ pub(super) fn choose(
     shared: &Shared,
     manifest: &Manifest,
     stream: &Name,
-    found: &[(&PartMeta, Found)],
+    found: &[(&PartMeta, ErasedTimes)],
 ) -> Result<(Vec<CountedDays>, BTreeMap<i64, u64>)> {
     let erased = found.iter().flat_map(|(part, times)| {
         let partition_us = part.partition_us;

@@ -297,8 +297,8 @@ impl World {
         }
     }
 
-    /// Erases some events, which may be in the memtable. The rollup of the model is counted again as
-    /// a whole, so without all raw events only a dry run is made.
+    /// Erases some events, which may be in the memtable. The rollup of the model is counted again
+    /// as a whole, so without all raw events only a dry run is made.
     fn erase(&mut self, one_in: u64, mut seed: Random) {
         let stream = Name::new(STREAM).expect("a name");
         let known = self.store().snapshot().streams().contains_key(&stream);
