@@ -127,16 +127,13 @@ fn unacknowledged_permit(
     let of_client = who
         .share()
         .take(Resource::UnacknowledgedBytes, bytes.into());
-    let of_client = of_client.map_err(|exceeded| answer::of_share(&exceeded));
+    let of_client = of_client.map_err(|exceeded| Box::new(answer::of_share(&exceeded)));
     let taken = of_client.and_then(|of_client| {
         let of_all = app.unacknowledged.permit(bytes);
-        let of_all = of_all.ok_or_else(too_many_unacknowledged)?;
+        let of_all = of_all.ok_or_else(|| Box::new(too_many_unacknowledged()))?;
         Ok(Some((of_client, of_all)))
     });
-    taken.map_err(|refused| {
-        app.serving.intake.count_refused(&request.stream, 1);
-        Box::new(refused)
-    })
+    taken.inspect_err(|_| app.serving.intake.count_refused(&request.stream, 1))
 }
 
 fn content_encoding(headers: &HeaderMap) -> String {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::Value;
 
-use crate::support::{Home, PAST_S, Server, assert_verified, command, finish, line, run};
+use crate::support::{Home, PAST_S, Server, assert_verified, line, run, run_with_input};
 
 const DAY_S: i64 = 86_400;
 /// The host to be forgotten.
@@ -221,9 +221,8 @@ fn a_wrong_condition_erases_nothing_and_is_explained() {
     assert!(fails(WHERE, "nothing").contains("there is no stream nothing"));
     assert!(fails(WHERE, "quarantine").contains("logmill quarantine drop"));
     // The condition may come from standard input, where `ps` does not show it.
-    let mut piped = command();
-    piped.args(["erase", "--where", "-", "--data", &home.data]);
-    let output = finish(&mut piped, WHERE.as_bytes());
+    let args = ["erase", "--where", "-", "--data", &home.data];
+    let output = run_with_input(&args, WHERE.as_bytes());
     assert!(
         output.stdout.contains("erased 6 events of access"),
         "{}",

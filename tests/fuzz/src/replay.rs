@@ -60,8 +60,8 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// Returns the inputs of a target, each with its name: the files of its folder, and the lines of its
-/// packed corpus.
+/// Returns the inputs of a target, each with its name: the files of its folder, and the lines of
+/// its packed corpus.
 fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let places = here
