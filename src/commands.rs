@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 use storage::{ReadOnlyStore, Snapshot, Store};
+use zeroize::Zeroizing;
 
 use admin::{Admin, Local, Remote};
 
@@ -193,7 +194,8 @@ fn token(file: Option<&Path>) -> Result<Option<SecretString>> {
         Some(file) => Some(account::first_line(file)?),
         None => std::env::var("LOGMILL_TOKEN").ok(),
     };
-    Ok(text.map(|text| SecretString::from(text.trim().to_owned())))
+    let text = text.map(Zeroizing::new);
+    Ok(text.map(|text| SecretString::from(text.trim())))
 }
 
 fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> {
@@ -204,6 +206,9 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     let data = context.directory(args.data_dir, why)?;
     context.config.server.read_only = args.read_only;
     context.config.server.insecure_plaintext |= args.insecure_plaintext;
+    if !args.read_only {
+        context.config.check_anonymisers()?;
+    }
     if !context.config.server.read_only && is_empty(&data) {
         tell(format_args!(
             "{} holds no store yet; creating a new, empty one",

@@ -36,8 +36,6 @@ pub(crate) use request::QuarantineRequest;
 /// The most items and bytes of a batch: little work is lost when one is broken off.
 const ITEMS_MAX: usize = 4096;
 const BYTES_MAX: usize = 4 << 20;
-/// The reason of items of which only the beginning was kept.
-const TOO_LONG: &str = "line_too_long";
 
 /// Options by which items are read, where they are not those of their stream.
 #[derive(Debug, Clone, Default)]
@@ -308,10 +306,10 @@ struct Attempt {
 impl Attempt {
     fn at(waiting: &[&Item], options: ParseOptions) -> Result<Self> {
         let (cut, whole): (Vec<&Item>, Vec<&Item>) =
-            waiting.iter().partition(|item| item.reason == TOO_LONG);
+            waiting.iter().partition(|item| !item.is_whole());
         let items = whole.iter().map(|item| item.source_item());
         let parsed = Parser::new(options).parse_items(items)?;
-        let mut still_bad = vec![TOO_LONG.to_owned(); cut.len()];
+        let mut still_bad: Vec<_> = cut.iter().map(|item| item.reason.clone()).collect();
         still_bad.extend(parsed.quarantine.iter().map(|bad| bad.reason.to_owned()));
         let mut bad = parsed.quarantine.iter().map(|bad| bad.index).peekable();
         let good = |(index, _): &(u64, &Item)| bad.next_if_eq(index).is_none();

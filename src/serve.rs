@@ -9,9 +9,12 @@ mod ask;
 mod bulk;
 pub(crate) mod descriptors;
 mod intake;
+mod memory;
+mod parsing;
 mod places;
 mod scrub;
 mod shares;
+mod workers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -33,18 +36,17 @@ use crate::wiring;
 pub(crate) use ask::{Client, CompiledFilter};
 pub(crate) use bulk::Turn;
 pub(crate) use intake::{Intake, Reply, StreamState};
+pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX};
 pub(crate) use places::Places;
-pub(crate) use shares::{Counted, Exceeded, Resource, Share};
+pub(crate) use shares::{ClientPlace, Counted, Exceeded, Resource, Share};
 
 use bulk::Bulk;
+use memory::FreedMemory;
 use scrub::ScrubState;
 use shares::{Parts, Shares};
 
 /// Time that requests under way have to finish when the server stops.
 pub(crate) const FINISH_WITHIN: Duration = Duration::from_secs(10);
-
-/// Maximum requests parsed at once; more would only need more memory.
-pub(crate) const PARSING_MAX: usize = 8;
 
 /// Maximum bytes of bodies that were sent with `w=0` and wait to be parsed.
 pub(crate) const UNACKNOWLEDGED_BYTES_MAX: u32 = 64 << 20;
@@ -67,7 +69,9 @@ pub(crate) struct Serving {
     pub(crate) started: Instant,
     pub(crate) started_at: SystemTime,
     pub(crate) scrub: ScrubState,
+    pub(crate) parsing: Parsing,
     pub(crate) bulk: Bulk,
+    pub(crate) memory: FreedMemory,
 }
 
 /// A part of a running server: a listener, or work beside the listeners.
@@ -109,13 +113,16 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         started: Instant::now(),
         started_at: SystemTime::now(),
         scrub: ScrubState::default(),
+        parsing: Parsing::start()?,
         bulk: Bulk::start()?,
+        memory: FreedMemory::default(),
     });
     let mut opened: Vec<Box<dyn Service>> = Vec::new();
     for open in services {
         opened.push(open(&serving)?);
     }
     opened.push(Box::new(scrub::Scrub(Arc::clone(&serving))));
+    opened.push(Box::new(memory::GiveBack(Arc::clone(&serving))));
     drop(serving);
     let outcome = run_all(opened, &stop);
     runtime.shutdown_timeout(FINISH_WITHIN);

@@ -40,7 +40,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::failure::{FAILED, Failure, Result};
 use crate::serve::{OpenService, Service, Serving};
@@ -48,6 +48,11 @@ use crate::tls::Tls;
 use app::App;
 use connections::Connections;
 use front::Front;
+
+/// Connections that the kernel keeps until they are accepted, if its own limit allows them
+/// (`net.core.somaxconn`, 4,096 on Linux). It drops the first packet of one beyond them, which the
+/// client sends again after a second.
+const BACKLOG: u32 = 4096;
 
 /// The HTTP listener as a service.
 struct Http {
@@ -78,7 +83,7 @@ pub(crate) fn http(address: &str, ready: impl FnOnce(&str) + 'static) -> Result<
                 server.connections_max
             );
         }
-        let bound = serving.runtime.block_on(TcpListener::bind(address));
+        let bound = serving.runtime.block_on(async { bind(address) });
         let listener =
             bound.map_err(|e| Failure::new(FAILED, format!("cannot listen at {address}: {e}")))?;
         let address = listener.local_addr()?;
@@ -113,6 +118,18 @@ impl Service for Http {
         }
         Ok(())
     }
+}
+
+/// Binds a listener; within a runtime.
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A server that starts again need not wait for the connections of the one before.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Parses a listener's address.

@@ -10,16 +10,16 @@ use super::door::attacker;
 use super::http;
 use super::stage::{AGAIN, Stage};
 
-const ZEROS: u64 = 10 << 30;
+pub(crate) const ZEROS: u64 = 10 << 30;
 /// Zeros that are compressed; a bomb repeats the outcome.
 const PIECE: usize = 16 << 20;
 /// The most that a block of zstd stands for.
 const BLOCK: u64 = 128 << 10;
 /// Just below `server.batch_bytes_max`.
-const ALMOST: usize = 31 << 20;
+pub(crate) const ALMOST: usize = 31 << 20;
 
 /// A body and the headers that it is sent with.
-type Bomb = (&'static str, Vec<u8>);
+pub(crate) type Bomb = (&'static str, Vec<u8>);
 
 /// Bodies of zeros: more bytes than the server takes.
 pub(crate) fn zeros(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
@@ -29,7 +29,6 @@ pub(crate) fn zeros(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
         let bombs = vec![
             ("Content-Encoding: x-gzip\r\n", gzip.clone()),
             ("Content-Encoding: gzip\r\n", gzip),
-            ("Content-Encoding: gzip\r\n", nested.clone()),
             ("Content-Encoding: gzip, gzip\r\n", nested),
             ("Content-Encoding: deflate\r\n", zlib_zeros(ZEROS)),
             (
@@ -62,7 +61,7 @@ pub(crate) fn short_lines(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
 }
 
 /// Sends the bombs in turn until the end, each over a connection of its own.
-async fn throw(stage: &Arc<Stage>, bombs: Vec<Bomb>) {
+pub(crate) async fn throw(stage: &Arc<Stage>, bombs: Vec<Bomb>) {
     let bombs = Arc::new(bombs);
     let number = stage.of(4, 16);
     stage
@@ -92,7 +91,7 @@ async fn throw(stage: &Arc<Stage>, bombs: Vec<Bomb>) {
         .await;
 }
 
-fn gzip_of(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip_of(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).expect("written to memory");
     encoder.finish().expect("written to memory")
@@ -119,7 +118,7 @@ fn deflate_zeros(bytes: u64) -> Vec<u8> {
 }
 
 /// Returns one member of gzip (RFC 1952).
-fn gzip_zeros(bytes: u64) -> Vec<u8> {
+pub(crate) fn gzip_zeros(bytes: u64) -> Vec<u8> {
     let mut of_piece = Crc::new();
     of_piece.update(&vec![0; PIECE]);
     let mut crc = Crc::new();

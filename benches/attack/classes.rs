@@ -2,10 +2,12 @@
 //!
 //! The bounds of memory are sums of the server's own limits, so that a limit that does not hold
 //! shows: a connection has buffers of 16 KiB at most while it is slow, all bodies together have
-//! 256 MiB, and all queries together half of that unless the configuration says otherwise.
+//! 256 MiB, and all queries together half of that unless the configuration says otherwise. Large
+//! bodies also fill the memtable, which has 256 MiB at most; a seal and a merge have copies.
 
+use super::slow::OVERDUE;
 use super::stage::Class;
-use super::{bombs, floods, oversized, slow, smuggling};
+use super::{bombs, floods, large, oversized, slow, smuggling};
 
 pub(crate) fn all() -> Vec<Class> {
     vec![
@@ -15,8 +17,9 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: true,
             seconds: 25,
             memory_mib: 128.0,
-            reached: &["408"],
-            accepted: &["held"],
+            fills_disk: false,
+            reached: &[OVERDUE],
+            accepted: &["held", OVERDUE],
             run: slow::headers,
         },
         Class {
@@ -25,6 +28,7 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: true,
             seconds: 25,
             memory_mib: 128.0,
+            fills_disk: false,
             reached: &["408"],
             accepted: &["held"],
             run: slow::bodies,
@@ -35,8 +39,9 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: true,
             seconds: 25,
             memory_mib: 128.0,
-            reached: &["closed"],
-            accepted: &["held"],
+            fills_disk: false,
+            reached: &[OVERDUE, "closed"],
+            accepted: &["held", OVERDUE],
             run: slow::idle,
         },
         Class {
@@ -45,8 +50,9 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: false,
             seconds: 25,
             memory_mib: 128.0,
-            reached: &["closed"],
-            accepted: &["held"],
+            fills_disk: false,
+            reached: &[OVERDUE],
+            accepted: &["held", OVERDUE],
             run: slow::handshakes,
         },
         Class {
@@ -55,6 +61,7 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: false,
             seconds: 15,
             memory_mib: 512.0,
+            fills_disk: false,
             reached: &["413"],
             accepted: &["415"],
             run: bombs::zeros,
@@ -65,9 +72,21 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: false,
             seconds: 15,
             memory_mib: 1024.0,
+            fills_disk: false,
             reached: &["200"],
             accepted: &["200"],
             run: bombs::short_lines,
+        },
+        Class {
+            name: "large bodies",
+            needs_tls: false,
+            on_both: false,
+            seconds: 15,
+            memory_mib: 1024.0,
+            fills_disk: true,
+            reached: &["200", "400"],
+            accepted: &["200"],
+            run: large::run,
         },
         Class {
             name: "failed logins",
@@ -75,6 +94,7 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: true,
             seconds: 15,
             memory_mib: 64.0,
+            fills_disk: false,
             reached: &["401", "429"],
             accepted: &["401", "unanswered at the end"],
             run: floods::logins,
@@ -85,6 +105,7 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: true,
             seconds: 15,
             memory_mib: 128.0,
+            fills_disk: false,
             reached: &["200", "429"],
             accepted: &["200", "unanswered at the end"],
             run: floods::requests,
@@ -95,6 +116,7 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: false,
             seconds: 15,
             memory_mib: 512.0,
+            fills_disk: false,
             reached: &["200"],
             accepted: &["200", "unanswered at the end"],
             run: floods::queries,
@@ -105,7 +127,8 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: true,
             seconds: 15,
             memory_mib: 128.0,
-            reached: &["200", "429"],
+            fills_disk: false,
+            reached: &["200"],
             accepted: &["200"],
             run: floods::pipeline,
         },
@@ -115,6 +138,7 @@ pub(crate) fn all() -> Vec<Class> {
             on_both: false,
             seconds: 10,
             memory_mib: 128.0,
+            fills_disk: false,
             reached: &["400"],
             accepted: &[
                 "200",
@@ -137,9 +161,10 @@ pub(crate) fn all() -> Vec<Class> {
             needs_tls: false,
             on_both: false,
             seconds: 15,
-            memory_mib: 768.0,
+            memory_mib: 384.0,
+            fills_disk: false,
             reached: &["413", "431"],
-            accepted: &["200", "401", "414", "431"],
+            accepted: &["401", "414", "431"],
             run: oversized::run,
         },
     ]

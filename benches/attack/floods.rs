@@ -16,6 +16,8 @@ use super::stage::{AGAIN, Stage};
 /// Addresses from which passwords are tried.
 const GUESSERS: usize = 16;
 const PIPELINED: usize = 10_000;
+/// Probes a second that the server answers to one address, and as many other requests.
+const PIPED_A_SECOND: u64 = 2 * 250;
 
 /// Wrong passwords of many users and of one that exists, wrong tokens and wrong cookies.
 pub(crate) fn logins(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
@@ -121,7 +123,8 @@ async fn repeat(stage: &Stage, from: IpAddr, request: impl Fn(usize) -> Vec<u8>)
     }
 }
 
-/// Ten thousand requests in one write, over four connections; the answers are read meanwhile.
+/// Ten thousand requests in one write, over four connections; the answers are read meanwhile. Half
+/// are probes, which are never refused: the server must answer them more slowly.
 pub(crate) fn pipeline(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let header = http::bearer(&stage.tokens.stolen_reader);
@@ -142,6 +145,12 @@ pub(crate) fn pipeline(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
                 }
             })
             .await;
+        let answers: u64 = stage.outcomes().0.values().sum();
+        if answers > stage.lasts.as_secs() * PIPED_A_SECOND + PIPED_A_SECOND {
+            stage.breaks(format!(
+                "{answers} answers to one address: it was not slowed"
+            ));
+        }
     })
 }
 

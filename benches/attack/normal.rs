@@ -31,17 +31,22 @@ const LATE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    /// A batch that is acknowledged when it is written.
     Send,
+    /// A batch that is acknowledged when it is synced to the disk.
+    Sync,
     Sql,
     Health,
 }
 
-pub(crate) const KINDS: [&str; 3] = ["send", "sql", "health"];
+pub(crate) const KINDS: [&str; 4] = ["send", "sync", "sql", "health"];
+/// The kinds that wait for the journal.
+pub(crate) const SENDS: [&str; 2] = ["send", "sync"];
 
 /// The clients: kind, interval in ms, and whether each request has its own connection.
 const CLIENTS: [(Kind, u64, bool); 6] = [
     (Kind::Send, 50, false),
-    (Kind::Send, 50, true),
+    (Kind::Sync, 50, true),
     (Kind::Sql, 150, false),
     (Kind::Sql, 150, true),
     (Kind::Health, 40, false),
@@ -50,7 +55,7 @@ const CLIENTS: [(Kind, u64, bool); 6] = [
 
 #[derive(Default)]
 struct Shared {
-    times: Mutex<[Vec<f64>; 3]>,
+    times: Mutex<[Vec<f64>; 4]>,
     /// The due times of requests under way, by client.
     waiting: Mutex<BTreeMap<usize, Instant>>,
     refused: Mutex<BTreeMap<String, u64>>,
@@ -61,7 +66,7 @@ struct Shared {
 /// Times and refusals of a stretch of time.
 pub(crate) struct Taken {
     /// The 99th percentile of each kind, ms.
-    pub(crate) p99: [f64; 3],
+    pub(crate) p99: [f64; 4],
     pub(crate) refused: BTreeMap<String, u64>,
 }
 
@@ -142,7 +147,7 @@ fn p99(mut times: Vec<f64>) -> f64 {
 /// Returns the headers of a kind of client.
 fn head(kind: Kind, is_fresh: bool, tokens: &Tokens) -> String {
     let login = match (kind, is_fresh) {
-        (Kind::Send, _) => http::bearer(&tokens.shipper),
+        (Kind::Send | Kind::Sync, _) => http::bearer(&tokens.shipper),
         (Kind::Sql, true) => http::bearer(&tokens.reader),
         (Kind::Sql, false) => {
             let pair = BASE64_STANDARD.encode(format!("{ADMIN}:{PASSWORD}"));
@@ -195,6 +200,10 @@ impl Client {
         }
     }
 
+    fn sends(&self) -> bool {
+        matches!(self.kind, Kind::Send | Kind::Sync)
+    }
+
     fn request(&self, turn: u64) -> Vec<u8> {
         let host = self.door.host();
         match self.kind {
@@ -203,8 +212,12 @@ impl Client {
                 let sql = format!("SELECT count(*) FROM {STREAM}");
                 http::request("POST /api/v1/sql", &host, &self.head, sql.as_bytes())
             }
-            Kind::Send => {
-                let concern = if self.is_fresh { "j=true" } else { "w=1" };
+            Kind::Send | Kind::Sync => {
+                let concern = if self.kind == Kind::Sync {
+                    "j=true"
+                } else {
+                    "w=1"
+                };
                 let batch = format!("{}-{turn}", self.number);
                 let head = format!("{}Idempotency-Key: {batch}\r\n", self.head);
                 let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -230,12 +243,12 @@ impl Client {
             let refused = &self.shared.refused;
             let why = format!("{} {why}", KINDS[self.kind as usize]);
             *refused.lock().expect("no panic").entry(why).or_default() += 1;
-            if self.kind != Kind::Send {
+            if !self.sends() {
                 return f64::INFINITY;
             }
             tokio::time::sleep(REPEAT_AFTER).await;
         }
-        if self.kind == Kind::Send {
+        if self.sends() {
             let acknowledged = &self.shared.acknowledged;
             acknowledged.fetch_add(BATCH, Ordering::SeqCst);
         }

@@ -10,12 +10,17 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 
 use super::door::{Connection, attacker};
 use super::stage::{AGAIN, Stage};
 
 /// Interval between two bytes of a slow client.
 const DRIP: Duration = Duration::from_secs(1);
+/// A little less than the server's patience with headers and with silence.
+const DEADLINE: Duration = Duration::from_millis(9500);
+/// The outcome of a connection that the server had and closed at its deadline.
+pub(crate) const OVERDUE: &str = "closed when overdue";
 /// First bytes of a handshake of TLS 1.3: a record of 512 bytes that never come.
 const HELLO_BEGINS: [u8; 6] = [22, 3, 1, 2, 0, 1];
 /// Descriptors that this process needs for other things.
@@ -123,6 +128,7 @@ async fn hold(stage: &Arc<Stage>, number: usize, conduct: impl Fn(usize) -> Cond
 
 /// Holds one connection until the server ends it; returns the server's answer.
 async fn hold_one(stage: &Stage, conduct: &Conduct) -> String {
+    let began = Instant::now();
     let connected = match conduct.is_raw {
         true => {
             let connected = stage.door.tcp(conduct.from).await;
@@ -136,7 +142,7 @@ async fn hold_one(stage: &Stage, conduct: &Conduct) -> String {
     if connection.write_all(&conduct.opening).await.is_err() || connection.flush().await.is_err() {
         return "closed".to_owned();
     }
-    let mut outcome = "closed".to_owned();
+    let mut outcome = None;
     let mut bytes = [0; 4096];
     loop {
         let read = tokio::time::timeout(DRIP, connection.read(&mut bytes)).await;
@@ -144,18 +150,23 @@ async fn hold_one(stage: &Stage, conduct: &Conduct) -> String {
             Ok(Ok(read)) if read > 0 => {
                 let text = String::from_utf8_lossy(&bytes[..read]);
                 if let Some(status) = text.strip_prefix("HTTP/1.1 ").and_then(|t| t.get(..3)) {
-                    outcome = status.to_owned();
+                    outcome = Some(status.to_owned());
                 }
             }
-            Ok(_) => return outcome,
+            Ok(_) => break,
             Err(_) => {
                 if let Some(drip) = conduct.drip
                     && (connection.write_all(&[drip]).await.is_err()
                         || connection.flush().await.is_err())
                 {
-                    return outcome;
+                    break;
                 }
             }
         }
     }
+    let closed = match began.elapsed() >= DEADLINE {
+        true => OVERDUE,
+        false => "closed",
+    };
+    outcome.unwrap_or_else(|| closed.to_owned())
 }

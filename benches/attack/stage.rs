@@ -18,6 +18,7 @@ pub(crate) struct Stage {
     pub(crate) door: Door,
     pub(crate) tokens: Tokens,
     pub(crate) small: bool,
+    pub(crate) lasts: Duration,
     pub(crate) until: Instant,
     seen: Mutex<BTreeMap<String, u64>>,
     broken: Mutex<Vec<String>>,
@@ -34,6 +35,8 @@ pub(crate) struct Class {
     pub(crate) seconds: u64,
     /// Resident memory that the server may have over that before the class, MiB.
     pub(crate) memory_mib: f64,
+    /// The attackers store large bodies, so that a sender waits while one of theirs is written.
+    pub(crate) fills_disk: bool,
     /// Outcomes that show that the attack has reached the limit that it is about.
     pub(crate) reached: &'static [&'static str],
     /// Outcomes that are no fault, beside [`REFUSED`].
@@ -51,6 +54,7 @@ impl Stage {
             door,
             tokens,
             small,
+            lasts,
             until: Instant::now() + lasts,
             seen: Mutex::default(),
             broken: Mutex::default(),

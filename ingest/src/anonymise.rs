@@ -128,13 +128,18 @@ impl Anonymiser {
         Self { refusal, ..self }
     }
 
+    /// Returns the reason for which every batch is refused.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
     /// Returns whether no field is anonymised.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty() && self.refusal.is_none()
     }
 
     /// Returns whether quarantined items lose their lines, which have every value as it came.
-    pub(crate) fn hides_lines(&self) -> bool {
+    pub fn hides_lines(&self) -> bool {
         !self.is_empty() && !self.keeps_quarantined
     }
 

@@ -83,13 +83,26 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     if !fits {
         return Err(Failure::new(
             FAILED,
-            "no format fits; every line is kept in quarantine. `logmill parse --explain FILE` shows why; the same import with `--format plain --again` stores each line as it is",
+            no_format(options.anonymiser.hides_lines()),
         ));
     }
     if args.strict && summary.quarantined() > 0 {
         return Ok(ExitCode::from(QUARANTINED));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the message about lines of which no format fits one.
+fn no_format(hides_lines: bool) -> &'static str {
+    match hides_lines {
+        false => {
+            "no format fits; every line is kept in quarantine. `logmill parse --explain FILE` shows why; the same import with `--format plain --again` stores each line as it is"
+        }
+        // Neither would the quarantine keep the lines, nor a plain event.
+        true => {
+            "no format fits; every line is counted in quarantine, and not kept, because the stream is anonymised. `logmill parse --explain FILE` shows why; name the format with `--format NAME --again`"
+        }
+    }
 }
 
 fn options(context: &Context, args: &ImportArgs, stream: &Name) -> Result<ParseOptions> {

@@ -6,6 +6,7 @@ use ingest::{Anonymiser, HashKey, Method};
 
 use super::ingest_section::read_hash_key;
 use super::{Config, Stream};
+use crate::failure::Failure;
 
 /// The key of hashes: none where no stream hashes, or the reason why it is not there.
 type ReadKey = Result<Option<HashKey>, String>;
@@ -32,6 +33,19 @@ impl Config {
     /// Returns `anonymise` of a stream.
     pub(crate) fn anonymiser(&self, stream: &str) -> Anonymiser {
         self.anonymisers.get(stream).cloned().unwrap_or_default()
+    }
+
+    /// Checks that every batch can be anonymised, for a server.
+    ///
+    /// # Errors
+    /// If this user may not read the key of hashes: all batches of the streams that hash would be
+    /// refused.
+    pub(crate) fn check_anonymisers(&self) -> Result<(), Failure> {
+        let mut refusals = self.anonymisers.values().filter_map(Anonymiser::refusal);
+        match refusals.next() {
+            None => Ok(()),
+            Some(why) => Err(Failure::config(why.to_owned())),
+        }
     }
 
     fn hash_key(&mut self, problems: &mut Vec<String>) -> ReadKey {

@@ -291,6 +291,8 @@ fn the_key_of_hashes_is_read_where_a_stream_hashes_and_is_for_its_owner() {
     // The superuser may read every file.
     let told = warnings(0o000).concat();
     let is_denied = std::fs::read(&file).is_err();
+    let served = parse(&config("hash")).expect("reads").check_anonymisers();
+    assert_eq!(served.is_err(), is_denied, "a server does not start");
     assert_eq!(
         told.contains("this user may not read it"),
         is_denied,

@@ -7,7 +7,8 @@ use ingest::{Explanation, ParseOptions};
 use serde::Serialize;
 use storage::{Name, Snapshot};
 
-use super::{Choice, Item, Reading, TOO_LONG, items};
+use super::items::TOO_LONG;
+use super::{Choice, Item, Reading, items};
 use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
 
@@ -77,7 +78,7 @@ impl Explained {
             state: settled.map_or("waiting", storage::Settlement::as_str),
             time: chrono::DateTime::from_timestamp_micros(item.time_us)
                 .map_or_else(String::new, |t| t.to_rfc3339()),
-            parses: today.events == 1 && item.reason != TOO_LONG,
+            parses: today.events == 1 && item.is_whole(),
             stream: item.stream,
             reason: item.reason,
             detail: item.detail,
@@ -112,6 +113,7 @@ impl fmt::Display for Explained {
         let verdict = match (self.parses, &*self.reason) {
             (true, _) => "a replay would make it an event",
             (false, TOO_LONG) => "only its beginning was kept; it cannot be replayed",
+            (false, _) if self.excerpt.is_empty() => "its line was not kept; it cannot be replayed",
             (false, _) => "a replay would leave it as it is",
         };
         writeln!(f, "\ntoday, {verdict}")?;

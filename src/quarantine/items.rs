@@ -10,6 +10,9 @@ use storage::{Name, QUARANTINE, Ranges, SEQ, Settlement, Snapshot, TIME};
 
 use crate::failure::Result;
 
+/// The reason of items of which only the beginning was kept.
+pub(super) const TOO_LONG: &str = "line_too_long";
+
 /// A choice of items.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Choice {
@@ -48,6 +51,11 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// Returns whether the line is there whole. That of an anonymised stream is not kept.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.reason != TOO_LONG && !self.raw.is_empty()
+    }
+
     /// Returns the line, to be parsed as if it had just come.
     pub(crate) fn source_item(&self) -> SourceItem<'_> {
         SourceItem {

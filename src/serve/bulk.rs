@@ -4,11 +4,11 @@
 //! memtable has ample free space. So a live request does not wait for a seal that the backfill
 //! made necessary, and the backfill uses the processor time that is left.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
 use tokio::sync::{Mutex, MutexGuard};
+
+use super::workers::Workers;
 
 /// Nice value of the thread.
 const NICE: i32 = 19;
@@ -17,12 +17,10 @@ const NICE: i32 = 19;
 /// interval than one request gives small chunks the time to merge.
 const COUNT_EVERY: Duration = Duration::from_millis(40);
 
-type Job = Box<dyn FnOnce() + Send>;
-
 /// The thread of bulk ingest, and the turn that requests wait for.
 #[derive(Debug)]
 pub(crate) struct Bulk {
-    jobs: Sender<Job>,
+    thread: Workers,
     /// Time of the last count.
     turn: Mutex<Option<Instant>>,
 }
@@ -30,26 +28,15 @@ pub(crate) struct Bulk {
 /// The turn of one request, held until the request is answered.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    jobs: &'a Sender<Job>,
+    thread: &'a Workers,
     counted: MutexGuard<'a, Option<Instant>>,
 }
 
 impl Bulk {
     /// Starts the thread, which ends when this is dropped.
     pub(crate) fn start() -> std::io::Result<Self> {
-        let (jobs, inbox): (Sender<Job>, Receiver<Job>) = crossbeam_channel::unbounded();
-        std::thread::Builder::new()
-            .name("logmill-bulk".into())
-            .spawn(move || {
-                storage::step_back(NICE);
-                for job in &inbox {
-                    // The waiting request notices that its job has gone. A panic must not affect
-                    // the next request.
-                    let _ignored = catch_unwind(AssertUnwindSafe(job));
-                }
-            })?;
         Ok(Self {
-            jobs,
+            thread: Workers::start("logmill-bulk", 1, NICE)?,
             turn: Mutex::new(None),
         })
     }
@@ -57,7 +44,7 @@ impl Bulk {
     /// Waits for the turn of a request.
     pub(crate) async fn turn(&self) -> Turn<'_> {
         Turn {
-            jobs: &self.jobs,
+            thread: &self.thread,
             counted: self.turn.lock().await,
         }
     }
@@ -66,8 +53,7 @@ impl Bulk {
 impl Turn<'_> {
     /// Runs `job` on the thread.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
-        // The thread lives as long as the sender does.
-        let _ignored = self.jobs.send(Box::new(job));
+        self.thread.run(job);
     }
 
     /// Returns whether a count is due. If so, the interval starts again.

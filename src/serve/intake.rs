@@ -59,8 +59,8 @@ pub(crate) trait Intake: Debug + Send + Sync {
     /// Waits for a permit of background work, for a request that yields to all others.
     fn background_permit(&self) -> BackgroundPermit<'_>;
 
-    /// Waits until a request that yields to all others fits into memory.
-    fn wait_for_bulk_room(&self);
+    /// Waits until rows of so many bytes fit into memory beside those of clients that go first.
+    fn wait_for_bulk_room(&self, bytes: usize);
 }
 
 impl Intake for Store {
@@ -110,7 +110,7 @@ impl Intake for Store {
         self.spare_turn()
     }
 
-    fn wait_for_bulk_room(&self) {
-        Self::wait_for_bulk_room(self);
+    fn wait_for_bulk_room(&self, bytes: usize) {
+        Self::wait_for_bulk_room(self, bytes);
     }
 }

@@ -9,7 +9,8 @@
 //!   right. So an address that floods the server takes nothing from the accounts that are used
 //!   there.
 //! * A client has at most its share of each [`Resource`] and of the requests of a second. Beyond
-//!   it, the client is refused, and nobody else is.
+//!   it, the client is refused, and nobody else is. A probe of a supervisor is not refused: too many
+//!   of one address wait for their answers.
 //! * A client runs and parses at most its share at once, and one of its bulk requests waits in the
 //!   line of all. The rest of its work waits in lines of its own, so that another client's next
 //!   request waits for no more than a share.
@@ -34,8 +35,9 @@ use parking_lot::Mutex;
 use query::{Line, LinePlace};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::UNACKNOWLEDGED_BYTES_MAX;
+use super::parsing::{self, Length};
 use super::places::Places;
-use super::{PARSING_MAX, UNACKNOWLEDGED_BYTES_MAX};
 use crate::access::{Principal, network};
 use crate::budgets::Budgets;
 use crate::config::Config;
@@ -45,6 +47,9 @@ use crate::config::Config;
 const SWEPT_AT: usize = 1024;
 /// Time after which a refused client may try again, where the limit is no rate.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Probes a second that an address gets an answer to at once.
+const PROBES_PER_SECOND: NonZeroU32 = NonZeroU32::new(200).expect("BUG: not zero");
 
 /// The account, or the address, that a client uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -84,7 +89,8 @@ pub(crate) struct Parts {
     counted: [u64; Resource::COUNT],
     queries_running: usize,
     queries_waiting: usize,
-    parsing: usize,
+    parsing_short: usize,
+    parsing_long: usize,
     per_second: Option<NonZeroU32>,
 }
 
@@ -116,7 +122,8 @@ impl Parts {
             counted,
             queries_running: count(query.running_max),
             queries_waiting: query.queued_max,
-            parsing: count(PARSING_MAX),
+            parsing_short: count(parsing::most(Length::Short)),
+            parsing_long: count(parsing::most(Length::Long)),
             per_second: NonZeroU32::new(server.client_requests_per_second),
         }
     }
@@ -128,7 +135,8 @@ struct Taken {
     parts: Parts,
     counts: [AtomicU64; Resource::COUNT],
     queries: Line,
-    parsing: Arc<Semaphore>,
+    parsing_short: Arc<Semaphore>,
+    parsing_long: Arc<Semaphore>,
     bulk: Arc<Semaphore>,
 }
 
@@ -138,7 +146,8 @@ impl Taken {
             parts,
             counts: Default::default(),
             queries: Line::new(parts.queries_running, parts.queries_waiting),
-            parsing: Arc::new(Semaphore::new(parts.parsing)),
+            parsing_short: Arc::new(Semaphore::new(parts.parsing_short)),
+            parsing_long: Arc::new(Semaphore::new(parts.parsing_long)),
             bulk: Arc::new(Semaphore::new(1)),
         }
     }
@@ -256,6 +265,7 @@ pub(crate) struct Shares {
     proxies: Vec<IpAddr>,
     clients: Mutex<Clients>,
     rates: Option<Budgets<ClientKey>>,
+    probes: Budgets<IpAddr>,
 }
 
 #[derive(Debug)]
@@ -275,6 +285,7 @@ impl Shares {
                 swept_at: SWEPT_AT,
             }),
             rates: parts.per_second.map(|n| Budgets::new(Quota::per_second(n))),
+            probes: Budgets::new(Quota::per_second(PROBES_PER_SECOND)),
         }
     }
 
@@ -304,6 +315,11 @@ impl Shares {
         }
         let client = self.client(ClientKey::Address(network(address)));
         client.take(Resource::Connections, 1).map(Some)
+    }
+
+    /// Begins a probe of an address. Returns false if there were too many in the last second.
+    pub(crate) fn probe(&self, address: IpAddr) -> bool {
+        self.probes.spend(&network(address)).is_ok()
     }
 
     /// Begins a request of a principal, or, without one, of an address.
@@ -379,10 +395,14 @@ impl Share {
         place.map(Some).map_err(query::Error::ShareBusy)
     }
 
-    /// Waits until the client may parse one more body.
-    pub(crate) async fn parse(&self) -> Option<ClientPlace> {
+    /// Waits until the client may parse one more body of a length.
+    pub(super) async fn parse(&self, length: Length) -> Option<ClientPlace> {
         let client = self.client()?;
-        Some(client.place(&client.parsing).await)
+        let places = match length {
+            Length::Short => &client.parsing_short,
+            Length::Long => &client.parsing_long,
+        };
+        Some(client.place(places).await)
     }
 
     /// Waits until no other bulk request of the client waits in the line of all.

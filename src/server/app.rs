@@ -7,7 +7,7 @@ use super::bodies::{Bodies, Limits};
 use super::ingest::unacknowledged::Unacknowledged;
 use super::metrics::requests::Requests;
 use super::tail::feed::Tails;
-use crate::serve::{PARSING_MAX, Serving};
+use crate::serve::Serving;
 
 /// State of the HTTP listener.
 #[derive(Debug)]
@@ -19,8 +19,6 @@ pub(crate) struct App {
     pub(super) connections: Arc<AtomicUsize>,
     pub(super) tails: Arc<Tails>,
     pub(super) unacknowledged: Unacknowledged,
-    /// Permits for parsing: parsed rows need far more memory than their lines.
-    pub(super) parsing: Arc<tokio::sync::Semaphore>,
 }
 
 impl App {
@@ -32,7 +30,6 @@ impl App {
             connections: Arc::default(),
             tails: Arc::new(Tails::new(serving.places.tails(server.tails_max))),
             unacknowledged: Unacknowledged::default(),
-            parsing: Arc::new(tokio::sync::Semaphore::new(PARSING_MAX)),
             serving,
         }
     }

@@ -1,18 +1,24 @@
 //! Reads the body of a request.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes, HttpBody as _};
 use futures::StreamExt;
 
 /// Maximum bytes read of a refused body. A client that still sends when the connection is closed
 /// may never read the response.
 const REFUSED_BYTES_MAX: usize = 64 << 20;
+/// The rest of a refused body is read in steps of so many bytes with a pause between them: nothing
+/// needs it soon.
+const PACE_BYTES: usize = 256 << 10;
+const PACE: Duration = Duration::from_millis(4);
 
 /// Reads the whole body; `None` if it is longer than `limit` bytes, or breaks off.
 pub(super) async fn whole(body: Body, limit: usize) -> Option<Bytes> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut whole = Vec::with_capacity(if announced > limit { 0 } else { announced });
     let mut pieces = body.into_data_stream();
-    let mut len = 0_usize;
+    let (mut len, mut refused) = (0_usize, 0);
     while let Some(piece) = pieces.next().await {
         let piece = piece.ok()?;
         len = len.saturating_add(piece.len());
@@ -20,6 +26,12 @@ pub(super) async fn whole(body: Body, limit: usize) -> Option<Bytes> {
             whole.extend_from_slice(&piece);
         } else if len - limit > REFUSED_BYTES_MAX {
             return None;
+        } else {
+            refused += piece.len();
+            if refused >= PACE_BYTES {
+                refused = 0;
+                tokio::time::sleep(PACE).await;
+            }
         }
     }
     (len <= limit).then(|| whole.into())

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -31,6 +31,9 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 const ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
 /// Routes of supervisors that need no login and count in no share.
 const PROBES: [&str; 2] = ["/health", "/ready"];
+
+/// Time for which a request beyond a share waits for its answer.
+const SLOWED: Duration = Duration::from_millis(250);
 
 /// The outcome of the checks: a principal, or the response to send instead.
 type Admitted = Result<Option<Arc<Principal>>, Box<Response>>;
@@ -100,10 +103,18 @@ impl Front {
     async fn pass(&self, mut head: Parts, body: Body) -> Response {
         // Before the body is read, so that a client without the right cannot make the server work.
         let admitted = self.admit(&head).await;
+        if self.is_slowed(&head, &admitted) {
+            tokio::time::sleep(SLOWED).await;
+        }
         // The account is known by now. A flood of requests that are refused is a flood as well.
         let share = match self.share(&head, &admitted) {
             Ok(share) => Arc::new(share),
-            Err(exceeded) => return answer::of_share(&exceeded),
+            Err(exceeded) => {
+                // A client that sends its next request at once would be refused at the speed of
+                // the processor.
+                tokio::time::sleep(SLOWED).await;
+                return answer::of_share(&exceeded);
+            }
         };
         match admitted {
             Ok(None) => {}
@@ -127,15 +138,23 @@ impl Front {
         }
     }
 
-    /// Returns the share of a request. One that is refused counts for its address.
+    /// Returns the share of a request. One that is refused counts for its address, and a probe in
+    /// no share, since a supervisor must not be refused.
     fn share(&self, head: &Parts, admitted: &Admitted) -> Result<Share, Exceeded> {
         let serving = &self.app.serving;
-        let is_probe = admitted.is_ok() && PROBES.contains(&head.uri.path());
-        if is_probe || serving.access.is_open() {
+        if serving.access.is_open() || is_probe(head, admitted) {
             return Ok(Share::default());
         }
         let principal = admitted.as_ref().ok().and_then(Option::as_deref);
         serving.shares.request(login::client_of(head), principal)
+    }
+
+    /// Returns whether a request is one of too many probes, which wait.
+    fn is_slowed(&self, head: &Parts, admitted: &Admitted) -> bool {
+        let serving = &self.app.serving;
+        !serving.access.is_open()
+            && is_probe(head, admitted)
+            && !serving.shares.probe(login::client_of(head))
     }
 
     async fn pass_to_router(&self, head: Parts, body: Body, share: &Arc<Share>) -> Response {
@@ -153,6 +172,10 @@ impl Front {
             None => as_json(&path, response).await,
         }
     }
+}
+
+fn is_probe(head: &Parts, admitted: &Admitted) -> bool {
+    admitted.is_ok() && PROBES.contains(&head.uri.path())
 }
 
 /// Labels of a counted request.

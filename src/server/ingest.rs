@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use storage::{Ack, Durability, Identity, Name};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use self::batch::{Submission, submit};
+use self::batch::{Attempt, Submission, Unparsed, submit};
 use self::parameters::LinesRequest;
-use self::response::{success, too_large, too_late, too_many_unacknowledged};
+use self::response::{ParseSummary, success, too_large, too_late, too_many_unacknowledged};
 use super::app::App;
 use super::status::Who;
 use super::{answer, body};
-use crate::serve::{Client, Counted, Resource, Turn};
+use crate::serve::{Client, ClientPlace, Counted, Length, Resource, SHORT_BYTES_MAX, Turn};
 
 /// Interval at which the end of the synced journal is read while a `wtimeout` runs.
 const SYNC_POLL: Duration = Duration::from_millis(2);
@@ -56,61 +56,119 @@ pub(super) async fn ingest(
         };
         return too_large(limit);
     };
+    let encoding = match batch::encoding(&headers) {
+        Ok(encoding) => encoding,
+        Err(refused) => {
+            app.serving.intake.count_refused(&request.stream, 1);
+            return *refused;
+        }
+    };
     let permit = match unacknowledged_permit(&app, &who, &request, durability, &body) {
         Ok(permit) => permit,
         Err(refused) => return *refused,
     };
     let is_unacknowledged = permit.is_some();
+    let length = match encoding {
+        // Nobody waits for it, so it need not be tried as a short one first.
+        Some(_) if is_unacknowledged => Length::Long,
+        _ if body.len() > SHORT_BYTES_MAX => Length::Long,
+        _ => Length::Short,
+    };
     let (stream, wtimeout) = (request.stream.clone(), request.wtimeout);
-    // The places of all are acquired last: a request that waits for others of its client, or for
-    // its turn, must keep none from other clients.
-    let (of_client, turn) = match request.bulk {
-        true => (
-            who.share().bulk().await,
-            Some(app.serving.bulk.turn().await),
-        ),
+    let turn = match request.bulk {
+        true => Some(BulkTurn {
+            _of_client: who.share().bulk().await,
+            turn: app.serving.bulk.turn().await,
+        }),
         false => {
             app.serving.intake.note_foreground();
-            (who.share().parse().await, None)
+            None
         }
     };
-    let place = (of_client, Arc::clone(&app.parsing).acquire_owned().await);
-    let encoding = content_encoding(&headers);
-    let (done, submitted) = oneshot::channel();
-    let for_run = Arc::clone(&app);
-    let run = move || {
-        // An unacknowledged request does not wait for this.
-        let _ignored = done.send(submit(
-            &for_run, request, durability, &body, &encoding, limit,
-        ));
-        drop((permit, place));
+    let unparsed = Unparsed {
+        length: if turn.is_some() { Length::Long } else { length },
+        request,
+        durability,
+        body,
+        encoding,
+        limit,
     };
-    match &turn {
-        Some(turn) => turn.run(run),
-        None => drop(tokio::task::spawn_blocking(run)),
-    }
-    if is_unacknowledged {
+    let Some(submitted) = parse(&app, &who, turn.as_ref(), unparsed, permit).await else {
         return response::unacknowledged();
-    }
-    let (waiting, summary) = match submitted.await {
-        Err(_) => return task_failed(),
-        Ok(Err(refused)) => return *refused,
-        Ok(Ok((Submission::Nothing(ack), summary))) => {
+    };
+    let (waiting, summary) = match submitted {
+        Err(refused) => return *refused,
+        Ok((Submission::Nothing(ack), summary)) => {
             return success(&[ack], &summary, durability);
         }
-        Ok(Ok((Submission::Waiting(waiting), summary))) => (waiting, summary),
+        Ok((Submission::Waiting(waiting), summary)) => (waiting, summary),
     };
     let acknowledged = acknowledged(&app, waiting, durability, wtimeout).await;
     if let Some(mut turn) = turn
-        && turn.is_to_count()
+        && turn.turn.is_to_count()
     {
-        make_cells(&app, &turn, stream);
+        make_cells(&app, &turn.turn, stream);
     }
     match acknowledged {
         Ok(acks) => success(&acks, &summary, durability),
         Err(refused) => *refused,
     }
 }
+
+/// The turn of a bulk request, and its place among those of its client.
+struct BulkTurn<'a> {
+    _of_client: Option<ClientPlace>,
+    turn: Turn<'a>,
+}
+
+type Submitted = Result<(Submission, ParseSummary), Box<Response>>;
+
+/// Parses a body in its lane and hands the batch to the store. Returns `None` for a request that is
+/// answered before that, which has a permit to wait.
+async fn parse(
+    app: &Arc<App>,
+    who: &Client,
+    turn: Option<&BulkTurn<'_>>,
+    mut unparsed: Unparsed,
+    permit: Option<UnacknowledgedPermit>,
+) -> Option<Submitted> {
+    let is_unacknowledged = permit.is_some();
+    let mut permit = permit;
+    loop {
+        let is_long = unparsed.length == Length::Long;
+        let (done, submitted) = oneshot::channel();
+        let (for_run, permit) = (Arc::clone(app), permit.take());
+        let run = move || {
+            // An unacknowledged request does not wait for this.
+            let _ignored = done.send(submit(&for_run, unparsed));
+            if is_long {
+                for_run.serving.memory.note();
+            }
+            drop(permit);
+        };
+        match turn {
+            Some(turn) => turn.turn.run(run),
+            None => {
+                let length = if is_long { Length::Long } else { Length::Short };
+                let place = app.serving.parsing.place(who.share(), length).await;
+                app.serving.parsing.run(place, run);
+            }
+        }
+        if is_unacknowledged {
+            return None;
+        }
+        match submitted.await {
+            Err(_) => return Some(Err(Box::new(task_failed()))),
+            Ok(Err(refused)) => return Some(Err(refused)),
+            Ok(Ok(Attempt::Submitted(submission, summary))) => {
+                return Some(Ok((submission, summary)));
+            }
+            Ok(Ok(Attempt::IsLong(long))) => unparsed = *long,
+        }
+    }
+}
+
+type UnacknowledgedPermit = (Option<Counted>, OwnedSemaphorePermit);
 
 /// Returns the permit of a request that is answered before it is parsed; no other needs one.
 fn unacknowledged_permit(
@@ -119,7 +177,7 @@ fn unacknowledged_permit(
     request: &LinesRequest,
     durability: Durability,
     body: &Bytes,
-) -> Result<Option<(Option<Counted>, OwnedSemaphorePermit)>, Box<Response>> {
+) -> Result<Option<UnacknowledgedPermit>, Box<Response>> {
     if durability != Durability::Unacknowledged || request.debug {
         return Ok(None);
     }
@@ -134,13 +192,6 @@ fn unacknowledged_permit(
         Ok(Some((of_client, of_all)))
     });
     taken.inspect_err(|_| app.serving.intake.count_refused(&request.stream, 1))
-}
-
-fn content_encoding(headers: &HeaderMap) -> String {
-    let encoding = headers.get(header::CONTENT_ENCODING);
-    let encoding = encoding.map(|v| String::from_utf8_lossy(v.as_bytes()));
-    let encoding = encoding.unwrap_or("identity".into());
-    encoding.to_ascii_lowercase()
 }
 
 fn task_failed() -> Response {

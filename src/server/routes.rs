@@ -6,7 +6,8 @@
 //! cannot be reached before its parameters, and the right that it needs, are in the table.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
@@ -183,9 +184,25 @@ pub(super) enum Found {
     Nothing,
 }
 
+/// The routes of each path, by the pattern that the router has too.
+static PATHS: LazyLock<matchit::Router<Vec<&'static Route>>> = LazyLock::new(|| {
+    let mut paths: BTreeMap<&str, Vec<&Route>> = BTreeMap::new();
+    for route in ROUTES {
+        paths.entry(route.path).or_default().push(route);
+    }
+    let mut router = matchit::Router::new();
+    for (path, routes) in paths {
+        let added = router.insert(path, routes);
+        added.expect("BUG: the table has two patterns for one path");
+    }
+    router
+});
+
 /// Finds the route of a request. `HEAD` is a `GET` without its body.
 pub(super) fn find(method: &Method, path: &str) -> Found {
-    let here: Vec<_> = ROUTES.iter().filter(|r| is_at(r.path, path)).collect();
+    let Ok(here) = PATHS.at(path).map(|found| found.value) else {
+        return Found::Nothing;
+    };
     let asked = if method == Method::HEAD {
         "GET"
     } else {
@@ -193,7 +210,6 @@ pub(super) fn find(method: &Method, path: &str) -> Found {
     };
     match here.iter().find(|r| r.method == asked) {
         Some(route) => Found::Route(route),
-        None if here.is_empty() => Found::Nothing,
         None => Found::OtherMethods(allow(here.iter().map(|r| r.method))),
     }
 }
@@ -206,18 +222,6 @@ pub(super) fn allow<'a>(methods: impl Iterator<Item = &'a str>) -> String {
         all.extend((method == "GET").then_some("HEAD"));
     }
     all.join(", ")
-}
-
-fn is_at(pattern: &str, path: &str) -> bool {
-    let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
-    loop {
-        match (wanted.next(), given.next()) {
-            (None, None) => return true,
-            (Some(any), Some(segment)) if any.starts_with('{') && !segment.is_empty() => {}
-            (Some(name), Some(segment)) if name == segment => {}
-            _ => return false,
-        }
-    }
 }
 
 /// A parameter that is unknown, occurs twice, or cannot be decoded.

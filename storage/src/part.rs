@@ -28,7 +28,7 @@ use crate::manifest::{PartitionWidth, StreamMeta};
 use crate::memtable::{Chunk, column};
 use crate::model::{Column, ColumnType, SEQ, TIME, arrow_schema};
 use order::{Place, SortKeys};
-use write::{PartWriter, WRITE_ROWS};
+use write::{PartWriter, WRITE_BYTES, WRITE_ROWS};
 
 /// A part as bytes, not yet on disk.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ fn build_one(
     let schema = Arc::clone(columns.schema());
     let rows = places.len() as u64;
     let mut writer = PartWriter::new(&mut bytes, schema, &meta.order_by, rows);
-    for places in places.chunks(WRITE_ROWS) {
+    for places in pieces(&places, &batches) {
         let batch = columns.rows(places)?;
         writer.write(&batch).map_err(parquet)?;
     }
@@ -128,6 +128,28 @@ fn build_one(
         partition_us,
         bytes,
         bounds,
+    })
+}
+
+/// Cuts rows into pieces of [`WRITE_ROWS`] rows at most, and of about [`WRITE_BYTES`]: a piece is
+/// copied, and the pages of its columns are in memory until it is written.
+fn pieces<'a>(
+    mut rows: &'a [(usize, usize)],
+    batches: &[&RecordBatch],
+) -> impl Iterator<Item = &'a [(usize, usize)]> {
+    let mean = |batch: &&RecordBatch| batch.get_array_memory_size() / batch.num_rows().max(1);
+    let row_bytes: Vec<usize> = batches.iter().map(mean).collect();
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |(batch, _): &&(usize, usize)| {
+            let is_first = bytes == 0;
+            bytes += row_bytes[*batch].max(1);
+            is_first || bytes <= WRITE_BYTES
+        };
+        let len = rows.iter().take(WRITE_ROWS).take_while(fits).count();
+        let piece;
+        (piece, rows) = rows.split_at(len);
+        (len > 0).then_some(piece)
     })
 }
 

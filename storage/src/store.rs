@@ -64,6 +64,8 @@ use shared::{Opened, Pin, Shared, State, wait_for};
 
 /// Batches in the queue of the log thread. A client that finds it full waits.
 const QUEUE: usize = 256;
+/// Bytes of the journal that may be on their way to the disk when a long batch comes.
+const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
 
 /// An open store and its writer.
 #[derive(Debug)]
@@ -139,14 +141,20 @@ impl Store {
         receive.recv().map_err(|_| Error::Closed)?
     }
 
-    /// Waits while the memtable is so full that a write might have to wait for a seal. Bulk
-    /// writers call it to let others go first. Returns at once when the store closes or accepts
-    /// no more writes.
-    pub fn wait_for_bulk_room(&self) {
+    /// Waits while rows of so many bytes would leave the memtable so full that the next write might
+    /// have to wait for a seal, or while a long batch before it is not on the disk, for which the
+    /// next sync would wait. Writers of long batches call it to let others go first. Returns when
+    /// the store closes or accepts no more writes.
+    pub fn wait_for_bulk_room(&self, bytes: usize) {
         let shared = &self.shared;
+        if shared.syncer.unsynced_bytes() >= UNSYNCED_BYTES_MAX {
+            // The write that comes reports an error.
+            let _ignored = shared.syncer.sync_written();
+        }
         let limit = shared.options.config.memtable_bytes_max;
         let mut state = shared.state.lock();
-        while state.memtable.bytes() >= limit.saturating_add(limit / 4)
+        while state.memtable.bytes() >= limit
+            && state.memtable.bytes().saturating_add(bytes) > limit.saturating_add(limit / 2)
             && !state.closing
             && state.seal_error.is_none()
             && shared.syncer.poisoned().is_none()

@@ -248,6 +248,36 @@ fn a_replay_anonymises_lines_that_were_kept_before() {
 }
 
 #[test]
+fn a_line_that_was_not_kept_cannot_be_replayed() {
+    let home = home();
+    let server = serve(&home);
+    server.ingest("web", lines());
+    let waiting = "SELECT count(*) FROM system.quarantine WHERE state = 'waiting'";
+    let before = server.number(waiting);
+    assert!(before > 0);
+    let explained = server.get("/api/v1/quarantine/explain?stream=web").text();
+    assert!(explained.contains("its line was not kept"), "{explained}");
+    // Without anonymise, a plain event would be made of whatever was kept.
+    for query in ["", "?format=common", "?format=json"] {
+        let path = format!("/api/v1/quarantine/replay{query}");
+        let report = server.post(&path, &[], b"").status(200).json();
+        assert_eq!(report["replayed"], 0, "{report}");
+        assert_eq!(report["looked_at"], before, "{report}");
+    }
+    assert_eq!(server.number(waiting), before);
+    server.stop();
+    let config = home.file("open.toml", "");
+    let mut replay = here(&home);
+    replay.args(["quarantine", "replay", "--format", "plain"]);
+    replay.args(["--data", &home.data, "--config", &config]);
+    let output = replay.output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains(": 0 became events"), "{told}");
+    let server = serve(&home);
+    assert_eq!(server.number(waiting), before);
+}
+
+#[test]
 fn quarantined_lines_are_kept_where_the_configuration_says_so() {
     let home = home();
     let kept = CONFIG.replace("[stream.docs]", "quarantine_raw = true\n[stream.docs]");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, PAST_S, Server, base64, line};
+use crate::support::{Home, PAST_S, PATIENCE, Server, base64, line};
 
 fn good(path: &str) -> String {
     line("203.0.113.1", PAST_S, path, 200, 10)
@@ -345,6 +345,28 @@ fn bodies_may_be_compressed() {
         .post(path, &[("Content-Encoding", "br")], b"what")
         .status(415);
     assert_eq!(server.number("SELECT count(*) FROM access"), 18);
+}
+
+#[test]
+fn a_body_that_turns_out_long_is_stored_once() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    let lines = good("/").repeat(20_000);
+    assert!(lines.len() > 1 << 20);
+    let (packed, gzip_header) = (gzip(lines.as_bytes()), [("Content-Encoding", "gzip")]);
+    assert!(packed.len() < 100_000, "short until it is decompressed");
+    let answer = server.post("/api/v1/ingest/access", &gzip_header, &packed);
+    assert_eq!(answer.status(200).json()["accepted"], 20_000);
+    let answer = server.post("/api/v1/ingest/access?w=0", &gzip_header, &packed);
+    answer.status(202);
+    let answer = server.post("/api/v1/ingest/access?bulk=true", &gzip_header, &packed);
+    assert_eq!(answer.status(200).json()["accepted"], 20_000);
+    let count = || server.number("SELECT count(*) FROM access");
+    let end = Instant::now() + PATIENCE;
+    while count() < 60_000 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(count(), 60_000);
 }
 
 #[test]

@@ -327,13 +327,14 @@ fn one_client_has_half_of_the_bytes_of_bodies() {
 }
 
 #[test]
-fn one_client_parses_its_share_and_another_does_not_wait_for_it() {
+fn one_client_parses_its_share_and_neither_another_nor_a_short_body_waits_for_it() {
     let home = Home::new();
-    // One of the places where bodies are parsed.
+    // One of the places where bodies of a length are parsed.
     let (server, admin, _) = server(&home, &[("LOGMILL_SERVER__CLIENT_SHARE", "0.1")]);
     let [one, other] = ["shipper", "backup"].map(|name| token(&home, name, "ingest"));
     let event = line("203.0.113.1", PAST_S, "/", 200, 10);
-    let large = event.repeat((16 << 20) / event.len());
+    let of_bytes = |bytes: usize| event.repeat(bytes / event.len());
+    let (large, long) = (of_bytes(16 << 20), of_bytes(512 << 10));
     let ingest = |token: &str, body: &str| post(&server, "/api/v1/ingest/web", token, body);
     let seq = |stream: TcpStream| {
         let answer = answer(stream);
@@ -343,16 +344,53 @@ fn one_client_parses_its_share_and_another_does_not_wait_for_it() {
     };
     let parsed = ingest(&one, &large);
     until(|| body_bytes(&server, &admin) >= large.len());
-    let (small, others) = (ingest(&one, &event), ingest(&other, &event));
-    let (parsed, small, others) = (seq(parsed), seq(small), seq(others));
-    assert!(
-        others < parsed,
-        "the other client waited: {others} {parsed}"
+    let (next, short, others) = (
+        ingest(&one, &long),
+        ingest(&one, &event),
+        ingest(&other, &event),
     );
-    assert!(small > parsed, "it took a second place: {small} {parsed}");
+    let (parsed, next) = (seq(parsed), seq(next));
+    let (short, others) = (seq(short), seq(others));
+    assert!(short < parsed, "the short one waited: {short} {parsed}");
+    assert!(others < parsed, "the other waited: {others} {parsed}");
+    assert!(next > parsed, "it took a second place: {next} {parsed}");
     // The place of a client that goes is free when its body is parsed.
     for _ in 0..3 {
         drop(ingest(&one, &event.repeat(10_000)));
     }
     seq(ingest(&one, &event));
+    seq(ingest(&one, &long));
+}
+
+#[test]
+fn too_many_probes_and_requests_wait_and_no_probe_is_refused() {
+    let home = Home::new();
+    let (server, _, _) = server(&home, &[]);
+    // More in one write than an address may send in a second.
+    let number = 1000;
+    let probe = format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    let last = probe.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    let mut stream = connect(&server, 2);
+    let began = Instant::now();
+    let all = probe.repeat(number - 1) + &last;
+    let mut into = stream.try_clone().expect("a socket");
+    let sent = std::thread::spawn(move || {
+        // The server reads no further while a request waits.
+        let _ignored = into.write_all(all.as_bytes());
+    });
+    let mut answers = BufReader::new(&mut stream).lines().map_while(Result::ok);
+    let mut answered = 0;
+    while began.elapsed() < Duration::from_secs(2)
+        && let Some(line) = answers.next()
+    {
+        if let Some(rest) = line.strip_prefix("HTTP/1.1 ") {
+            assert!(rest.starts_with("200"), "{rest}");
+            answered += 1;
+        }
+    }
+    assert!((150..number).contains(&answered), "{answered} answers");
+    assert_eq!(status(&get(&server, 3, "/health", "")), "200");
+    drop(answers);
+    let _ignored = stream.shutdown(std::net::Shutdown::Both);
+    sent.join().expect("it ends");
 }

@@ -41,7 +41,7 @@ use crate::plan::top_k::{self, Narrowed, NarrowedExec};
 use crate::plan::{datafusion_fixes, known_counts, statement};
 use crate::question::{Parameters, Question, Session, Sources, Tables};
 use crate::run::batch_size::{RowExpansion, longest_constant};
-use crate::run::limits::windows;
+use crate::run::limits::{check_shape, windows};
 use crate::run::memory::Share;
 use crate::run::sessions::StatePool;
 use crate::run::yielding;
@@ -201,6 +201,7 @@ impl Planner {
     }
 
     fn parse(&self, sql: &str) -> Result<Statement> {
+        check_shape(sql)?;
         let options = &self.state().config_options().sql_parser;
         let parsed = DFParserBuilder::new(sql)
             .with_recursion_limit(options.recursion_limit.get())

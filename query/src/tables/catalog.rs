@@ -247,9 +247,9 @@ impl TablesOf {
         }
         if name == "quarantine" {
             let table = self.stream(&system::quarantine())?;
-            return Ok(Some(
-                table.unwrap_or_else(|| Arc::new(EmptyTable::new(no_quarantine()))),
-            ));
+            return Ok(Some(table.unwrap_or_else(|| {
+                Arc::new(EmptyTable::new(no_quarantine(self.inner.hidden)))
+            })));
         }
         let inner = &self.inner;
         let view = system::SystemInputs {
@@ -298,10 +298,10 @@ fn tables_of(rollup: &Rollup) -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the main columns of the quarantine, for a store in which nothing was quarantined yet.
-fn no_quarantine() -> Arc<Schema> {
+fn no_quarantine(hidden: Hidden) -> Arc<Schema> {
     let text = |name: &str| Field::new(name, DataType::Utf8View, true);
     let int = |name: &str| Field::new(name, DataType::Int64, true);
-    Arc::new(Schema::new(vec![
+    let mut columns = vec![
         text("_id"),
         Field::new(TIME, storage::ColumnType::Time.arrow(), false),
         text("stream"),
@@ -313,7 +313,11 @@ fn no_quarantine() -> Arc<Schema> {
         int("byte"),
         Field::new("raw", DataType::Binary, true),
         text(stream::STATE),
-    ]))
+    ];
+    if hidden.seq {
+        columns.push(Field::new(storage::SEQ, DataType::UInt64, false));
+    }
+    Arc::new(Schema::new(columns))
 }
 
 #[async_trait]

@@ -7,7 +7,8 @@ const PARTS: Parts = Parts {
     counted: [2, 3, 1, 100, 50],
     queries_running: 1,
     queries_waiting: 1,
-    parsing: 1,
+    parsing_short: 1,
+    parsing_long: 1,
     per_second: None,
 };
 
@@ -36,10 +37,10 @@ fn half_of_what_there_is_is_the_default_and_one_body_always_fits() {
     let half = [224, 224, 112, 128 << 20, 32 << 20];
     assert_eq!(parts.counted, half);
     assert_eq!((parts.queries_running, parts.queries_waiting), (3, 64));
-    assert_eq!(parts.parsing, 4);
+    assert_eq!(parts.parsing_short, 4);
     config.server.client_share = 0.001;
     let parts = Parts::of(&config, places);
-    assert_eq!((parts.counted[0], parts.parsing), (1, 1));
+    assert_eq!((parts.counted[0], parts.parsing_short), (1, 1));
     let body = config.server.batch_bytes_max.0;
     assert_eq!((parts.counted[3], parts.counted[4]), (body, body));
 }
@@ -170,14 +171,14 @@ async fn work_beyond_the_running_share_waits_and_beyond_the_line_is_refused() {
 async fn a_client_parses_its_share_and_has_one_bulk_request_in_the_line() {
     let shares = shares();
     let (one, other) = (share(&shares, "ann"), share(&shares, "bob"));
-    let parses = one.parse().await;
+    let parses = one.parse(Length::Short).await;
     let bulk = one.bulk().await;
-    assert!(one.parse().now_or_never().is_none());
+    assert!(one.parse(Length::Short).now_or_never().is_none());
     assert!(one.bulk().now_or_never().is_none());
-    assert!(other.parse().now_or_never().is_some());
+    assert!(other.parse(Length::Short).now_or_never().is_some());
     assert!(other.bulk().now_or_never().is_some());
     drop((parses, bulk));
-    assert!(one.parse().now_or_never().is_some());
+    assert!(one.parse(Length::Short).now_or_never().is_some());
     assert!(one.bulk().now_or_never().is_some());
 }
 
@@ -185,14 +186,19 @@ async fn a_client_parses_its_share_and_has_one_bulk_request_in_the_line() {
 async fn only_clients_with_nothing_under_way_are_forgotten() {
     let shares = shares();
     let request = share(&shares, "ann");
-    let parses = share(&shares, "bob").parse().await;
+    let parses = share(&shares, "bob").parse(Length::Short).await;
     let queries = share(&shares, "eve").work().await;
     for n in 0..3000_u32 {
         let address = IpAddr::from(n.to_be_bytes());
         drop(shares.request(address, None));
     }
     assert!(shares.clients.lock().known.len() <= SWEPT_AT + 1);
-    assert!(share(&shares, "bob").parse().now_or_never().is_none());
+    assert!(
+        share(&shares, "bob")
+            .parse(Length::Short)
+            .now_or_never()
+            .is_none()
+    );
     assert!(share(&shares, "eve").work().now_or_never().is_none());
     let _more = [share(&shares, "ann"), share(&shares, "ann")];
     let who = Principal::reader("ann");

@@ -1,7 +1,7 @@
 //! From the body of a request to a batch that the store has.
 
 use axum::body::Bytes;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use ingest::{BatchOrigin, Encoding, ParseOptions, Parsed, Parser};
 use storage::{Ack, Durability, Identity, WriteConcern};
@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::parameters::LinesRequest;
 use super::response::{ParseSummary, too_large};
-use crate::serve::{Reply, StreamState};
+use crate::serve::{Length, Reply, SHORT_BYTES_MAX, StreamState};
 use crate::server::answer;
 use crate::server::app::App;
 
@@ -27,21 +27,70 @@ pub(super) enum Submission {
     Waiting(oneshot::Receiver<storage::Result<Vec<Ack>>>),
 }
 
+/// A request whose body is there, but not parsed.
+pub(super) struct Unparsed {
+    pub(super) request: LinesRequest,
+    pub(super) durability: Durability,
+    pub(super) body: Bytes,
+    pub(super) encoding: Option<Encoding>,
+    /// Maximum bytes of the body, decompressed.
+    pub(super) limit: usize,
+    pub(super) length: Length,
+}
+
+/// The outcome of one attempt to parse a request.
+pub(super) enum Attempt {
+    Submitted(Submission, ParseSummary),
+    /// The body is longer than its compressed bytes let expect, and needs a place among long ones.
+    IsLong(Box<Unparsed>),
+}
+
+impl Unparsed {
+    /// Returns the body's lines; `None` if the body is long, which is found out here alone for a
+    /// compressed one.
+    fn lines(&self) -> ingest::Result<Option<Bytes>> {
+        let Some(encoding) = self.encoding else {
+            return Ok(Some(self.body.clone()));
+        };
+        let most = match self.length {
+            Length::Short => self.limit.min(SHORT_BYTES_MAX),
+            Length::Long => self.limit,
+        };
+        match encoding.decompress(&self.body, most) {
+            Err(ingest::Error::Expands { .. }) if most < self.limit => Ok(None),
+            outcome => outcome.map(|lines| Some(lines.into())),
+        }
+    }
+}
+
 /// Parses the body and hands the batch to the store: on a thread that may wait.
-pub(super) fn submit(
-    app: &App,
-    mut request: LinesRequest,
-    durability: Durability,
-    body: &Bytes,
-    encoding: &str,
-    limit: usize,
-) -> Result<(Submission, ParseSummary), Box<Response>> {
-    let count_refused = || app.serving.intake.count_refused(&request.stream, 1);
-    let lines = decode(body, encoding, limit).inspect_err(|_| count_refused())?;
+pub(super) fn submit(app: &App, unparsed: Unparsed) -> Result<Attempt, Box<Response>> {
+    let lines = match unparsed.lines() {
+        Ok(Some(lines)) => lines,
+        Ok(None) => {
+            let long = Unparsed {
+                length: Length::Long,
+                ..unparsed
+            };
+            return Ok(Attempt::IsLong(Box::new(long)));
+        }
+        Err(error) => {
+            let stream = &unparsed.request.stream;
+            app.serving.intake.count_refused(stream, 1);
+            return Err(Box::new(not_decompressed(error)));
+        }
+    };
+    let Unparsed {
+        mut request,
+        durability,
+        body,
+        length,
+        ..
+    } = unparsed;
     if let Some(Identity::Key { key, body_hash }) = &mut request.identity {
         let before = app.serving.intake.key_fingerprint(key);
         // Earlier versions took the body as it was sent, and nothing else.
-        let sent = Some(xxh3_64(body)).filter(|hash| before == Some(*hash));
+        let sent = Some(xxh3_64(&body)).filter(|hash| before == Some(*hash));
         *body_hash = sent.unwrap_or_else(|| fingerprint(&lines, &request.options));
     }
     let StreamState { columns, kind } = app.serving.intake.stream(&request.stream);
@@ -65,15 +114,19 @@ pub(super) fn submit(
     let summary = ParseSummary::of(&parsed);
     let has_items = parsed.events.num_rows() > 0 || !parsed.quarantine.is_empty();
     if request.debug || !has_items && origin.identity.is_none() {
-        return Ok((Submission::Nothing(not_stored(&parsed)), summary));
+        return Ok(Attempt::Submitted(
+            Submission::Nothing(not_stored(&parsed)),
+            summary,
+        ));
     }
     // Under a limit the handler waits for the sync itself: see `acknowledged`.
     let concern = match request.wtimeout {
         Some(_) if durability == Durability::Synced => WriteConcern::ACKNOWLEDGED,
         _ => request.concern,
     };
-    if request.bulk {
-        app.serving.intake.wait_for_bulk_room();
+    if request.bulk || length == Length::Long {
+        let bytes = parsed.events.get_array_memory_size();
+        app.serving.intake.wait_for_bulk_room(bytes);
     }
     let (send, receive) = oneshot::channel();
     let reply: Reply = Box::new(|outcome| {
@@ -85,7 +138,7 @@ pub(super) fn submit(
         .intake
         .submit(origin.batch(parsed), concern, reply);
     submitted.map_err(|e| Box::new(answer::of_storage(&e)))?;
-    Ok((Submission::Waiting(receive), summary))
+    Ok(Attempt::Submitted(Submission::Waiting(receive), summary))
 }
 
 fn refused(app: &App, origin: &BatchOrigin, error: &ingest::Error) -> Box<Response> {
@@ -140,24 +193,29 @@ fn fingerprint(lines: &[u8], options: &ParseOptions) -> u64 {
     hasher.digest()
 }
 
-/// Returns the body's lines; the limits hold for the decompressed bytes.
-fn decode(body: &Bytes, encoding: &str, limit: usize) -> Result<Bytes, Box<Response>> {
-    if matches!(encoding, "identity" | "") {
-        return Ok(body.clone());
-    }
-    let Some(known) = Encoding::of_name(encoding) else {
-        return Err(Box::new(answer::error(
+/// Returns the encoding of a body; `None` for one without.
+///
+/// # Errors
+/// The response to a body in an unknown encoding.
+pub(super) fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, Box<Response>> {
+    let Some(named) = headers.get(header::CONTENT_ENCODING) else {
+        return Ok(None);
+    };
+    let named = String::from_utf8_lossy(named.as_bytes()).to_ascii_lowercase();
+    match Encoding::of_name(&named) {
+        None if !matches!(&*named, "identity" | "") => Err(Box::new(answer::error(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unknown_encoding",
-            &format!("Content-Encoding {encoding:?} is not supported"),
+            &format!("Content-Encoding {named:?} is not supported"),
             Some("send gzip, zstd, deflate, snappy or no encoding"),
-        )));
-    };
-    match known.decompress(body, limit) {
-        Ok(lines) => Ok(lines.into()),
-        Err(error @ (ingest::Error::Expands { .. } | ingest::Error::Ratio { .. })) => {
-            Err(Box::new(too_large(error)))
-        }
-        Err(error) => Err(Box::new(answer::bad_request(error))),
+        ))),
+        known => Ok(known),
+    }
+}
+
+fn not_decompressed(error: ingest::Error) -> Response {
+    match error {
+        ingest::Error::Expands { .. } | ingest::Error::Ratio { .. } => too_large(error),
+        _ => answer::bad_request(error),
     }
 }

@@ -25,7 +25,7 @@ use crate::env::{Fs, FsFile, IoContext};
 use crate::error::{Error, Result};
 use crate::file::{FileRef, FileWriter, create_dir_durably, write_durably};
 use crate::manifest::{PartMeta, StreamMeta};
-use crate::part::{self, Bounds, Stop};
+use crate::part::{self, Bounds, Census, Stop};
 use crate::snapshot::Snapshot;
 
 /// Folder of the pieces until they are merged.
@@ -148,15 +148,26 @@ pub(crate) fn build(
         Ok(())
     });
     let read = read.map_err(error)?;
-    let inputs = pieces.iter().map(|p| (p, snapshot.open(&p.file))).collect();
-    let mut merged = None;
-    let (file, _) = write(fs, data, format!("{making}/rows"), |to| {
-        let (bounds, census) = part::merge(&meta, inputs, &[], to, pause)?;
-        merged = Some(census);
-        Ok(bounds)
-    })?;
+    let mut pass = 0;
+    // Pieces with long rows do not fit into memory together.
+    let (file, merged) = loop {
+        let inputs = pieces.iter().map(|p| (p, snapshot.open(&p.file))).collect();
+        let mut merged = (0, Census::default());
+        let (file, bounds) = write(fs, data, format!("{making}/rows-{pass}"), |to| {
+            let all = part::merge(&meta, inputs, &[], to, pause)?;
+            merged = (all.inputs, all.census);
+            Ok(all.bounds)
+        })?;
+        let (inputs, census) = merged;
+        if inputs == pieces.len() {
+            break (file, census);
+        }
+        pass += 1;
+        pieces.drain(..inputs);
+        pieces.push(bounds.part(part.id, &part.stream, part.partition_us, file));
+    };
     let written = part::census(&file.path, snapshot.open(&file))?;
-    if merged != Some(read) || written != read {
+    if merged != read || written != read {
         return Err(Error::Corrupt {
             path: data.join(&part.file.path),
             offset: 0,

@@ -17,6 +17,9 @@ use crate::error::{Error, Kind, Result, is_full, is_out_of_descriptors};
 use crate::file::write_durably;
 use crate::seeded::{self, Bug};
 
+/// Bytes of the buffer of groups that are kept for the next group.
+const BUFFER_BYTES: usize = 8 << 20;
+
 /// Appends groups. Only the log thread owns it.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -52,6 +55,8 @@ struct SyncState {
     path: PathBuf,
     end: u64,
     barrier: u64,
+    /// The end of the data that is known to be on disk, in the segment being written.
+    durable_end: u64,
     written_seq: u64,
     durable_seq: u64,
     /// Number of groups written and synced. Sequence numbers do not suffice, since a group
@@ -160,12 +165,21 @@ impl Journal {
         state.written_seq = first_seq + items;
         state.written_groups += 1;
         self.syncer.changed.notify_all();
+        drop(state);
+        self.buffer.shrink_to(BUFFER_BYTES);
         Ok(())
     }
 
     fn fill_buffer(&mut self, first_seq: u64, items: u64, payloads: &[Vec<u8>]) {
         let buffer = &mut self.buffer;
         buffer.clear();
+        buffer.reserve(
+            GROUP_HEAD
+                + payloads
+                    .iter()
+                    .map(|p| p.len() + RECORD_HEAD)
+                    .sum::<usize>(),
+        );
         buffer.resize(GROUP_HEAD, 0);
         for payload in payloads {
             let len = u32::try_from(payload.len()).expect("BUG: a record is smaller than 4 GiB");
@@ -217,6 +231,7 @@ impl Journal {
         state.path = path;
         state.end = HEADER_LEN;
         state.barrier = HEADER_LEN;
+        state.durable_end = HEADER_LEN;
         self.segment = header.segment;
         self.end = HEADER_LEN;
         self.crc = crc;
@@ -328,6 +343,7 @@ impl Syncer {
                 path,
                 end: HEADER_LEN,
                 barrier: HEADER_LEN,
+                durable_end: HEADER_LEN,
                 written_seq: next_seq,
                 durable_seq: next_seq,
                 written_groups: 0,
@@ -382,6 +398,12 @@ impl Syncer {
         self.changed.notify_all();
     }
 
+    /// Returns the written bytes of this segment that are not known to be on disk.
+    pub(crate) fn unsynced_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        state.end - state.durable_end
+    }
+
     /// Makes everything written so far durable and returns its end.
     ///
     /// # Errors
@@ -403,13 +425,15 @@ impl Syncer {
         state.syncing = true;
         state.barrier = state.end;
         let (file, path) = (Arc::clone(&state.file), state.path.clone());
-        let (target, groups) = (state.written_seq, state.written_groups);
+        let (end, target, groups) = (state.end, state.written_seq, state.written_groups);
         drop(state);
         let outcome = file.sync_data();
         let mut state = self.state.lock();
         state.syncing = false;
         let result = match outcome {
             Ok(()) => {
+                // A new segment waits for the sync.
+                state.durable_end = end;
                 state.durable_seq = state.durable_seq.max(target);
                 state.durable_groups = state.durable_groups.max(groups);
                 self.durable_seq.store(state.durable_seq, Ordering::Release);

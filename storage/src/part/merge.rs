@@ -1,7 +1,9 @@
 //! Merge of parts: the rows of several sorted files are written, in order, as one.
 //!
 //! # Invariants
-//! * At a time, some thousand rows of each input and one row group of the output are in memory.
+//! * At a time, some thousand rows of each input and one row group of the output are in memory. The
+//!   rows of all inputs have at most [`MEMORY_BYTES`], if those of one column in one row group are
+//!   equally long; of inputs with longer rows only the first are merged, at least two.
 //! * Every row that an input's manifest entry counts is written once, but for those that an erasure
 //!   leaves out, or nothing is written. Rows, sequence numbers and times of each input are compared
 //!   with its entry, and the caller that commits compares the [`Census`] of the input with that of
@@ -35,8 +37,10 @@ use crate::seeded::{self, Bug};
 /// Rows of all inputs, and of one input, that are in memory at a time.
 const MEMORY_ROWS: usize = 64 * 1024;
 const BATCH_ROWS: usize = 8 * 1024;
-/// Decompressed bytes of one input that are in memory at a time: rows may be a megabyte each.
-const BATCH_BYTES: u64 = 1 << 20;
+/// Decoded bytes of one input, and of all, that are in memory at a time. Rows may have megabytes
+/// each, and one row of each input is needed.
+const BATCH_BYTES: u64 = 4 << 20;
+const MEMORY_BYTES: u64 = 64 << 20;
 /// Rows, and their bytes, that are sorted in memory at a time.
 const SORT_ROWS: usize = 128 * 1024;
 const SORT_BYTES: u64 = 32 << 20;
@@ -58,6 +62,16 @@ impl<E: Into<Error>> From<E> for Stop {
     }
 }
 
+/// A finished merge.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    /// The number of inputs that were merged: all, or the first.
+    pub(crate) inputs: usize,
+    pub(crate) bounds: Bounds,
+    /// The rows that were read and not left out.
+    pub(crate) census: Census,
+}
+
 /// Merges the rows of the inputs in their order, without the sequence numbers in `without`, which
 /// rise. `pause` is called every few thousand rows; an
 /// error that it returns ends the merge.
@@ -67,15 +81,17 @@ pub(crate) fn merge(
     without: &[u64],
     to: impl Write + Send,
     pause: &dyn Fn() -> Result<()>,
-) -> Result<(Bounds, Census), Stop> {
-    let all_rows = inputs.iter().map(|(part, _)| part.rows).sum();
+) -> Result<Merged, Stop> {
     let inputs = inputs
         .into_iter()
         .map(|(part, file)| Input::open(part, file));
-    let inputs = inputs.collect::<Result<Vec<_>, Stop>>()?;
+    let mut inputs = inputs.collect::<Result<Vec<_>, Stop>>()?;
+    let rows = (MEMORY_ROWS / inputs.len().max(1)).clamp(1, BATCH_ROWS);
+    inputs.truncate(fitting(&inputs, rows));
+    let merged = inputs.len();
+    let all_rows = inputs.iter().map(Input::rows).sum();
     let schema = schema_of(meta, &inputs)?;
     let order = RowOrder::of(&meta.order_by, &schema)?;
-    let rows = (MEMORY_ROWS / inputs.len().max(1)).clamp(1, BATCH_ROWS);
     let mut cursors = Vec::new();
     for input in inputs {
         let mut cursor = InputCursor::begin(input, &schema, without, (rows, BATCH_BYTES))?;
@@ -112,7 +128,23 @@ pub(crate) fn merge(
     for cursor in &cursors {
         read.add(cursor.census);
     }
-    Ok((bounds, read))
+    Ok(Merged {
+        inputs: merged,
+        bounds,
+        census: read,
+    })
+}
+
+/// Returns how many of the first inputs fit into memory, two of several at least: fewer would not
+/// be a merge.
+fn fitting(inputs: &[Input<'_>], rows: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |input: &&Input<'_>| {
+        bytes += input.batch_bytes((rows, BATCH_BYTES));
+        bytes <= MEMORY_BYTES
+    };
+    let fitting = inputs.iter().take_while(fits).count();
+    fitting.max(2).min(inputs.len())
 }
 
 /// Passes the rows of an unsorted part to `piece`, in sorted pieces that fit into memory, without

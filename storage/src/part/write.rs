@@ -27,6 +27,8 @@ use crate::model::{SEQ, TIME};
 const ROW_GROUP_ROWS: u64 = 1 << 20;
 const PAGE_ROWS: usize = 8 * 1024;
 pub(super) const WRITE_ROWS: usize = 8 * 1024;
+/// Bytes of the rows of one call of the writer, as far as they are known.
+pub(super) const WRITE_BYTES: usize = 16 << 20;
 /// Encoded bytes of a row group: the writer holds one in memory. A row group of a million
 /// access-log events stays below.
 const ROW_GROUP_BYTES: usize = 32 << 20;

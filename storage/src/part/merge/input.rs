@@ -10,6 +10,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Stop;
@@ -127,12 +128,34 @@ impl<'a> Input<'a> {
         Stop::Unread(self.part.id, Error::invalid(what))
     }
 
-    /// Returns the number of rows of a batch that has few bytes.
+    pub(super) fn rows(&self) -> u64 {
+        self.part.rows
+    }
+
+    /// Returns the decoded bytes of a row, the mean of the row group with the longest rows. A
+    /// dictionary holds a long value once, and the rows that repeat it have a copy each.
+    fn row_bytes(&self) -> u64 {
+        let decoded = |column: &ColumnChunkMetaData| {
+            let texts = column.unencoded_byte_array_data_bytes().unwrap_or(0);
+            texts.max(column.uncompressed_size()).unsigned_abs()
+        };
+        let groups = self.footer.metadata().row_groups().iter();
+        let of_group = |group: &RowGroupMetaData| {
+            let bytes: u64 = group.columns().iter().map(decoded).sum();
+            bytes.div_ceil(group.num_rows().unsigned_abs().max(1))
+        };
+        groups.map(of_group).max().unwrap_or(0).max(1)
+    }
+
+    /// Returns the number of rows of a batch with at most so many rows and bytes, one at least.
     fn batch_rows(&self, (rows, bytes): (usize, u64)) -> usize {
-        let groups = self.footer.metadata().row_groups();
-        let all: i64 = groups.iter().map(|g| g.total_byte_size()).sum();
-        let row = all.unsigned_abs() / self.part.rows.max(1);
-        usize::try_from(bytes / row.max(1)).map_or(rows, |fit| fit.clamp(1, rows))
+        usize::try_from(bytes / self.row_bytes()).map_or(rows, |fit| fit.clamp(1, rows))
+    }
+
+    /// Returns the decoded bytes of such a batch.
+    pub(super) fn batch_bytes(&self, most: (usize, u64)) -> u64 {
+        let rows = (self.batch_rows(most) as u64).min(self.part.rows);
+        rows.saturating_mul(self.row_bytes())
     }
 }
 

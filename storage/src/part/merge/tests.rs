@@ -53,13 +53,14 @@ impl Parts {
     fn merge(&self, meta: &StreamMeta) -> Result<(PartImage, Census), Stop> {
         let inputs = self.parts.iter().map(|p| (p, self.open(&p.file)));
         let mut bytes = Vec::new();
-        let (bounds, read) = merge(meta, inputs.collect(), &[], &mut bytes, &|| Ok(()))?;
+        let merged = merge(meta, inputs.collect(), &[], &mut bytes, &|| Ok(()))?;
+        assert_eq!(merged.inputs, self.parts.len(), "all fit into memory");
         let image = PartImage {
             partition_us: 0,
             bytes,
-            bounds,
+            bounds: merged.bounds,
         };
-        Ok((image, read))
+        Ok((image, merged.census))
     }
 
     /// Returns the census of some bytes as a file.
@@ -274,6 +275,30 @@ fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).expect("read");
     bytes[20] ^= 1;
     std::fs::write(path, bytes).expect("damaged");
+}
+
+#[test]
+fn of_parts_with_long_rows_only_those_that_fit_into_memory_are_merged() {
+    let meta = meta(PartitionWidth::Month, &["time"]);
+    // Long rows, that a dictionary and zstd reduce to next to nothing.
+    for (mib, fitting) in [(1, 5), (15, 4), (25, 2), (70, 2)] {
+        let mut parts = Parts::new();
+        for part in 0..5 {
+            let rows = (0..3).map(|seq| Row {
+                host: Some("h".repeat(mib << 20)),
+                ..row(3 * part + seq)
+            });
+            parts.seal(&meta, &[(rows.collect(), ALL)]);
+        }
+        assert!(parts.parts.iter().all(|part| part.file.len < 1 << 20));
+        let inputs = parts.parts.iter().map(|p| (p, parts.open(&p.file)));
+        let mut bytes = Vec::new();
+        let merged = merge(&meta, inputs.collect(), &[], &mut bytes, &|| Ok(()));
+        let merged = merged.expect("merges");
+        assert_eq!(merged.inputs, fitting, "{mib} MiB");
+        assert_eq!(merged.bounds.rows, 3 * fitting as u64);
+        assert_eq!(parts.census(&bytes), merged.census);
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) struct PartRewrite<'a> {
 
 impl PartRewrite<'_> {
     /// Writes the rows of parts of one partition, some of which stay. Returns the parts that the
-    /// written ones replace: all, or one that was not sorted.
+    /// written ones replace: all, the first that fit into memory, or one that was not sorted.
     pub(super) fn run<'p>(
         &self,
         parts: &[&'p PartMeta],
@@ -39,22 +39,30 @@ impl PartRewrite<'_> {
                 let part = *unsorted.next().expect("BUG: one of these");
                 (vec![part], self.write_sorted(part, written)?)
             }
-            other => (parts.to_vec(), other?),
+            merged => {
+                let (inputs, read) = merged?;
+                (parts[..inputs].to_vec(), read)
+            }
         };
         compare(self.sealed, read, &written.parts[before..])?;
         Ok(replaced)
     }
 
-    fn write_merged(&self, parts: &[&PartMeta], written: &mut StagedFiles) -> Result<Census, Stop> {
+    /// Merges parts, and returns how many, with their rows.
+    fn write_merged(
+        &self,
+        parts: &[&PartMeta],
+        written: &mut StagedFiles,
+    ) -> Result<(usize, Census), Stop> {
         let (meta, folder) = stream_and_folder(self.sealed, parts[0]);
         let inputs = parts.iter().map(|p| (*p, self.sealed.open(&p.file)));
         let inputs = inputs.collect();
-        let mut read = Census::default();
+        let mut read = (0, Census::default());
         let place = (folder.as_str(), parts[0].partition_us);
         written.write_part(self.shared, &parts[0].stream, place, |file| {
-            let (bounds, census) = part::merge(meta, inputs, self.without, file, self.pause)?;
-            read = census;
-            Ok::<_, Stop>(bounds)
+            let merged = part::merge(meta, inputs, self.without, file, self.pause)?;
+            read = (merged.inputs, merged.census);
+            Ok::<_, Stop>(merged.bounds)
         })?;
         Ok(read)
     }
