@@ -47,8 +47,8 @@ pub(crate) const SENDS: [&str; 2] = ["send", "sync"];
 const CLIENTS: [(Kind, u64, bool); 6] = [
     (Kind::Send, 50, false),
     (Kind::Sync, 50, true),
-    (Kind::Sql, 150, false),
-    (Kind::Sql, 150, true),
+    (Kind::Sql, 80, false),
+    (Kind::Sql, 80, true),
     (Kind::Health, 40, false),
     (Kind::Health, 40, true),
 ];

@@ -9,8 +9,8 @@
 //!   right. So an address that floods the server takes nothing from the accounts that are used
 //!   there.
 //! * A client has at most its share of each [`Resource`] and of the requests of a second. Beyond
-//!   it, the client is refused, and nobody else is. A probe of a supervisor is not refused: too many
-//!   of one address wait for their answers.
+//!   it, the client is refused, and nobody else is. A probe of a supervisor is not refused: too
+//!   many of one address wait for their answers.
 //! * A client runs and parses at most its share at once, and one of its bulk requests waits in the
 //!   line of all. The rest of its work waits in lines of its own, so that another client's next
 //!   request waits for no more than a share.
@@ -23,12 +23,13 @@
 //!   that reads the store's directory. Its connection counts for its address all the same;
 //!   [`Front::answer_beyond`](crate::server) answers it beyond that share, too.
 
+mod exceeded;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use governor::Quota;
 use parking_lot::Mutex;
@@ -41,13 +42,11 @@ use super::places::Places;
 use crate::access::{Principal, network};
 use crate::budgets::Budgets;
 use crate::config::Config;
+pub(crate) use exceeded::Exceeded;
 
 /// Clients without anything under way are forgotten when there are more than this, and then at
 /// each doubling.
 const SWEPT_AT: usize = 1024;
-/// Time after which a refused client may try again, where the limit is no rate.
-const AGAIN: Duration = Duration::from_secs(1);
-
 /// Probes a second that an address gets an answer to at once.
 const PROBES_PER_SECOND: NonZeroU32 = NonZeroU32::new(200).expect("BUG: not zero");
 
@@ -228,34 +227,6 @@ pub(crate) struct ClientPlace {
     _permit: OwnedSemaphorePermit,
     /// Another client's sweep must not make a new client of this one.
     _taken: Arc<Taken>,
-}
-
-/// A limit that a client has reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Exceeded {
-    /// The limited resource.
-    pub(crate) resource: &'static str,
-    pub(crate) most: u64,
-    /// Time after which the client may try again.
-    pub(crate) wait: Duration,
-}
-
-impl Exceeded {
-    fn new(resource: &'static str, most: u64) -> Self {
-        Self {
-            resource,
-            most,
-            wait: AGAIN,
-        }
-    }
-
-    /// Returns the message for the client.
-    pub(crate) fn message(&self) -> String {
-        format!(
-            "this account, or the address of a request without one, has reached its share of {} {}",
-            self.most, self.resource
-        )
-    }
 }
 
 /// The shares of all clients.

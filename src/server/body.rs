@@ -8,9 +8,10 @@ use futures::StreamExt;
 /// Maximum bytes read of a refused body. A client that still sends when the connection is closed
 /// may never read the response.
 const REFUSED_BYTES_MAX: usize = 64 << 20;
-/// The rest of a refused body is read in steps of so many bytes with a pause between them: nothing
-/// needs it soon.
-const PACE_BYTES: usize = 256 << 10;
+/// Bytes that are read of a body before other requests of the thread get their turn. A client that
+/// is faster than this server always has more.
+const STEP_BYTES: usize = 256 << 10;
+/// Pause between two steps in the rest of a refused body, which nothing needs soon.
 const PACE: Duration = Duration::from_millis(4);
 
 /// Reads the whole body; `None` if it is longer than `limit` bytes, or breaks off.
@@ -18,7 +19,7 @@ pub(super) async fn whole(body: Body, limit: usize) -> Option<Bytes> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut whole = Vec::with_capacity(if announced > limit { 0 } else { announced });
     let mut pieces = body.into_data_stream();
-    let (mut len, mut refused) = (0_usize, 0);
+    let (mut len, mut step) = (0_usize, 0);
     while let Some(piece) = pieces.next().await {
         let piece = piece.ok()?;
         len = len.saturating_add(piece.len());
@@ -27,10 +28,14 @@ pub(super) async fn whole(body: Body, limit: usize) -> Option<Bytes> {
         } else if len - limit > REFUSED_BYTES_MAX {
             return None;
         } else {
-            refused += piece.len();
-            if refused >= PACE_BYTES {
-                refused = 0;
-                tokio::time::sleep(PACE).await;
+            whole = Vec::new();
+        }
+        step += piece.len();
+        if step >= STEP_BYTES {
+            step = 0;
+            match len <= limit {
+                true => tokio::task::yield_now().await,
+                false => tokio::time::sleep(PACE).await,
             }
         }
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -44,36 +44,56 @@ pub(super) async fn ingest(
     {
         return answer::foreign_producer();
     }
-    let limit = usize::try_from(app.serving.config.server.batch_bytes_max.0).unwrap_or(usize::MAX);
-    let durability = match app.serving.intake.gives(request.concern) {
-        Ok(durability) => durability,
-        Err(error) => return answer::bad_request(error),
+    let stored = async {
+        let unparsed = read(&app, request, &headers, body).await?;
+        store(&app, &who, unparsed).await
     };
+    stored.await.unwrap_or_else(|refused| *refused)
+}
+
+/// Reads the body of a request.
+async fn read(
+    app: &App,
+    request: LinesRequest,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Unparsed, Box<Response>> {
+    let limit = usize::try_from(app.serving.config.server.batch_bytes_max.0).unwrap_or(usize::MAX);
+    let durability = app.serving.intake.gives(request.concern);
+    let durability = durability.map_err(|error| Box::new(answer::bad_request(error)))?;
+    let count_refused = || app.serving.intake.count_refused(&request.stream, 1);
     let Some(body) = body::whole(body, limit).await else {
-        app.serving.intake.count_refused(&request.stream, 1);
+        count_refused();
         let limit = ingest::Error::Expands {
             limit: format!("has more than {limit} bytes, decompressed"),
         };
-        return too_large(limit);
+        return Err(Box::new(too_large(limit)));
     };
-    let encoding = match batch::encoding(&headers) {
-        Ok(encoding) => encoding,
-        Err(refused) => {
-            app.serving.intake.count_refused(&request.stream, 1);
-            return *refused;
-        }
-    };
-    let permit = match unacknowledged_permit(&app, &who, &request, durability, &body) {
-        Ok(permit) => permit,
-        Err(refused) => return *refused,
-    };
-    let is_unacknowledged = permit.is_some();
+    let encoding = batch::encoding(headers).inspect_err(|_| count_refused())?;
     let length = match encoding {
+        _ if request.bulk || body.len() > SHORT_BYTES_MAX => Length::Long,
         // Nobody waits for it, so it need not be tried as a short one first.
-        Some(_) if is_unacknowledged => Length::Long,
-        _ if body.len() > SHORT_BYTES_MAX => Length::Long,
+        Some(_) if durability == Durability::Unacknowledged => Length::Long,
         _ => Length::Short,
     };
+    Ok(Unparsed {
+        request,
+        durability,
+        body,
+        encoding,
+        limit,
+        length,
+    })
+}
+
+/// Parses a request, hands its batch to the store, and answers when the store has it.
+async fn store(
+    app: &Arc<App>,
+    who: &Client,
+    unparsed: Unparsed,
+) -> Result<Response, Box<Response>> {
+    let permit = unacknowledged_permit(app, who, &unparsed)?;
+    let (durability, request) = (unparsed.durability, &unparsed.request);
     let (stream, wtimeout) = (request.stream.clone(), request.wtimeout);
     let turn = match request.bulk {
         true => Some(BulkTurn {
@@ -85,34 +105,22 @@ pub(super) async fn ingest(
             None
         }
     };
-    let unparsed = Unparsed {
-        length: if turn.is_some() { Length::Long } else { length },
-        request,
-        durability,
-        body,
-        encoding,
-        limit,
+    let Some(submitted) = parse(app, who, turn.as_ref(), unparsed, permit).await else {
+        return Ok(response::unacknowledged());
     };
-    let Some(submitted) = parse(&app, &who, turn.as_ref(), unparsed, permit).await else {
-        return response::unacknowledged();
-    };
-    let (waiting, summary) = match submitted {
-        Err(refused) => return *refused,
-        Ok((Submission::Nothing(ack), summary)) => {
-            return success(&[ack], &summary, durability);
+    let (waiting, summary) = match submitted? {
+        (Submission::Nothing(ack), summary) => {
+            return Ok(success(&[ack], &summary, durability));
         }
-        Ok((Submission::Waiting(waiting), summary)) => (waiting, summary),
+        (Submission::Waiting(waiting), summary) => (waiting, summary),
     };
-    let acknowledged = acknowledged(&app, waiting, durability, wtimeout).await;
+    let acknowledged = acknowledged(app, waiting, durability, wtimeout).await;
     if let Some(mut turn) = turn
         && turn.turn.is_to_count()
     {
-        make_cells(&app, &turn.turn, stream);
+        make_cells(app, &turn.turn, stream);
     }
-    match acknowledged {
-        Ok(acks) => success(&acks, &summary, durability),
-        Err(refused) => *refused,
-    }
+    Ok(success(&acknowledged?, &summary, durability))
 }
 
 /// The turn of a bulk request, and its place among those of its client.
@@ -130,18 +138,17 @@ async fn parse(
     who: &Client,
     turn: Option<&BulkTurn<'_>>,
     mut unparsed: Unparsed,
-    permit: Option<UnacknowledgedPermit>,
+    mut permit: Option<UnacknowledgedPermit>,
 ) -> Option<Submitted> {
     let is_unacknowledged = permit.is_some();
-    let mut permit = permit;
     loop {
-        let is_long = unparsed.length == Length::Long;
+        let length = unparsed.length;
         let (done, submitted) = oneshot::channel();
         let (for_run, permit) = (Arc::clone(app), permit.take());
         let run = move || {
             // An unacknowledged request does not wait for this.
             let _ignored = done.send(submit(&for_run, unparsed));
-            if is_long {
+            if length == Length::Long {
                 for_run.serving.memory.note();
             }
             drop(permit);
@@ -149,7 +156,6 @@ async fn parse(
         match turn {
             Some(turn) => turn.turn.run(run),
             None => {
-                let length = if is_long { Length::Long } else { Length::Short };
                 let place = app.serving.parsing.place(who.share(), length).await;
                 app.serving.parsing.run(place, run);
             }
@@ -174,14 +180,13 @@ type UnacknowledgedPermit = (Option<Counted>, OwnedSemaphorePermit);
 fn unacknowledged_permit(
     app: &App,
     who: &Client,
-    request: &LinesRequest,
-    durability: Durability,
-    body: &Bytes,
+    unparsed: &Unparsed,
 ) -> Result<Option<UnacknowledgedPermit>, Box<Response>> {
-    if durability != Durability::Unacknowledged || request.debug {
+    let request = &unparsed.request;
+    if unparsed.durability != Durability::Unacknowledged || request.debug {
         return Ok(None);
     }
-    let bytes = unacknowledged::counted(body);
+    let bytes = unacknowledged::counted(&unparsed.body);
     let of_client = who
         .share()
         .take(Resource::UnacknowledgedBytes, bytes.into());

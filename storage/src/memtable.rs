@@ -19,9 +19,9 @@ use crate::model::{Name, SEQ, TIME};
 /// Limit of a merged chunk. Small chunks are merged so that a stream of one-event requests does
 /// not become a list of one-event chunks. 16 Ki rows keep one merge to about a millisecond.
 const CHUNK_ROWS: usize = 16 * 1024;
-/// Second limit of a merged chunk: rows may be a megabyte each, and the offsets of one text
-/// column end at 2 GiB.
-const CHUNK_BYTES: usize = 64 << 20;
+/// Second limit of a merged chunk: rows may be a megabyte each. A merge copies them while readers
+/// wait for a snapshot; it also keeps the offsets of one text column below 2 GiB.
+const CHUNK_BYTES: usize = 16 << 20;
 
 /// Number of journal records at which the memtable is sealed: replaying a record takes some ten
 /// microseconds, however few events it has, and a start should take less than two seconds.

@@ -47,9 +47,11 @@ const YOUNG: Duration = Duration::from_millis(20);
 /// Time that a stopped query has to release its memory before the next one is stopped.
 const TO_END: Duration = Duration::from_millis(150);
 /// Growth of resident memory between queries, in bytes and as a divisor of the limit. Beyond the
-/// larger of the two, freed memory is returned to the kernel, to learn how much is in use.
+/// larger of the two, freed memory is returned to the kernel, to learn how much is in use. Queries
+/// wait for it, so that what an import frees beside them must not cause it each time; what the next
+/// query takes of memory that was freed does not count as held.
 const GROWTH: u64 = 16 << 20;
-const GROWTH_SHARE: u64 = 32;
+const GROWTH_SHARE: u64 = 8;
 /// Divisor of the limit: the memory that operators may report.
 const TOLD_SHARE: usize = 4;
 /// Divisor of the limit: the memory that a query receives whatever others hold, because it is not

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use futures::FutureExt as _;
 
 use super::*;

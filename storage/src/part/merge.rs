@@ -64,7 +64,7 @@ impl<E: Into<Error>> From<E> for Stop {
 
 /// A finished merge.
 #[derive(Debug)]
-pub(crate) struct Merged {
+pub(crate) struct MergedRows {
     /// The number of inputs that were merged: all, or the first.
     pub(crate) inputs: usize,
     pub(crate) bounds: Bounds,
@@ -81,7 +81,7 @@ pub(crate) fn merge(
     without: &[u64],
     to: impl Write + Send,
     pause: &dyn Fn() -> Result<()>,
-) -> Result<Merged, Stop> {
+) -> Result<MergedRows, Stop> {
     let inputs = inputs
         .into_iter()
         .map(|(part, file)| Input::open(part, file));
@@ -128,7 +128,7 @@ pub(crate) fn merge(
     for cursor in &cursors {
         read.add(cursor.census);
     }
-    Ok(Merged {
+    Ok(MergedRows {
         inputs: merged,
         bounds,
         census: read,
