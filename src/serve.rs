@@ -41,7 +41,6 @@ pub(crate) use places::Places;
 pub(crate) use shares::{ClientPlace, Counted, Exceeded, Resource, Share};
 
 use bulk::Bulk;
-use memory::FreedMemory;
 use scrub::ScrubState;
 use shares::{Parts, Shares};
 
@@ -71,7 +70,6 @@ pub(crate) struct Serving {
     pub(crate) scrub: ScrubState,
     pub(crate) parsing: Parsing,
     pub(crate) bulk: Bulk,
-    pub(crate) memory: FreedMemory,
 }
 
 /// A part of a running server: a listener, or work beside the listeners.
@@ -115,7 +113,6 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         scrub: ScrubState::default(),
         parsing: Parsing::start()?,
         bulk: Bulk::start()?,
-        memory: FreedMemory::default(),
     });
     let mut opened: Vec<Box<dyn Service>> = Vec::new();
     for open in services {

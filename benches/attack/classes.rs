@@ -78,17 +78,6 @@ pub(crate) fn all() -> Vec<Class> {
             run: bombs::short_lines,
         },
         Class {
-            name: "large bodies",
-            needs_tls: false,
-            on_both: false,
-            seconds: 25,
-            memory_mib: 1152.0,
-            fills_disk: true,
-            reached: &["200", "400"],
-            accepted: &["200"],
-            run: large::run,
-        },
-        Class {
             name: "failed logins",
             needs_tls: false,
             on_both: true,
@@ -166,6 +155,18 @@ pub(crate) fn all() -> Vec<Class> {
             reached: &["413", "431"],
             accepted: &["401", "414", "431"],
             run: oversized::run,
+        },
+        // The last, since seals and merges of what it stores take their time.
+        Class {
+            name: "large bodies",
+            needs_tls: false,
+            on_both: false,
+            seconds: 25,
+            memory_mib: 1152.0,
+            fills_disk: true,
+            reached: &["200", "400"],
+            accepted: &["200"],
+            run: large::run,
         },
     ]
 }

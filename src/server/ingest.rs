@@ -148,9 +148,6 @@ async fn parse(
         let run = move || {
             // An unacknowledged request does not wait for this.
             let _ignored = done.send(submit(&for_run, unparsed));
-            if length == Length::Long {
-                for_run.serving.memory.note();
-            }
             drop(permit);
         };
         match turn {

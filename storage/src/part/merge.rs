@@ -3,7 +3,8 @@
 //! # Invariants
 //! * At a time, some thousand rows of each input and one row group of the output are in memory. The
 //!   rows of all inputs have at most [`MEMORY_BYTES`], if those of one column in one row group are
-//!   equally long; of inputs with longer rows only the first are merged, at least two.
+//!   equally long; of inputs with longer rows, or with many columns, only the first are merged, at
+//!   least two.
 //! * Every row that an input's manifest entry counts is written once, but for those that an erasure
 //!   leaves out, or nothing is written. Rows, sequence numbers and times of each input are compared
 //!   with its entry, and the caller that commits compares the [`Census`] of the input with that of
@@ -41,6 +42,8 @@ const BATCH_ROWS: usize = 8 * 1024;
 /// each, and one row of each input is needed.
 const BATCH_BYTES: u64 = 4 << 20;
 const MEMORY_BYTES: u64 = 64 << 20;
+/// Bytes that an input needs for the reader of a column: its page, and that before decompression.
+const COLUMN_BYTES: u64 = 32 << 10;
 /// Rows, and their bytes, that are sorted in memory at a time.
 const SORT_ROWS: usize = 128 * 1024;
 const SORT_BYTES: u64 = 32 << 20;
@@ -140,7 +143,7 @@ pub(crate) fn merge(
 fn fitting(inputs: &[Input<'_>], rows: usize) -> usize {
     let mut bytes = 0;
     let fits = |input: &&Input<'_>| {
-        bytes += input.batch_bytes((rows, BATCH_BYTES));
+        bytes += input.batch_bytes((rows, BATCH_BYTES)) + input.columns() * COLUMN_BYTES;
         bytes <= MEMORY_BYTES
     };
     let fitting = inputs.iter().take_while(fits).count();

@@ -132,6 +132,10 @@ impl<'a> Input<'a> {
         self.part.rows
     }
 
+    pub(super) fn columns(&self) -> u64 {
+        self.footer.schema().fields().len() as u64
+    }
+
     /// Returns the decoded bytes of a row, the mean of the row group with the longest rows. A
     /// dictionary holds a long value once, and the rows that repeat it have a copy each.
     fn row_bytes(&self) -> u64 {
