@@ -10,9 +10,9 @@ use futures::StreamExt;
 const REFUSED_BYTES_MAX: usize = 64 << 20;
 /// Bytes that are read of a body before other requests of the thread get their turn. A client that
 /// is faster than this server always has more.
-const STEP_BYTES: usize = 256 << 10;
+const STEP_BYTES: usize = 64 << 10;
 /// Pause between two steps in the rest of a refused body, which nothing needs soon.
-const PACE: Duration = Duration::from_millis(4);
+const PACE: Duration = Duration::from_millis(1);
 
 /// Reads the whole body; `None` if it is longer than `limit` bytes, or breaks off.
 pub(super) async fn whole(body: Body, limit: usize) -> Option<Bytes> {
