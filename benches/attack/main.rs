@@ -64,8 +64,8 @@ const CALM: Duration = Duration::from_millis(100);
 /// Descriptors by which a server at work differs from itself: connections of normal clients, and
 /// files of the store.
 const DESCRIPTORS: usize = 24;
-/// Memory that may be left after a class, over that at the start, within [`TO_CALM`]: a memtable, which
-/// has 256 MiB at most, freed memory that is not returned yet, and caches.
+/// Memory that may be left after a class, over that at the start, within [`TO_CALM`]: a memtable,
+/// which has 256 MiB at most, freed memory that is not returned yet, and caches.
 const LEFT_MIB: f64 = 640.0;
 /// Memory over that at the start, at any time.
 const PEAK_MIB: f64 = 1280.0;
