@@ -69,7 +69,11 @@ pub enum Error {
     #[error("{} queries are running and {} are waiting; {LATER}", .0.running, .0.queued)]
     Busy(LineFull),
     /// Too many other queries of the same client run and wait.
-    #[error("{} queries of this client are running and {} are waiting; {LATER}", .0.running, .0.queued)]
+    #[error(
+        "{} queries of this client are running and {} are waiting; {LATER}",
+        .0.running,
+        .0.queued
+    )]
     ShareBusy(LineFull),
     /// A part or a tile cannot be read.
     #[error(transparent)]

@@ -18,7 +18,8 @@
 //!   the connection or is dropped. A query, a body that is parsed and work on a thread count until
 //!   nothing computes for them, even if their client has gone.
 //! * A client with anything under way is not forgotten.
-//! * An address of `server.proxies` has no share of connections: it stands for many clients.
+//! * An address of `server.proxies` has no share of connections and of probes: it stands for many
+//!   clients.
 //! * Clients of an open store have no shares: each is the store's administrator. Nor has a command
 //!   that reads the store's directory. Its connection counts for its address all the same;
 //!   [`Front::answer_beyond`](crate::server) answers it beyond that share, too.
@@ -281,7 +282,7 @@ impl Shares {
     /// # Errors
     /// If it is beyond the share.
     pub(crate) fn connection(&self, address: IpAddr) -> Result<Option<Counted>, Exceeded> {
-        if self.proxies.contains(&address.to_canonical()) {
+        if self.is_proxy(address) {
             return Ok(None);
         }
         let client = self.client(ClientKey::Address(network(address)));
@@ -290,7 +291,11 @@ impl Shares {
 
     /// Begins a probe of an address. Returns false if there were too many in the last second.
     pub(crate) fn probe(&self, address: IpAddr) -> bool {
-        self.probes.spend(&network(address)).is_ok()
+        self.is_proxy(address) || self.probes.spend(&network(address)).is_ok()
+    }
+
+    fn is_proxy(&self, address: IpAddr) -> bool {
+        self.proxies.contains(&address.to_canonical())
     }
 
     /// Begins a request of a principal, or, without one, of an address.

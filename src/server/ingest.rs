@@ -16,7 +16,7 @@ use axum::response::Response;
 use storage::{Ack, Durability, Identity, Name};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use self::batch::{Attempt, Submission, Unparsed, submit};
+use self::batch::{Attempt, Submission, Unparsed, attempt};
 use self::parameters::LinesRequest;
 use self::response::{ParseSummary, success, too_large, too_late, too_many_unacknowledged};
 use super::app::App;
@@ -70,11 +70,9 @@ async fn read(
         return Err(Box::new(too_large(limit)));
     };
     let encoding = batch::encoding(headers).inspect_err(|_| count_refused())?;
-    let length = match encoding {
-        _ if request.bulk || body.len() > SHORT_BYTES_MAX => Length::Long,
-        // Nobody waits for it, so it need not be tried as a short one first.
-        Some(_) if durability == Durability::Unacknowledged => Length::Long,
-        _ => Length::Short,
+    let length = match request.bulk || body.len() > SHORT_BYTES_MAX {
+        true => Length::Long,
+        false => Length::Short,
     };
     Ok(Unparsed {
         request,
@@ -105,10 +103,17 @@ async fn store(
             None
         }
     };
-    let Some(submitted) = parse(app, who, turn.as_ref(), unparsed, permit).await else {
+    let queued = queue(app, who, turn.as_ref(), unparsed).await;
+    let submitted = submitted(Arc::clone(app), who.clone(), queued);
+    if let Some(permit) = permit {
+        tokio::spawn(async move {
+            // Nobody learns the outcome.
+            let _ignored = submitted.await;
+            drop(permit);
+        });
         return Ok(response::unacknowledged());
-    };
-    let (waiting, summary) = match submitted? {
+    }
+    let (waiting, summary) = match submitted.await? {
         (Submission::Nothing(ack), summary) => {
             return Ok(success(&[ack], &summary, durability));
         }
@@ -129,44 +134,42 @@ struct BulkTurn<'a> {
     turn: Turn<'a>,
 }
 
-type Submitted = Result<(Submission, ParseSummary), Box<Response>>;
+/// The outcome of a job that parses a body.
+type Queued = oneshot::Receiver<Result<Attempt, Box<Response>>>;
 
-/// Parses a body in its lane and hands the batch to the store. Returns `None` for a request that is
-/// answered before that, which has a permit to wait.
-async fn parse(
+/// Waits for a place in the lane of a body, or has the turn of a bulk request, and begins to parse.
+async fn queue(
     app: &Arc<App>,
     who: &Client,
     turn: Option<&BulkTurn<'_>>,
-    mut unparsed: Unparsed,
-    mut permit: Option<UnacknowledgedPermit>,
-) -> Option<Submitted> {
-    let is_unacknowledged = permit.is_some();
+    unparsed: Unparsed,
+) -> Queued {
+    let (done, queued) = oneshot::channel();
+    let (for_run, length) = (Arc::clone(app), unparsed.length);
+    let run = move || {
+        // A client that has gone does not wait for this.
+        let _ignored = done.send(attempt(&for_run, unparsed));
+    };
+    match turn {
+        Some(turn) => turn.turn.run(run),
+        None => {
+            let place = app.serving.parsing.place(who.share(), length).await;
+            app.serving.parsing.run(place, run);
+        }
+    }
+    queued
+}
+
+/// Waits until the store has the batch of a body, which may turn out long.
+async fn submitted(
+    app: Arc<App>,
+    who: Client,
+    mut queued: Queued,
+) -> Result<(Submission, ParseSummary), Box<Response>> {
     loop {
-        let length = unparsed.length;
-        let (done, submitted) = oneshot::channel();
-        let (for_run, permit) = (Arc::clone(app), permit.take());
-        let run = move || {
-            // An unacknowledged request does not wait for this.
-            let _ignored = done.send(submit(&for_run, unparsed));
-            drop(permit);
-        };
-        match turn {
-            Some(turn) => turn.turn.run(run),
-            None => {
-                let place = app.serving.parsing.place(who.share(), length).await;
-                app.serving.parsing.run(place, run);
-            }
-        }
-        if is_unacknowledged {
-            return None;
-        }
-        match submitted.await {
-            Err(_) => return Some(Err(Box::new(task_failed()))),
-            Ok(Err(refused)) => return Some(Err(refused)),
-            Ok(Ok(Attempt::Submitted(submission, summary))) => {
-                return Some(Ok((submission, summary)));
-            }
-            Ok(Ok(Attempt::IsLong(long))) => unparsed = *long,
+        match queued.await.map_err(|_| Box::new(task_failed()))?? {
+            Attempt::Submitted(submission, summary) => return Ok((submission, summary)),
+            Attempt::IsLong(long) => queued = queue(&app, &who, None, *long).await,
         }
     }
 }

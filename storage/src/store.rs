@@ -59,19 +59,24 @@ use crate::model::{Ack, Batch, Durability, Name, WriteConcern};
 use crate::record::Record;
 use crate::snapshot::Snapshot;
 use edit::View;
-use log::{Command, Reply, Request};
+use log::{Command, Reply, Request, Waiter};
 use shared::{Opened, Pin, Shared, State, wait_for};
 
 /// Batches in the queue of the log thread. A client that finds it full waits.
 const QUEUE: usize = 256;
-/// Bytes of the journal that may be on their way to the disk when a long batch comes.
-const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
+/// Bytes of the journal that may be on their way to the disk when a long batch comes: about one
+/// body of the largest size.
+const UNSYNCED_BYTES_MAX: u64 = 32 << 20;
+
+/// Wakes the sync thread, for writes that wait for it, or none.
+type Syncs = Sender<Vec<Waiter>>;
 
 /// An open store and its writer.
 #[derive(Debug)]
 pub struct Store {
     shared: Arc<Shared>,
     commands: Option<Sender<Command>>,
+    syncs: Option<Syncs>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -147,9 +152,13 @@ impl Store {
     /// the store closes or accepts no more writes.
     pub fn wait_for_bulk_room(&self, bytes: usize) {
         let shared = &self.shared;
-        if shared.syncer.unsynced_bytes() >= UNSYNCED_BYTES_MAX {
-            // The write that comes reports an error.
-            let _ignored = shared.syncer.sync_written();
+        if shared.syncer.unsynced_bytes() >= UNSYNCED_BYTES_MAX
+            && let Some(syncs) = &self.syncs
+        {
+            // The sync thread does it, since others wait for a sync: the priority of this thread
+            // may be low. It has ended only if the journal is poisoned.
+            let _ignored = syncs.send(Vec::new());
+            shared.syncer.wait_for_sync();
         }
         let limit = shared.options.config.memtable_bytes_max;
         let mut state = shared.state.lock();
@@ -270,6 +279,7 @@ impl Store {
     fn stop(&mut self) {
         // The log thread ends when the queue is empty, the sync thread after the log thread.
         self.commands = None;
+        self.syncs = None;
         self.shared.state.lock().closing = true;
         self.shared.sealing.notify_all();
         for thread in self.threads.drain(..) {

@@ -18,7 +18,7 @@ const LONG_FILES: usize = 12;
 /// Lines of the longest function of product code.
 const FUNCTION_LINES: usize = 108;
 /// Functions of product code with more than [`FUNCTION_GOAL`] lines.
-const LONG_FUNCTIONS: usize = 9;
+const LONG_FUNCTIONS: usize = 8;
 /// Top-level modules that import each other in a loop, by crate in the order of [`CRATES`].
 const MODULES_IN_CIRCLES: [usize; CRATES.len()] = [8, 0, 0, 5, 0, 0];
 /// Comment lines wider than [`COMMENT_WIDTH`].

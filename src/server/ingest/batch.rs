@@ -63,23 +63,31 @@ impl Unparsed {
     }
 }
 
-/// Parses the body and hands the batch to the store: on a thread that may wait.
-pub(super) fn submit(app: &App, unparsed: Unparsed) -> Result<Attempt, Box<Response>> {
-    let lines = match unparsed.lines() {
-        Ok(Some(lines)) => lines,
-        Ok(None) => {
-            let long = Unparsed {
-                length: Length::Long,
-                ..unparsed
-            };
-            return Ok(Attempt::IsLong(Box::new(long)));
+/// Tries to parse the body and hands the batch to the store: on a thread that may wait.
+pub(super) fn attempt(app: &App, unparsed: Unparsed) -> Result<Attempt, Box<Response>> {
+    match unparsed.lines() {
+        Ok(Some(lines)) => {
+            let (submission, summary) = submit(app, unparsed, &lines)?;
+            Ok(Attempt::Submitted(submission, summary))
         }
+        Ok(None) => Ok(Attempt::IsLong(Box::new(Unparsed {
+            length: Length::Long,
+            ..unparsed
+        }))),
         Err(error) => {
             let stream = &unparsed.request.stream;
             app.serving.intake.count_refused(stream, 1);
-            return Err(Box::new(not_decompressed(error)));
+            Err(Box::new(not_decompressed(error)))
         }
-    };
+    }
+}
+
+/// Parses the lines and hands the batch to the store.
+fn submit(
+    app: &App,
+    unparsed: Unparsed,
+    lines: &[u8],
+) -> Result<(Submission, ParseSummary), Box<Response>> {
     let Unparsed {
         mut request,
         durability,
@@ -91,7 +99,7 @@ pub(super) fn submit(app: &App, unparsed: Unparsed) -> Result<Attempt, Box<Respo
         let before = app.serving.intake.key_fingerprint(key);
         // Earlier versions took the body as it was sent, and nothing else.
         let sent = Some(xxh3_64(&body)).filter(|hash| before == Some(*hash));
-        *body_hash = sent.unwrap_or_else(|| fingerprint(&lines, &request.options));
+        *body_hash = sent.unwrap_or_else(|| fingerprint(lines, &request.options));
     }
     let StreamState { columns, kind } = app.serving.intake.stream(&request.stream);
     let options = ParseOptions {
@@ -108,24 +116,22 @@ pub(super) fn submit(app: &App, unparsed: Unparsed) -> Result<Attempt, Box<Respo
         identity: request.identity,
     };
     let permit = request.bulk.then(|| app.serving.intake.background_permit());
-    let parsed = Parser::new(options).parse(&lines);
+    let parsed = Parser::new(options).parse(lines);
     let parsed = parsed.map_err(|error| refused(app, &origin, &error))?;
     drop(permit);
     let summary = ParseSummary::of(&parsed);
     let has_items = parsed.events.num_rows() > 0 || !parsed.quarantine.is_empty();
     if request.debug || !has_items && origin.identity.is_none() {
-        return Ok(Attempt::Submitted(
-            Submission::Nothing(not_stored(&parsed)),
-            summary,
-        ));
+        return Ok((Submission::Nothing(not_stored(&parsed)), summary));
     }
     // Under a limit the handler waits for the sync itself: see `acknowledged`.
     let concern = match request.wtimeout {
         Some(_) if durability == Durability::Synced => WriteConcern::ACKNOWLEDGED,
         _ => request.concern,
     };
-    if request.bulk || length == Length::Long {
-        let bytes = parsed.events.get_array_memory_size();
+    if length == Length::Long {
+        // Lines in quarantine are rows, too.
+        let bytes = parsed.events.get_array_memory_size().max(lines.len());
         app.serving.intake.wait_for_bulk_room(bytes);
     }
     let (send, receive) = oneshot::channel();
@@ -138,7 +144,7 @@ pub(super) fn submit(app: &App, unparsed: Unparsed) -> Result<Attempt, Box<Respo
         .intake
         .submit(origin.batch(parsed), concern, reply);
     submitted.map_err(|e| Box::new(answer::of_storage(&e)))?;
-    Ok(Attempt::Submitted(Submission::Waiting(receive), summary))
+    Ok((Submission::Waiting(receive), summary))
 }
 
 fn refused(app: &App, origin: &BatchOrigin, error: &ingest::Error) -> Box<Response> {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -18,7 +19,9 @@ use crate::file::write_durably;
 use crate::seeded::{self, Bug};
 
 /// Bytes of the buffer of groups that are kept for the next group.
-const BUFFER_BYTES: usize = 8 << 20;
+const BUFFER_BYTES: usize = 16 << 20;
+/// Interval at which a thread that waits for a sync checks that one can still come.
+const SYNC_CHECK: Duration = Duration::from_millis(100);
 
 /// Appends groups. Only the log thread owns it.
 #[derive(Debug)]
@@ -402,6 +405,16 @@ impl Syncer {
     pub(crate) fn unsynced_bytes(&self) -> u64 {
         let state = self.state.lock();
         state.end - state.durable_end
+    }
+
+    /// Waits until everything written so far is durable, by the syncs of others, or no sync will
+    /// come.
+    pub(crate) fn wait_for_sync(&self) {
+        let mut state = self.state.lock();
+        let wanted = state.written_groups;
+        while state.durable_groups < wanted && self.poisoned().is_none() {
+            self.changed.wait_for(&mut state, SYNC_CHECK);
+        }
     }
 
     /// Makes everything written so far durable and returns its end.

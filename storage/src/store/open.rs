@@ -10,7 +10,8 @@ use crossbeam_channel::Receiver;
 use super::log::Command;
 use super::reserve::Reserve;
 use super::{
-    Opened, Options, QUEUE, Shared, State, Store, WriterLock, log, maintenance, seal, take_lock,
+    Opened, Options, QUEUE, Shared, State, Store, Syncs, WriterLock, log, maintenance, seal,
+    take_lock,
 };
 use crate::birth::Birth;
 use crate::env::Fs;
@@ -187,22 +188,25 @@ impl Store {
         maintenance::new_rollups(&shared)?;
         maintenance::open_indexes(&shared)?;
         shared.remove_unreferenced();
-        let threads = start_threads(&shared, journal, inbox)?;
+        let (threads, syncs) = start_threads(&shared, journal, inbox)?;
         Ok(Self {
             shared,
             commands: Some(commands),
+            syncs: Some(syncs),
             threads,
         })
     }
 }
 
+/// Starts the threads of a store, and returns the sender that wakes the sync thread.
 fn start_threads(
     shared: &Arc<Shared>,
     journal: Journal,
     inbox: Receiver<Command>,
-) -> Result<Vec<JoinHandle<()>>> {
+) -> Result<(Vec<JoinHandle<()>>, Syncs)> {
     let mut threads = Vec::new();
     let (waiters, waiting) = crossbeam_channel::unbounded();
+    let syncs = waiters.clone();
     threads.push(spawn(shared, "sync", move |s| log::sync_loop(s, &waiting))?);
     threads.push(spawn(shared, "log", move |s| {
         log::run_log(s, journal, &inbox, &waiters);
@@ -211,7 +215,7 @@ fn start_threads(
     if shared.options.config.tends {
         threads.push(spawn(shared, "tend", maintenance::maintenance_loop)?);
     }
-    Ok(threads)
+    Ok((threads, syncs))
 }
 
 /// Poisons the store when its thread panics. A dead thread must be noticed, and the others must

@@ -53,6 +53,7 @@ impl Store {
         Ok(Self {
             shared,
             commands: None,
+            syncs: None,
             threads: Vec::new(),
         })
     }

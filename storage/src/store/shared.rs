@@ -4,8 +4,8 @@
 //! A thread that holds a lock takes only locks to the right of it:
 //!
 //! ```text
-//! merging ─► parts ─► tiles ─► sealer ─► edits ─► state ─► the syncer's own
-//! indexing ─► indexes ──────────────────► state
+//! merging > parts > tiles > sealer > edits > state > the syncer's own
+//! indexing > indexes                       > state
 //! ```
 //! * `state` guards [`State`]. It is held briefly and never across I/O. The condition `sealing`
 //!   belongs to it.

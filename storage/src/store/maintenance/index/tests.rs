@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::{AsArray, RecordBatch, StringArray};
+use arrow::datatypes::Int64Type;
+
 use crate::disk::disk_use;
 use crate::env::RealFs;
 use crate::index::{CoveringIndex, IndexKind, IndexValue, IndexedRows, PartIndex, index_use};
 use crate::job_log::Job;
 use crate::model::{Name, WriteConcern};
+use crate::part::read_part;
 use crate::read_only_store::ReadOnlyStore;
 use crate::store::{Options, Store, StreamConfig};
 use crate::testing::{FaultFs, Op, batch, options};
@@ -325,6 +329,34 @@ fn a_disk_that_fails_leaves_no_half_of_an_index() {
     store.build_indexes().expect_err("a part is damaged");
     assert_eq!(store.build_indexes().expect("it is left alone").parts, 0);
     assert_eq!(counts(&store), (4, 3));
+}
+
+#[test]
+fn a_covering_index_of_rows_that_do_not_fit_into_memory_together_has_them_all_in_order() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    let mut long = batch(&(0..7).collect::<Vec<i64>>(), &[], None);
+    // The later the row, the earlier its host.
+    let hosts = (0..7).rev().map(|n| format!("{n}{}", "h".repeat(20 << 20)));
+    let mut columns = long.events.columns().to_vec();
+    columns[1] = Arc::new(StringArray::from_iter_values(hosts));
+    long.events = RecordBatch::try_new(long.events.schema(), columns).expect("they fit");
+    let ack = store.write(long, WriteConcern::ACKNOWLEDGED);
+    assert_eq!(ack.expect("taken").accepted, 7);
+    store.seal().expect("seals");
+    let created = store.create_index(&events(), "host", IndexKind::Covering);
+    created.expect("suits");
+    assert_eq!(store.build_indexes().expect("builds").rows, 7);
+    let snapshot = store.snapshot();
+    let index = CoveringIndex::open(&snapshot, &snapshot.manifest().parts[0], "host");
+    let index = index.expect("sound").expect("there");
+    let bytes = std::fs::read(dir.path().join(&index.file().path)).expect("it is there");
+    let rows = read_part(bytes.into(), Some(&["n"])).expect("a part");
+    let numbers = rows.iter().flat_map(|rows| {
+        let n = rows["n"].as_primitive::<Int64Type>();
+        n.values().to_vec()
+    });
+    assert_eq!(numbers.collect::<Vec<_>>(), [6, 5, 4, 3, 2, 1, 0]);
 }
 
 #[test]
