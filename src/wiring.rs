@@ -1,9 +1,11 @@
 //! Assembly of the crates: a store with its cascade, an engine, and the data of `system.*`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use query::{AccountInfo, AuditInfo, Engine, EngineOptions, RollupUse, SourceInfo, SystemInfo};
+use query::{
+    AccountInfo, AuditInfo, Engine, EngineOptions, RollupUse, SourceInfo, StoreState, SystemInfo,
+};
 use storage::{JobEntry, JobLog, Name, Options, RealFs, Replaces, RollupHook, Store, SystemClock};
 
 use crate::access::Access;
@@ -122,11 +124,13 @@ pub(crate) struct StoreInfo {
     unwanted: Vec<Name>,
     maintenance: Option<JobLog>,
     access: Option<Arc<Access>>,
+    /// Empty for a reader. A query that still runs does not keep a store open.
+    store: Weak<Store>,
 }
 
 impl StoreInfo {
     /// Collects the data of an open store; `found` is the last error of the scrub.
-    pub(crate) fn of_store(store: &Store, found: Option<String>) -> Self {
+    pub(crate) fn of_store(store: &Arc<Store>, found: Option<String>) -> Self {
         let status = store.status();
         let error = status.poisoned.or(status.seal_error).or(status.tend_error);
         Self {
@@ -134,6 +138,7 @@ impl StoreInfo {
             last_error: error.or(found),
             unwanted: store.unwanted_rollups(),
             maintenance: Some(store.maintenance().clone()),
+            store: Arc::downgrade(store),
             ..Self::default()
         }
     }
@@ -195,6 +200,13 @@ impl SystemInfo for StoreInfo {
     }
     fn unwanted_rollups(&self) -> Vec<Name> {
         self.unwanted.clone()
+    }
+    fn store(&self) -> Option<StoreState> {
+        let store = self.store.upgrade()?;
+        Some(StoreState {
+            durable_seq: store.status().durable_seq,
+            disk: store.disk_forecast(),
+        })
     }
     fn accounts(&self) -> Vec<AccountInfo> {
         let access = self.access.as_ref();

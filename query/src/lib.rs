@@ -41,7 +41,9 @@ pub use stats::{
     Count, OperatorTime, QueryInfo, QueryState, QueryStats, ScanProgress, Stage, StageTime,
 };
 pub use tables::level::{RollupUse, make_cells};
-pub use tables::system::{AccountInfo, AuditInfo, NoSystemInfo, SourceInfo, SystemInfo};
+pub use tables::system::{
+    AccountInfo, AuditInfo, NoSystemInfo, SourceInfo, StoreState, SystemInfo,
+};
 
 #[cfg(test)]
 mod tests;

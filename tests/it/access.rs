@@ -157,6 +157,7 @@ fn a_client_of_some_streams_finds_nothing_of_the_others() {
         "SELECT * FROM system.sources",
         "SELECT * FROM system.maintenance",
         "SELECT * FROM system.disk",
+        "SELECT * FROM system.store",
         "SELECT * FROM system.users",
         "SELECT * FROM system.audit",
     ] {

@@ -6,6 +6,7 @@
 mod access;
 mod indexes;
 mod rollups;
+mod store;
 mod streams;
 mod upkeep;
 
@@ -23,7 +24,7 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::common::{Result, internal_err};
 use datafusion::datasource::{MemTable, TableProvider};
 use serde::Serialize;
-use storage::{JobEntry, Name, QUARANTINE, Snapshot};
+use storage::{DiskForecast, JobEntry, Name, QUARANTINE, Snapshot};
 
 use crate::question::Viewer;
 use crate::stats::QueryInfo;
@@ -73,6 +74,15 @@ pub struct AuditInfo {
     pub count: u64,
 }
 
+/// State of a store that the process that writes it knows, and its manifest does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct StoreState {
+    /// Exclusive end of the sequence numbers that are synced in the journal.
+    pub durable_seq: u64,
+    /// Space of the disk, and the time until it is full.
+    pub disk: DiskForecast,
+}
+
 /// State that a snapshot does not have. Every method returns nothing by default.
 pub trait SystemInfo: Send + Sync + Debug {
     /// Returns the ordered sources with their positions.
@@ -98,6 +108,11 @@ pub trait SystemInfo: Send + Sync + Debug {
     /// Returns the latest failed logins and changes of accounts, oldest first.
     fn audit(&self) -> Vec<AuditInfo> {
         Vec::new()
+    }
+
+    /// Returns what only the process that writes the store knows of it.
+    fn store(&self) -> Option<StoreState> {
+        None
     }
 
     /// Returns the error of the last seal, if it failed.
@@ -153,7 +168,7 @@ fn seen(table: &str, batch: RecordBatch, view: &SystemInputs<'_>) -> Result<Reco
 }
 
 /// Tables of the schema `system`.
-pub(crate) const TABLES: [&str; 14] = [
+pub(crate) const TABLES: [&str; 15] = [
     "audit",
     "disk",
     "erasures",
@@ -165,6 +180,7 @@ pub(crate) const TABLES: [&str; 14] = [
     "queries",
     "rollups",
     "sources",
+    "store",
     "streams",
     "tiles",
     "users",
@@ -193,6 +209,7 @@ pub(crate) fn table(name: &str, view: &SystemInputs<'_>) -> Result<Option<Arc<dy
         "queries" => queries(view),
         "sources" => sources(view),
         "maintenance" => upkeep::maintenance(&view.system.maintenance()),
+        "store" => store::store(view),
         "disk" => upkeep::disk(&storage::disk_use(view.snapshot)),
         "audit" => access::audit(&view.system.audit()),
         "users" => access::users(&view.system.accounts()),
