@@ -1,12 +1,14 @@
 //! The command line, as `--help` prints it.
 
 mod accounts;
+mod grafana;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use accounts::{GrantArgs, PasswordArgs, TlsCommand, TokenCommand, UserCommand};
+pub(crate) use grafana::{GrafanaArgs, LatencyUnit};
 
 /// Logs in, boards out: log lines become typed events, exact rollups and SQL.
 #[derive(Debug, Parser)]
@@ -85,6 +87,8 @@ pub(crate) enum Command {
     /// Make a second store with everything acknowledged so far, even of a running store; open it to
     /// restore.
     Backup(BackupArgs),
+    /// Write the files by which Grafana shows a store: data sources, dashboards, alert rules.
+    Grafana(GrafanaArgs),
     /// Users, who log in with a password. A store with users or tokens asks every client for one.
     #[command(subcommand)]
     User(UserCommand),

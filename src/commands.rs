@@ -5,6 +5,7 @@ mod admin;
 mod backup;
 mod check;
 mod erase;
+mod grafana;
 pub(crate) mod import;
 mod index;
 mod parse;
@@ -181,6 +182,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Check(args) => check::run(&context, args),
         Command::Repair(args) => repair::run(&context, args),
         Command::Backup(args) => backup::run(&context, &args.dir),
+        Command::Grafana(args) => grafana::run(args),
         Command::User(command) => account::user(&context, &command),
         Command::Token(command) => account::token(&context, &command),
         Command::Tls(command) => tls::run(&command),

@@ -1,7 +1,7 @@
-//! The page at `/`: its markup, style and scripts, carried inside the binary.
+//! The page at `/`: its markup, style and scripts, carried inside the binary; and the files by which
+//! Grafana shows the same ([`grafana`]). Both have one source of queries ([`panels`]).
 //!
-//! This crate owns the files that a browser gets and nothing else: it knows no store and imports
-//! none of our crates. The page reads everything through `POST /api/v1/sql`,
+//! This crate knows no store and imports none of our crates. The page reads everything through `POST /api/v1/sql`,
 //! `GET /api/v1/streams` and `GET /api/v1/tail`, and logs in through `POST /api/v1/login`. A
 //! listener calls [`asset`] for a path and sends [`CONTENT_SECURITY_POLICY`] with every answer.
 //!
@@ -14,6 +14,9 @@
 //! of 4.7 MB; bars and lines with axes and a read-out need a few kilobytes, are on the screen
 //! sooner, and run under a policy that forbids inline scripts and `eval`, which that library's
 //! embedding does not.
+
+pub mod grafana;
+pub mod panels;
 
 /// One file of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +42,8 @@ macro_rules! files {
     ($($path:literal $content_type:ident $file:literal)*) => {
         /// Every file of the page with the path it is served at.
         const FILES: &[(&str, Asset)] = &[
-            $(($path, Asset { content_type: $content_type, body: include_bytes!(concat!("page/", $file)) })),*
+            $(($path, Asset { content_type: $content_type, body: include_bytes!(concat!("page/", $file)) }),)*
+            ("/statements.js", Asset { content_type: JS, body: panels::STATEMENTS.as_bytes() }),
         ];
     };
 }

@@ -9,8 +9,6 @@ import * as ask from "./queries.js";
 import { run, when } from "./sql.js";
 import { lengthOf, offsetName, label, rangeName, starts } from "./zone.js";
 
-const TOP_PATHS = 20;
-
 const SIZE_FORMAT = { axis: (v) => bytes(v), value: (v) => bytes(v) };
 
 const sum = (values) => values.reduce((total, value) => total + (value ?? 0), 0);
@@ -54,7 +52,7 @@ function totals(on) {
       // Visitors cost the most and change the least: every fifth time is enough.
       const key = JSON.stringify([scope, range.from, range.open || range.to]);
       if (scope.stream.access && (this.visitorsOf !== key || this.turn % 5 === 0)) {
-        this.visitors = (await one(ask.visitors(scope, range))).n ?? 0;
+        this.visitors = (await one(ask.visitors(scope, range))).visitors ?? 0;
         this.visitorsOf = key;
       }
       this.turn = ((this.turn ?? 0) + 1) % 5;
@@ -173,7 +171,7 @@ function sizes(on) {
 function topPaths(on) {
   return new Panel("panel-top", {
     async load({ scope, range }, signal) {
-      return (await run(ask.topPaths(scope, range, TOP_PATHS), signal)).rows;
+      return (await run(ask.topPaths(scope, range), signal)).rows;
     },
     draw(rows, { scope, range }) {
       const most = Math.max(1, ...rows.map((row) => row.n));
@@ -187,7 +185,7 @@ function topPaths(on) {
         const line = h("tr", { class: picked ? "picked" : null },
           h("td", { class: "mono path" }, button),
           h("td", { class: "n", text: count(row.n) }),
-          h("td", { class: "n", text: percent(row.n, row.total) }),
+          h("td", { class: "n", text: percent(row.share, 1) }),
           h("td", { class: "n roomy", text: bytes(row.b ?? 0) }));
         line.style.setProperty("--part", `${(100 * row.n) / most}%`);
         return line;
@@ -216,7 +214,7 @@ function visitors(on) {
     },
     draw(rows, context) {
       const shape = frame(context, visitorStep(context.steps));
-      chart.set({ ...shape, kind: "bars", series: [{ name: "visitors", tone: "b", values: align(shape.starts, rows, "n", 0) }] });
+      chart.set({ ...shape, kind: "bars", series: [{ name: "visitors", tone: "b", values: align(shape.starts, rows, "visitors", 0) }] });
       this.sub(`distinct hosts by ${shape.step.name}, ${context.range.title}`);
     },
   });

@@ -6,7 +6,8 @@
 // Every range is covered exactly: whole months, days and hours by the coarse levels, the ends by
 // the finer ones. Column names in answers: `t` is a bucket's start.
 
-import { exact, is, instant, name, text } from "./sql.js";
+import { exact, fill, is, instant, name, text } from "./sql.js";
+import { STATEMENTS } from "./statements.js";
 import { DAY, HOUR, STEPS, ceil, floor, offset, starts } from "./zone.js";
 
 /// What the page needs to know of a stream of `/api/v1/streams`.
@@ -87,31 +88,47 @@ function bucketOf(scope, step, column) {
   return `time_bucket(${text(step.width)}, ${column}${zone})`;
 }
 
-/// Measures of a rollup by bucket of the step, over exactly the range.
-function grouped(scope, rollup, step, range, columns, measures, finest = "minutely") {
-  const coarsest = finest === "hourly" && step.unit !== "minute" ? "hourly" : coarsestWithin(scope, step, range);
-  return `SELECT ${bucketOf(scope, step, "bucket")} AS t, ${measures} FROM (${covered(scope, rollup, range, `bucket, ${columns}`, { coarsest, finest })}) AS c GROUP BY 1`;
+/// Measures as aggregates over cells of a rollup, and over raw events. The sum of 64-bit sizes may
+/// need more than 64 bits.
+const OF_CELLS = {
+  hits: "sum(hits)", bytes: "sum(bytes_exact)", visitors: "distinct_count(distinct_merge(visitors_state))",
+  p50: "hist_quantile(hist_merge(size), 0.5)", p90: "hist_quantile(hist_merge(size), 0.9)", p99: "hist_quantile(hist_merge(size), 0.99)",
+};
+const OF_EVENTS = {
+  hits: "count(*)", bytes: "sum(CAST(response_size AS DECIMAL(38, 0)))", visitors: "count(DISTINCT host)",
+  p50: "approx_percentile_cont(response_size, 0.5)", p90: "approx_percentile_cont(response_size, 0.9)", p99: "approx_percentile_cont(response_size, 0.99)",
+};
+
+/// The measures that a stream has: one of other events than an access log has no sizes.
+function measures(scope, all) {
+  return scope.stream.access ? all : { ...all, bytes: "0" };
 }
 
-function rawWhere(scope, range) {
-  return `${within("time", range.from, range.to)}${rawKeys(scope)}`;
+/// A template over cells of a rollup, over exactly the range; by bucket where there is a step.
+function ofCells(statement, scope, rollup, range, step = null, finest = "minutely") {
+  const levels = !step ? { finest } : { finest, coarsest: finest === "hourly" && step.unit !== "minute" ? "hourly" : coarsestWithin(scope, step, range) };
+  const has = (column) => scope.stream.access || column !== "bytes_exact";
+  return fill(STATEMENTS[statement], {
+    ...measures(scope, OF_CELLS),
+    t: "t",
+    bucket: step && bucketOf(scope, step, "bucket"),
+    events: (columns) => `(${covered(scope, rollup, range, columns.filter(has).join(", "), levels)}) AS c`,
+  });
 }
 
-function rawGrouped(scope, step, range, measures) {
-  return `SELECT ${bucketOf(scope, step, "time")} AS t, ${measures} FROM ${name(scope.stream.name)} WHERE ${rawWhere(scope, range)} GROUP BY 1`;
+/// A template over raw events of the range; by bucket where there is a step.
+function ofEvents(statement, scope, range, step = null) {
+  const raw = `${name(scope.stream.name)} WHERE ${within("time", range.from, range.to)}${rawKeys(scope)}`;
+  return fill(STATEMENTS[statement], {
+    ...measures(scope, OF_EVENTS),
+    t: "t",
+    bucket: step && bucketOf(scope, step, "time"),
+    events: () => raw,
+    raw,
+  });
 }
 
-/// Bytes of raw events; the sum of 64-bit sizes may need more than 64 bits.
-const EXACT_BYTES = "sum(CAST(response_size AS DECIMAL(38, 0)))";
-
-const CLASSES = [2, 3, 4, 5];
 const NO_CLASSES = "0 AS s2, 0 AS s3, 0 AS s4, 0 AS s5, 0 AS other";
-
-function classes(measure) {
-  const columns = CLASSES.map((c) => `${measure} FILTER (WHERE status >= ${c}00 AND status < ${c + 1}00) AS s${c}`);
-  columns.push(`${measure} FILTER (WHERE status IS NULL OR status < 200 OR status >= 600) AS other`);
-  return columns.join(", ");
-}
 
 /// → k, t, hits, bytes, s2, s3, s4, s5, other: what the totals, the charts of hits and the classes
 /// of status show, in one statement and so of one snapshot, since numbers side by side must agree.
@@ -120,22 +137,12 @@ function classes(measure) {
 /// rollup holds them.
 export function board(scope, range, steps) {
   const rollup = counted(scope);
-  const { access } = scope.stream;
-  const arms = ["minute", "hour", "day"].filter((kind) => steps[kind]).map((kind) => {
-    const body = rollup
-      ? grouped(scope, rollup, steps[kind], range, "hits", "sum(hits) AS hits")
-      : rawGrouped(scope, steps[kind], range, "count(*) AS hits");
-    return `SELECT ${text(kind)} AS k, t, hits, 0 AS bytes, ${NO_CLASSES} FROM (${body}) AS ${kind}s`;
-  });
-  const measures = access ? "sum(hits) AS hits, sum(bytes_exact) AS bytes" : "sum(hits) AS hits, 0 AS bytes";
-  const all = rollup
-    ? `SELECT 'all' AS k, max(bucket) AS t, ${measures}, ${NO_CLASSES} FROM (${covered(scope, rollup, range, access ? "bucket, hits, bytes_exact" : "bucket, hits")}) AS c`
-    : `SELECT 'all' AS k, max(time) AS t, count(*) AS hits, ${access ? EXACT_BYTES : "0"} AS bytes, ${NO_CLASSES} FROM ${name(scope.stream.name)} WHERE ${rawWhere(scope, range)}`;
-  arms.push(all);
-  if (access) {
-    const body = rollup && scope.path === null
-      ? grouped(scope, rollup, steps.fit, range, "status, hits", classes("sum(hits)"))
-      : rawGrouped(scope, steps.fit, range, classes("count(*)"));
+  const of = (statement, from, step) => (from ? ofCells(statement, scope, from, range, step) : ofEvents(statement, scope, range, step));
+  const arms = ["minute", "hour", "day"].filter((kind) => steps[kind])
+    .map((kind) => `SELECT ${text(kind)} AS k, t, hits, 0 AS bytes, ${NO_CLASSES} FROM (${of("hits", rollup, steps[kind])}) AS ${kind}s`);
+  arms.push(`SELECT 'all' AS k, NULL AS t, hits, bytes, ${NO_CLASSES} FROM (${of("totals", rollup)}) AS totals`);
+  if (scope.stream.access) {
+    const body = of("classes", scope.path === null ? rollup : null, steps.fit);
     arms.push(`SELECT 'status' AS k, t, 0 AS hits, 0 AS bytes, s2, s3, s4, s5, other FROM (${body}) AS statuses`);
   }
   return arms.join(" UNION ALL ");
@@ -146,46 +153,35 @@ function inHours(range, step) {
   return step.unit !== "minute" && range.from % HOUR === 0 && (range.open || range.to % HOUR === 0);
 }
 
-/// → n: distinct hosts. From merged states where the range is made of hours, else from raw events.
+/// → visitors: distinct hosts. From merged states where the range is made of hours, else from raw
+/// events.
 export function visitors(scope, range) {
   const rollup = counted(scope);
-  if (rollup && inHours(range, STEPS["1h"]) && range.to - range.from > 2 * HOUR) {
-    return `SELECT distinct_count(v) AS n FROM (SELECT distinct_merge(visitors_state) AS v FROM (${covered(scope, rollup, range, "visitors_state", { finest: "hourly" })}) AS c) AS m`;
-  }
-  return `SELECT count(DISTINCT host) AS n FROM ${name(scope.stream.name)} WHERE ${rawWhere(scope, range)}`;
+  if (rollup && inHours(range, STEPS["1h"]) && range.to - range.from > 2 * HOUR) return ofCells("visitors", scope, rollup, range, null, "hourly");
+  return ofEvents("visitors", scope, range);
 }
 
-/// → t, n: distinct hosts by bucket.
+/// → t, visitors: distinct hosts by bucket.
 export function visitorSeries(scope, step, range) {
   const rollup = counted(scope);
-  if (!rollup || !inHours(range, step) || coarsestWithin(scope, step, range) === "minutely") {
-    return `${rawGrouped(scope, step, range, "count(DISTINCT host) AS n")} ORDER BY t`;
-  }
-  const merged = grouped(scope, rollup, step, range, "visitors_state", "distinct_merge(visitors_state) AS v", "hourly");
-  return `SELECT t, distinct_count(v) AS n FROM (${merged}) AS m ORDER BY t`;
+  const raw = !rollup || !inHours(range, step) || coarsestWithin(scope, step, range) === "minutely";
+  return `${raw ? ofEvents("visitors_by_bucket", scope, range, step) : ofCells("visitors_by_bucket", scope, rollup, range, step, "hourly")} ORDER BY t`;
 }
 
-/// → path, n, b, total: the pages with the most hits, of the scope's site (whatever its path),
-/// beside the hits of all pages.
-export function topPaths(scope, range, limit) {
+/// → path, n, b, share: the pages with the most hits, of the scope's site (whatever its path), and
+/// their share of the hits of all pages.
+export function topPaths(scope, range) {
   const all = { ...scope, path: null };
-  const source = scope.stream.stats
-    ? `SELECT path, sum(hits) AS n, sum(bytes_exact) AS b FROM (${covered(all, scope.stream.stats, range, "path, hits, bytes_exact")}) AS c`
-    : `SELECT path, count(*) AS n, ${EXACT_BYTES} AS b FROM ${name(scope.stream.name)} WHERE ${rawWhere(all, range)}`;
-  return `SELECT path, n, b, sum(n) OVER () AS total FROM (${source} GROUP BY path) AS p ORDER BY n DESC, path LIMIT ${limit}`;
+  return scope.stream.stats ? ofCells("top_paths", all, scope.stream.stats, range) : ofEvents("top_paths", all, range);
 }
 
-/// → t, p50, p99 of response sizes: histograms merged over all keys, then read. `stats` keeps them
-/// from the hour, so a page's minutes, and ranges that are not made of hours, come from its raw
-/// events.
+/// → t, p50, p90, p99 of response sizes: histograms merged over all keys, then read. `stats` keeps
+/// them from the hour, so a page's minutes, and ranges that are not made of hours, come from its
+/// raw events.
 export function sizes(scope, step, range) {
   const rollup = counted(scope);
-  if (!rollup || (scope.path !== null && !inHours(range, step))) {
-    const measures = "approx_percentile_cont(response_size, 0.5) AS p50, approx_percentile_cont(response_size, 0.99) AS p99";
-    return `${rawGrouped(scope, step, range, measures)} ORDER BY t`;
-  }
-  const merged = grouped(scope, rollup, step, range, "size", "hist_merge(size) AS s", scope.path !== null ? "hourly" : "minutely");
-  return `SELECT t, hist_quantile(s, 0.5) AS p50, hist_quantile(s, 0.99) AS p99 FROM (${merged}) AS m ORDER BY t`;
+  const raw = !rollup || (scope.path !== null && !inHours(range, step));
+  return `${raw ? ofEvents("sizes", scope, range, step) : ofCells("sizes", scope, rollup, range, step, scope.path !== null ? "hourly" : "minutely")} ORDER BY t`;
 }
 
 /// The stream as a range from `from` on is to be asked: without its rollups where those are not
@@ -222,7 +218,7 @@ export function firstHour(stream, since) {
 
 /// → newest: the time of the last event, not older than `since`.
 export function newestEvent(stream, since) {
-  return `SELECT max(time) AS newest FROM ${name(stream.name)} WHERE time >= ${instant(since)}`;
+  return fill(STATEMENTS.newest, { raw: `${name(stream.name)} WHERE time >= ${instant(since)}` });
 }
 
 /// → site: every site that was ever counted.
@@ -235,7 +231,7 @@ export function newestHost(scope, since) {
   return `SELECT host, time FROM ${name(scope.stream.name)} WHERE time >= ${instant(since)} AND host IS NOT NULL${rawKeys(scope)} ORDER BY time DESC, _seq DESC LIMIT 1`;
 }
 
-/// The rows that one page of the slice has.
+/// The rows that one page of the slice has, as its template says.
 export const SLICE_PAGE = 1000;
 
 function sliceWhere({ host, from, to, path, statusClass }) {
@@ -249,14 +245,14 @@ function sliceWhere({ host, from, to, path, statusClass }) {
 /// → n, first, last, bytes, s2, s3, s4, s5, other, cut: a slice in one row. `cut` is the sequence
 /// of its last event to arrive: pages up to it are pages of one snapshot.
 export function sliceSummary(stream, slice) {
-  return `SELECT count(*) AS n, min(time) AS first, max(time) AS last, ${EXACT_BYTES} AS bytes, ${classes("count(*)")}, max(_seq) AS cut FROM ${name(stream.name)} WHERE ${sliceWhere(slice)}`;
+  return fill(STATEMENTS.slice_summary, { raw: `${name(stream.name)} WHERE ${sliceWhere(slice)}` });
 }
 
 /// The events of a slice up to `cut`, a page after the row `after`, by time and then as they
 /// arrived: within one second a redirect stands before its answer.
 export function slicePage(stream, slice, cut, after = null) {
   const later = after === null ? "" : ` AND time >= ${exact(after.time)} AND (time > ${exact(after.time)} OR _seq > ${Number(after._seq)})`;
-  return `SELECT _seq, time, host, method, path, query, request, status, response_size, referrer, user_agent FROM ${name(stream.name)} WHERE ${sliceWhere(slice)} AND _seq <= ${Number(cut)}${later} ORDER BY time, _seq LIMIT ${SLICE_PAGE}`;
+  return fill(STATEMENTS.slice_page, { raw: `${name(stream.name)} WHERE ${sliceWhere(slice)} AND _seq <= ${Number(cut)}${later}` });
 }
 
 /// The last stored events not older than `since`, newest first: what the tail begins with.

@@ -34,6 +34,16 @@ export function is(column, value) {
   return value === "" ? `${column} IS NULL` : `${column} = ${text(value)}`;
 }
 
+/// A template of `statements.js` on one line, with a value for each of its words in braces. A value
+/// is not read again; one that is a function gets the columns that follow its word.
+export function fill(template, values) {
+  const line = template.trim().replaceAll(/\s+/g, " ");
+  return line.replaceAll(/\{(\w+)(?:\(([^)]*)\))?\}/g, (_, word, columns) => {
+    const value = values[word];
+    return typeof value === "function" ? value(columns.split(", ")) : value;
+  });
+}
+
 // A browser opens six connections to one host over HTTP/1.1, and the tail holds one of them:
 // four queries at a time leave room for a click.
 const PARALLEL_MAX = 4;

@@ -40,7 +40,7 @@ test("no statement lets hostile values out of their literals", () => {
     const asked = { host, from: range.from, to: range.to, path, statusClass: "5" };
     return [
       ask.board(scope, range, steps(range)), ask.visitors(scope, range),
-      ask.visitorSeries(scope, day, range), ask.topPaths(scope, range, 20),
+      ask.visitorSeries(scope, day, range), ask.topPaths(scope, range),
       ask.sizes(scope, day, range), ask.lastEvents(scope, range.from, 50), ask.newestHost(scope, range.from),
       ask.sliceSummary(stream, asked), ask.slicePage(stream, asked, 7), ask.slicePage(stream, asked, 7, { time: host, _seq: 3 }),
     ].map((sql) => sql.replaceAll(/'(?:[^']|'')*'/g, "?"));

@@ -1,0 +1,3 @@
+SELECT sum(events) AS events
+FROM system.streams
+WHERE kind <> 'quarantine'

@@ -1,0 +1,3 @@
+SELECT {bucket} AS {t}, {hits} AS hits
+FROM {events(bucket, hits)}
+GROUP BY 1

@@ -1,0 +1,2 @@
+SELECT max(time) AS newest
+FROM {raw}

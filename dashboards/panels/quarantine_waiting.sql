@@ -1,0 +1,3 @@
+SELECT count(*) AS items
+FROM system.quarantine
+WHERE state = 'waiting'

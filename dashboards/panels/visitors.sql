@@ -1,0 +1,2 @@
+SELECT {visitors} AS visitors
+FROM {events(visitors_state)}

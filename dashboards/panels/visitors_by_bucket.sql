@@ -1,0 +1,3 @@
+SELECT {bucket} AS {t}, {visitors} AS visitors
+FROM {events(bucket, visitors_state)}
+GROUP BY 1
