@@ -18,7 +18,7 @@ pub(super) fn run(args: GrafanaArgs) -> Result<ExitCode> {
     let options = Options {
         url: url(&args.url)?,
         postgres: address(args.postgres)?,
-        stream: Name::new(&args.stream)?.to_string(),
+        stream: stream(&args.stream)?,
         prometheus: args.prometheus,
         latency: args.latency.map(|field| Latency {
             field,
@@ -36,6 +36,13 @@ pub(super) fn run(args: GrafanaArgs) -> Result<ExitCode> {
         println!("{}", path.display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Checks the name of a stream.
+fn stream(given: &str) -> Result<String> {
+    let name = Name::new(given);
+    let name = name.map_err(|e| Failure::usage(format!("--stream: {e}")))?;
+    Ok(name.to_string())
 }
 
 /// Checks the address of a server; a slash at its end is cut off.

@@ -3,8 +3,8 @@
 use super::{LOKI, Options, POSTGRES, PROMETHEUS};
 
 const HEAD: &str = "\
-# Data sources of a Logmill store. Grafana's environment has the name and the password:
-# LOGMILL_USER and LOGMILL_PASSWORD. A store without users takes any.
+# Data sources of a Logmill store. The name and the password of an account come from Grafana's
+# environment, LOGMILL_USER and LOGMILL_PASSWORD. A store without accounts takes any.
 apiVersion: 1
 datasources:
 ";

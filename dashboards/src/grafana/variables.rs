@@ -65,7 +65,6 @@ fn queried(name: &str, label: &str, query: &str) -> Value {
         "label": label,
         "datasource": { "type": "postgres", "uid": POSTGRES },
         "query": query,
-        "definition": query,
         // 2: when the range of time changes, which includes the opening of a dashboard.
         "refresh": 2,
         "regex": "",
