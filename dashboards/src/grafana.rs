@@ -2,9 +2,9 @@
 //! dashboards and alert rules, in the folders that Grafana's provisioning reads.
 //!
 //! # Invariants
-//! * No file contains a secret: user and password are names of variables of Grafana's environment.
-//! * Every query is a template of [`crate::panels`], or stands beside the variable or the alert rule
-//!   that it belongs to.
+//! * No file contains a secret: user and password are variables of Grafana's environment.
+//! * Every query of a panel is a template of [`crate::panels`]. Those of variables and of alert
+//!   rules stand beside them.
 //! * The same options give the same bytes.
 
 mod alerts;

@@ -1,9 +1,10 @@
-//! The page at `/`: its markup, style and scripts, carried inside the binary; and the files by which
-//! Grafana shows the same ([`grafana`]). Both have one source of queries ([`panels`]).
+//! The page at `/`: its markup, style and scripts, carried inside the binary; and the files by
+//! which Grafana shows the same ([`grafana`]). Both have one source of queries ([`panels`]).
 //!
-//! This crate knows no store and imports none of our crates. The page reads everything through `POST /api/v1/sql`,
-//! `GET /api/v1/streams` and `GET /api/v1/tail`, and logs in through `POST /api/v1/login`. A
-//! listener calls [`asset`] for a path and sends [`CONTENT_SECURITY_POLICY`] with every answer.
+//! This crate knows no store and imports none of our crates. The page reads everything through
+//! `POST /api/v1/sql`, `GET /api/v1/streams` and `GET /api/v1/tail`, and logs in through
+//! `POST /api/v1/login`. A listener calls [`asset`] for a path and sends
+//! [`CONTENT_SECURITY_POLICY`] with every answer.
 //!
 //! Invariants, each kept by a test:
 //! * log text is hostile: no script of the page reads a string as markup or as code;

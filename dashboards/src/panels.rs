@@ -7,11 +7,12 @@
 //! | word | Grafana | the page |
 //! |---|---|---|
 //! | `{t}` | `"time"`, the name that Grafana looks for | `t` |
-//! | `{bucket}` | `$__timeGroup(…)` | `time_bucket(…)` in the zone of the view |
-//! | `{hits}`, `{bytes}`, `{visitors}`, `{p50}`, `{p90}`, `{p99}` | a measure over the rows | the same |
-//! | `{events(a, b)}` | cells of levels with these columns, chosen by `$__interval` | cells of levels that cover the range |
-//! | `{raw}` | raw events of the range and of the variables, up to the end of a `WHERE` | of the view |
+//! | `{bucket}` | `$__timeGroup(…)` | `time_bucket(…)` in the view's zone |
+//! | `{hits}` | a measure over the rows of `{events}` | the same |
+//! | `{events(a, b)}` | cells with these columns, by `$__interval` | cells that cover the range |
+//! | `{raw}` | raw events, up to the end of a `WHERE` | the same |
 //!
+//! Other measures are `{bytes}`, `{visitors}`, `{p50}`, `{p90}` and `{p99}`.
 //! Other words in braces are of Grafana alone: `{counts(a, b)}` is `{events(a, b)}` without
 //! conditions on keys, `{latency}` the field that an operator named. Macros (`$__timeFilter`) and
 //! variables (`${stream}`) are left for Grafana to replace.
@@ -36,20 +37,20 @@ pub struct Panel {
     /// Unit of columns that name none, by Grafana's identifier.
     pub unit: &'static str,
     /// Form of the panel.
-    pub kind: Kind,
+    pub kind: PanelKind,
     /// Rows that `{events}` and `{raw}` stand for.
     pub scope: Scope,
     /// Place on a grid of 24 columns: left, top, width, height.
     pub at: (u8, u8, u8, u8),
     /// Columns of the answer that are shown, without `{t}`. Others are hidden.
-    pub columns: &'static [Column],
+    pub columns: &'static [PanelColumn],
     /// The template of the query.
     pub sql: &'static str,
 }
 
 /// Form of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PanelKind {
     /// The newest value of each column, in large type.
     Stat,
     /// Columns over time, one on top of the other.
@@ -81,7 +82,7 @@ pub enum Scope {
 
 /// A column of an answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
+pub struct PanelColumn {
     /// Name in the query.
     pub name: &'static str,
     /// Name that is shown.
@@ -104,8 +105,8 @@ pub enum Link {
 }
 
 /// Returns a column with the panel's unit.
-const fn column(name: &'static str, title: &'static str) -> Column {
-    Column {
+const fn column(name: &'static str, title: &'static str) -> PanelColumn {
+    PanelColumn {
         name,
         title,
         unit: "",
@@ -114,7 +115,7 @@ const fn column(name: &'static str, title: &'static str) -> Column {
     }
 }
 
-impl Column {
+impl PanelColumn {
     const fn unit(self, unit: &'static str) -> Self {
         Self { unit, ..self }
     }
@@ -131,7 +132,7 @@ impl Column {
 }
 
 /// Classes of status.
-const CLASSES: &[Column] = &[
+const CLASSES: &[PanelColumn] = &[
     column("s2", "2xx"),
     column("s3", "3xx"),
     column("s4", "4xx"),

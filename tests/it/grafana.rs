@@ -1,17 +1,17 @@
 //! `logmill grafana`: every query of its dashboards and alert rules, expanded as Grafana does and
 //! run over real logs and over sample traffic; the files against Grafana's own model.
 
+mod files;
 mod macros;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use serde_json::Value as Json;
 
-use crate::support::{Home, Server, finish, line, run, test_data};
+use crate::support::{Home, Server, line, run, test_data};
 use macros::{Scene, Value};
 
 /// A panel of a day or a week takes milliseconds. The bound is for a busy machine and a binary that
@@ -357,9 +357,9 @@ fn every_panel_and_rule_answers_over_live_traffic() {
         .collect();
     assert_eq!(queries.len(), 9);
     let numbers: Vec<f64> = queries.iter().map(|sql| number(&server, sql)).collect();
-    assert!((numbers[0] - 0.02).abs() < 0.001, "5xx: {numbers:?}");
-    assert!((numbers[1] - 600.0).abs() < 1.0, "events: {numbers:?}");
-    assert!((numbers[3] - 1.0).abs() < 0.001, "quarantine: {numbers:?}");
+    assert!((numbers[0] - 0.02).abs() < 0.005, "5xx: {numbers:?}");
+    assert!(numbers[1] == 600.0, "events: {numbers:?}");
+    assert!(numbers[3] == 1.0, "quarantine: {numbers:?}");
     assert!(numbers[6] >= 7.0, "days: {numbers:?}");
 }
 
@@ -381,41 +381,4 @@ fn number(server: &Server, sql: &str) -> f64 {
     assert_eq!((asked.columns.len(), asked.rows.len()), (1, 1), "{sql}");
     let value = &asked.rows[0][&asked.columns[0].0];
     value.as_f64().unwrap_or_else(|| panic!("{value}: {sql}"))
-}
-
-#[test]
-fn wrong_arguments_are_refused_and_nothing_is_written() {
-    let home = Home::new();
-    let out = home.path("grafana");
-    for wrong in [
-        ["--url", "logs.example.org"],
-        ["--url", "https://"],
-        ["--postgres", "127.0.0.1"],
-        ["--stream", "no stream"],
-        ["--latency-unit", "s"],
-    ] {
-        let told = run(&["grafana", "--out", &out, wrong[0], wrong[1]]).code(2);
-        assert!(
-            told.stderr.contains(wrong[0]) || told.stderr.contains(wrong[1]),
-            "{}",
-            told.stderr
-        );
-        assert!(!Path::new(&out).exists());
-    }
-}
-
-/// Grafana's own classes of dashboards read all that is written, and write the same: no member is
-/// unknown to them. `LOGMILL_GRAFANA_PYTHON` is a Python that has `grafana-foundation-sdk`.
-#[test]
-fn dashboards_are_of_grafanas_model() {
-    let Ok(python) = std::env::var("LOGMILL_GRAFANA_PYTHON") else {
-        println!("skipped: LOGMILL_GRAFANA_PYTHON names no Python with grafana-foundation-sdk");
-        return;
-    };
-    let home = Home::new();
-    let out = home.path("grafana");
-    dashboards(&out, &["--latency", "request_time", "--prometheus"]);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/grafana.py");
-    let told = finish(Command::new(python).arg(script).arg(&out), &[]).code(0);
-    assert!(told.stdout.contains("3 dashboards"), "{}", told.stdout);
 }

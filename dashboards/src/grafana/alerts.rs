@@ -9,7 +9,7 @@ use super::sql::identifier;
 use super::{Board, OVERVIEW_BOARD, Options, POSTGRES, STORE_BOARD, yaml};
 
 /// A rule. It fires when the number of its query is beyond the limit for a while.
-struct Rule {
+struct AlertRule {
     uid: &'static str,
     title: &'static str,
     summary: &'static str,
@@ -24,8 +24,8 @@ struct Rule {
     severity: &'static str,
 }
 
-const RULES: [Rule; 9] = [
-    Rule {
+const RULES: [AlertRule; 9] = [
+    AlertRule {
         uid: "logmill-errors",
         title: "Many 5xx",
         summary: "More than 5 % of the requests of the last ten minutes were answered with a status of 500 to 599.",
@@ -36,7 +36,7 @@ const RULES: [Rule; 9] = [
         lasts: "5m",
         severity: "critical",
     },
-    Rule {
+    AlertRule {
         uid: "logmill-silence",
         title: "No traffic",
         summary: "No event of the last fifteen minutes has arrived.",
@@ -47,7 +47,7 @@ const RULES: [Rule; 9] = [
         lasts: "5m",
         severity: "critical",
     },
-    Rule {
+    AlertRule {
         uid: "logmill-sizes",
         title: "Responses have grown",
         summary: "The 99th percentile of response sizes in the last hour is more than ten times that of the day before.",
@@ -58,7 +58,7 @@ const RULES: [Rule; 9] = [
         lasts: "10m",
         severity: "warning",
     },
-    Rule {
+    AlertRule {
         uid: "logmill-quarantine",
         title: "Quarantine is rising",
         summary: "In the last fifteen minutes a hundred more lines could not be parsed than usual in the day before.",
@@ -69,7 +69,7 @@ const RULES: [Rule; 9] = [
         lasts: "0s",
         severity: "warning",
     },
-    Rule {
+    AlertRule {
         uid: "logmill-rollups",
         title: "Rollups wait",
         summary: "Events have waited for more than ten minutes for the seal that adds them to the rollups.",
@@ -80,7 +80,7 @@ const RULES: [Rule; 9] = [
         lasts: "0s",
         severity: "warning",
     },
-    Rule {
+    AlertRule {
         uid: "logmill-journal",
         title: "Journal is behind",
         summary: "More than a million items are not synced in the journal.",
@@ -91,7 +91,7 @@ const RULES: [Rule; 9] = [
         lasts: "2m",
         severity: "warning",
     },
-    Rule {
+    AlertRule {
         uid: "logmill-disk",
         title: "Disk is full soon",
         summary: "At the growth of the last seven days the disk is full within seven days.",
@@ -102,7 +102,7 @@ const RULES: [Rule; 9] = [
         lasts: "0s",
         severity: "warning",
     },
-    Rule {
+    AlertRule {
         uid: "logmill-failure",
         title: "Store has an error",
         summary: "The last seal, the last maintenance run or a comparison of rollups with raw events failed.",
@@ -113,7 +113,7 @@ const RULES: [Rule; 9] = [
         lasts: "0s",
         severity: "critical",
     },
-    Rule {
+    AlertRule {
         uid: "logmill-latency",
         title: "Responses are slow",
         summary: "The 99th percentile of the latency in the last ten minutes is more than three times that of the day before.",
@@ -128,7 +128,8 @@ const RULES: [Rule; 9] = [
 
 /// Returns `provisioning/alerting/logmill.yaml`.
 pub(super) fn alerts(options: &Options) -> String {
-    let of_latency = |rule: &&Rule| options.latency.is_some() || !rule.sql.contains("{latency}");
+    let of_latency =
+        |rule: &&AlertRule| options.latency.is_some() || !rule.sql.contains("{latency}");
     let rules: Vec<Value> = RULES
         .iter()
         .filter(of_latency)
@@ -146,7 +147,7 @@ pub(super) fn alerts(options: &Options) -> String {
     }))
 }
 
-fn rule(rule: &Rule, options: &Options) -> Value {
+fn rule(rule: &AlertRule, options: &Options) -> Value {
     let latency = options
         .latency
         .as_ref()
@@ -190,7 +191,7 @@ fn rule(rule: &Rule, options: &Options) -> Value {
 }
 
 /// Returns the number of a panel within its dashboard, counted from 1 as [`super::dashboard`] does.
-fn panel_id(rule: &Rule, options: &Options) -> usize {
+fn panel_id(rule: &AlertRule, options: &Options) -> usize {
     let (board, name) = &rule.shown;
     let found = board.panels(options).position(|panel| panel.name == *name);
     debug_assert!(

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{HOST_BOARD, LOKI, OVERVIEW_BOARD, Options, POSTGRES, sql};
-use crate::panels::{Column, Kind, Link, Panel};
+use crate::panels::{Link, Panel, PanelColumn, PanelKind};
 
 /// Colors of classes of status, and of other columns that have one by meaning.
 const COLORS: [(&str, &str); 6] = [
@@ -17,7 +17,7 @@ const COLORS: [(&str, &str); 6] = [
 
 pub(super) fn panel(panel: &Panel, id: u32, options: &Options) -> Value {
     let (x, y, w, h) = panel.at;
-    let is_loki = panel.kind == Kind::Logs;
+    let is_loki = panel.kind == PanelKind::Logs;
     let mut made = json!({
         "id": id,
         "type": plugin(panel.kind),
@@ -32,7 +32,10 @@ pub(super) fn panel(panel: &Panel, id: u32, options: &Options) -> Value {
         },
         "options": form(panel.kind),
     });
-    if matches!(panel.kind, Kind::Bars | Kind::Lines | Kind::Metrics) {
+    if matches!(
+        panel.kind,
+        PanelKind::Bars | PanelKind::Lines | PanelKind::Metrics
+    ) {
         // Rollups count minutes, and visitors hours.
         let is_hourly = panel.sql.contains("visitors_state");
         made["interval"] = json!(if is_hourly { "1h" } else { "1m" });
@@ -40,7 +43,7 @@ pub(super) fn panel(panel: &Panel, id: u32, options: &Options) -> Value {
     }
     if matches!(
         panel.kind,
-        Kind::Stat | Kind::Table | Kind::Categories | Kind::Ranking
+        PanelKind::Stat | PanelKind::Table | PanelKind::Categories | PanelKind::Ranking
     ) {
         let names: Vec<&str> = panel.columns.iter().map(|c| c.name).collect();
         made["transformations"] = json!([
@@ -60,7 +63,7 @@ fn source(is_loki: bool) -> Value {
 fn target(panel: &Panel, options: &Options) -> Value {
     let query = sql::query(panel, options);
     match panel.kind {
-        Kind::Logs => json!({
+        PanelKind::Logs => json!({
             "refId": "A",
             "datasource": source(true),
             "expr": query.trim_end(),
@@ -74,7 +77,7 @@ fn target(panel: &Panel, options: &Options) -> Value {
             "rawQuery": true,
             "editorMode": "code",
             "format": match kind {
-                Kind::Bars | Kind::Lines | Kind::Metrics => "time_series",
+                PanelKind::Bars | PanelKind::Lines | PanelKind::Metrics => "time_series",
                 _ => "table",
             },
             "rawSql": query.trim_end(),
@@ -82,13 +85,13 @@ fn target(panel: &Panel, options: &Options) -> Value {
     }
 }
 
-fn plugin(kind: Kind) -> &'static str {
+fn plugin(kind: PanelKind) -> &'static str {
     match kind {
-        Kind::Stat => "stat",
-        Kind::Bars | Kind::Lines | Kind::Metrics => "timeseries",
-        Kind::Categories | Kind::Ranking => "barchart",
-        Kind::Table => "table",
-        Kind::Logs => "logs",
+        PanelKind::Stat => "stat",
+        PanelKind::Bars | PanelKind::Lines | PanelKind::Metrics => "timeseries",
+        PanelKind::Categories | PanelKind::Ranking => "barchart",
+        PanelKind::Table => "table",
+        PanelKind::Logs => "logs",
     }
 }
 
@@ -106,25 +109,27 @@ fn defaults(panel: &Panel, options: &Options) -> Value {
         "custom": custom(panel.kind),
     });
     match panel.kind {
-        Kind::Stat => defaults["color"] = json!({ "mode": "thresholds" }),
+        PanelKind::Stat => defaults["color"] = json!({ "mode": "thresholds" }),
         // Nothing that is counted is below zero.
-        Kind::Bars | Kind::Metrics | Kind::Categories | Kind::Ranking => defaults["min"] = json!(0),
+        PanelKind::Bars | PanelKind::Metrics | PanelKind::Categories | PanelKind::Ranking => {
+            defaults["min"] = json!(0)
+        }
         _ => {}
     }
     defaults
 }
 
 /// Returns the options of fields of one kind of panel.
-fn custom(kind: Kind) -> Value {
+fn custom(kind: PanelKind) -> Value {
     match kind {
-        Kind::Bars | Kind::Metrics => json!({
+        PanelKind::Bars | PanelKind::Metrics => json!({
             "drawStyle": "bars",
             "fillOpacity": 80,
             "lineWidth": 0,
             "showPoints": "never",
             "stacking": { "mode": "normal", "group": "A" },
         }),
-        Kind::Lines => json!({
+        PanelKind::Lines => json!({
             "drawStyle": "line",
             "lineWidth": 1,
             "fillOpacity": 0,
@@ -134,18 +139,18 @@ fn custom(kind: Kind) -> Value {
             "spanNulls": true,
             "scaleDistribution": { "type": "log", "log": 10 },
         }),
-        Kind::Categories | Kind::Ranking => json!({ "fillOpacity": 80, "lineWidth": 0 }),
-        Kind::Table => json!({ "align": "auto", "inspect": true }),
-        Kind::Stat | Kind::Logs => json!({}),
+        PanelKind::Categories | PanelKind::Ranking => json!({ "fillOpacity": 80, "lineWidth": 0 }),
+        PanelKind::Table => json!({ "align": "auto", "inspect": true }),
+        PanelKind::Stat | PanelKind::Logs => json!({}),
     }
 }
 
-fn form(kind: Kind) -> Value {
+fn form(kind: PanelKind) -> Value {
     let legend = json!({
         "displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": [],
     });
     match kind {
-        Kind::Stat => json!({
+        PanelKind::Stat => json!({
             "colorMode": "value",
             "graphMode": "none",
             "justifyMode": "auto",
@@ -154,23 +159,23 @@ fn form(kind: Kind) -> Value {
             // Texts and times too, not only numbers.
             "reduceOptions": { "calcs": ["lastNotNull"], "fields": "/.*/", "values": false },
         }),
-        Kind::Bars | Kind::Lines | Kind::Metrics => json!({
+        PanelKind::Bars | PanelKind::Lines | PanelKind::Metrics => json!({
             "legend": legend,
             "tooltip": { "mode": "multi", "sort": "none" },
         }),
-        Kind::Categories | Kind::Ranking => json!({
-            "orientation": if kind == Kind::Ranking { "horizontal" } else { "vertical" },
+        PanelKind::Categories | PanelKind::Ranking => json!({
+            "orientation": if kind == PanelKind::Ranking { "horizontal" } else { "vertical" },
             "barWidth": 0.8,
             "groupWidth": 0.8,
             "showValue": "auto",
             "stacking": "normal",
-            "xTickLabelRotation": if kind == Kind::Ranking { 0 } else { -45 },
+            "xTickLabelRotation": if kind == PanelKind::Ranking { 0 } else { -45 },
             "xTickLabelSpacing": 0,
             "legend": legend,
             "tooltip": { "mode": "single", "sort": "none" },
         }),
-        Kind::Table => json!({ "showHeader": true, "cellHeight": "sm" }),
-        Kind::Logs => json!({
+        PanelKind::Table => json!({ "showHeader": true, "cellHeight": "sm" }),
+        PanelKind::Logs => json!({
             "showTime": true,
             "wrapLogMessage": true,
             "enableLogDetails": true,
@@ -185,10 +190,10 @@ fn form(kind: Kind) -> Value {
 
 fn overrides(panel: &Panel) -> Vec<Value> {
     // The series of a column with `metric` have the values of that as names.
-    if panel.kind == Kind::Metrics {
+    if panel.kind == PanelKind::Metrics {
         return Vec::new();
     }
-    let of = |column: &Column| {
+    let of = |column: &PanelColumn| {
         json!({
             "matcher": { "id": "byName", "options": column.name },
             "properties": properties(panel, column),
@@ -197,7 +202,7 @@ fn overrides(panel: &Panel) -> Vec<Value> {
     panel.columns.iter().map(of).collect()
 }
 
-fn properties(panel: &Panel, column: &Column) -> Vec<Value> {
+fn properties(panel: &Panel, column: &PanelColumn) -> Vec<Value> {
     let mut properties = vec![json!({ "id": "displayName", "value": column.title })];
     if !column.unit.is_empty() {
         properties.push(json!({ "id": "unit", "value": column.unit }));
@@ -210,13 +215,13 @@ fn properties(panel: &Panel, column: &Column) -> Vec<Value> {
         ]);
         let value = json!({ "mode": "absolute", "steps": steps });
         properties.push(json!({ "id": "thresholds", "value": value }));
-        if panel.kind == Kind::Table {
+        if panel.kind == PanelKind::Table {
             let value = json!({ "type": "color-text" });
             properties.push(json!({ "id": "custom.cellOptions", "value": value }));
             properties.push(json!({ "id": "color", "value": { "mode": "thresholds" } }));
         }
     }
-    let colored = matches!(panel.kind, Kind::Bars | Kind::Categories);
+    let colored = matches!(panel.kind, PanelKind::Bars | PanelKind::Categories);
     if let Some((_, color)) = COLORS
         .iter()
         .find(|(name, _)| colored && *name == column.name)

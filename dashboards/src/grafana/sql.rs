@@ -1,7 +1,7 @@
 //! Templates of panels as queries for Grafana.
 
 use super::Options;
-use crate::panels::{Kind, Panel, Scope};
+use crate::panels::{Panel, PanelKind, Scope};
 
 /// Condition that is true while all pages are chosen. Grafana replaces the variable by the text
 /// `'*'` then, otherwise by a list of literals; the planner drops the branches that are false.
@@ -45,8 +45,8 @@ const LEVELS: [Level; 3] = [
 /// Returns the query of a panel.
 pub(super) fn query(panel: &Panel, options: &Options) -> String {
     let order = match panel.kind {
-        Kind::Bars | Kind::Lines => "ORDER BY 1\n",
-        Kind::Metrics => "ORDER BY 1, 2\n",
+        PanelKind::Bars | PanelKind::Lines => "ORDER BY 1\n",
+        PanelKind::Metrics => "ORDER BY 1, 2\n",
         _ => "",
     };
     let filled = fill(panel.sql, |word, columns| {
@@ -90,7 +90,11 @@ fn value(panel: &Panel, options: &Options, word: &str, columns: &[&str]) -> Opti
         "bucket" => {
             let column = if of_host { "time" } else { "bucket" };
             // Counts are zero where there is no row; percentiles have no value there.
-            let missing = if panel.kind == Kind::Bars { ", 0" } else { "" };
+            let missing = if panel.kind == PanelKind::Bars {
+                ", 0"
+            } else {
+                ""
+            };
             format!("$__timeGroup({column}, $__interval{missing})")
         }
         "hits" if of_host => "count(*)".to_owned(),

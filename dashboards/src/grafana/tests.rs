@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{BOARDS, File, LOKI, Latency, Options, POSTGRES, PROMETHEUS, files};
-use crate::panels::{HOST, Kind, LATENCY, OVERVIEW, Panel, STATEMENTS, STORE};
+use crate::panels::{HOST, LATENCY, OVERVIEW, Panel, PanelKind, STATEMENTS, STORE};
 
 /// Units of Grafana that panels use.
 const UNITS: [&str; 12] = [
@@ -91,7 +91,7 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
             assert!(!column.title.is_empty(), "{name}");
         }
         assert!(UNITS.contains(&panel.unit), "{name}: {}", panel.unit);
-        let is_shown = !panel.columns.is_empty() || panel.kind == Kind::Logs;
+        let is_shown = !panel.columns.is_empty() || panel.kind == PanelKind::Logs;
         assert!(is_shown, "{name} shows no column");
     }
 }
@@ -229,7 +229,7 @@ fn no_file_holds_a_secret_or_a_word_that_was_not_replaced() {
             let query = super::sql::query(&panel, &options());
             for word in words {
                 let left = query.replace("${", "").contains(&format!("{{{word}"));
-                assert!(!left || panel.kind == Kind::Logs, "{word} in {query}");
+                assert!(!left || panel.kind == PanelKind::Logs, "{word} in {query}");
             }
         }
     }

@@ -1,13 +1,14 @@
 //! Panels about one host in a range of time, and about its neighbours.
 
-use super::{CLASSES, Column, Kind, Link, Panel, Scope, column, sql};
+use super::{CLASSES, Link, Panel, PanelColumn, PanelKind, Scope, column, sql};
 
+/// A panel with the values that most of them have.
 const PANEL: Panel = Panel {
     name: "",
     title: "",
     description: "",
     unit: "short",
-    kind: Kind::Table,
+    kind: PanelKind::Table,
     scope: Scope::Host,
     at: (0, 0, 0, 0),
     columns: &[],
@@ -15,7 +16,7 @@ const PANEL: Panel = Panel {
 };
 
 /// Columns of events before and after the range.
-const EVENTS: &[Column] = &[
+const EVENTS: &[PanelColumn] = &[
     column("time", "Time").unit("dateTimeAsIso"),
     column("status", "Status").unit("none").limits(400.0, 500.0),
     column("method", "Method"),
@@ -29,7 +30,7 @@ pub const HOST: &[Panel] = &[
         name: "slice_summary",
         title: "$shown",
         description: "Events of the host in the range of the dashboard: how many, of which classes of status, and how many bytes they got.",
-        kind: Kind::Stat,
+        kind: PanelKind::Stat,
         at: (0, 0, 16, 4),
         columns: &[
             column("n", "Requests"),
@@ -46,7 +47,7 @@ pub const HOST: &[Panel] = &[
         name: "slice_span",
         title: "First and last request",
         description: "Times of the host's first and last event in the range.",
-        kind: Kind::Stat,
+        kind: PanelKind::Stat,
         unit: "dateTimeAsIso",
         at: (16, 0, 8, 4),
         columns: &[column("first", "First"), column("last", "Last")],
@@ -57,7 +58,7 @@ pub const HOST: &[Panel] = &[
         name: "host_classes",
         title: "Requests by class of status",
         description: "Requests of the host in each interval, by the first digit of their status.",
-        kind: Kind::Bars,
+        kind: PanelKind::Bars,
         at: (0, 4, 16, 8),
         columns: CLASSES,
         sql: sql!("classes"),
@@ -67,7 +68,7 @@ pub const HOST: &[Panel] = &[
         name: "host_statuses",
         title: "Statuses",
         description: "Requests of the host by status.",
-        kind: Kind::Ranking,
+        kind: PanelKind::Ranking,
         at: (16, 4, 8, 8),
         columns: &[column("status", "Status"), column("n", "Requests")],
         sql: sql!("host_statuses"),
@@ -77,7 +78,7 @@ pub const HOST: &[Panel] = &[
         name: "host_days",
         title: "Days around the range",
         description: "Requests of the host on each day (UTC) with any, from 15 days before the range to 15 days after it.",
-        kind: Kind::Categories,
+        kind: PanelKind::Categories,
         at: (0, 12, 12, 8),
         columns: &[
             column("day", "Day"),
@@ -158,7 +159,7 @@ pub const HOST: &[Panel] = &[
         title: "Lines",
         description: "Lines of the host in the range, by the Loki data source: each opens with its fields, and the button of a line shows the lines around it.",
         unit: "none",
-        kind: Kind::Logs,
+        kind: PanelKind::Logs,
         at: (0, 48, 24, 11),
         sql: include_str!("../../panels/loki_lines.logql"),
         ..PANEL

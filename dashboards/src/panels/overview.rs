@@ -1,21 +1,21 @@
 //! Panels about all events of a stream.
 
-use super::{CLASSES, Column, Kind, Link, Panel, Scope, column, sql};
+use super::{CLASSES, Link, Panel, PanelColumn, PanelKind, Scope, column, sql};
 
-/// What most panels have in common.
+/// A panel with the values that most of them have.
 const PANEL: Panel = Panel {
     name: "",
     title: "",
     description: "",
     unit: "short",
-    kind: Kind::Stat,
+    kind: PanelKind::Stat,
     scope: Scope::Pages,
     at: (0, 0, 0, 0),
     columns: &[],
     sql: "",
 };
 
-const SIZES: &[Column] = &[
+const SIZES: &[PanelColumn] = &[
     column("p50", "p50"),
     column("p90", "p90"),
     column("p99", "p99"),
@@ -71,7 +71,7 @@ pub const OVERVIEW: &[Panel] = &[
         name: "hits",
         title: "Requests",
         description: "Requests in each interval, from the coarsest level that the interval allows.",
-        kind: Kind::Bars,
+        kind: PanelKind::Bars,
         at: (0, 4, 12, 8),
         columns: &[column("hits", "Requests")],
         sql: sql!("hits"),
@@ -81,7 +81,7 @@ pub const OVERVIEW: &[Panel] = &[
         name: "classes",
         title: "Requests by class of status",
         description: "Requests in each interval by the first digit of their status. For chosen pages they come from raw events, as no rollup counts both.",
-        kind: Kind::Bars,
+        kind: PanelKind::Bars,
         at: (12, 4, 12, 8),
         columns: CLASSES,
         sql: sql!("classes"),
@@ -92,7 +92,7 @@ pub const OVERVIEW: &[Panel] = &[
         title: "Response size",
         description: "Percentiles of response sizes in each interval, of merged histograms: 50, 90 and 99 of a hundred responses are no larger.",
         unit: "bytes",
-        kind: Kind::Lines,
+        kind: PanelKind::Lines,
         at: (0, 12, 12, 8),
         columns: SIZES,
         sql: sql!("sizes"),
@@ -103,7 +103,7 @@ pub const OVERVIEW: &[Panel] = &[
         title: "Bytes sent",
         description: "Bytes of the responses in each interval.",
         unit: "bytes",
-        kind: Kind::Bars,
+        kind: PanelKind::Bars,
         at: (12, 12, 12, 8),
         columns: &[column("bytes", "Sent")],
         sql: sql!("bytes"),
@@ -113,7 +113,7 @@ pub const OVERVIEW: &[Panel] = &[
         name: "visitors_by_bucket",
         title: "Visitors by interval",
         description: "Distinct hosts in each interval of an hour or more. One that comes in several intervals is counted in each.",
-        kind: Kind::Bars,
+        kind: PanelKind::Bars,
         at: (0, 20, 12, 9),
         columns: &[column("visitors", "Visitors")],
         sql: sql!("visitors_by_bucket"),
@@ -123,7 +123,7 @@ pub const OVERVIEW: &[Panel] = &[
         name: "top_paths",
         title: "Top pages",
         description: "Pages with the most requests, whichever pages are chosen. A click chooses the page.",
-        kind: Kind::Table,
+        kind: PanelKind::Table,
         at: (12, 20, 12, 9),
         columns: &[
             column("path", "Page").link(Link::Path),
@@ -138,7 +138,7 @@ pub const OVERVIEW: &[Panel] = &[
         name: "busy_hosts",
         title: "Busiest hosts",
         description: "Hosts with the most requests, among those whose name contains the variable Host. A click opens the host's dashboard. No rollup counts hosts: raw events are read.",
-        kind: Kind::Table,
+        kind: PanelKind::Table,
         at: (0, 29, 24, 9),
         columns: &[
             column("host", "Host").link(Link::Host),
@@ -157,7 +157,7 @@ pub const LATENCY: Panel = Panel {
     name: "latency",
     title: "Latency",
     description: "Percentiles of the time that responses took, in each interval. A rollup with a histogram of the field answers, and raw events without one.",
-    kind: Kind::Lines,
+    kind: PanelKind::Lines,
     at: (0, 38, 24, 8),
     columns: SIZES,
     sql: sql!("latency"),

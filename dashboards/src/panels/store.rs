@@ -1,13 +1,14 @@
 //! Panels about the store: ingest, quarantine, journal, rollups and disk.
 
-use super::{Kind, Panel, Scope, column, sql};
+use super::{Panel, PanelKind, Scope, column, sql};
 
+/// A panel with the values that most of them have.
 const PANEL: Panel = Panel {
     name: "",
     title: "",
     description: "",
     unit: "short",
-    kind: Kind::Stat,
+    kind: PanelKind::Stat,
     scope: Scope::Store,
     at: (0, 0, 0, 0),
     columns: &[],
@@ -71,7 +72,7 @@ pub const STORE: &[Panel] = &[
         name: "stream_hits",
         title: "Events of $stream",
         description: "Events of the stream in each interval, by the time of the event.",
-        kind: Kind::Bars,
+        kind: PanelKind::Bars,
         at: (0, 4, 12, 8),
         columns: &[column("hits", "Events")],
         sql: sql!("stream_hits"),
@@ -81,7 +82,7 @@ pub const STORE: &[Panel] = &[
         name: "quarantine_by_reason",
         title: "Quarantined lines by reason",
         description: "Lines that could not be parsed in each interval, by the time of their receipt.",
-        kind: Kind::Metrics,
+        kind: PanelKind::Metrics,
         at: (12, 4, 12, 8),
         columns: &[column("items", "Items")],
         sql: sql!("quarantine_by_reason"),
@@ -91,7 +92,7 @@ pub const STORE: &[Panel] = &[
         name: "rollups",
         title: "Levels of the rollups",
         description: "Each level: the sequence number and the time up to which it counts, the events that wait for the next seal, its rows and bytes, and the duration of the last seal.",
-        kind: Kind::Table,
+        kind: PanelKind::Table,
         at: (0, 12, 24, 10),
         columns: &[
             column("stream", "Stream"),
@@ -114,7 +115,7 @@ pub const STORE: &[Panel] = &[
         name: "quarantine",
         title: "Quarantine",
         description: "Lines that could not be parsed, by stream and reason, with the state of their resolution and an example.",
-        kind: Kind::Table,
+        kind: PanelKind::Table,
         at: (0, 22, 12, 8),
         columns: &[
             column("stream", "Stream"),
@@ -132,7 +133,7 @@ pub const STORE: &[Panel] = &[
         title: "Disk space",
         description: "Bytes on the disk by stream and kind of file. The reserve is space that events never use.",
         unit: "bytes",
-        kind: Kind::Ranking,
+        kind: PanelKind::Ranking,
         at: (12, 22, 12, 8),
         columns: &[column("what", "Files"), column("bytes", "Bytes")],
         sql: sql!("disk"),
@@ -142,11 +143,11 @@ pub const STORE: &[Panel] = &[
         name: "streams",
         title: "Streams",
         description: "Streams with their events in parts and in memory, their parts and bytes, and the times of their first and last event.",
-        kind: Kind::Table,
+        kind: PanelKind::Table,
         at: (0, 30, 24, 7),
         columns: &[
             column("name", "Stream"),
-            column("kind", "Kind"),
+            column("kind", "PanelKind"),
             column("events", "Events"),
             column("memtable_events", "In memory"),
             column("parts", "Parts"),
@@ -161,7 +162,7 @@ pub const STORE: &[Panel] = &[
         name: "jobs",
         title: "Maintenance",
         description: "The newest jobs on the store with their reasons: merges, retention, drops, backups, failed seals.",
-        kind: Kind::Table,
+        kind: PanelKind::Table,
         at: (0, 37, 24, 8),
         columns: &[
             column("started", "Started").unit("dateTimeAsIso"),
@@ -182,7 +183,7 @@ pub const STORE: &[Panel] = &[
         name: "queries",
         title: "Running queries",
         description: "Queries that run at the moment, this one among them.",
-        kind: Kind::Table,
+        kind: PanelKind::Table,
         at: (0, 45, 24, 6),
         columns: &[
             column("started", "Started").unit("dateTimeAsIso"),

@@ -15,7 +15,7 @@ pub(super) enum Value {
     All(&'static str),
 }
 
-/// What a query is expanded for.
+/// The range, the interval and the variables that a query is expanded for.
 #[derive(Debug, Clone)]
 pub(super) struct Scene {
     pub(super) from: DateTime<Utc>,
