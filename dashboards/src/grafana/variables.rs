@@ -14,9 +14,10 @@ const SITES: &str = "SELECT DISTINCT coalesce(site, '(none)') AS site FROM \"${t
 const PATHS: &str = "SELECT coalesce(path, '(none)') AS path FROM \"${stats}\".daily \
      WHERE bucket >= date_trunc('day', TIMESTAMP $__timeFrom()) AND bucket <= $__timeTo() \
      GROUP BY 1 ORDER BY sum(hits) DESC, 1 LIMIT 200";
-/// The host that was entered, otherwise the one of the newest event in the range.
+/// The host that was entered, otherwise the one with the most events in the range.
 const SHOWN: &str = "SELECT coalesce(nullif(${host:sqlstring}, ''), (SELECT host FROM \"${stream}\" \
-     WHERE $__timeFilter(time) AND host IS NOT NULL ORDER BY time DESC LIMIT 1)) AS host";
+     WHERE ${host:sqlstring} = '' AND $__timeFilter(time) AND host IS NOT NULL \
+     GROUP BY host ORDER BY count(*) DESC, host LIMIT 1)) AS host";
 /// A pattern for the hosts of the same network: the first three numbers of an IPv4 address, the
 /// first four groups of an IPv6 address, or the domain of a name.
 const NETWORK: &str = "SELECT CASE \
