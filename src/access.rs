@@ -14,6 +14,7 @@
 //! * A refusal does not tell whether a user or a token exists, nor does the time that it takes.
 
 mod accounts;
+mod attempts;
 mod audit;
 mod credentials;
 mod logins;
@@ -41,7 +42,9 @@ pub(crate) use principal::{Action, Principal, Role, Target};
 pub(crate) use scram::Verifier;
 pub(crate) use sessions::IDLE as SESSION_IDLE;
 
+use attempts::{Attempt, Attempts};
 use logins::Logins;
+use scram::Exchange;
 use sessions::Sessions;
 use token::{Token, TokenHash};
 
@@ -82,6 +85,17 @@ impl Refused {
     }
 }
 
+/// A login by SCRAM-SHA-256 that waits for the proof.
+#[derive(Debug)]
+pub(crate) struct ScramLogin {
+    exchange: Exchange,
+    attempt: Attempt,
+    user: String,
+    /// `None` for an unknown user.
+    account: Option<accounts::Account>,
+    from: IpAddr,
+}
+
 /// The users, tokens and sessions of a running server.
 #[derive(Debug)]
 pub(crate) struct Access {
@@ -96,6 +110,7 @@ pub(crate) struct Access {
     /// Serialises changes. Its holder writes the file.
     changing: Mutex<()>,
     logins: Logins,
+    attempts: Attempts,
     sessions: Sessions,
     audit: Audit,
 }
@@ -116,6 +131,7 @@ impl Access {
             is_closed: AtomicBool::new(false),
             changing: Mutex::new(()),
             logins: Logins::new(),
+            attempts: Attempts::default(),
             sessions: Sessions::default(),
             audit: Audit::default(),
         })
@@ -247,6 +263,70 @@ impl Access {
         account
             .and_then(|account| accounts.principal(&account))
             .ok_or(Refused::Wrong)
+    }
+
+    /// Begins a login by SCRAM-SHA-256 with the client's first message. Returns the answer to it.
+    ///
+    /// # Errors
+    /// The reason for which it is refused; [`Refused::Missing`] if the message is not one.
+    pub(crate) async fn begin_scram(
+        &self,
+        user: &str,
+        client_first: &str,
+        from: IpAddr,
+    ) -> Result<(ScramLogin, String), Refused> {
+        let attempt = self.attempts.begin(user, from).await.inspect_err(|_| {
+            self.audit.login_failed("too many logins", from);
+        })?;
+        let accounts = self.accounts();
+        let entry = accounts.users.get(user);
+        let verifier = match entry {
+            Some(entry) => entry.verifier.clone(),
+            None => Verifier::of_unknown(user, &accounts.secret()),
+        };
+        let begun = Exchange::begin(verifier, client_first);
+        let (exchange, answer) = begun.ok_or(Refused::Missing)?;
+        let login = ScramLogin {
+            exchange,
+            attempt,
+            user: user.to_owned(),
+            account: entry.map(|entry| entry.account(user)),
+            from,
+        };
+        Ok((login, answer))
+    }
+
+    /// Ends a login with the client's last message. Returns the principal, and the server's
+    /// signature.
+    ///
+    /// # Errors
+    /// If the proof is wrong, or the user was changed meanwhile.
+    pub(crate) fn finish_scram(
+        &self,
+        login: ScramLogin,
+        client_final: &str,
+    ) -> Result<(Arc<Principal>, String), Refused> {
+        let signature = login.exchange.finish(client_final);
+        let principal = || self.accounts().principal(login.account.as_ref()?);
+        match signature.and_then(|signature| Some((principal()?, signature))) {
+            Some(admitted) => {
+                login.attempt.succeeded();
+                Ok(admitted)
+            }
+            None => {
+                self.audit.login_failed(&login.user, login.from);
+                Err(Refused::Wrong)
+            }
+        }
+    }
+
+    /// Returns the principal of a connection as it is now; `None` if its account has gone or
+    /// changed its password since the login.
+    pub(crate) fn renew(&self, principal: &Arc<Principal>) -> Option<Arc<Principal>> {
+        match principal.account() {
+            Some(account) => self.accounts().principal(account),
+            None => self.is_open().then(|| Arc::clone(principal)),
+        }
     }
 
     /// Begins a session of an admitted principal. Returns its identifier; `None` if the store is

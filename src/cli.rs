@@ -108,6 +108,9 @@ pub(crate) struct DemoArgs {
     /// The address to serve HTTP at.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
+    /// The address for PostgreSQL clients, or off.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) postgres: Option<String>,
     /// Events per second, on average over the day.
     #[arg(long, default_value_t = 4)]
     pub(crate) rate: u32,
@@ -147,6 +150,9 @@ pub(crate) struct ServeArgs {
     /// The address to serve HTTP at.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
+    /// The address for PostgreSQL clients, or off.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) postgres: Option<String>,
     /// Listen beyond this machine without TLS: passwords and tokens can be read on the way.
     #[arg(long)]
     pub(crate) insecure_plaintext: bool,

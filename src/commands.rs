@@ -33,7 +33,7 @@ use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
 use crate::config::Config;
 use crate::failure::{Failure, Result, tell};
-use crate::{demo, serve as serving, server, wiring};
+use crate::{demo, postgres, serve as serving, server, wiring};
 
 const DATA_DEFAULT: &str = "./logmill-data";
 
@@ -204,6 +204,9 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     if let Some(http) = args.http {
         context.config.server.http = http;
     }
+    if let Some(postgres) = args.postgres {
+        context.config.server.listen_postgres(&postgres);
+    }
     let why = "serve works on a directory, not on a server";
     let data = context.directory(args.data_dir, why)?;
     context.config.server.read_only = args.read_only;
@@ -221,7 +224,12 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     let http = server::http(&context.config.server.http, move |url| {
         println!("logmill serves {named} at {url}/");
     })?;
-    serving::run(&context.config, &data, vec![http])
+    let postgres = postgres::postgres(&context.config, |address| {
+        let (ip, port) = (address.ip(), address.port());
+        println!("PostgreSQL clients: psql -h {ip} -p {port} logmill");
+    })?;
+    let services = http.into_iter().chain(postgres);
+    serving::run(&context.config, &data, services.collect())
 }
 
 /// Checks whether a path does not exist or is an empty directory.

@@ -251,6 +251,7 @@ impl Config {
             });
             Failure::config(said)
         })?;
+        config.server.has_postgres = origins.iter().any(|o| o.key == "server.postgres");
         config.origins = origins;
         config.validate(&source, text.as_deref())?;
         Ok(config)

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::intake;
 use crate::serve::{self, OpenService, Service, Serving, Stop};
-use crate::server;
+use crate::{postgres, server};
 use generator::{Generator, Settings};
 
 const STREAM: &str = "access";
@@ -43,6 +43,9 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
     if let Some(http) = &args.http {
         config.server.http.clone_from(http);
     }
+    if let Some(postgres) = &args.postgres {
+        config.server.listen_postgres(postgres);
+    }
     let directory = tempfile::Builder::new().prefix("logmill-demo-").tempdir()?;
     let (rate, seconds) = (args.rate, args.seconds);
     let options = ParseOptions {
@@ -59,15 +62,23 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
         println!("Follow:     logmill tail --server {url} --where 'status >= 500'");
         println!("A temporary store with sample traffic; Ctrl-C ends it and removes it.");
     })?;
+    let postgres = postgres::postgres(&config, |address| {
+        println!(
+            "SQL:        psql -h {} -p {} logmill",
+            address.ip(),
+            address.port()
+        );
+    })?;
     let traffic: OpenService = Box::new(move |serving| {
-        Ok(Box::new(Traffic {
+        Ok(Some(Box::new(Traffic {
             serving: Arc::clone(serving),
             options,
             rate,
             seconds,
-        }))
+        })))
     });
-    serve::run(&config, directory.path(), vec![http, traffic])
+    let services = http.into_iter().chain(postgres).chain([traffic]);
+    serve::run(&config, directory.path(), services.collect())
 }
 
 /// Sample traffic as a service.

@@ -18,7 +18,9 @@ mod failure;
 #[cfg(test)]
 mod fuzzing;
 mod intake;
+mod listen;
 mod memory;
+mod postgres;
 mod quarantine;
 mod serve;
 mod server;

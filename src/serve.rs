@@ -32,12 +32,13 @@ use tokio::runtime::Handle;
 use crate::access::Access;
 use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
+use crate::tls::Tls;
 use crate::wiring;
 pub(crate) use ask::{Client, CompiledFilter};
 pub(crate) use bulk::Turn;
 pub(crate) use intake::{Intake, Reply, StreamState};
 pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX};
-pub(crate) use places::Places;
+pub(crate) use places::{Connections, Places};
 pub(crate) use shares::{ClientPlace, Counted, Exceeded, Resource, Share};
 
 use bulk::Bulk;
@@ -57,6 +58,9 @@ pub(crate) struct Serving {
     pub(crate) store: Arc<Store>,
     pub(crate) access: Arc<Access>,
     pub(crate) places: Places,
+    pub(crate) connections: Connections,
+    /// The certificate of all listeners.
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) shares: Shares,
     pub(crate) intake: Arc<dyn Intake>,
     /// Only [`ask`] has it, so that no question is asked outside the share of its client.
@@ -84,8 +88,9 @@ pub(crate) trait Service: Send {
     fn run(self: Box<Self>) -> Result<()>;
 }
 
-/// Opens a service: a listener binds its address here, before any service runs.
-pub(crate) type OpenService = Box<dyn FnOnce(&Arc<Serving>) -> Result<Box<dyn Service>>>;
+/// Opens a service: a listener binds its address here, before any service runs. It returns `None`
+/// if the server can do without the service, and goes on without it.
+pub(crate) type OpenService = Box<dyn FnOnce(&Arc<Serving>) -> Result<Option<Box<dyn Service>>>>;
 
 /// Serves `data` until the stop signal.
 ///
@@ -98,10 +103,23 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     listen_for_signals(&stop)?;
     let runtime = wiring::runtime()?;
     let places = Places::within(config.server.connections_max, descriptors::limit());
+    if places.connections < config.server.connections_max {
+        tracing::warn!(
+            "the limit is {} connections instead of server.connections_max = {}: connections use at most half of the file descriptors; raise `ulimit -n`",
+            places.connections,
+            config.server.connections_max
+        );
+    }
+    let tls = Tls::of(&config.tls)?;
+    if let Some(tls) = &tls {
+        runtime.spawn(Arc::clone(tls).follow());
+    }
     let serving = Arc::new(Serving {
         store: Arc::clone(&store),
         access: Arc::new(Access::of(&store)?),
         places,
+        connections: Connections::within(places),
+        tls,
         shares: Shares::new(Parts::of(config, places), &config.server.proxies),
         intake: Arc::clone(&store) as Arc<dyn Intake>,
         engine: wiring::engine(config)?,
@@ -116,7 +134,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     });
     let mut opened: Vec<Box<dyn Service>> = Vec::new();
     for open in services {
-        opened.push(open(&serving)?);
+        opened.extend(open(&serving)?);
     }
     opened.push(Box::new(scrub::Scrub(Arc::clone(&serving))));
     opened.push(Box::new(memory::GiveBack(Arc::clone(&serving))));

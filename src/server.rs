@@ -32,7 +32,7 @@ mod sql;
 mod status;
 mod tail;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -40,141 +40,48 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
-use tokio::net::{TcpListener, TcpSocket};
 
-use crate::failure::{FAILED, Failure, Result};
-use crate::serve::{OpenService, Service, Serving};
-use crate::tls::Tls;
+use crate::failure::Result;
+use crate::listen::{Address, Listener, local_address};
+use crate::serve::OpenService;
 use app::App;
-use connections::Connections;
+use connections::Http;
 use front::Front;
 
-/// Connections that the kernel keeps until they are accepted, if its own limit allows them
-/// (`net.core.somaxconn`, 4,096 on Linux). It drops the first packet of one beyond them, which the
-/// client sends again after a second.
-const BACKLOG: u32 = 4096;
+/// The port of an address without one.
+const PORT: u16 = 7070;
 
-/// The HTTP listener as a service.
-struct Http {
-    serving: Arc<Serving>,
-    connections: Connections,
-    listener: TcpListener,
-    tls: Option<Arc<Tls>>,
-}
-
-/// Returns the HTTP listener of an address; `ready` is called with its URL.
+/// Returns the HTTP listener of an address; `ready` is called with its URL. Returns `None` for
+/// `off`.
 ///
 /// # Errors
-/// If the address cannot be parsed. The service is refused at an address beyond this machine, if
-/// the store is open or the connections would not be encrypted.
-pub(crate) fn http(address: &str, ready: impl FnOnce(&str) + 'static) -> Result<OpenService> {
-    let (named, address) = (address.to_owned(), parse_address(address)?);
-    Ok(Box::new(move |serving| {
-        let server = &serving.config.server;
-        let tls = Tls::of(&serving.config.tls)?;
-        if !address.ip().is_loopback() {
-            check_exposed(&named, serving, tls.is_some())?;
-            serving.access.close();
-        }
-        if serving.places.connections < server.connections_max {
-            tracing::warn!(
-                "the limit is {} connections instead of server.connections_max = {}: connections use at most half of the file descriptors; raise `ulimit -n`",
-                serving.places.connections,
-                server.connections_max
-            );
-        }
-        let bound = serving.runtime.block_on(async { bind(address) });
-        let listener =
-            bound.map_err(|e| Failure::new(FAILED, format!("cannot listen at {address}: {e}")))?;
+/// If the address cannot be parsed.
+pub(crate) fn http(
+    address: &str,
+    ready: impl FnOnce(&str) + 'static,
+) -> Result<Option<OpenService>> {
+    let Some(address) = Address::parse("--http", address, PORT)? else {
+        return Ok(None);
+    };
+    Ok(Some(Box::new(move |serving| {
+        let listener = address.bind(serving)?;
         let address = listener.local_addr()?;
+        let has_tls = serving.tls.is_some();
         let secret = serving.access.new_operator_secret();
-        let url = url_of(local_address(address), tls.is_some());
+        let url = url_of(local_address(address), has_tls);
         serving.store.announce(&url, secret.reveal())?;
         let app = Arc::new(App::new(Arc::clone(serving)));
-        let open = Arc::clone(&app.connections);
-        let connections = Connections::new(Arc::new(Front::new(app, address)), serving, open)
-            .with_tls(tls.clone());
-        ready(&url_of(address, tls.is_some()));
-        Ok(Box::new(Http {
-            serving: Arc::clone(serving),
-            connections,
-            listener,
-            tls,
-        }))
-    }))
-}
-
-impl Service for Http {
-    fn name(&self) -> &'static str {
-        "http"
-    }
-
-    fn run(self: Box<Self>) -> Result<()> {
-        let runtime = self.serving.runtime.clone();
-        let follow = self.tls.map(|tls| runtime.spawn(tls.follow()));
-        runtime.block_on(self.connections.accept(&self.listener));
-        if let Some(follow) = follow {
-            follow.abort();
-        }
-        Ok(())
-    }
-}
-
-/// Binds a listener; within a runtime.
-fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    // A server that starts again need not wait for the connections of the one before.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
-/// Parses a listener's address.
-fn parse_address(address: &str) -> Result<SocketAddr> {
-    let with_default_port = |host: &str| format!("{host}:7070").parse().ok();
-    address
-        .replace("localhost", "127.0.0.1")
-        .parse()
-        .ok()
-        .or_else(|| with_default_port(address))
-        .ok_or_else(|| Failure::usage(format!("--http {address}: write it as 127.0.0.1:7070")))
-}
-
-/// Checks that a listener beyond this machine asks for a login and is encrypted.
-fn check_exposed(named: &str, serving: &Serving, has_tls: bool) -> Result<()> {
-    let mut missing = Vec::new();
-    if serving.access.accounts().is_empty() {
-        missing.push("the store has no users: run `logmill user add NAME --role admin --data DIR`");
-    }
-    if !has_tls && !serving.config.server.insecure_plaintext {
-        missing.push("there is no certificate: run `logmill tls self-signed` and add its output to logmill.toml, or accept plain text with --insecure-plaintext");
-    }
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::config(format!(
-            "--http {named}: other machines can reach this address; {}",
-            missing.join("; ")
-        ))),
-    }
+        let http = Http::new(Front::new(app, address));
+        ready(&url_of(address, has_tls));
+        let service = Listener::new("http", serving, listener, http);
+        Ok(Some(Box::new(service)))
+    })))
 }
 
 /// Returns the URL of an address.
 fn url_of(address: SocketAddr, has_tls: bool) -> String {
     let scheme = if has_tls { "https" } else { "http" };
     format!("{scheme}://{address}")
-}
-
-/// Returns the address at which commands on this machine reach a listener.
-fn local_address(mut bound: SocketAddr) -> SocketAddr {
-    match bound.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => bound.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(ip) if ip.is_unspecified() => bound.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    bound
 }
 
 fn router(app: Arc<App>) -> Router {

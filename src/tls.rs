@@ -35,6 +35,7 @@ use zeroize::Zeroizing;
 
 use crate::config;
 use crate::failure::{Failure, Result};
+use crate::serve::Stop;
 
 /// Interval at which the files are read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -43,11 +44,37 @@ const EXPIRY_WARNED: Duration = Duration::from_secs(14 * 24 * 3600);
 const DAY_S: i64 = 24 * 3600;
 /// Protocol above TLS (RFC 7301). A client that offers others only is refused: it would take bytes
 /// of this protocol for its own.
-const ALPN: &[u8] = b"http/1.1";
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alpn {
+    Http,
+    Postgres,
+}
+
+impl Alpn {
+    /// Returns the registered name of the protocol.
+    fn name(self) -> &'static [u8] {
+        match self {
+            Self::Http => b"http/1.1",
+            Self::Postgres => b"postgresql",
+        }
+    }
+}
+
 /// Maximum time of a handshake.
-pub(crate) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// First byte of a connection of TLS: the content type of a handshake (RFC 8446, section 5.1).
 pub(crate) const FIRST_BYTE: u8 = 22;
+
+/// Waits for a handshake; `None` if it takes too long, or the server stops.
+pub(crate) async fn within_handshake<T>(
+    stop: &Stop,
+    handshake: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        made = tokio::time::timeout(HANDSHAKE_WITHIN, handshake) => made.ok(),
+        () = stop.heard() => None,
+    }
+}
 
 /// The certificate in force, and the files that it came from.
 #[derive(Debug)]
@@ -160,9 +187,11 @@ impl Tls {
     pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         socket: S,
+        protocol: Alpn,
     ) -> io::Result<(TlsStream<S>, Option<Arc<str>>)> {
-        let config = Arc::clone(&self.current.read());
-        let stream = TlsAcceptor::from(config).accept(socket).await?;
+        let mut config = ServerConfig::clone(&self.current.read());
+        config.alpn_protocols = vec![protocol.name().to_vec()];
+        let stream = TlsAcceptor::from(Arc::new(config)).accept(socket).await?;
         let certificates = stream.get_ref().1.peer_certificates();
         let user = certificates.and_then(<[_]>::first).and_then(common_name);
         Ok((stream, user))
@@ -272,8 +301,7 @@ impl Files {
                 )
             }
         };
-        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        let config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         Ok((config, validity))
     }
 }

@@ -267,7 +267,8 @@ fn session_config(options: &EngineOptions) -> SessionConfig {
     let mut config = datafusion_fixes::without_wrong(SessionConfig::new())
         .with_default_catalog_and_schema(CATALOG, PUBLIC)
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(true)
+        // The catalog has this schema itself, with the names that SQL has for types.
+        .with_information_schema(false)
         .with_target_partitions(options.target_partitions.max(1));
     let set = config.options_mut();
     // A recursive query may run for ever, and keeps all rows that it has found.

@@ -4,6 +4,7 @@
 //! own words. Messages of DataFusion are kept without the parts for its developers. A hint is
 //! added if a similar name exists, or if a coarser level has the measure.
 
+mod fault;
 mod hints;
 mod nearest;
 mod wording;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use datafusion::error::DataFusionError;
 
+pub use fault::Fault;
 use hints::hint;
 pub use nearest::nearest;
 use wording::{of_filter, of_internal, of_pattern, plain};
@@ -45,6 +47,8 @@ pub enum Error {
         message: String,
         /// A correction, where one is likely.
         hint: Option<String>,
+        /// The class of the fault.
+        fault: Fault,
     },
     /// A client cancelled the query.
     #[error("query {id} was cancelled")]
@@ -161,20 +165,39 @@ impl Error {
         }
     }
 
+    /// Returns the fault of a query that is wrong in itself.
+    pub fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Invalid { fault, .. } => Some(*fault),
+            _ => None,
+        }
+    }
+
     /// Creates the error of a query that is wrong in itself.
     pub fn invalid(message: impl Into<String>) -> Self {
+        Self::of_fault(Fault::Other, message)
+    }
+
+    /// Creates the error of a query with a fault of a class.
+    pub(crate) fn of_fault(fault: Fault, message: impl Into<String>) -> Self {
         Self::Invalid {
             message: message.into(),
             hint: None,
+            fault,
         }
     }
 
     /// Copies an error that a plan may have raised; returns `None` for all others.
     fn again(&self) -> Option<Self> {
         Some(match self {
-            Self::Invalid { message, hint } => Self::Invalid {
+            Self::Invalid {
+                message,
+                hint,
+                fault,
+            } => Self::Invalid {
                 message: message.clone(),
                 hint: hint.clone(),
+                fault: *fault,
             },
             Self::Cancelled { id } => Self::Cancelled { id: *id },
             Self::Resources(what) => Self::Resources(what.clone()),
@@ -209,6 +232,7 @@ impl Error {
                 Self::Invalid {
                     message: message.unwrap_or_else(|| plain(root)),
                     hint,
+                    fault: fault::of(root),
                 }
             }
             // A cast or a function that rejects its argument at run time is the query's fault as
@@ -216,6 +240,7 @@ impl Error {
             DataFusionError::Execution(_) => Self::Invalid {
                 message: plain(root),
                 hint: None,
+                fault: fault::of(root),
             },
             other => {
                 let text = other.strip_backtrace();

@@ -1,9 +1,11 @@
 //! Turns a statement into a physical plan: changes before, between and after DataFusion's own
 //! rules.
 
+pub(crate) mod binder;
 pub(crate) mod bound;
 pub(crate) mod checked_sums;
 pub(crate) mod datafusion_fixes;
+pub(crate) mod dialect;
 pub(crate) mod distinct_predicate;
 pub(crate) mod hints;
 pub(crate) mod known_counts;

@@ -1,15 +1,18 @@
 //! A question, the snapshot that it reads, and the settings of the client's session.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::datatypes::DataType;
+use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use storage::{Name, Snapshot};
 
+use crate::postgres::session::SessionValues;
 use crate::run::limits::Line;
 use crate::stats::QueryInfo;
 use crate::tables::catalog::{Catalog, PUBLIC};
@@ -43,6 +46,13 @@ type BuildPlan = dyn FnOnce(Tables<'_>) -> datafusion::error::Result<LogicalPlan
 pub enum Question {
     /// One read-only SQL statement.
     Sql(String),
+    /// One read-only SQL statement, with types that the client declared for its parameters.
+    Typed {
+        /// The statement.
+        sql: String,
+        /// The type of `$1`, `$2`, …; `None` where the question implies it.
+        parameters: Vec<Option<DataType>>,
+    },
     /// A plan that another language compiled to.
     Plan {
         /// The text of that language, shown in the list of running queries.
@@ -67,7 +77,7 @@ impl From<&str> for Question {
 impl Question {
     pub(crate) fn text(&self) -> &str {
         match self {
-            Self::Sql(text) | Self::Plan { text, .. } => text,
+            Self::Sql(text) | Self::Typed { sql: text, .. } | Self::Plan { text, .. } => text,
         }
     }
 }
@@ -110,14 +120,45 @@ impl From<Option<serde_json::Value>> for Parameters {
 }
 
 impl Parameters {
-    /// Returns the typed values; `None` if there are none.
-    pub(crate) fn values(self) -> datafusion::error::Result<Option<ParamValues>> {
+    /// Returns the typed values; `None` if there are none. A value that is typed gets the type that
+    /// the question needs, by the name of its parameter.
+    pub(crate) fn values(
+        self,
+        needed: &HashMap<String, Option<DataType>>,
+    ) -> datafusion::error::Result<Option<ParamValues>> {
         match self {
             Self::None => Ok(None),
             Self::Json(json) => from_json(json).map(Some),
-            Self::Typed(values) => Ok(Some(values)),
+            Self::Typed(values) => fitted(values, needed).map(Some),
         }
     }
+}
+
+/// Casts the values of parameters to the types that the question needs.
+fn fitted(
+    values: ParamValues,
+    needed: &HashMap<String, Option<DataType>>,
+) -> datafusion::error::Result<ParamValues> {
+    let fit = |name: &str, value: ScalarAndMetadata| match needed.get(name) {
+        Some(Some(data_type)) if value.value.data_type() != *data_type => {
+            value.cast_storage_to(data_type)
+        }
+        _ => Ok(value),
+    };
+    Ok(match values {
+        ParamValues::List(values) => {
+            let values = values.into_iter().enumerate();
+            let values = values.map(|(at, value)| fit(&format!("${}", at + 1), value));
+            ParamValues::List(values.collect::<datafusion::error::Result<_>>()?)
+        }
+        ParamValues::Map(values) => {
+            let values = values.into_iter().map(|(name, value)| {
+                let value = fit(&format!("${name}"), value)?;
+                Ok((name, value))
+            });
+            ParamValues::Map(values.collect::<datafusion::error::Result<_>>()?)
+        }
+    })
 }
 
 fn from_json(params: serde_json::Value) -> datafusion::error::Result<ParamValues> {
@@ -170,6 +211,10 @@ pub struct Session {
     pub viewer: Viewer,
     /// The places of the client among the running queries; `None` for as many as there are.
     pub line: Option<Line>,
+    /// The values that SQL can read of a PostgreSQL session.
+    pub values: Option<Arc<SessionValues>>,
+    /// The IANA name of the zone in which texts without a zone are read; `None` for UTC.
+    pub time_zone: Option<String>,
 }
 
 /// A client as queries see it: tables of other streams do not exist for it.
@@ -209,6 +254,8 @@ impl Default for Session {
             time_max: None,
             viewer: Viewer::default(),
             line: None,
+            values: None,
+            time_zone: None,
         }
     }
 }

@@ -176,6 +176,13 @@ impl Accounts {
         self.users.is_empty() && self.tokens.is_empty()
     }
 
+    /// Returns bytes that no client knows, the same until a user changes.
+    pub(super) fn secret(&self) -> Vec<u8> {
+        let verifiers = self.users.values();
+        let texts = verifiers.map(|user| String::from(user.verifier.clone()));
+        texts.collect::<String>().into_bytes()
+    }
+
     /// Finds the token with a hash.
     pub(super) fn token(&self, hash: &TokenHash) -> Option<(&str, &TokenEntry)> {
         let name = self.by_hash.get(hash)?;

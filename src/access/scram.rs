@@ -6,6 +6,8 @@
 //! and MongoDB. A password cannot be computed from it, only guessed at the price of the
 //! iterations.
 
+mod exchange;
+
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -18,6 +20,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
+
+pub(crate) use exchange::Exchange;
 
 const NAME: &str = "SCRAM-SHA-256";
 const ITERATIONS: u32 = 32_768;

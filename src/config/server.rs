@@ -13,6 +13,11 @@ use crate::units::{Bytes, Span};
 pub(crate) struct Server {
     /// Address of the HTTP listener.
     pub(crate) http: String,
+    /// Address of the listener for PostgreSQL clients.
+    pub(crate) postgres: String,
+    /// The user set `postgres`.
+    #[serde(skip)]
+    pub(crate) has_postgres: bool,
     /// The largest request body, decompressed: one request is one journal record.
     pub(crate) batch_bytes_max: Bytes,
     /// Maximum connections at once.
@@ -50,6 +55,8 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             http: "127.0.0.1:7070".into(),
+            postgres: "127.0.0.1:5433".into(),
+            has_postgres: false,
             batch_bytes_max: Bytes(32 << 20),
             connections_max: 1000,
             hosts: Vec::new(),
@@ -68,6 +75,12 @@ impl Default for Server {
 }
 
 impl Server {
+    /// Sets the address of the listener for PostgreSQL clients.
+    pub(crate) fn listen_postgres(&mut self, address: &str) {
+        address.clone_into(&mut self.postgres);
+        self.has_postgres = true;
+    }
+
     pub(super) fn problems(&self, problems: &mut Vec<String>) {
         let hosts = self.hosts.iter().map(|host| check_host(host));
         problems.extend(

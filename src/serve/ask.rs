@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 use query::{
-    Answer, Engine, Parameters, QueryInfo, Question, SchemaInfo, Session, Sources, TailFilter,
+    Answer, Engine, Parameters, Prepared, QueryInfo, Question, SchemaInfo, Session, Sources,
+    TailFilter,
 };
 use storage::{Arrived, Name, Snapshot};
 
@@ -40,12 +41,12 @@ impl Client {
         &self.share
     }
 
-    fn session(&self, snapshot: &Snapshot, tag: Option<String>) -> Session {
+    /// Returns a session with the rights and the share of the client.
+    fn session(&self, snapshot: &Snapshot, base: Session) -> Session {
         Session {
-            tag,
             viewer: self.viewer(snapshot),
             line: self.share.line(),
-            ..Session::default()
+            ..base
         }
     }
 }
@@ -71,28 +72,44 @@ impl Serving {
         Sources::one(snapshot, Arc::new(self.info()))
     }
 
-    /// Starts a question on the present state of the store. A tag distinguishes it in the list of
-    /// queries.
+    /// Starts a question on the present state of the store, with the settings of `base`.
     ///
     /// # Errors
     /// The errors of [`query::Engine::ask`].
     pub(crate) async fn ask(
         &self,
         client: &Client,
-        tag: Option<String>,
+        base: Session,
         question: Question,
         parameters: Parameters,
     ) -> query::Result<Answer> {
         let snapshot = self.store.snapshot();
-        let session = client.session(&snapshot, tag);
+        let session = client.session(&snapshot, base);
         let sources = self.sources_at(snapshot);
         let asked = self.engine.ask(sources, &session, question, parameters);
         asked.await
     }
 
+    /// Binds a question to the present state of the store, with the settings of `base`.
+    ///
+    /// # Errors
+    /// The errors of [`query::Engine::prepare`].
+    pub(crate) async fn prepare(
+        &self,
+        client: &Client,
+        base: Session,
+        question: Question,
+    ) -> query::Result<Prepared> {
+        let snapshot = self.store.snapshot();
+        let session = client.session(&snapshot, base);
+        let sources = self.sources_at(snapshot);
+        self.engine.prepare(sources, &session, question).await
+    }
+
     /// Returns the engine for questions of a client.
     pub(crate) fn engine_of(&self, client: &Client, snapshot: &Snapshot) -> Engine {
-        self.engine.within(client.session(snapshot, None))
+        self.engine
+            .within(client.session(snapshot, Session::default()))
     }
 
     /// Returns the queries that wait or run, oldest first.
@@ -142,7 +159,10 @@ impl Serving {
         question: Question,
     ) -> query::Result<(u64, Answer)> {
         let snapshot = self.store.snapshot();
-        let (next_seq, session) = (snapshot.next_seq(), client.session(&snapshot, None));
+        let (next_seq, session) = (
+            snapshot.next_seq(),
+            client.session(&snapshot, Session::default()),
+        );
         let (sources, none) = (self.sources_at(snapshot), Parameters::None);
         let asked = self.engine.ask(sources, &session, question, none);
         Ok((next_seq, asked.await?))

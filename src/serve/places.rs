@@ -1,5 +1,10 @@
 //! Limits on connections.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use tokio::sync::Semaphore;
+
 /// Maximum connections beyond `connections_max`, for supervisors.
 const SPARE_MAX: usize = 64;
 
@@ -27,6 +32,25 @@ impl Places {
     /// for other requests.
     pub(crate) fn tails(self, wanted: usize) -> usize {
         wanted.min(self.connections / 2)
+    }
+}
+
+/// The connections of all listeners.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    /// Places for more of them.
+    pub(crate) free: Arc<Semaphore>,
+    /// Open ones, those beyond a limit too.
+    pub(crate) open: Arc<AtomicUsize>,
+}
+
+impl Connections {
+    /// Creates the places.
+    pub(crate) fn within(places: Places) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(places.connections)),
+            open: Arc::default(),
+        }
     }
 }
 

@@ -99,7 +99,7 @@ async fn make(
     (State(app), Extension(who), Extension(peer), Path(name)): AccountRequest,
     change: impl FnOnce(&mut Accounts, &str) -> Result<(Value, String)> + Send + 'static,
 ) -> Response {
-    let from = Some(peer.address.ip());
+    let from = Some(peer.ends.client.ip());
     answer::on_a_thread(move || {
         let access = &app.serving.access;
         access.change(&who, from, |all| change(all, &name))

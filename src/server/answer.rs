@@ -127,9 +127,7 @@ pub(super) fn of_class(class: Class, message: &str, hint: Option<&str>) -> Respo
 
 /// Returns the response to a client that has reached its share.
 pub(super) fn of_share(exceeded: &Exceeded) -> Response {
-    let hint =
-        "send fewer at once, or raise server.client_share or server.client_requests_per_second";
-    let mut response = of_class(Class::TooMany, &exceeded.message(), Some(hint));
+    let mut response = of_class(Class::TooMany, &exceeded.message(), Some(exceeded.hint()));
     retry_after(&mut response, exceeded.wait);
     response
 }

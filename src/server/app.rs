@@ -1,7 +1,6 @@
 //! State of the HTTP listener, shared by its handlers.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use super::bodies::{Bodies, Limits};
 use super::ingest::unacknowledged::Unacknowledged;
@@ -15,8 +14,6 @@ pub(crate) struct App {
     pub(super) serving: Arc<Serving>,
     pub(super) requests: Requests,
     pub(super) bodies: Bodies,
-    /// Open connections.
-    pub(super) connections: Arc<AtomicUsize>,
     pub(super) tails: Arc<Tails>,
     pub(super) unacknowledged: Unacknowledged,
 }
@@ -27,7 +24,6 @@ impl App {
         Self {
             requests: Requests::default(),
             bodies: Bodies::new(Limits::of(server)),
-            connections: Arc::default(),
             tails: Arc::new(Tails::new(serving.places.tails(server.tails_max))),
             unacknowledged: Unacknowledged::default(),
             serving,

@@ -22,7 +22,7 @@ use super::login::{self, Peer};
 use super::own_names::OwnNames;
 use super::routes::{self, Found, Route};
 use crate::access::Principal;
-use crate::failure::Class;
+use crate::listen::Beyond;
 use crate::serve::{Client, Exceeded, Share};
 
 /// Maximum bytes of an error text that a library returned.
@@ -73,7 +73,7 @@ impl Front {
         let response = match self.own.check(&head) {
             Err(refused) => *refused,
             Ok(()) if self.is_let_in(&head).await => self.pass(head, body).await,
-            Ok(()) => limit.answer(),
+            Ok(()) => beyond(limit),
         };
         self.count(&labels, &response);
         response
@@ -86,8 +86,8 @@ impl Front {
             return true;
         }
         let is_near = |peer: &Peer| {
-            let from = peer.address.ip().to_canonical();
-            from.is_loopback() || from == peer.local.ip().to_canonical()
+            let from = peer.ends.client.ip().to_canonical();
+            from.is_loopback() || from == peer.ends.local.ip().to_canonical()
         };
         head.extensions.get().is_some_and(is_near)
             && !self.app.serving.access.is_open()
@@ -270,42 +270,10 @@ fn check_route(head: &Parts) -> Result<Option<&'static Route>, Box<Response>> {
     Err(Box::new(response))
 }
 
-/// A limit of connections that a connection exceeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Beyond {
-    /// `server.connections_max`.
-    All,
-    /// The share of one address.
-    Address,
-}
-
-impl Beyond {
-    fn answer(self) -> Response {
-        match self {
-            Self::All => full(),
-            Self::Address => {
-                let mut response = answer::of_class(
-                    Class::TooMany,
-                    "this address has reached its share of connections",
-                    Some(
-                        "close some, raise server.connections_max or server.client_share, or list the address in server.proxies if many clients use it",
-                    ),
-                );
-                answer::retry_soon(&mut response);
-                response
-            }
-        }
-    }
-}
-
-/// Returns the response of a server with no connection to spare.
-fn full() -> Response {
-    let mut response = answer::error(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "overloaded",
-        "the server has reached its limit of connections",
-        Some("send it again shortly, or raise server.connections_max"),
-    );
+/// Returns the response to a request of a connection beyond a limit.
+fn beyond(limit: Beyond) -> Response {
+    let (class, message, hint) = limit.explained();
+    let mut response = answer::of_class(class, message, Some(hint));
     answer::retry_soon(&mut response);
     response
 }

@@ -1,6 +1,6 @@
 //! Logins over HTTP: the credentials of a request, and the page's session.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -19,6 +19,7 @@ use super::routes::Route;
 use super::{answer, body};
 use crate::access::{Access, Action, Credentials, Principal, Refused};
 use crate::failure::Class;
+use crate::listen::Ends;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Seconds after which a browser forgets the session; the server forgets an idle one as soon.
@@ -28,9 +29,7 @@ const LOGIN_BYTES_MAX: usize = 16 << 10;
 /// The peer of a connection, an extension of each of its requests.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
-    pub(super) address: SocketAddr,
-    /// The address of this server that the client connected to.
-    pub(super) local: SocketAddr,
+    pub(super) ends: Ends,
     /// The connection is encrypted.
     pub(super) is_tls: bool,
     /// The user that its certificate names.
@@ -40,7 +39,9 @@ pub(super) struct Peer {
 /// Returns the address of a request's client.
 pub(super) fn client_of(head: &Parts) -> IpAddr {
     let peer = head.extensions.get::<Peer>();
-    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address.ip())
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| {
+        peer.ends.client.ip()
+    })
 }
 
 /// Returns the principal of a request that may use the route; `None` for a public one.
@@ -172,7 +173,7 @@ pub(super) async fn login(
     };
     let access = &app.serving.access;
     let given = Credentials::Password { user, password };
-    let principal = match access.admit(Some(given), peer.address.ip()).await {
+    let principal = match access.admit(Some(given), peer.ends.client.ip()).await {
         Ok(principal) => principal,
         Err(refused) => return refusal(refused, &headers),
     };

@@ -102,7 +102,7 @@ fn listener(text: &mut Text, app: &App) {
         "logmill_http_connections",
         "gauge",
         "Connections that are open.",
-        app.connections.load(Ordering::Relaxed),
+        app.serving.connections.open.load(Ordering::Relaxed),
     );
     text.single(
         "logmill_tails",

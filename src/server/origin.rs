@@ -35,7 +35,10 @@ impl OwnNames {
     /// of another origin.
     pub(super) fn check(&self, head: &Parts) -> Result<(), Box<Response>> {
         // A listener of all addresses is addressed by the one that the connection came to.
-        let local = head.extensions.get::<Peer>().map(|peer| peer.local.ip());
+        let local = head
+            .extensions
+            .get::<Peer>()
+            .map(|peer| peer.ends.local.ip());
         self.check_host(head, local)?;
         self.check_page(&head.headers, local)
     }

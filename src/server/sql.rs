@@ -58,7 +58,11 @@ pub(super) async fn sql(
     let tag = tag.filter(|tag| tag.len() <= TAG_BYTES_MAX);
     let tag = tag.map(str::to_owned);
     let (question, parameters) = (request.sql.as_str().into(), request.params.into());
-    let asked = app.serving.ask(&who, tag, question, parameters);
+    let session = query::Session {
+        tag,
+        ..query::Session::default()
+    };
+    let asked = app.serving.ask(&who, session, question, parameters);
     let answer = match asked.await {
         Ok(answer) => answer,
         Err(error) => return answer::of_query(&error),

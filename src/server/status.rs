@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use query::Parameters;
 use query::output::Output;
+use query::{Parameters, Session};
 use serde_json::json;
 use storage::{Name, StreamKind};
 
@@ -93,7 +93,9 @@ pub(super) async fn schema(
 
 /// Runs an internal query and returns its rows as a JSON array.
 pub(super) async fn rows(app: &App, who: &Client, query: &str) -> Response {
-    let asked = app.serving.ask(who, None, query.into(), Parameters::None);
+    let asked = app
+        .serving
+        .ask(who, Session::default(), query.into(), Parameters::None);
     let collected = match asked.await {
         Ok(answer) => answer.collect().await,
         Err(error) => Err(error),

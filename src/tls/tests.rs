@@ -78,7 +78,7 @@ async fn connect(tls: &Tls, trusted: &str, own: Option<&Pair>) -> io::Result<Opt
     let (near, far) = tokio::io::duplex(1 << 16);
     let name = ServerName::try_from("localhost").expect("a name");
     let connector = TlsConnector::from(Arc::new(config));
-    let (client, server) = tokio::join!(connector.connect(name, near), tls.accept(far));
+    let (client, server) = tokio::join!(connector.connect(name, near), tls.accept(far, Alpn::Http));
     client?;
     server.map(|(_, user)| user)
 }

@@ -56,6 +56,7 @@ mod page;
 mod parameters;
 mod partition;
 mod pipe;
+mod postgres;
 mod quarantine;
 mod reader;
 mod repair;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | parse, refuse what writes | nothing else may see a statement that changes something |
 //! | hints | they choose the tables' settings, so they precede the catalog |
-//! | statement rewrite | hidden and dotted columns are names, which binding resolves |
+//! | statement rewrite | hidden and dotted columns are names, which binding resolves; so are tables and functions of PostgreSQL's dialect |
 //! | bind | names become columns of the snapshot's tables |
 //! | parameters | types are known now; rules may fold the values |
 //! | known counts | the manifest alone answers: no rule and no file is needed |
@@ -14,14 +14,16 @@
 //! | first rows by time | runs a part of the plan to narrow the rest |
 //! | physical plan, yielding | every operator gives its thread back in time |
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, SchemaError, exec_err};
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{
@@ -30,15 +32,19 @@ use datafusion::execution::{
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use storage::{Name, Snapshot};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result};
 use crate::functions;
+use crate::plan::binder::Binder;
 use crate::plan::bound::Bound;
 use crate::plan::hints::Hints;
 use crate::plan::rules::{self, Rules};
 use crate::plan::top_k::{self, Narrowed, NarrowedExec};
-use crate::plan::{datafusion_fixes, known_counts, statement};
+use crate::plan::{datafusion_fixes, dialect, known_counts, statement};
+use crate::postgres;
+use crate::postgres::session::{OWNER, StatementSession};
 use crate::question::{Parameters, Question, Session, Sources, Tables};
 use crate::run::batch_size::{RowExpansion, longest_constant};
 use crate::run::limits::{check_shape, windows};
@@ -46,7 +52,7 @@ use crate::run::memory::Share;
 use crate::run::sessions::StatePool;
 use crate::run::yielding;
 use crate::stats::QueryInfo;
-use crate::tables::catalog::{CATALOG, Catalog, Hidden, PUBLIC};
+use crate::tables::catalog::{CATALOG, Catalog, Hidden, PUBLIC, QueryClient};
 use crate::tables::level::RollupUse;
 use crate::tables::level::{Rollup, Rollups, TileCache};
 use crate::tables::stream::Files;
@@ -62,6 +68,10 @@ pub(crate) struct Planner {
     pub(crate) rollup_use: RollupUse,
     memory_bytes: usize,
     longest_constant: usize,
+    /// The names of all functions, in order.
+    functions: Arc<[String]>,
+    /// Microseconds since 1970.
+    started_us: i64,
 }
 
 impl fmt::Debug for Planner {
@@ -92,7 +102,10 @@ impl Planner {
     ) -> datafusion::error::Result<Self> {
         let longest_constant = longest_constant(memory_bytes);
         let state = with_ours(builder, longest_constant)?;
+        let functions = function_names(&state);
         Ok(Self {
+            functions,
+            started_us: chrono::Utc::now().timestamp_micros(),
             states: Arc::new(StatePool::new(state)),
             rules: Arc::new(Rules::new()),
             files,
@@ -139,46 +152,63 @@ impl Planner {
                 Arc::clone(&self.tiles),
                 hidden,
                 hints.rollup_use.unwrap_or(self.rollup_use),
-                session.viewer.clone(),
+                self.client(session),
             )))
         };
-        match question {
-            Question::Sql(sql) => {
-                let hidden = Hidden {
-                    seq: statement::mentions_seq(&sql),
-                    exact: statement::mentions_exact(&sql),
-                };
-                let mut parsed = self.parse(&sql)?;
-                let hints = Hints::take(&mut parsed)?;
-                hints.check(&sources.snapshot, &session.viewer)?;
-                statement::rewrite(&mut parsed, &sources.snapshot, hidden.seq);
-                let catalog = catalog(&hints, hidden)?;
-                let (state, is_changed) = self.state_of(session, &catalog);
-                let logical = state.statement_to_plan(parsed).await;
-                let logical = logical.and_then(reading).map_err(|e| of(e, &catalog))?;
-                Ok(Bound {
-                    logical,
-                    state,
-                    is_changed,
-                    catalog,
-                    top_k: hints.top_k,
-                })
-            }
+        let (sql, parameters) = match question {
+            Question::Sql(sql) => (sql, Vec::new()),
+            Question::Typed { sql, parameters } => (sql, parameters),
             Question::Plan { build, .. } => {
                 let hints = Hints::default();
                 let (seq, exact) = (true, true);
                 let catalog = catalog(&hints, Hidden { seq, exact })?;
                 let (state, is_changed) = self.state_of(session, &catalog);
-                let logical = build(Tables(&catalog));
-                let logical = logical.and_then(reading).map_err(|e| of(e, &catalog))?;
-                Ok(Bound {
-                    logical,
+                let logical = build(Tables(&catalog)).and_then(reading);
+                return Ok(Bound {
+                    logical: logical.map_err(|e| of(e, &catalog))?,
                     state,
                     is_changed,
                     catalog,
                     top_k: None,
-                })
+                });
             }
+        };
+        let hidden = Hidden {
+            seq: statement::mentions_seq(&sql),
+            exact: statement::mentions_exact(&sql),
+        };
+        let mut parsed = self.parse(&sql)?;
+        let hints = Hints::take(&mut parsed)?;
+        hints.check(&sources.snapshot, &session.viewer)?;
+        statement::rewrite(&mut parsed, &sources.snapshot, hidden.seq);
+        let catalog = catalog(&hints, hidden)?;
+        dialect::rewrite(&mut parsed, &catalog, &session.schema);
+        let (state, is_changed) = self.state_of(session, &catalog);
+        let logical = planned(&state, &catalog, parsed, &parameters).and_then(reading);
+        Ok(Bound {
+            logical: logical.map_err(|e| of(e, &catalog))?,
+            state,
+            is_changed,
+            catalog,
+            top_k: hints.top_k,
+        })
+    }
+
+    /// Returns the client of a session, as a catalog needs it.
+    fn client(&self, session: &Session) -> QueryClient {
+        let values = session.values.clone();
+        let named = values.as_ref().map(|values| values.user.clone());
+        let user = named.or_else(|| session.viewer.name.clone());
+        QueryClient {
+            viewer: session.viewer.clone(),
+            session: StatementSession {
+                user: user.unwrap_or_else(|| OWNER.to_owned()),
+                schema: session.schema.clone(),
+                values,
+                time_zone: session.time_zone.clone(),
+                server_started_us: self.started_us,
+            },
+            functions: Arc::clone(&self.functions),
         }
     }
 
@@ -203,21 +233,33 @@ impl Planner {
     fn parse(&self, sql: &str) -> Result<Statement> {
         check_shape(sql)?;
         let options = &self.state().config_options().sql_parser;
+        let limit = options.recursion_limit.get();
         let parsed = DFParserBuilder::new(sql)
-            .with_recursion_limit(options.recursion_limit.get())
+            .with_recursion_limit(limit)
             .build()
             .and_then(|mut parser| parser.parse_statements());
+        // Some forms of PostgreSQL's clients are those of its dialect alone.
+        let parsed = parsed.or_else(|error| {
+            let again = DFParserBuilder::new(sql)
+                .with_dialect(&PostgreSqlDialect {})
+                .with_recursion_limit(limit)
+                .build()
+                .and_then(|mut parser| parser.parse_statements());
+            again.map_err(|_| error)
+        });
         let mut statements = parsed.map_err(|e| Error::of(e, Vec::new))?;
         let mut parsed = statements
             .pop_front()
-            .ok_or_else(|| Error::invalid("the query contains no statement"))?;
+            .ok_or_else(|| Error::of_fault(Fault::Syntax, "the query contains no statement"))?;
         if !statements.is_empty() {
-            return Err(Error::invalid(
+            return Err(Error::of_fault(
+                Fault::Syntax,
                 "a query is one statement; send the others as separate queries",
             ));
         }
         if !statement::only_reads(&parsed) {
-            return Err(Error::invalid(
+            return Err(Error::of_fault(
+                Fault::ReadOnly,
                 "only statements that read are allowed: SELECT, EXPLAIN, SHOW",
             ));
         }
@@ -234,14 +276,17 @@ impl Planner {
         state.register_catalog_list(Arc::new(catalogs));
         // Sets the time that `now()` returns.
         state.mark_start_execution();
-        let is_changed = session.schema != PUBLIC;
-        if is_changed {
+        let is_elsewhere = session.schema != PUBLIC;
+        if is_elsewhere {
             let config = state.config_mut();
             *config = config
                 .clone()
                 .with_default_catalog_and_schema(CATALOG, &session.schema);
         }
-        (state, is_changed)
+        if let Some(zone) = &session.time_zone {
+            set_time_zone(&mut state, zone);
+        }
+        (state, is_elsewhere || session.time_zone.is_some())
     }
 
     async fn execute(
@@ -257,7 +302,7 @@ impl Planner {
             top_k,
             ..
         } = bound;
-        if let Some(values) = parameters.values()? {
+        if let Some(values) = parameters.values(&logical.get_parameter_types()?)? {
             logical = logical.with_param_values(values)?;
         }
         if let Some(known) = known_counts::known(&logical)? {
@@ -330,6 +375,45 @@ pub(crate) fn with_ours(
     Ok(state)
 }
 
+/// Binds the names of a statement.
+fn planned(
+    state: &SessionState,
+    catalog: &Arc<Catalog>,
+    mut statement: Statement,
+    parameters: &[Option<DataType>],
+) -> datafusion::error::Result<LogicalPlan> {
+    let binder = Binder::new(state, catalog, &statement)?;
+    if !binder.has_column("user") {
+        dialect::user_is_a_function(&mut statement);
+    }
+    binder.plan(statement, parameters)
+}
+
+/// Returns the names of all functions that a statement can call.
+fn function_names(state: &SessionState) -> Arc<[String]> {
+    let scalars = state.scalar_functions().keys();
+    let others = state.aggregate_functions().keys();
+    let names = scalars.chain(others).chain(state.window_functions().keys());
+    let of_clients = postgres::functions::names().map(str::to_owned);
+    let names: BTreeSet<String> = names.cloned().chain(of_clients).collect();
+    names.into_iter().collect()
+}
+
+/// Sets the zone in which texts without one are read. Some functions hold a copy of the settings.
+fn set_time_zone(state: &mut SessionState, zone: &str) {
+    let options = state.config_mut().options_mut();
+    options.execution.time_zone = Some(zone.to_owned());
+    let options = Arc::clone(state.config_options());
+    let functions = state.scalar_functions().values();
+    let changed: Vec<_> = functions
+        .filter_map(|function| function.inner().with_updated_config(&options))
+        .collect();
+    for function in changed {
+        // Only a session that cannot have functions fails to take one.
+        let _ = state.register_udf(Arc::new(function));
+    }
+}
+
 /// Refuses a plan that does more than read.
 fn reading(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     let read_only = SQLOptions::new()
@@ -366,6 +450,7 @@ fn of(error: DataFusionError, catalog: &Catalog) -> Error {
         Some(hint) => Error::Invalid {
             message: Error::of(error, Vec::new).message(),
             hint: Some(hint),
+            fault: Fault::NoColumn,
         },
         None => Error::of(error, || catalog.names()),
     }

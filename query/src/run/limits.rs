@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::error::{Error, LineFull, Result};
+use crate::error::{Error, Fault, LineFull, Result};
 
 /// Default of [`Limits::sql_bytes`]: the parser never sees a longer text.
 const SQL_BYTES_MAX: usize = 1 << 20;
@@ -50,6 +50,9 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The setting of the time of a query.
+    pub const TIME: &str = "query.time_max";
+
     /// Returns the same limits with a time of at most `time`, if that is given.
     pub(crate) fn within(self, time: Option<Duration>) -> Self {
         let time = self.time.into_iter().chain(time).min();
@@ -84,7 +87,7 @@ impl Limits {
     pub(crate) fn too_long(&self) -> Error {
         let most = self.time.unwrap_or_default();
         Error::Limit {
-            limit: "query.time_max",
+            limit: Self::TIME,
             message: format!("the query took more than {most:?}"),
             hint: "narrow its time range, or query a rollup",
         }
@@ -164,6 +167,7 @@ pub(crate) fn check_shape(sql: &str) -> Result<()> {
             return Err(Error::Invalid {
                 message: format!("the query has {count} {what}; the limit is {most}"),
                 hint: Some(hint.to_owned()),
+                fault: Fault::Other,
             });
         }
     }

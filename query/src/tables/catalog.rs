@@ -1,19 +1,27 @@
-//! The catalog of one query: streams under `public`, a schema for every rollup, and `system`.
+//! The catalog of one query: streams under `public`, a schema for every rollup, `system`, and the
+//! schemas `pg_catalog` and `information_schema` over all of them.
+
+mod objects;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aggregator::{Definition, Level, column_entry_level};
 use arrow::datatypes::{DataType, Field, Schema};
 use async_trait::async_trait;
-use datafusion::catalog::{CatalogProvider, SchemaProvider};
+use datafusion::catalog::information_schema::InformationSchemaProvider;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProviderList, SchemaProvider};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::TableProvider;
 use datafusion::datasource::empty::EmptyTable;
+use datafusion::datasource::{MemTable, TableProvider};
+use futures::FutureExt;
 use parking_lot::Mutex;
 use storage::{Name, QUARANTINE, Snapshot, TIME};
 
+use crate::postgres::objects::Objects;
+use crate::postgres::session::StatementSession;
+use crate::postgres::tables::{self as postgres, CatalogInputs, INFORMATION_SCHEMA, PG_CATALOG};
 use crate::question::Viewer;
 use crate::stats::QueryInfo;
 use crate::tables::level::{DocumentTable, Form, LevelTable, Rollup, TileCache};
@@ -21,11 +29,21 @@ use crate::tables::level::{RollupUse, StreamRollups};
 use crate::tables::stream::{self, Files};
 use crate::tables::system::{self, SystemInfo};
 
-/// The catalog's name in qualified table names.
-pub(crate) const CATALOG: &str = "logmill";
+pub(crate) use crate::postgres::session::CATALOG;
 /// The schema of streams.
 pub(crate) const PUBLIC: &str = "public";
 const SYSTEM: &str = "system";
+/// The table of DataFusion's settings in `information_schema`.
+const SETTINGS: &str = "df_settings";
+
+/// The client of a query.
+#[derive(Debug, Clone)]
+pub(crate) struct QueryClient {
+    pub(crate) viewer: Viewer,
+    pub(crate) session: StatementSession,
+    /// The names of the functions that it can call.
+    pub(crate) functions: Arc<[String]>,
+}
 
 /// Columns that are visible only to queries that mention them.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +68,9 @@ struct Inner {
     tiles: Arc<TileCache>,
     hidden: Hidden,
     answers: RollupUse,
-    viewer: Viewer,
+    client: QueryClient,
+    /// All objects by number, once a statement has named one of the catalog schemas.
+    objects: OnceLock<Arc<Objects>>,
     /// Levels that the planner has resolved, for the hint about measures that only coarser levels
     /// have.
     asked: Mutex<Vec<(Arc<Definition>, Level)>>,
@@ -60,24 +80,24 @@ struct Inner {
 impl Inner {
     fn streams(&self) -> impl Iterator<Item = &Name> {
         let all = self.snapshot.streams().keys();
-        all.filter(|name| self.viewer.sees(name.as_str()))
+        all.filter(|name| self.client.viewer.sees(name.as_str()))
     }
 
     fn rollups(&self) -> impl Iterator<Item = &Rollup> {
         let all = self.rollups.values();
-        all.filter(|rollup| self.viewer.sees(rollup.meta.stream.as_str()))
+        all.filter(|rollup| self.client.viewer.sees(rollup.meta.stream.as_str()))
     }
 
     fn rollup(&self, name: &str) -> Option<&Rollup> {
         let rollup = self.rollups.get(name);
-        rollup.filter(|rollup| self.viewer.sees(rollup.meta.stream.as_str()))
+        rollup.filter(|rollup| self.client.viewer.sees(rollup.meta.stream.as_str()))
     }
 
     fn system_tables(&self) -> impl Iterator<Item = &'static str> {
         let all = system::TABLES.into_iter();
         all.filter(|name| match *name {
-            "audit" | "users" => !self.viewer.restricted,
-            name => self.viewer.sees_all() || system::is_by_stream(name),
+            "audit" | "users" => !self.client.viewer.restricted,
+            name => self.client.viewer.sees_all() || system::is_by_stream(name),
         })
     }
 }
@@ -89,7 +109,7 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    /// Creates the catalog of a snapshot and its rollups, as `viewer` sees it.
+    /// Creates the catalog of a snapshot and its rollups, as `client` sees it.
     #[allow(
         clippy::too_many_arguments,
         reason = "the parts of one query's catalog, each of its own type"
@@ -102,7 +122,7 @@ impl Catalog {
         tiles: Arc<TileCache>,
         hidden: Hidden,
         answers: RollupUse,
-        viewer: Viewer,
+        client: QueryClient,
     ) -> Self {
         let asked = Mutex::default();
         Self {
@@ -115,7 +135,8 @@ impl Catalog {
                 tiles,
                 hidden,
                 answers,
-                viewer,
+                client,
+                objects: OnceLock::new(),
                 asked,
             }),
         }
@@ -159,10 +180,22 @@ impl Catalog {
         let kind = match schema {
             PUBLIC => SchemaKind::Streams,
             SYSTEM => SchemaKind::System,
+            PG_CATALOG => SchemaKind::Own(PG_CATALOG),
+            INFORMATION_SCHEMA => SchemaKind::Own(INFORMATION_SCHEMA),
             rollup => SchemaKind::Rollup(Box::new(self.inner.rollup(rollup)?.clone())),
         };
         let inner = Arc::clone(&self.inner);
         Some(TablesOf { inner, kind })
+    }
+
+    /// Returns all schemas, tables and columns that the client sees, by number.
+    pub(crate) fn objects(&self) -> Arc<Objects> {
+        self.inner.objects()
+    }
+
+    /// Returns the client's session.
+    pub(crate) fn session(&self) -> &StatementSession {
+        &self.inner.client.session
     }
 
     /// Returns the table of a schema; `None` when there is none of that name.
@@ -175,10 +208,8 @@ impl Catalog {
 impl CatalogProvider for Catalog {
     fn schema_names(&self) -> Vec<String> {
         let rollups = self.inner.rollups().map(|r| r.meta.name.to_string());
-        [PUBLIC.to_owned(), SYSTEM.to_owned()]
-            .into_iter()
-            .chain(rollups)
-            .collect()
+        let own = [PUBLIC, SYSTEM, PG_CATALOG, INFORMATION_SCHEMA];
+        own.map(str::to_owned).into_iter().chain(rollups).collect()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
@@ -190,6 +221,8 @@ enum SchemaKind {
     Streams,
     System,
     Rollup(Box<Rollup>),
+    /// One of PostgreSQL's catalog schemas.
+    Own(&'static str),
 }
 
 struct TablesOf {
@@ -211,6 +244,7 @@ impl TablesOf {
                 Err(_) => Ok(None),
             },
             SchemaKind::System => self.system(name),
+            SchemaKind::Own(schema) => self.own(schema, name),
             SchemaKind::Rollup(rollup) => match Form::from_table(name) {
                 Some(form) => self.documents(rollup, form),
                 None => self.level(rollup, name),
@@ -220,7 +254,7 @@ impl TablesOf {
 
     fn stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
         let inner = &self.inner;
-        if !inner.viewer.sees(name.as_str()) {
+        if !inner.client.viewer.sees(name.as_str()) {
             return Ok(None);
         }
         let levels = (inner.answers != RollupUse::Never).then(|| {
@@ -258,9 +292,30 @@ impl TablesOf {
             rollups: &inner.rollups,
             queries: &inner.queries,
             heads: &inner.files.heads,
-            viewer: &inner.viewer,
+            viewer: &inner.client.viewer,
         };
         system::table(name, &view)
+    }
+
+    fn own(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let inner = &self.inner;
+        if (schema, name) == (INFORMATION_SCHEMA, SETTINGS) {
+            let no_catalogs = Arc::new(MemoryCatalogProviderList::new());
+            let settings = InformationSchemaProvider::new(no_catalogs);
+            return settings.table(SETTINGS).now_or_never().unwrap_or(Ok(None));
+        }
+        let Some(table) = postgres::named(schema, name) else {
+            return Ok(None);
+        };
+        let inputs = CatalogInputs {
+            objects: &inner.objects(),
+            session: &inner.client.session,
+            queries: &inner.queries,
+            functions: &inner.client.functions,
+        };
+        let rows = postgres::rows(table, &inputs)?;
+        let table = MemTable::try_new(Arc::clone(&table.columns), vec![vec![rows]])?;
+        Ok(Some(Arc::new(table)))
     }
 
     fn level(&self, rollup: &Rollup, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -331,6 +386,11 @@ impl SchemaProvider for TablesOf {
             }
             SchemaKind::System => self.inner.system_tables().map(str::to_owned).collect(),
             SchemaKind::Rollup(rollup) => tables_of(rollup).map(str::to_owned).collect(),
+            SchemaKind::Own(schema) => {
+                let tables = postgres::definitions().iter();
+                let tables = tables.filter(|table| table.schema == *schema);
+                tables.map(|table| table.name.to_owned()).collect()
+            }
         }
     }
 
@@ -343,6 +403,7 @@ impl SchemaProvider for TablesOf {
             SchemaKind::Streams => self.inner.streams().any(|stream| stream.as_str() == name),
             SchemaKind::System => self.inner.system_tables().any(|table| table == name),
             SchemaKind::Rollup(rollup) => tables_of(rollup).any(|table| table == name),
+            SchemaKind::Own(schema) => postgres::named(schema, name).is_some(),
         }
     }
 }

@@ -24,6 +24,11 @@ impl Exceeded {
         }
     }
 
+    /// Returns the hint for the client.
+    pub(crate) fn hint(&self) -> &'static str {
+        "send fewer at once, or raise server.client_share or server.client_requests_per_second"
+    }
+
     /// Returns the message for the client.
     pub(crate) fn message(&self) -> String {
         format!(

@@ -24,6 +24,8 @@ pub(crate) struct Server {
     pub(crate) url: String,
     /// `127.0.0.1:port`
     pub(crate) address: String,
+    /// Host and port of the listener for PostgreSQL clients; empty without it.
+    pub(crate) postgres: String,
     log: PathBuf,
     agent: Agent,
 }
@@ -92,6 +94,16 @@ impl Server {
         }
     }
 
+    /// Starts a server that PostgreSQL clients reach too, at [`Server::postgres`].
+    #[track_caller]
+    pub(crate) fn start_postgres(data: &str, environment: &[(&str, &str)]) -> Self {
+        let args = ["serve", data, "--postgres", "127.0.0.1:0"];
+        match Self::try_start_with(command(), &args, data, environment) {
+            Ok(server) => server,
+            Err(told) => panic!("the server ends with {}: {}", told.code, told.stderr),
+        }
+    }
+
     /// Starts a server that only reads the store.
     #[track_caller]
     pub(crate) fn start_reading(data: &str) -> Self {
@@ -129,6 +141,10 @@ impl Server {
                 true => &[][..],
                 false => &["--http", "127.0.0.1:0"],
             })
+            .args(match args.contains(&"--postgres") {
+                true => &[][..],
+                false => &["--postgres", "off"],
+            })
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .stderr(stderr)
@@ -151,6 +167,7 @@ impl Server {
             child,
             url: String::new(),
             address: String::new(),
+            postgres: String::new(),
             log,
             agent,
         };
@@ -171,6 +188,24 @@ impl Server {
             .map(|(_, address)| address)
             .unwrap_or_else(|| panic!("the first line names no URL: {first:?}"))
             .to_owned();
+        if args.contains(&"--postgres") {
+            let second = receive.recv_timeout(PATIENCE).expect("a second address");
+            let words: Vec<&str> = second.split_whitespace().collect();
+            let [
+                "PostgreSQL",
+                "clients:",
+                "psql",
+                "-h",
+                host,
+                "-p",
+                port,
+                "logmill",
+            ] = words[..]
+            else {
+                panic!("the second line is no command: {second:?}");
+            };
+            server.postgres = format!("{host}:{port}");
+        }
         Ok(server)
     }
 

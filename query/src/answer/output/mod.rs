@@ -17,8 +17,8 @@ pub use table::printable;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, IntervalUnit, SchemaRef};
+use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, IntervalUnit, SchemaRef};
 use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
@@ -76,6 +76,23 @@ pub fn write(
     }
     writer.finish()?;
     Ok(())
+}
+
+/// Returns the values of a column as JSON texts.
+///
+/// # Errors
+/// If Arrow cannot print its type.
+pub fn json_texts(field: &Field, array: &ArrayRef) -> Result<StringArray> {
+    let column = Column::of_field(field, array)?;
+    let mut text = Vec::new();
+    let texts = (0..array.len()).map(|row| {
+        (!column.is_null(row)).then(|| {
+            text.clear();
+            column.json(row, &mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        })
+    });
+    Ok(texts.collect())
 }
 
 /// Writes an answer batch by batch. A table is written at the end, since its widths depend on all

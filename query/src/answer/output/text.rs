@@ -8,7 +8,7 @@ use arrow::array::{
     UInt64Array,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bson::{RawBsonRef, RawDocument};
@@ -43,13 +43,18 @@ impl Column {
         let schema = batch.schema();
         let named = schema.fields().iter().zip(batch.columns());
         named
-            .map(|(field, array)| match Self::new(array)? {
-                Self::Bytes(documents) if field.name() == storage::REST => {
-                    Ok(Self::Document(documents))
-                }
-                column => Ok(column),
-            })
+            .map(|(field, array)| Self::of_field(field, array))
             .collect()
+    }
+
+    /// Prepares a column of this field.
+    pub(super) fn of_field(field: &Field, array: &ArrayRef) -> Result<Self> {
+        match Self::new(array)? {
+            Self::Bytes(documents) if field.name() == storage::REST => {
+                Ok(Self::Document(documents))
+            }
+            column => Ok(column),
+        }
     }
 
     /// Prepares a column.

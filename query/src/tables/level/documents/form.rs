@@ -4,7 +4,7 @@ use aggregator::{Definition, Level, MeasureKind};
 use arrow::datatypes::{DataType, Field, Fields, SchemaRef};
 
 use super::DATE;
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result};
 
 const HOURS: usize = 24;
 /// Minutes of an hour.
@@ -87,6 +87,7 @@ impl Form {
         let lacks = |what: String, hint: String| Error::Invalid {
             message: format!("there is no {rollup}.{table}: rollup {rollup} {what}"),
             hint: Some(hint),
+            fault: Fault::NoTable,
         };
         let missing: Vec<&str> = self
             .levels()

@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep};
 
 /// Fails a write if the peer has read nothing for `patience`.
 #[derive(Debug)]
-pub(super) struct Socket<S> {
+pub(crate) struct Socket<S> {
     inner: S,
     patience: Duration,
     /// Runs since the peer stopped reading.
@@ -18,7 +18,7 @@ pub(super) struct Socket<S> {
 }
 
 impl<S> Socket<S> {
-    pub(super) fn new(inner: S, patience: Duration) -> Self {
+    pub(crate) fn new(inner: S, patience: Duration) -> Self {
         Self {
             inner,
             patience,

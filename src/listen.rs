@@ -1,0 +1,219 @@
+//! Listeners: their addresses, and the accept loop that all protocols share.
+//!
+//! # Invariants
+//! * A listener that other machines can reach asks for a login, and encrypts its connections or
+//!   was told not to.
+//! * All listeners together serve at most `server.connections_max` connections ([`accept`]).
+//! * A connection whose client reads nothing of an answer for `server.answer_time_max` is closed,
+//!   and its query ends ([`socket`]).
+
+pub(crate) mod accept;
+mod socket;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+use crate::failure::{FAILED, Failure, Result};
+use crate::serve::{Service, Serving, Stop};
+use crate::tls::Tls;
+use accept::Accept;
+pub(crate) use accept::Beyond;
+use socket::Socket;
+
+/// Connections that the kernel keeps until they are accepted, if its own limit allows them
+/// (`net.core.somaxconn`, 4,096 on Linux). It drops the first packet of one beyond them, which the
+/// client sends again after a second.
+const BACKLOG: u32 = 4096;
+
+/// The address of a listener as the user wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// The option of the command line that sets it: `--http`.
+    option: &'static str,
+    named: String,
+    address: SocketAddr,
+}
+
+impl Address {
+    /// Parses the address of an option; `None` for `off`.
+    ///
+    /// # Errors
+    /// If it is neither an address nor `off`.
+    pub(crate) fn parse(option: &'static str, named: &str, port: u16) -> Result<Option<Self>> {
+        if named == "off" {
+            return Ok(None);
+        }
+        let numbers = named.replace("localhost", "127.0.0.1");
+        let parsed = numbers.parse().ok();
+        let parsed = parsed.or_else(|| format!("{numbers}:{port}").parse().ok());
+        let address = parsed.ok_or_else(|| {
+            let message = format!("{option} {named}: write it as 127.0.0.1:{port}, or as off");
+            Failure::usage(message)
+        })?;
+        Ok(Some(Self {
+            option,
+            named: named.to_owned(),
+            address,
+        }))
+    }
+
+    /// Binds the listener.
+    ///
+    /// # Errors
+    /// If the address is taken. If other machines can reach it and the store is open, or the
+    /// connections would not be encrypted.
+    pub(crate) fn bind(&self, serving: &Serving) -> Result<TcpListener> {
+        if !self.address.ip().is_loopback() {
+            self.check_exposed(serving)?;
+            serving.access.close();
+        }
+        let bound = serving.runtime.block_on(async { bind(self.address) });
+        bound.map_err(|e| Failure::new(FAILED, format!("cannot listen at {}: {e}", self.address)))
+    }
+
+    /// Checks that a listener beyond this machine asks for a login and is encrypted.
+    fn check_exposed(&self, serving: &Serving) -> Result<()> {
+        let mut missing = Vec::new();
+        if serving.access.accounts().is_empty() {
+            missing.push(
+                "the store has no users: run `logmill user add NAME --role admin --data DIR`",
+            );
+        }
+        if serving.tls.is_none() && !serving.config.server.insecure_plaintext {
+            missing.push("there is no certificate: run `logmill tls self-signed` and add its output to logmill.toml, or accept plain text with --insecure-plaintext");
+        }
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::config(format!(
+                "{} {}: other machines can reach this address; {}",
+                self.option,
+                self.named,
+                missing.join("; ")
+            ))),
+        }
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A server that starts again need not wait for the connections of the one before.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Returns the address at which clients on this machine reach a listener.
+pub(crate) fn local_address(mut bound: SocketAddr) -> SocketAddr {
+    match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => bound.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => bound.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    bound
+}
+
+/// A protocol that a listener speaks.
+pub(crate) trait Protocol: Send + Sync + 'static {
+    /// Serves a connection until it ends, or until the server stops.
+    fn serve(self: Arc<Self>, accepted: Accepted) -> impl Future<Output = ()> + Send;
+
+    /// Serves a connection beyond a limit: one request at most. Sets `has_request` once the client
+    /// has sent it.
+    fn serve_beyond(
+        self: Arc<Self>,
+        accepted: Accepted,
+        limit: Beyond,
+        has_request: Arc<AtomicBool>,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// A socket with or without TLS.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) client: SocketAddr,
+    /// The address of this server that the client connected to.
+    pub(crate) local: SocketAddr,
+}
+
+/// A connection of which no byte was read yet.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    socket: TcpStream,
+    client: SocketAddr,
+    answer_time_max: Duration,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) stop: Stop,
+}
+
+impl Accepted {
+    /// Returns the ends of the connection; `None` if it has broken.
+    pub(crate) fn ends(&self) -> Option<Ends> {
+        Some(Ends {
+            client: self.client,
+            local: self.socket.local_addr().ok()?,
+        })
+    }
+
+    /// Waits for the first byte and leaves it in the socket; `None` if the client sends none.
+    pub(crate) async fn first_byte(&self) -> Option<u8> {
+        let mut first = [0];
+        let read = self.socket.peek(&mut first).await.ok()?;
+        (read == 1).then_some(first[0])
+    }
+
+    /// Returns the socket, which fails if the client stops reading.
+    pub(crate) fn into_socket(self) -> Socket<TcpStream> {
+        Socket::new(self.socket, self.answer_time_max)
+    }
+}
+
+/// A bound listener as a service.
+pub(crate) struct Listener<P> {
+    name: &'static str,
+    serving: Arc<Serving>,
+    accept: Accept<P>,
+    listener: TcpListener,
+}
+
+impl<P: Protocol> Listener<P> {
+    /// Creates the service of a bound listener; `name` is that of its protocol.
+    pub(crate) fn new(
+        name: &'static str,
+        serving: &Arc<Serving>,
+        listener: TcpListener,
+        protocol: P,
+    ) -> Self {
+        Self {
+            name,
+            serving: Arc::clone(serving),
+            accept: Accept::new(Arc::new(protocol), serving),
+            listener,
+        }
+    }
+}
+
+impl<P: Protocol> Service for Listener<P> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn run(self: Box<Self>) -> Result<()> {
+        let runtime = self.serving.runtime.clone();
+        runtime.block_on(self.accept.run(&self.listener));
+        Ok(())
+    }
+}
