@@ -63,6 +63,7 @@ const KNOWN: &[Known] = &[
         ]),
     ),
     known("DateStyle", "ISO, MDY", Kind::DateStyle),
+    known("default_table_access_method", "heap", Kind::Fixed),
     known(
         "default_transaction_isolation",
         "read committed",

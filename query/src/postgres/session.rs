@@ -27,12 +27,13 @@ pub struct SessionValues {
 }
 
 /// Settings that every session has, with the values of a session that has set none.
-const DEFAULTS: [(&str, &str); 29] = [
+const DEFAULTS: [(&str, &str); 30] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
     ("client_min_messages", "notice"),
     ("datestyle", "ISO, MDY"),
+    ("default_table_access_method", "heap"),
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "on"),
     ("extra_float_digits", "1"),

@@ -64,92 +64,32 @@ fn escaped_by_backslash(pattern: &str, escape: &str) -> Result<String> {
     Ok(made)
 }
 
-/// Words of SQL that name nothing without quotes: PostgreSQL's reserved ones.
-const RESERVED: &[&str] = &[
-    "all",
-    "analyse",
-    "analyze",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "asymmetric",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "collate",
-    "column",
-    "constraint",
-    "create",
-    "current_catalog",
-    "current_date",
-    "current_role",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "default",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "false",
-    "fetch",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "initially",
-    "intersect",
-    "into",
-    "lateral",
-    "leading",
-    "limit",
-    "localtime",
-    "localtimestamp",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "placing",
-    "primary",
-    "references",
-    "returning",
-    "select",
-    "session_user",
-    "some",
-    "symmetric",
-    "table",
-    "then",
-    "to",
-    "trailing",
-    "true",
-    "union",
-    "unique",
-    "user",
-    "using",
-    "variadic",
-    "when",
-    "where",
-    "window",
-    "with",
-];
+/// Words of SQL that `quote_ident` quotes: all but those that PostgreSQL does not reserve at all
+/// (`src/include/parser/kwlist.h`).
+const RESERVED: &str = "\
+    all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
+    boolean both case cast char character check coalesce collate collation column concurrently \
+    constraint create cross current_catalog current_date current_role current_schema \
+    current_time current_timestamp current_user dec decimal default deferrable desc distinct do \
+    else end except exists extract false fetch float for foreign freeze from full grant greatest \
+    group grouping having ilike in initially inner inout int integer intersect interval into is \
+    isnull join lateral leading least left like limit localtime localtimestamp national natural \
+    nchar none normalize not notnull null nullif numeric offset on only or order out outer \
+    overlaps overlay placing position precision primary real references returning right row \
+    select session_user setof similar smallint some substring symmetric table tablesample then \
+    time timestamp to trailing treat trim true union unique user using values varchar variadic \
+    verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
+    xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
+
+fn is_reserved(name: &str) -> bool {
+    RESERVED.split_whitespace().any(|word| word == name)
+}
 
 /// Returns a name as SQL text, quoted where it must be.
 pub(super) fn quoted(name: &str) -> String {
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-    if begins && name.chars().all(is_inner) && !RESERVED.contains(&name) {
+    if begins && name.chars().all(is_inner) && !is_reserved(name) {
         return name.to_owned();
     }
     format!("\"{}\"", name.replace('"', "\"\""))
