@@ -39,12 +39,11 @@ pub(crate) use audit::Audit;
 pub(crate) use credentials::Credentials;
 pub(crate) use logins::network;
 pub(crate) use principal::{Action, Principal, Role, Target};
-pub(crate) use scram::Verifier;
+pub(crate) use scram::{ScramLogin, Verifier};
 pub(crate) use sessions::IDLE as SESSION_IDLE;
 
-use attempts::{Attempt, Attempts};
+use attempts::Attempts;
 use logins::Logins;
-use scram::Exchange;
 use sessions::Sessions;
 use token::{Token, TokenHash};
 
@@ -83,17 +82,6 @@ impl Refused {
             ),
         }
     }
-}
-
-/// A login by SCRAM-SHA-256 that waits for the proof.
-#[derive(Debug)]
-pub(crate) struct ScramLogin {
-    exchange: Exchange,
-    attempt: Attempt,
-    user: String,
-    /// `None` for an unknown user.
-    account: Option<accounts::Account>,
-    from: IpAddr,
 }
 
 /// The users, tokens and sessions of a running server.
@@ -263,61 +251,6 @@ impl Access {
         account
             .and_then(|account| accounts.principal(&account))
             .ok_or(Refused::Wrong)
-    }
-
-    /// Begins a login by SCRAM-SHA-256 with the client's first message. Returns the answer to it.
-    ///
-    /// # Errors
-    /// The reason for which it is refused; [`Refused::Missing`] if the message is not one.
-    pub(crate) async fn begin_scram(
-        &self,
-        user: &str,
-        client_first: &str,
-        from: IpAddr,
-    ) -> Result<(ScramLogin, String), Refused> {
-        let attempt = self.attempts.begin(user, from).await.inspect_err(|_| {
-            self.audit.login_failed("too many logins", from);
-        })?;
-        let accounts = self.accounts();
-        let entry = accounts.users.get(user);
-        let verifier = match entry {
-            Some(entry) => entry.verifier.clone(),
-            None => Verifier::of_unknown(user, &accounts.secret()),
-        };
-        let begun = Exchange::begin(verifier, client_first);
-        let (exchange, answer) = begun.ok_or(Refused::Missing)?;
-        let login = ScramLogin {
-            exchange,
-            attempt,
-            user: user.to_owned(),
-            account: entry.map(|entry| entry.account(user)),
-            from,
-        };
-        Ok((login, answer))
-    }
-
-    /// Ends a login with the client's last message. Returns the principal, and the server's
-    /// signature.
-    ///
-    /// # Errors
-    /// If the proof is wrong, or the user was changed meanwhile.
-    pub(crate) fn finish_scram(
-        &self,
-        login: ScramLogin,
-        client_final: &str,
-    ) -> Result<(Arc<Principal>, String), Refused> {
-        let signature = login.exchange.finish(client_final);
-        let principal = || self.accounts().principal(login.account.as_ref()?);
-        match signature.and_then(|signature| Some((principal()?, signature))) {
-            Some(admitted) => {
-                login.attempt.succeeded();
-                Ok(admitted)
-            }
-            None => {
-                self.audit.login_failed(&login.user, login.from);
-                Err(Refused::Wrong)
-            }
-        }
     }
 
     /// Returns the principal of a connection as it is now; `None` if its account has gone or

@@ -8,6 +8,7 @@
 //!   and its query ends ([`socket`]).
 
 pub(crate) mod accept;
+mod handshake;
 mod socket;
 
 use std::io;
@@ -24,6 +25,7 @@ use crate::serve::{Service, Serving, Stop};
 use crate::tls::Tls;
 use accept::Accept;
 pub(crate) use accept::Beyond;
+pub(crate) use handshake::within_handshake;
 use socket::Socket;
 
 /// Connections that the kernel keeps until they are accepted, if its own limit allows them

@@ -28,12 +28,12 @@ use tokio::sync::Semaphore;
 
 use self::cancel::Sessions;
 use self::error::{SqlError, state};
-use self::session::Session;
+use self::session::Connection;
 use crate::config::Config;
 use crate::failure::Result;
 use crate::listen::{Accepted, Address, Beyond, Listener, Protocol, local_address};
 use crate::serve::{OpenService, Serving};
-use crate::tls::within_handshake;
+use crate::listen::within_handshake;
 
 /// The port of an address without one.
 const PORT: u16 = 5433;
@@ -92,7 +92,7 @@ impl Protocol for Postgres {
         let stop = accepted.stop.clone();
         let started = within_handshake(&stop, startup::start(&self, accepted)).await;
         if let Some(started) = started.flatten() {
-            Box::pin(Session::new(&self, started).run()).await;
+            Box::pin(Connection::new(&self, started).run()).await;
         }
     }
 

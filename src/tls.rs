@@ -35,7 +35,6 @@ use zeroize::Zeroizing;
 
 use crate::config;
 use crate::failure::{Failure, Result};
-use crate::serve::Stop;
 
 /// Interval at which the files are read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -60,21 +59,8 @@ impl Alpn {
     }
 }
 
-/// Maximum time of a handshake.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// First byte of a connection of TLS: the content type of a handshake (RFC 8446, section 5.1).
 pub(crate) const FIRST_BYTE: u8 = 22;
-
-/// Waits for a handshake; `None` if it takes too long, or the server stops.
-pub(crate) async fn within_handshake<T>(
-    stop: &Stop,
-    handshake: impl Future<Output = T>,
-) -> Option<T> {
-    tokio::select! {
-        made = tokio::time::timeout(HANDSHAKE_WITHIN, handshake) => made.ok(),
-        () = stop.heard() => None,
-    }
-}
 
 /// The certificate in force, and the files that it came from.
 #[derive(Debug)]

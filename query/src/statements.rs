@@ -19,7 +19,7 @@ const UNTERMINATED: [&str; 3] = ["Unterminated", "Unexpected EOF", "Expected clo
 
 /// One statement of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct StatementText {
     /// The statement with its comments, without its semicolon and the white space around it.
     pub text: String,
     /// Offset of the statement in the whole text, bytes.
@@ -33,9 +33,9 @@ pub struct Piece {
 /// # Errors
 /// [`Error::Invalid`] when a quoted text or a comment does not end, or a token cannot be read: then
 /// nobody can tell where the statements end.
-pub fn split(text: &str) -> Result<Vec<Piece>> {
+pub fn split(text: &str) -> Result<Vec<StatementText>> {
     let tokens = tokens(text).map_err(|error| invalid(&error))?;
-    let mut place = Place::of(text);
+    let mut place = Position::of(text);
     let mut pieces = Vec::new();
     let (mut from, mut line) = (0, None);
     for token in &tokens {
@@ -84,9 +84,9 @@ fn invalid(error: &TokenizerError) -> Error {
     Error::invalid(format!("{} at line {line}, column {column}", error.message))
 }
 
-fn piece(text: &str, from: usize, end: usize, line: u64) -> Piece {
+fn piece(text: &str, from: usize, end: usize, line: u64) -> StatementText {
     let cut = &text[from..end];
-    Piece {
+    StatementText {
         text: cut.trim().to_owned(),
         start: from + (cut.len() - cut.trim_start().len()),
         line,
@@ -94,13 +94,13 @@ fn piece(text: &str, from: usize, end: usize, line: u64) -> Piece {
 }
 
 /// A place in a text that only moves forward.
-struct Place<'a> {
+struct Position<'a> {
     rest: std::str::Chars<'a>,
     length: usize,
     at: Location,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Position<'a> {
     fn of(text: &'a str) -> Self {
         Self {
             rest: text.chars(),

@@ -30,12 +30,12 @@ const SWEPT_AT: usize = 4096;
 const NAME_CHARS: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
+enum Counted {
     User(IpAddr, String),
     Address(IpAddr),
 }
 
-impl Key {
+impl Counted {
     fn most(&self) -> u32 {
         match self {
             Self::User(..) => PER_USER,
@@ -54,13 +54,13 @@ struct Count {
 
 /// The attempts of all clients.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Attempts(Arc<Mutex<HashMap<Key, Count>>>);
+pub(super) struct Attempts(Arc<Mutex<HashMap<Counted, Count>>>);
 
 /// An attempt under way. It has failed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Attempt {
+pub(super) struct LoginAttempt {
     attempts: Attempts,
-    keys: [Key; 2],
+    keys: [Counted; 2],
     has_succeeded: bool,
 }
 
@@ -69,14 +69,14 @@ impl Attempts {
     ///
     /// # Errors
     /// The time until the client may try again.
-    pub(super) async fn begin(&self, user: &str, from: IpAddr) -> Result<Attempt, Refused> {
+    pub(super) async fn begin(&self, user: &str, from: IpAddr) -> Result<LoginAttempt, Refused> {
         let from = network(from);
         let user = user.chars().take(NAME_CHARS).collect();
-        let keys = [Key::User(from, user), Key::Address(from)];
+        let keys = [Counted::User(from, user), Counted::Address(from)];
         while !self.take(&keys)? {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
-        Ok(Attempt {
+        Ok(LoginAttempt {
             attempts: self.clone(),
             keys,
             has_succeeded: false,
@@ -84,7 +84,7 @@ impl Attempts {
     }
 
     /// Counts an attempt as under way; false if it has to wait for others.
-    fn take(&self, keys: &[Key; 2]) -> Result<bool, Refused> {
+    fn take(&self, keys: &[Counted; 2]) -> Result<bool, Refused> {
         let mut counts = self.0.lock();
         let now = Instant::now();
         if counts.len() > SWEPT_AT {
@@ -115,14 +115,14 @@ impl Attempts {
     }
 }
 
-impl Attempt {
+impl LoginAttempt {
     /// Ends the attempt with a right proof.
     pub(super) fn succeeded(mut self) {
         self.has_succeeded = true;
     }
 }
 
-impl Drop for Attempt {
+impl Drop for LoginAttempt {
     fn drop(&mut self) {
         let mut counts = self.attempts.0.lock();
         for key in &self.keys {

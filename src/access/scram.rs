@@ -7,6 +7,7 @@
 //! iterations.
 
 mod exchange;
+mod login;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -22,6 +23,7 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 pub(crate) use exchange::Exchange;
+pub(crate) use login::ScramLogin;
 
 const NAME: &str = "SCRAM-SHA-256";
 const ITERATIONS: u32 = 32_768;

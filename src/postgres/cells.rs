@@ -117,19 +117,11 @@ impl Cells {
                 let wanted = DataType::Interval(IntervalUnit::MonthDayNano);
                 Self::Interval(to(&wanted)?.as_primitive().clone())
             }
-            DataType::List(of) => {
-                let list = array.as_list::<i32>().clone();
-                let values = Self::of(of, list.values())?;
-                let oid = query::pg_type_of(of).oid;
-                Self::List(list, Box::new(values), oid)
-            }
-            DataType::LargeList(of)
-            | DataType::ListView(of)
-            | DataType::LargeListView(of)
-            | DataType::FixedSizeList(of, _) => {
-                let list = to(&DataType::List(Arc::clone(of)))?;
-                Self::of(&Field::new_list("", Arc::clone(of), true), &list)?
-            }
+            DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::ListView(_)
+            | DataType::LargeListView(_)
+            | DataType::FixedSizeList(..) => Self::of_list(array)?,
             DataType::Dictionary(_, values) => {
                 Self::of(&Field::new("", (**values).clone(), true), &to(values)?)?
             }
@@ -137,6 +129,21 @@ impl Cells {
             other if other.is_decimal() => Self::Numeric(to(&DataType::Utf8)?.as_string().clone()),
             _ => Self::Text(to(&DataType::Utf8)?.as_string().clone()),
         })
+    }
+
+    fn of_list(array: &ArrayRef) -> Result<Self, ArrowError> {
+        let of = match array.data_type() {
+            DataType::List(of)
+            | DataType::LargeList(of)
+            | DataType::ListView(of)
+            | DataType::LargeListView(of)
+            | DataType::FixedSizeList(of, _) => of,
+            other => unreachable!("BUG: {other} is no list"),
+        };
+        let list = cast(array, &DataType::List(Arc::clone(of)))?;
+        let list = list.as_list::<i32>().clone();
+        let values = Self::of(of, list.values())?;
+        Ok(Self::List(list, Box::new(values), query::pg_type_of(of).oid))
     }
 
     fn array(&self) -> Option<&dyn Array> {

@@ -4,11 +4,12 @@
 //! A statement that begins with none of their words is a query ([`Command::Query`]). The text of a
 //! query within a command is cut out as it stands, so that its hints stay.
 
+mod copying;
 mod scan;
 
 use super::copy::{CopyForm, CopyOptions};
 use super::error::{Result, SqlError, state};
-use scan::{Scan, Token};
+use scan::{Lexeme, Scan};
 
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl Command {
     /// If it begins as a command of a session and does not go on as one.
     pub(super) fn read(text: &str) -> Result<Self> {
         let mut scan = Scan::new(text);
-        let Some(Token::Word(first)) = scan.peek() else {
+        let Some(Lexeme::Word(first)) = scan.peek() else {
             return Ok(Self::Query(text.to_owned()));
         };
         let read: fn(&mut Scan<'_>) -> Result<Option<Self>> = match &*first.to_ascii_uppercase() {
@@ -86,7 +87,7 @@ impl Command {
             "FETCH" => |scan| fetch(scan, false),
             "MOVE" => |scan| fetch(scan, true),
             "CLOSE" => |scan| Ok(Some(Self::CloseCursor(name_or_all(scan)?))),
-            "COPY" => copy,
+            "COPY" => copying::copy,
             "PREPARE" => prepare,
             "EXECUTE" => execute,
             "DEALLOCATE" => deallocate,
@@ -154,7 +155,7 @@ fn assigned(scan: &mut Scan<'_>, name: String, is_local: bool) -> Result<Option<
     loop {
         let minus = if scan.take_mark('-') { "-" } else { "" };
         values.push(match scan.next() {
-            Some(Token::Word(word)) if word.eq_ignore_ascii_case("DEFAULT") => {
+            Some(Lexeme::Word(word)) if word.eq_ignore_ascii_case("DEFAULT") => {
                 let value = None;
                 return Ok(Some(Command::Set {
                     name,
@@ -162,11 +163,11 @@ fn assigned(scan: &mut Scan<'_>, name: String, is_local: bool) -> Result<Option<
                     is_local,
                 }));
             }
-            Some(Token::Word(word) | Token::Number(word)) => format!("{minus}{word}"),
-            Some(Token::Quoted(text)) if is_path => format!("\"{}\"", text.replace('"', "\"\"")),
+            Some(Lexeme::Word(word) | Lexeme::Number(word)) => format!("{minus}{word}"),
+            Some(Lexeme::Quoted(text)) if is_path => format!("\"{}\"", text.replace('"', "\"\"")),
             // A text of several schemas is one schema of that name in PostgreSQL; clients that
             // write it mean a list.
-            Some(Token::Text(text) | Token::Quoted(text)) => text,
+            Some(Lexeme::Text(text) | Lexeme::Quoted(text)) => text,
             _ => return Err(scan.wrong("a value")),
         });
         if !scan.take_mark(',') {
@@ -206,7 +207,7 @@ fn show(scan: &mut Scan<'_>) -> Result<Option<Command>> {
         "SCHEMAS",
         "DATABASES",
     ];
-    if let Some(Token::Word(word)) = scan.peek()
+    if let Some(Lexeme::Word(word)) = scan.peek()
         && engine.contains(&&*word.to_ascii_uppercase())
     {
         return Ok(None);
@@ -279,7 +280,7 @@ fn fetch(scan: &mut Scan<'_>, is_move: bool) -> Result<Option<Command>> {
         }
     }
     let rows = match scan.peek() {
-        Some(Token::Number(number)) => {
+        Some(Lexeme::Number(number)) => {
             scan.next();
             Some(number.parse().map_err(|_| scan.wrong("a number of rows"))?)
         }
@@ -297,104 +298,6 @@ fn fetched(scan: &mut Scan<'_>, rows: Option<usize>, is_move: bool) -> Result<Op
         rows,
         is_move,
     }))
-}
-
-fn copy(scan: &mut Scan<'_>) -> Result<Option<Command>> {
-    let query = match scan.parenthesis()? {
-        Some(query) => query.to_owned(),
-        None => {
-            let table = scan.relation()?;
-            match scan.parenthesis()? {
-                Some(columns) => format!("SELECT {columns} FROM {table}"),
-                None => format!("SELECT * FROM {table}"),
-            }
-        }
-    };
-    if scan.take("FROM") {
-        let message = "COPY FROM is not supported: SQL only reads";
-        let hint = "send lines with `logmill import` or POST /api/v1/ingest/STREAM";
-        return Err(SqlError::new(state::READ_ONLY, message).hint(hint));
-    }
-    scan.expect("TO")?;
-    if !scan.take("STDOUT") {
-        return Err(SqlError::unsupported("COPY to a file or a program")
-            .hint("write COPY … TO STDOUT, or psql's \\copy"));
-    }
-    let mut options = CopyOptions::default();
-    let _ignored = scan.take("WITH");
-    if scan.take_mark('(') {
-        loop {
-            copy_option(scan, &mut options)?;
-            if !scan.take_mark(',') {
-                break;
-            }
-        }
-        match scan.take_mark(')') {
-            true => {}
-            false => return Err(scan.wrong(")")),
-        }
-    } else {
-        while !scan.is_at_end() {
-            copy_word(scan, &mut options)?;
-        }
-    }
-    options.check()?;
-    Ok(Some(Command::Copy { query, options }))
-}
-
-/// Reads an option in parentheses.
-fn copy_option(scan: &mut Scan<'_>, options: &mut CopyOptions) -> Result<()> {
-    let name = scan.name()?;
-    match &*name {
-        "format" => options.form = CopyForm::named(&scan.word_or_text()?)?,
-        "header" => options.has_header = !scan.switch_is_off(),
-        "delimiter" => options.delimiter = Some(scan.text()?),
-        "null" => options.null = Some(scan.text()?),
-        "quote" => options.quote = Some(scan.text()?),
-        "escape" => options.escape = Some(scan.text()?),
-        "force_quote" if scan.take_mark('*') => options.quotes_all = true,
-        "encoding" => copy_encoding(&scan.word_or_text()?)?,
-        "freeze" => {
-            scan.switch_is_off();
-        }
-        other => return Err(SqlError::unsupported(format!("the COPY option {other}"))),
-    }
-    Ok(())
-}
-
-/// Reads an option in the form of PostgreSQL before 9.0.
-fn copy_word(scan: &mut Scan<'_>, options: &mut CopyOptions) -> Result<()> {
-    if scan.take("CSV") {
-        options.form = CopyForm::Csv;
-    } else if scan.take("BINARY") {
-        options.form = CopyForm::Binary;
-    } else if scan.take("HEADER") {
-        options.has_header = true;
-    } else if scan.take("DELIMITER") {
-        scan.take("AS");
-        options.delimiter = Some(scan.text()?);
-    } else if scan.take("NULL") {
-        scan.take("AS");
-        options.null = Some(scan.text()?);
-    } else if scan.take("QUOTE") {
-        scan.take("AS");
-        options.quote = Some(scan.text()?);
-    } else if scan.take("ESCAPE") {
-        scan.take("AS");
-        options.escape = Some(scan.text()?);
-    } else if scan.take("ENCODING") {
-        copy_encoding(&scan.word_or_text()?)?;
-    } else {
-        return Err(scan.wrong("an option of COPY"));
-    }
-    Ok(())
-}
-
-fn copy_encoding(name: &str) -> Result<()> {
-    match name.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
-        "utf8" => Ok(()),
-        _ => Err(SqlError::unsupported(format!("the encoding {name}"))),
-    }
 }
 
 fn prepare(scan: &mut Scan<'_>) -> Result<Option<Command>> {

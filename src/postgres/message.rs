@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
-type Read<T> = Result<T, Malformed>;
+type Parsed<T> = Result<T, Malformed>;
 
 /// A message of a client after its login.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub(super) enum Message {
         oids: Vec<u32>,
     },
     Bind(Bind),
-    Describe(Named),
+    Describe(Subject),
     Execute {
         portal: String,
         /// Rows to return at most; `None` for all.
         rows: Option<usize>,
     },
-    Close(Named),
+    Close(Subject),
     Flush,
     Sync,
     Terminate,
@@ -48,7 +48,7 @@ pub(super) struct Bind {
 
 /// A statement or a portal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum Subject {
     Statement(String),
     Portal(String),
 }
@@ -79,7 +79,7 @@ impl Formats {
     ///
     /// # Errors
     /// If there is neither one for all nor one for each of them.
-    fn of(formats: &[Format], values: usize) -> Read<Self> {
+    fn of(formats: &[Format], values: usize) -> Parsed<Self> {
         Ok(Self(match formats {
             [] => vec![Format::Text; values],
             [one] => vec![*one; values],
@@ -99,7 +99,7 @@ impl Bind {
     ///
     /// # Errors
     /// If their number is wrong.
-    pub(super) fn formats(&self) -> Read<Formats> {
+    pub(super) fn formats(&self) -> Parsed<Formats> {
         Formats::of(&self.formats, self.values.len())
     }
 
@@ -107,7 +107,7 @@ impl Bind {
     ///
     /// # Errors
     /// If their number is wrong.
-    pub(super) fn results(&self, columns: usize) -> Read<Formats> {
+    pub(super) fn results(&self, columns: usize) -> Parsed<Formats> {
         Formats::of(&self.results, columns)
     }
 }
@@ -117,7 +117,7 @@ impl Message {
     ///
     /// # Errors
     /// If the kind is unknown, or the body is not one of its kind.
-    pub(super) fn read(kind: u8, body: Bytes) -> Read<Self> {
+    pub(super) fn read(kind: u8, body: Bytes) -> Parsed<Self> {
         let mut body = Body(body);
         let message = match kind {
             b'Q' => Self::Query(body.text()?),
@@ -156,33 +156,33 @@ pub(super) struct Body(pub(super) Bytes);
 
 impl Body {
     /// Takes bytes.
-    pub(super) fn take(&mut self, count: usize) -> Read<Bytes> {
+    pub(super) fn take(&mut self, count: usize) -> Parsed<Bytes> {
         match count <= self.0.len() {
             true => Ok(self.0.split_to(count)),
             false => Err(Malformed("the message is too short")),
         }
     }
 
-    fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
+    fn array<const N: usize>(&mut self) -> Parsed<[u8; N]> {
         let bytes = self.take(N)?;
         Ok(bytes.as_ref().try_into().expect("BUG: so many were taken"))
     }
 
-    fn i16(&mut self) -> Read<i16> {
+    fn i16(&mut self) -> Parsed<i16> {
         self.array().map(i16::from_be_bytes)
     }
 
     /// Reads a signed number.
-    pub(super) fn i32(&mut self) -> Read<i32> {
+    pub(super) fn i32(&mut self) -> Parsed<i32> {
         self.array().map(i32::from_be_bytes)
     }
 
     /// Reads a number.
-    pub(super) fn u32(&mut self) -> Read<u32> {
+    pub(super) fn u32(&mut self) -> Parsed<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    fn format(&mut self) -> Read<Format> {
+    fn format(&mut self) -> Parsed<Format> {
         match self.i16()? {
             0 => Ok(Format::Text),
             1 => Ok(Format::Binary),
@@ -191,7 +191,7 @@ impl Body {
     }
 
     /// Reads text up to its NUL.
-    pub(super) fn text(&mut self) -> Read<String> {
+    pub(super) fn text(&mut self) -> Parsed<String> {
         let end = memchr::memchr(0, &self.0).ok_or(Malformed("a text has no end"))?;
         let text = self.take(end)?;
         self.take(1)?;
@@ -201,7 +201,7 @@ impl Body {
         }
     }
 
-    fn value(&mut self) -> Read<Option<Bytes>> {
+    fn value(&mut self) -> Parsed<Option<Bytes>> {
         match self.i32()? {
             -1 => Ok(None),
             length => {
@@ -211,16 +211,16 @@ impl Body {
         }
     }
 
-    fn named(&mut self) -> Read<Named> {
+    fn named(&mut self) -> Parsed<Subject> {
         match self.array::<1>()? {
-            [b'S'] => Ok(Named::Statement(self.text()?)),
-            [b'P'] => Ok(Named::Portal(self.text()?)),
+            [b'S'] => Ok(Subject::Statement(self.text()?)),
+            [b'P'] => Ok(Subject::Portal(self.text()?)),
             _ => Err(Malformed("neither a statement nor a portal is named")),
         }
     }
 
     /// Reads a count and so many items. The list takes no more memory than the message.
-    fn list<T>(&mut self, item: impl Fn(&mut Self) -> Read<T>) -> Read<Vec<T>> {
+    fn list<T>(&mut self, item: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let count = u16::from_be_bytes(self.array()?);
         let mut items = Vec::with_capacity(usize::from(count).min(self.0.len() / 2));
         for _ in 0..count {
@@ -230,7 +230,7 @@ impl Body {
     }
 
     /// Checks that nothing follows.
-    pub(super) fn end(&self) -> Read<()> {
+    pub(super) fn end(&self) -> Parsed<()> {
         match self.0.is_empty() {
             true => Ok(()),
             false => Err(Malformed("the message is too long")),

@@ -7,6 +7,7 @@
 //! * Statements and portals take a bounded part of the memory.
 
 mod extended;
+mod portals;
 mod simple;
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use bytes::BufMut;
 use query::SessionValues;
 use tokio::sync::Semaphore;
 
-use self::extended::{Portal, Statement};
+use self::portals::{Portal, Statement};
 use super::Postgres;
 use super::cancel::Cancels;
 use super::error::{SqlError, put_warning, state};
@@ -78,7 +79,7 @@ enum Transaction {
 }
 
 /// The session of a client.
-pub(super) struct Session {
+pub(super) struct Connection {
     serving: Arc<Serving>,
     large: Arc<Semaphore>,
     wire: Wire,
@@ -99,7 +100,7 @@ pub(super) struct Session {
     stop: Stop,
 }
 
-impl Session {
+impl Connection {
     pub(super) fn new(postgres: &Postgres, started: Started) -> Self {
         Self {
             serving: Arc::clone(&postgres.serving),

@@ -19,11 +19,11 @@ pub(super) const VERSION: (&str, &str) = ("15.0", "150000");
 struct Known {
     name: &'static str,
     initial: &'static str,
-    kind: Kind,
+    kind: SettingKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SettingKind {
     /// Any text.
     Free,
     /// A fixed value.
@@ -41,7 +41,7 @@ enum Kind {
     Encoding,
 }
 
-const fn known(name: &'static str, initial: &'static str, kind: Kind) -> Known {
+const fn known(name: &'static str, initial: &'static str, kind: SettingKind) -> Known {
     Known {
         name,
         initial,
@@ -51,52 +51,64 @@ const fn known(name: &'static str, initial: &'static str, kind: Kind) -> Known {
 
 /// The settings, by their names in lower case.
 const KNOWN: &[Known] = &[
-    known("application_name", "", Kind::Free),
-    known("bytea_output", "hex", Kind::OneOf(&["hex"])),
-    known("client_encoding", "UTF8", Kind::Encoding),
+    known("application_name", "", SettingKind::Free),
+    known("bytea_output", "hex", SettingKind::OneOf(&["hex"])),
+    known("client_encoding", "UTF8", SettingKind::Encoding),
     known(
         "client_min_messages",
         "notice",
-        Kind::OneOf(&[
+        SettingKind::OneOf(&[
             "notice", "warning", "error", "log", "debug", "debug1", "debug2", "debug3", "debug4",
             "debug5", "info", "fatal", "panic",
         ]),
     ),
-    known("DateStyle", "ISO, MDY", Kind::DateStyle),
-    known("default_table_access_method", "heap", Kind::Fixed),
+    known("DateStyle", "ISO, MDY", SettingKind::DateStyle),
+    known("default_table_access_method", "heap", SettingKind::Fixed),
     known(
         "default_transaction_isolation",
         "read committed",
-        Kind::Free,
+        SettingKind::Free,
     ),
-    known("default_transaction_read_only", "on", Kind::Switch),
-    known("extra_float_digits", "1", Kind::Number),
-    known("idle_in_transaction_session_timeout", "0", Kind::Time),
-    known("in_hot_standby", "off", Kind::Fixed),
-    known("integer_datetimes", "on", Kind::Fixed),
-    known("IntervalStyle", "postgres", Kind::OneOf(&["postgres"])),
-    known("is_superuser", "off", Kind::Fixed),
-    known("jit", "off", Kind::Switch),
-    known("lc_collate", "C", Kind::Fixed),
-    known("lc_ctype", "C", Kind::Fixed),
-    known("lc_monetary", "C", Kind::Free),
-    known("lock_timeout", "0", Kind::Time),
-    known("max_identifier_length", "63", Kind::Fixed),
-    known("max_index_keys", "32", Kind::Fixed),
-    known("row_security", "on", Kind::Switch),
-    known("search_path", "\"$user\", public", Kind::Free),
-    known("server_encoding", "UTF8", Kind::Fixed),
-    known("server_version", VERSION.0, Kind::Fixed),
-    known("server_version_num", VERSION.1, Kind::Fixed),
-    known("session_authorization", "", Kind::Fixed),
-    known("standard_conforming_strings", "on", Kind::OneOf(&["on"])),
-    known("statement_timeout", "0", Kind::Time),
-    known("synchronize_seqscans", "on", Kind::Switch),
-    known("synchronous_commit", "on", Kind::Free),
-    known("TimeZone", "UTC", Kind::Zone),
-    known("transaction_isolation", "read committed", Kind::Free),
-    known("transaction_read_only", "on", Kind::Switch),
-    known("xmloption", "content", Kind::Free),
+    known("default_transaction_read_only", "on", SettingKind::Switch),
+    known("extra_float_digits", "1", SettingKind::Number),
+    known(
+        "idle_in_transaction_session_timeout",
+        "0",
+        SettingKind::Time,
+    ),
+    known("in_hot_standby", "off", SettingKind::Fixed),
+    known("integer_datetimes", "on", SettingKind::Fixed),
+    known(
+        "IntervalStyle",
+        "postgres",
+        SettingKind::OneOf(&["postgres"]),
+    ),
+    known("is_superuser", "off", SettingKind::Fixed),
+    known("jit", "off", SettingKind::Switch),
+    known("lc_collate", "C", SettingKind::Fixed),
+    known("lc_ctype", "C", SettingKind::Fixed),
+    known("lc_monetary", "C", SettingKind::Free),
+    known("lock_timeout", "0", SettingKind::Time),
+    known("max_identifier_length", "63", SettingKind::Fixed),
+    known("max_index_keys", "32", SettingKind::Fixed),
+    known("row_security", "on", SettingKind::Switch),
+    known("search_path", "\"$user\", public", SettingKind::Free),
+    known("server_encoding", "UTF8", SettingKind::Fixed),
+    known("server_version", VERSION.0, SettingKind::Fixed),
+    known("server_version_num", VERSION.1, SettingKind::Fixed),
+    known("session_authorization", "", SettingKind::Fixed),
+    known(
+        "standard_conforming_strings",
+        "on",
+        SettingKind::OneOf(&["on"]),
+    ),
+    known("statement_timeout", "0", SettingKind::Time),
+    known("synchronize_seqscans", "on", SettingKind::Switch),
+    known("synchronous_commit", "on", SettingKind::Free),
+    known("TimeZone", "UTC", SettingKind::Zone),
+    known("transaction_isolation", "read committed", SettingKind::Free),
+    known("transaction_read_only", "on", SettingKind::Switch),
+    known("xmloption", "content", SettingKind::Free),
 ];
 
 /// Settings whose values the client is told, at the start and at each change.
@@ -244,42 +256,44 @@ impl Settings {
         let lower = value.trim().to_ascii_lowercase();
         let name = known.name;
         Ok(match known.kind {
-            Kind::Free => value.to_owned(),
-            Kind::Fixed if self.values.get(&name.to_ascii_lowercase()) == Some(&lower) => lower,
-            Kind::Fixed => {
+            SettingKind::Free => value.to_owned(),
+            SettingKind::Fixed if self.values.get(&name.to_ascii_lowercase()) == Some(&lower) => {
+                lower
+            }
+            SettingKind::Fixed => {
                 let message = format!("parameter \"{name}\" cannot be changed");
                 return Err(SqlError::new("55P02", message));
             }
-            Kind::OneOf(taken) if taken.contains(&&*lower) => lower,
-            Kind::OneOf(taken) => return Err(refused(name, value, &taken.join(", "))),
-            Kind::Switch => match &*lower {
+            SettingKind::OneOf(taken) if taken.contains(&&*lower) => lower,
+            SettingKind::OneOf(taken) => return Err(refused(name, value, &taken.join(", "))),
+            SettingKind::Switch => match &*lower {
                 "on" | "true" | "yes" | "1" => "on".to_owned(),
                 "off" | "false" | "no" | "0" => "off".to_owned(),
                 _ => return Err(refused(name, value, "on or off")),
             },
-            Kind::Number => match lower.parse::<i32>() {
+            SettingKind::Number => match lower.parse::<i32>() {
                 Ok(number) => number.to_string(),
                 Err(_) => return Err(refused(name, value, "a number")),
             },
-            Kind::Time => {
+            SettingKind::Time => {
                 let time = time(&lower).ok_or_else(|| refused(name, value, "5s or 5000"))?;
                 if name == "statement_timeout" {
                     self.timeout = (!time.is_zero()).then_some(time);
                 }
                 printed(time)
             }
-            Kind::Zone => {
+            SettingKind::Zone => {
                 self.zone = zone(value).ok_or_else(|| refused(name, value, "Europe/Berlin"))?;
                 self.zone.name().to_owned()
             }
-            Kind::DateStyle => {
+            SettingKind::DateStyle => {
                 let mut words = lower.split(',').map(str::trim);
                 if !words.all(|word| matches!(word, "iso" | "mdy" | "dmy" | "ymd" | "default")) {
                     return Err(refused(name, value, "ISO"));
                 }
                 "ISO, MDY".to_owned()
             }
-            Kind::Encoding => match lower.replace(['-', '_'], "").as_str() {
+            SettingKind::Encoding => match lower.replace(['-', '_'], "").as_str() {
                 "utf8" | "unicode" | "default" => "UTF8".to_owned(),
                 _ => return Err(refused(name, value, "UTF8")),
             },
@@ -356,68 +370,4 @@ fn zone(text: &str) -> Option<Tz> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_kept_as_postgresql_prints_them() {
-        let mut settings = Settings::new("alice");
-        for (name, value, shown) in [
-            ("TimeZone", "europe/berlin", "Europe/Berlin"),
-            ("timezone", "-3", "Etc/GMT+3"),
-            ("TIMEZONE", "default", "UTC"),
-            ("statement_timeout", "90000", "90s"),
-            ("statement_timeout", "1500ms", "1500ms"),
-            ("statement_timeout", "0", "0"),
-            ("datestyle", "iso, dmy", "ISO, MDY"),
-            ("client_encoding", "utf-8", "UTF8"),
-            ("extra_float_digits", "3", "3"),
-            ("jit", "true", "on"),
-            ("my.own", "x", "x"),
-        ] {
-            settings.set(name, value).expect("a value that is taken");
-            assert_eq!(
-                settings.show(name).expect("known").1,
-                shown,
-                "{name} = {value}"
-            );
-        }
-        assert_eq!(settings.show("DATESTYLE").expect("known").0, "DateStyle");
-        settings.set("statement_timeout", "2min").expect("taken");
-        assert_eq!(settings.timeout, Some(Duration::from_secs(120)));
-        settings.reset_all();
-        assert_eq!(settings, Settings::new("alice"));
-    }
-
-    #[test]
-    fn a_value_that_would_be_ignored_is_refused() {
-        let mut settings = Settings::new("alice");
-        for (name, value, code) in [
-            ("no_such", "1", "42704"),
-            ("datestyle", "german", "22023"),
-            ("client_encoding", "latin1", "22023"),
-            ("timezone", "Nowhere/Town", "22023"),
-            ("timezone", "99", "22023"),
-            ("statement_timeout", "5 years", "22023"),
-            ("statement_timeout", "99999999999999999999", "22023"),
-            ("standard_conforming_strings", "off", "22023"),
-            ("server_version", "99", "55P02"),
-        ] {
-            let refused = settings.set(name, value).expect_err("refused");
-            assert_eq!(refused.code, code, "{name} = {value}");
-        }
-        assert_eq!(settings, Settings::new("alice"));
-    }
-
-    #[test]
-    fn the_schema_is_the_first_of_the_search_path() {
-        let mut settings = Settings::new("alice");
-        assert_eq!(settings.schema().as_deref(), Some("public"));
-        settings
-            .set("search_path", "\"Stats\", public")
-            .expect("taken");
-        assert_eq!(settings.schema().as_deref(), Some("Stats"));
-        settings.set("search_path", "").expect("taken");
-        assert_eq!(settings.schema(), None);
-    }
-}
+mod tests;

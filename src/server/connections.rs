@@ -20,8 +20,8 @@ use tokio::io::AsyncWriteExt;
 
 use super::front::Front;
 use super::login::Peer;
-use crate::listen::{Accepted, Beyond, Io, Protocol};
-use crate::tls::{self, Alpn, FIRST_BYTE};
+use crate::listen::{Accepted, Beyond, Io, Protocol, within_handshake};
+use crate::tls::{Alpn, FIRST_BYTE};
 
 /// Maximum time for the headers of a request; a slower client is disconnected.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
@@ -101,7 +101,7 @@ fn builder(headers_within: Duration) -> http1::Builder {
 /// or takes too long, or the server stops.
 async fn handshake(accepted: Accepted) -> Option<(TokioIo<Box<dyn Io>>, Peer)> {
     let stop = accepted.stop.clone();
-    tls::within_handshake(&stop, make_handshake(accepted)).await?
+    within_handshake(&stop, make_handshake(accepted)).await?
 }
 
 async fn make_handshake(mut accepted: Accepted) -> Option<(TokioIo<Box<dyn Io>>, Peer)> {

@@ -25,14 +25,14 @@ use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 
 use crate::error::{Error, Fault};
 use crate::plan::dialect::type_names::TypeNames;
-use crate::postgres::functions::Scope;
+use crate::postgres::functions::FunctionScope;
 use crate::tables::catalog::{CATALOG, Catalog};
 
 /// The names that one statement can use.
 pub(super) struct Binder<'a> {
     state: &'a SessionState,
     tables: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
-    scope: Arc<Scope>,
+    scope: Arc<FunctionScope>,
 }
 
 impl<'a> Binder<'a> {
@@ -57,7 +57,7 @@ impl<'a> Binder<'a> {
         }
         let session = catalog.session().clone();
         let catalog = Arc::clone(catalog);
-        let scope = Scope::new(session, Box::new(move || catalog.objects()));
+        let scope = FunctionScope::new(session, Box::new(move || catalog.objects()));
         Ok(Self {
             state,
             tables,

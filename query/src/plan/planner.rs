@@ -4,7 +4,7 @@
 //! |---|---|
 //! | parse, refuse what writes | nothing else may see a statement that changes something |
 //! | hints | they choose the tables' settings, so they precede the catalog |
-//! | statement rewrite | hidden and dotted columns are names, which binding resolves; so are tables and functions of PostgreSQL's dialect |
+//! | statement rewrite | binding resolves names: hidden columns, PostgreSQL's functions |
 //! | bind | names become columns of the snapshot's tables |
 //! | parameters | types are known now; rules may fold the values |
 //! | known counts | the manifest alone answers: no rule and no file is needed |
@@ -14,7 +14,9 @@
 //! | first rows by time | runs a part of the plan to narrow the rest |
 //! | physical plan, yielding | every operator gives its thread back in time |
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod state;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,12 +25,8 @@ use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, SchemaError, exec_err};
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::execution::{
-    SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
-};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -40,10 +38,9 @@ use crate::functions;
 use crate::plan::binder::Binder;
 use crate::plan::bound::Bound;
 use crate::plan::hints::Hints;
-use crate::plan::rules::{self, Rules};
+use crate::plan::rules::Rules;
 use crate::plan::top_k::{self, Narrowed, NarrowedExec};
 use crate::plan::{datafusion_fixes, dialect, known_counts, statement};
-use crate::postgres;
 use crate::postgres::session::{OWNER, StatementSession};
 use crate::question::{Parameters, Question, Session, Sources, Tables};
 use crate::run::batch_size::{RowExpansion, longest_constant};
@@ -56,6 +53,9 @@ use crate::tables::catalog::{CATALOG, Catalog, Hidden, PUBLIC, QueryClient};
 use crate::tables::level::RollupUse;
 use crate::tables::level::{Rollup, Rollups, TileCache};
 use crate::tables::stream::Files;
+
+pub(crate) use state::with_ours;
+use state::{context, function_names, set_time_zone};
 
 /// Plans questions. Clones share caches.
 #[derive(Clone)]
@@ -361,20 +361,6 @@ impl Planner {
     }
 }
 
-/// Builds a state with the functions and rules of this crate. No function returns a constant
-/// longer than `longest_constant` bytes.
-pub(crate) fn with_ours(
-    builder: SessionStateBuilder,
-    longest_constant: usize,
-) -> datafusion::error::Result<SessionState> {
-    let mut state = builder
-        .with_optimizer_rules(rules::all())
-        .with_physical_optimizer_rules(datafusion_fixes::physical_rules())
-        .build();
-    functions::register(&mut state, longest_constant)?;
-    Ok(state)
-}
-
 /// Binds the names of a statement.
 fn planned(
     state: &SessionState,
@@ -389,31 +375,6 @@ fn planned(
     binder.plan(statement, parameters)
 }
 
-/// Returns the names of all functions that a statement can call.
-fn function_names(state: &SessionState) -> Arc<[String]> {
-    let scalars = state.scalar_functions().keys();
-    let others = state.aggregate_functions().keys();
-    let names = scalars.chain(others).chain(state.window_functions().keys());
-    let of_clients = postgres::functions::names().map(str::to_owned);
-    let names: BTreeSet<String> = names.cloned().chain(of_clients).collect();
-    names.into_iter().collect()
-}
-
-/// Sets the zone in which texts without one are read. Some functions hold a copy of the settings.
-fn set_time_zone(state: &mut SessionState, zone: &str) {
-    let options = state.config_mut().options_mut();
-    options.execution.time_zone = Some(zone.to_owned());
-    let options = Arc::clone(state.config_options());
-    let functions = state.scalar_functions().values();
-    let changed: Vec<_> = functions
-        .filter_map(|function| function.inner().with_updated_config(&options))
-        .collect();
-    for function in changed {
-        // Only a session that cannot have functions fails to take one.
-        let _ = state.register_udf(Arc::new(function));
-    }
-}
-
 /// Refuses a plan that does more than read.
 fn reading(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     let read_only = SQLOptions::new()
@@ -422,25 +383,6 @@ fn reading(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
         .with_allow_statements(false);
     read_only.verify_plan(&plan)?;
     Ok(plan)
-}
-
-/// Returns the task context of a plan with the memory of its query. It needs no functions: a plan
-/// contains its own, and those of a context serve plans from another process.
-fn context(state: &SessionState, share: Arc<Share>) -> Arc<TaskContext> {
-    let runtime = RuntimeEnv {
-        memory_pool: share,
-        ..RuntimeEnv::clone(state.runtime_env())
-    };
-    Arc::new(TaskContext::new(
-        None,
-        state.session_id().to_owned(),
-        state.config().clone(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        Arc::new(runtime),
-    ))
 }
 
 /// Converts the error of a question. If a column enters its rollup at a coarser level, the hint

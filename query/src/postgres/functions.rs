@@ -30,16 +30,16 @@ use calls::Call;
 type ListObjects = dyn Fn() -> Arc<Objects> + Send + Sync;
 
 /// The state that the functions of one statement read.
-pub(crate) struct Scope {
+pub(crate) struct FunctionScope {
     session: StatementSession,
     /// The objects, once a function has asked for them.
     objects: OnceLock<Arc<Objects>>,
     list: Box<ListObjects>,
 }
 
-impl fmt::Debug for Scope {
+impl fmt::Debug for FunctionScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").finish_non_exhaustive()
+        f.debug_struct("FunctionScope").finish_non_exhaustive()
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn function_oid(name: &str) -> u32 {
     }
 }
 
-impl Scope {
+impl FunctionScope {
     /// Creates the scope of a statement.
     pub(crate) fn new(session: StatementSession, list: Box<ListObjects>) -> Self {
         Self {
@@ -175,7 +175,7 @@ impl Scope {
 #[derive(Debug)]
 struct CatalogFunction {
     definition: &'static Definition,
-    scope: Arc<Scope>,
+    scope: Arc<FunctionScope>,
     signature: Signature,
 }
 

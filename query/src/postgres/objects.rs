@@ -73,13 +73,13 @@ pub(crate) struct Objects {
     pub(crate) tables: Vec<TableObject>,
 }
 
-/// Numbers of objects by their names.
+/// ObjectNumbers of objects by their names.
 #[derive(Debug, Default)]
-struct Numbers(HashSet<u32>);
+struct ObjectNumbers(HashSet<u32>);
 
-impl Numbers {
+impl ObjectNumbers {
     /// Returns an even number that follows from the name; another one follows it if another object
-    /// has it already. Numbers below 2³¹ fit the integers of every client.
+    /// has it already. ObjectNumbers below 2³¹ fit the integers of every client.
     fn of(&mut self, name: &str) -> u32 {
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
         name.hash(&mut hasher);
@@ -112,9 +112,9 @@ impl Hasher for Fnv {
 }
 
 impl Objects {
-    /// Numbers tables, and adds the catalog's own.
+    /// ObjectNumbers tables, and adds the catalog's own.
     pub(crate) fn new(schemas: Vec<(String, Option<String>)>, tables: Vec<TableObject>) -> Self {
-        let mut numbers = Numbers::default();
+        let mut numbers = ObjectNumbers::default();
         let own = [
             (PG_CATALOG, types::PG_CATALOG, "system catalog schema"),
             (INFORMATION_SCHEMA, 13_000, "standard information schema"),

@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
-use super::{Piece, is_complete, split};
+use super::{StatementText, is_complete, split};
 
 fn texts(text: &str) -> Vec<String> {
     let pieces = split(text).expect("the text can be split");
-    for Piece {
+    for StatementText {
         text: piece, start, ..
     } in &pieces
     {

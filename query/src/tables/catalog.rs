@@ -2,6 +2,7 @@
 //! schemas `pg_catalog` and `information_schema` over all of them.
 
 mod objects;
+mod own;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,18 +11,16 @@ use std::sync::{Arc, OnceLock};
 use aggregator::{Definition, Level, column_entry_level};
 use arrow::datatypes::{DataType, Field, Schema};
 use async_trait::async_trait;
-use datafusion::catalog::information_schema::InformationSchemaProvider;
-use datafusion::catalog::{CatalogProvider, MemoryCatalogProviderList, SchemaProvider};
+use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::empty::EmptyTable;
-use datafusion::datasource::{MemTable, TableProvider};
-use futures::FutureExt;
+use datafusion::datasource::TableProvider;
 use parking_lot::Mutex;
 use storage::{Name, QUARANTINE, Snapshot, TIME};
 
 use crate::postgres::objects::Objects;
 use crate::postgres::session::StatementSession;
-use crate::postgres::tables::{self as postgres, CatalogInputs, INFORMATION_SCHEMA, PG_CATALOG};
+use crate::postgres::tables::{self as postgres, INFORMATION_SCHEMA, PG_CATALOG};
 use crate::question::Viewer;
 use crate::stats::QueryInfo;
 use crate::tables::level::{DocumentTable, Form, LevelTable, Rollup, TileCache};
@@ -295,27 +294,6 @@ impl TablesOf {
             viewer: &inner.client.viewer,
         };
         system::table(name, &view)
-    }
-
-    fn own(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let inner = &self.inner;
-        if (schema, name) == (INFORMATION_SCHEMA, SETTINGS) {
-            let no_catalogs = Arc::new(MemoryCatalogProviderList::new());
-            let settings = InformationSchemaProvider::new(no_catalogs);
-            return settings.table(SETTINGS).now_or_never().unwrap_or(Ok(None));
-        }
-        let Some(table) = postgres::named(schema, name) else {
-            return Ok(None);
-        };
-        let inputs = CatalogInputs {
-            objects: &inner.objects(),
-            session: &inner.client.session,
-            queries: &inner.queries,
-            functions: &inner.client.functions,
-        };
-        let rows = postgres::rows(table, &inputs)?;
-        let table = MemTable::try_new(Arc::clone(&table.columns), vec![vec![rows]])?;
-        Ok(Some(Arc::new(table)))
     }
 
     fn level(&self, rollup: &Rollup, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {

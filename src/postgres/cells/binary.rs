@@ -1,4 +1,4 @@
-//! Values in PostgreSQL's binary format (the `*send` functions of its `src/backend/utils/adt`).
+//! Values in PostgreSQL's binary format (its functions `*send`).
 
 use bytes::{BufMut, BytesMut};
 

@@ -1,5 +1,5 @@
-//! The binary format of `numeric`: digits to the base 10,000 (`numeric_send` in PostgreSQL's
-//! `src/backend/utils/adt/numeric.c`).
+//! The binary format of `numeric`: digits to the base 10,000 (PostgreSQL's
+//! `numeric_send`).
 
 use bytes::{Buf, BufMut, BytesMut};
 

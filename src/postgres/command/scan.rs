@@ -4,7 +4,7 @@ use crate::postgres::error::{Result, SqlError, state};
 
 /// A piece of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum Lexeme<'a> {
     /// A name without quotes, or a keyword.
     Word(&'a str),
     /// A name in quotes.
@@ -47,29 +47,29 @@ impl<'a> Scan<'a> {
     }
 
     /// Returns the next token without taking it.
-    pub(super) fn peek(&self) -> Option<Token<'a>> {
+    pub(super) fn peek(&self) -> Option<Lexeme<'a>> {
         self.clone().next()
     }
 
     /// Takes the next token; `None` at the end.
-    pub(super) fn next(&mut self) -> Option<Token<'a>> {
+    pub(super) fn next(&mut self) -> Option<Lexeme<'a>> {
         self.skip();
         let left = self.left();
         let first = left.chars().next()?;
         let is_word = |c: char| c == '_' || c == '$' || c.is_alphanumeric();
         let while_is = |is: &dyn Fn(char) -> bool| left.find(|c| !is(c)).unwrap_or(left.len());
         let (token, bytes) = match first {
-            '\'' => quoted(left, '\'').map(|(text, bytes)| (Token::Text(text), bytes))?,
-            '"' => quoted(left, '"').map(|(text, bytes)| (Token::Quoted(text), bytes))?,
+            '\'' => quoted(left, '\'').map(|(text, bytes)| (Lexeme::Text(text), bytes))?,
+            '"' => quoted(left, '"').map(|(text, bytes)| (Lexeme::Quoted(text), bytes))?,
             '0'..='9' => {
                 let bytes = while_is(&|c| c.is_ascii_alphanumeric() || c == '.');
-                (Token::Number(&left[..bytes]), bytes)
+                (Lexeme::Number(&left[..bytes]), bytes)
             }
             c if is_word(c) => {
                 let bytes = while_is(&is_word);
-                (Token::Word(&left[..bytes]), bytes)
+                (Lexeme::Word(&left[..bytes]), bytes)
             }
-            mark => (Token::Mark(mark), mark.len_utf8()),
+            mark => (Lexeme::Mark(mark), mark.len_utf8()),
         };
         self.at += bytes;
         Some(token)
@@ -78,7 +78,7 @@ impl<'a> Scan<'a> {
     /// Takes a keyword if it is the next token.
     pub(super) fn take(&mut self, keyword: &str) -> bool {
         let is_next =
-            matches!(self.peek(), Some(Token::Word(word)) if word.eq_ignore_ascii_case(keyword));
+            matches!(self.peek(), Some(Lexeme::Word(word)) if word.eq_ignore_ascii_case(keyword));
         if is_next {
             self.next();
         }
@@ -87,7 +87,7 @@ impl<'a> Scan<'a> {
 
     /// Takes a mark if it is the next token.
     pub(super) fn take_mark(&mut self, mark: char) -> bool {
-        let is_next = self.peek() == Some(Token::Mark(mark));
+        let is_next = self.peek() == Some(Lexeme::Mark(mark));
         if is_next {
             self.next();
         }
@@ -123,11 +123,11 @@ impl<'a> Scan<'a> {
     /// Takes a name: in lower case without quotes.
     pub(super) fn name(&mut self) -> Result<String> {
         match self.peek() {
-            Some(Token::Word(word)) => {
+            Some(Lexeme::Word(word)) => {
                 self.next();
                 Ok(word.to_lowercase())
             }
-            Some(Token::Quoted(name)) => {
+            Some(Lexeme::Quoted(name)) => {
                 self.next();
                 Ok(name)
             }
@@ -165,8 +165,8 @@ impl<'a> Scan<'a> {
         loop {
             let end = self.at;
             match self.next() {
-                Some(Token::Mark('(')) => depth += 1,
-                Some(Token::Mark(')')) => depth -= 1,
+                Some(Lexeme::Mark('(')) => depth += 1,
+                Some(Lexeme::Mark(')')) => depth -= 1,
                 Some(_) => {}
                 None => return Err(self.wrong(")")),
             }
@@ -180,8 +180,8 @@ impl<'a> Scan<'a> {
     pub(super) fn text(&mut self) -> Result<String> {
         let is_escaped = self.take("E");
         match self.next() {
-            Some(Token::Text(text)) if is_escaped => Ok(text.replace("\\t", "\t")),
-            Some(Token::Text(text)) => Ok(text),
+            Some(Lexeme::Text(text)) if is_escaped => Ok(text.replace("\\t", "\t")),
+            Some(Lexeme::Text(text)) => Ok(text),
             _ => Err(self.wrong("a text in single quotes")),
         }
     }
@@ -189,8 +189,8 @@ impl<'a> Scan<'a> {
     /// Takes a word or a text, in lower case.
     pub(super) fn word_or_text(&mut self) -> Result<String> {
         match self.next() {
-            Some(Token::Word(word)) => Ok(word.to_lowercase()),
-            Some(Token::Text(text)) => Ok(text.to_lowercase()),
+            Some(Lexeme::Word(word)) => Ok(word.to_lowercase()),
+            Some(Lexeme::Text(text)) => Ok(text.to_lowercase()),
             _ => Err(self.wrong("a word")),
         }
     }
@@ -198,7 +198,7 @@ impl<'a> Scan<'a> {
     /// Takes the value of a switch, which may be left out for on. Returns whether it is off.
     pub(super) fn switch_is_off(&mut self) -> bool {
         match self.peek() {
-            Some(Token::Word(word) | Token::Number(word)) => {
+            Some(Lexeme::Word(word) | Lexeme::Number(word)) => {
                 self.next();
                 ["false", "off", "0"].contains(&&*word.to_ascii_lowercase())
             }
@@ -210,12 +210,12 @@ impl<'a> Scan<'a> {
     pub(super) fn literal(&mut self) -> Result<Option<String>> {
         let minus = if self.take_mark('-') { "-" } else { "" };
         let value = match self.next() {
-            Some(Token::Number(number)) => Some(format!("{minus}{number}")),
-            Some(Token::Text(text)) => Some(text),
-            Some(Token::Word(word)) if word.eq_ignore_ascii_case("NULL") => None,
-            Some(Token::Word(word)) if is_switch(word) => Some(word.to_ascii_lowercase()),
+            Some(Lexeme::Number(number)) => Some(format!("{minus}{number}")),
+            Some(Lexeme::Text(text)) => Some(text),
+            Some(Lexeme::Word(word)) if word.eq_ignore_ascii_case("NULL") => None,
+            Some(Lexeme::Word(word)) if is_switch(word) => Some(word.to_ascii_lowercase()),
             // `timestamp '2026-11-02'`
-            Some(Token::Word(_)) if matches!(self.peek(), Some(Token::Text(_))) => {
+            Some(Lexeme::Word(_)) if matches!(self.peek(), Some(Lexeme::Text(_))) => {
                 Some(self.text()?)
             }
             _ => return Err(self.wrong("a constant")),
@@ -234,9 +234,9 @@ impl<'a> Scan<'a> {
     pub(super) fn wrong(&self, expected: &str) -> SqlError {
         let found = match self.peek() {
             None => "at end of input".to_owned(),
-            Some(Token::Word(word) | Token::Number(word)) => format!("at or near \"{word}\""),
-            Some(Token::Quoted(text) | Token::Text(text)) => format!("at or near \"{text}\""),
-            Some(Token::Mark(mark)) => format!("at or near \"{mark}\""),
+            Some(Lexeme::Word(word) | Lexeme::Number(word)) => format!("at or near \"{word}\""),
+            Some(Lexeme::Quoted(text) | Lexeme::Text(text)) => format!("at or near \"{text}\""),
+            Some(Lexeme::Mark(mark)) => format!("at or near \"{mark}\""),
         };
         SqlError::new(state::SYNTAX, format!("syntax error {found}"))
             .hint(format!("expected {expected}"))

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn read(kind: u8, body: &[u8]) -> Read<Message> {
+fn read(kind: u8, body: &[u8]) -> Parsed<Message> {
     Message::read(kind, Bytes::copy_from_slice(body))
 }
 
@@ -31,7 +31,7 @@ fn messages_are_read_as_they_are_documented() {
     assert_eq!(bind.results(3).expect("none").each(), [Format::Text; 3]);
     assert_eq!(
         read(b'D', b"Ss\0"),
-        Ok(Message::Describe(Named::Statement("s".to_owned())))
+        Ok(Message::Describe(Subject::Statement("s".to_owned())))
     );
     let all = Message::Execute {
         portal: String::new(),

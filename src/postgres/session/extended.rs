@@ -1,22 +1,22 @@
 //! The extended protocol: statements, portals and their parts.
 //!
 //! # Invariants
-//! * A statement keeps its text, not its plan: each start reads the present tables. A plan waits for
-//!   its start only until the next `Sync`.
+//! * A statement keeps its text, not its plan: each start reads the present tables. A plan waits
+//!   for its start only until the next `Sync`.
 //! * Rows have the columns that the statement was described with.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use bytes::BufMut;
-use chrono_tz::Tz;
 use query::{Parameters, Question, ScalarValue};
 
+use super::portals::{Parameter, Portal, PortalState, Statement, StatementKind};
 use super::simple::{Returns, is_of_failed, no_cursor, no_statement, tag};
-use super::{Done, Session};
+use super::{Connection, Done};
 use crate::postgres::command::Command;
 use crate::postgres::error::{SqlError, state};
-use crate::postgres::message::{Bind, Format, Message, Named, put, put_count};
+use crate::postgres::message::{Bind, Format, Message, Subject, put, put_count};
 use crate::postgres::parameters;
 use crate::postgres::rows::{Into, Rows, put_description};
 use crate::postgres::wire::Broken;
@@ -24,137 +24,7 @@ use crate::postgres::wire::Broken;
 /// Type of a parameter that the question implies no type for.
 const TEXT: u32 = 25;
 
-/// A prepared statement.
-#[derive(Debug)]
-pub(super) struct Statement {
-    sql: String,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Empty,
-    Command(Command),
-    Query {
-        /// Types that the client declared.
-        declared: Vec<Option<DataType>>,
-        parameters: Vec<Parameter>,
-        schema: SchemaRef,
-    },
-}
-
-#[derive(Debug)]
-struct Parameter {
-    oid: u32,
-    of: Option<DataType>,
-}
-
-/// A statement with its values, or a cursor.
-#[derive(Debug)]
-pub(super) struct Portal {
-    state: PortalState,
-    /// Bytes of the values.
-    bytes: usize,
-    /// It outlives its transaction.
-    stays: bool,
-}
-
-#[derive(Debug)]
-enum PortalState {
-    Bound {
-        name: String,
-        statement: Arc<Statement>,
-        values: Vec<ScalarValue>,
-        formats: Vec<Format>,
-    },
-    Running {
-        rows: Box<Rows>,
-        sql: String,
-    },
-}
-
-impl Statement {
-    /// Returns the bytes that it holds.
-    pub(super) fn bytes(&self) -> usize {
-        self.sql.len()
-    }
-
-    /// Returns the text.
-    pub(super) fn sql(&self) -> &str {
-        &self.sql
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        match &self.kind {
-            Kind::Query { parameters, .. } => parameters,
-            _ => &[],
-        }
-    }
-
-    /// Reads the texts of all parameters.
-    pub(super) fn values(
-        &self,
-        texts: &[Option<String>],
-        zone: Tz,
-    ) -> Result<Vec<ScalarValue>, SqlError> {
-        self.check_count(texts.len())?;
-        let values = texts
-            .iter()
-            .zip(self.parameters())
-            .map(|(text, parameter)| {
-                let bytes = text
-                    .as_ref()
-                    .map(|text| bytes::Bytes::copy_from_slice(text.as_bytes()));
-                parameters::read(bytes.as_ref(), Format::Text, 0, parameter.of.as_ref(), zone)
-            });
-        values.collect()
-    }
-
-    fn check_count(&self, count: usize) -> Result<(), SqlError> {
-        let wanted = self.parameters().len();
-        match count == wanted {
-            true => Ok(()),
-            false => Err(SqlError::new(
-                state::PROTOCOL,
-                format!("the statement has {wanted} parameters, and {count} values were given"),
-            )),
-        }
-    }
-}
-
-impl Portal {
-    /// Creates the portal of a cursor.
-    pub(super) fn of_cursor(rows: Rows, stays: bool) -> Self {
-        Self {
-            state: PortalState::Running {
-                rows: Box::new(rows),
-                sql: String::new(),
-            },
-            bytes: 0,
-            stays,
-        }
-    }
-
-    /// Returns the bytes that it holds.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Returns whether it outlives its transaction.
-    pub(super) fn stays(&self) -> bool {
-        self.stays
-    }
-
-    /// Returns the rows of a cursor.
-    pub(super) fn rows_mut(&mut self) -> Option<&mut Rows> {
-        match &mut self.state {
-            PortalState::Running { rows, .. } => Some(rows),
-            PortalState::Bound { .. } => None,
-        }
-    }
-}
-
-impl Session {
+impl Connection {
     /// Answers a message of the extended protocol.
     pub(super) async fn extended(&mut self, message: Message) -> Done {
         match message {
@@ -171,16 +41,16 @@ impl Session {
                 self.bind(&bind)?;
                 put(&mut self.wire.out, b'2', |_| {});
             }
-            Message::Describe(Named::Statement(name)) => self.describe_statement(&name)?,
-            Message::Describe(Named::Portal(name)) => self.describe_portal(&name)?,
+            Message::Describe(Subject::Statement(name)) => self.describe_statement(&name)?,
+            Message::Describe(Subject::Portal(name)) => self.describe_portal(&name)?,
             Message::Execute { portal, rows } => {
                 self.cancels.forget();
                 self.run_portal(portal, rows).await?;
             }
             Message::Close(named) => {
                 match named {
-                    Named::Statement(name) => drop(self.statements.remove(&name)),
-                    Named::Portal(name) => drop(self.portals.remove(&name)),
+                    Subject::Statement(name) => drop(self.statements.remove(&name)),
+                    Subject::Portal(name) => drop(self.portals.remove(&name)),
                 }
                 put(&mut self.wire.out, b'3', |_| {});
             }
@@ -213,7 +83,7 @@ impl Session {
             return Err(SqlError::new(state::SYNTAX, message).into());
         }
         let (sql, kind) = match statements.pop() {
-            None => (String::new(), Kind::Empty),
+            None => (String::new(), StatementKind::Empty),
             Some(statement) => {
                 let command = Command::read(&statement.text)?;
                 if !is_of_failed(&command) {
@@ -221,7 +91,7 @@ impl Session {
                 }
                 let kind = match command {
                     Command::Query(sql) => self.prepare_query(&name, sql, oids).await?,
-                    command => Kind::Command(command),
+                    command => StatementKind::Command(command),
                 };
                 (statement.text, kind)
             }
@@ -231,7 +101,12 @@ impl Session {
         Ok(())
     }
 
-    async fn prepare_query(&mut self, name: &str, sql: String, oids: &[u32]) -> Done<Kind> {
+    async fn prepare_query(
+        &mut self,
+        name: &str,
+        sql: String,
+        oids: &[u32],
+    ) -> Done<StatementKind> {
         let declared = oids.iter().map(|oid| parameters::declared(*oid));
         let declared = declared.collect::<Result<Vec<_>, _>>()?;
         let (prepared, share) = self.prepared(sql, declared.clone()).await?;
@@ -246,7 +121,7 @@ impl Session {
                 of,
             }
         });
-        let kind = Kind::Query {
+        let kind = StatementKind::Query {
             parameters: parameters.collect(),
             schema: Arc::clone(prepared.schema()),
             declared,
@@ -315,16 +190,16 @@ impl Session {
     /// Returns the columns of a statement; `None` if it returns no rows.
     fn columns(&self, statement: &Statement) -> Result<Option<SchemaRef>, SqlError> {
         Ok(match &statement.kind {
-            Kind::Query { schema, .. } => Some(Arc::clone(schema)),
-            Kind::Command(Command::Show(name)) => Some(self.shown(name.as_deref())?),
-            Kind::Command(Command::Execute { statement, .. }) => {
+            StatementKind::Query { schema, .. } => Some(Arc::clone(schema)),
+            StatementKind::Command(Command::Show(name)) => Some(self.shown(name.as_deref())?),
+            StatementKind::Command(Command::Execute { statement, .. }) => {
                 let statement = self.statement(statement)?;
                 match &statement.kind {
-                    Kind::Query { schema, .. } => Some(Arc::clone(schema)),
+                    StatementKind::Query { schema, .. } => Some(Arc::clone(schema)),
                     _ => None,
                 }
             }
-            Kind::Command(Command::Fetch {
+            StatementKind::Command(Command::Fetch {
                 cursor,
                 is_move: false,
                 ..
@@ -335,7 +210,7 @@ impl Session {
                     PortalState::Bound { .. } => None,
                 }
             }
-            Kind::Command(_) | Kind::Empty => None,
+            StatementKind::Command(_) | StatementKind::Empty => None,
         })
     }
 
@@ -384,14 +259,14 @@ impl Session {
                 values,
                 formats,
             } => match &statement.kind {
-                Kind::Empty => {
+                StatementKind::Empty => {
                     put(&mut self.wire.out, b'I', |_| {});
                     return Ok(());
                 }
-                Kind::Command(command) => {
+                StatementKind::Command(command) => {
                     return self.command(command.clone(), Returns::In(&formats)).await;
                 }
-                Kind::Query { .. } => {
+                StatementKind::Query { .. } => {
                     self.check_transaction()?;
                     let started = self.start(&statement_name, &statement, values, &formats);
                     (Box::new(started.await?), statement.sql.clone())
@@ -422,7 +297,7 @@ impl Session {
         values: Vec<ScalarValue>,
         formats: &[Format],
     ) -> Done<Rows> {
-        let Kind::Query {
+        let StatementKind::Query {
             declared, schema, ..
         } = &statement.kind
         else {

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::BufMut;
 
 use super::extended::Portal;
-use super::{Done, Session, Transaction, put_setting};
+use super::{Connection, Done, Transaction, put_setting};
 use crate::postgres::cells::binary::put_value;
 use crate::postgres::command::Command;
 use crate::postgres::copy::{CopyOptions, CopyOut};
@@ -14,14 +14,14 @@ use crate::postgres::error::{SqlError, state};
 use crate::postgres::message::{Format, put, put_count};
 use crate::postgres::rows::{Into, put_description};
 
-/// How a command returns rows: the simple protocol describes them, the extended one has done so.
+/// The form of a command's rows: the simple protocol describes them, the extended one has done so.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Returns<'a> {
     Described,
     In(&'a [Format]),
 }
 
-impl Session {
+impl Connection {
     /// Answers a text of any number of statements.
     pub(super) async fn simple(&mut self, text: &str) -> Done {
         // As in PostgreSQL, the statement and the portal without a name end here.

@@ -3,13 +3,13 @@
 use arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 
-use super::{Scope, names};
+use super::{FunctionScope, names};
 use crate::error::{Error, Fault};
 use crate::postgres::tables::PG_CATALOG;
 
 /// One call of a function.
 pub(super) struct Call<'a> {
-    pub(super) scope: &'a Scope,
+    pub(super) scope: &'a FunctionScope,
     pub(super) name: &'static str,
     pub(super) values: &'a [ScalarValue],
 }

@@ -65,7 +65,7 @@ fn escaped_by_backslash(pattern: &str, escape: &str) -> Result<String> {
 }
 
 /// Words of SQL that `quote_ident` quotes: all but those that PostgreSQL does not reserve at all
-/// (`src/include/parser/kwlist.h`).
+/// (its `kwlist.h`).
 const RESERVED: &str = "\
     all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
     boolean both case cast char character check coalesce collate collation column concurrently \

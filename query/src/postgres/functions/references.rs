@@ -34,10 +34,10 @@ pub(super) const TABLE: &[Definition] = &[
 ];
 
 /// An object: its number and its name; `None` where there is none of that number or name.
-type Named = Option<(u32, String)>;
+type Reference = Option<(u32, String)>;
 
 /// Returns the name of an object for its number, and the number for its name.
-fn known(call: &Call<'_>, find: fn(&Call<'_>) -> Result<Named>) -> Result<ScalarValue> {
+fn known(call: &Call<'_>, find: fn(&Call<'_>) -> Result<Reference>) -> Result<ScalarValue> {
     let found = find(call)?;
     if call.is_number(0) {
         return text(match (found, call.oid(0)?) {
@@ -52,7 +52,7 @@ fn known(call: &Call<'_>, find: fn(&Call<'_>) -> Result<Named>) -> Result<Scalar
     }
 }
 
-fn found(named: Named) -> Result<ScalarValue> {
+fn found(named: Reference) -> Result<ScalarValue> {
     Ok(ScalarValue::UInt32(named.map(|(oid, _)| oid)))
 }
 
@@ -64,7 +64,7 @@ fn number(call: &Call<'_>) -> Result<Option<u32>> {
     }
 }
 
-fn class(call: &Call<'_>) -> Result<Named> {
+fn class(call: &Call<'_>) -> Result<Reference> {
     let oid = match number(call)? {
         Some(oid) => Some(oid),
         None => call.table(&call.text(0)?),
@@ -81,7 +81,7 @@ fn class(call: &Call<'_>) -> Result<Named> {
     }))
 }
 
-fn of_type(call: &Call<'_>) -> Result<Named> {
+fn of_type(call: &Call<'_>) -> Result<Reference> {
     let row = match number(call)? {
         Some(oid) => types::by_oid(oid),
         None => types::by_name(&call.text(0)?),
@@ -89,7 +89,7 @@ fn of_type(call: &Call<'_>) -> Result<Named> {
     Ok(row.map(|row| (row.oid, row.sql_name.clone())))
 }
 
-fn function(call: &Call<'_>) -> Result<Named> {
+fn function(call: &Call<'_>) -> Result<Reference> {
     let name = match number(call)? {
         Some(oid) => {
             let mut names = super::names().chain(super::OF_ARRAYS);
@@ -102,7 +102,7 @@ fn function(call: &Call<'_>) -> Result<Named> {
     Ok(name.map(|name| (function_oid(&name), name)))
 }
 
-fn schema(call: &Call<'_>) -> Result<Named> {
+fn schema(call: &Call<'_>) -> Result<Reference> {
     let objects = call.scope.objects();
     let oid = match number(call)? {
         Some(oid) => Some(oid),
@@ -121,7 +121,7 @@ fn role_name(call: &Call<'_>, oid: u32) -> Option<String> {
     }
 }
 
-fn role(call: &Call<'_>) -> Result<Named> {
+fn role(call: &Call<'_>) -> Result<Reference> {
     if let Some(oid) = number(call)? {
         return Ok(role_name(call, oid).map(|name| (oid, name)));
     }
