@@ -31,9 +31,9 @@ use self::error::{SqlError, state};
 use self::session::Connection;
 use crate::config::Config;
 use crate::failure::Result;
+use crate::listen::within_handshake;
 use crate::listen::{Accepted, Address, Beyond, Listener, Protocol, local_address};
 use crate::serve::{OpenService, Serving};
-use crate::listen::within_handshake;
 
 /// The port of an address without one.
 const PORT: u16 = 5433;

@@ -23,7 +23,6 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 pub(crate) use exchange::Exchange;
-pub(crate) use login::ScramLogin;
 
 const NAME: &str = "SCRAM-SHA-256";
 const ITERATIONS: u32 = 32_768;

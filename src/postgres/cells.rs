@@ -143,7 +143,11 @@ impl Cells {
         let list = cast(array, &DataType::List(Arc::clone(of)))?;
         let list = list.as_list::<i32>().clone();
         let values = Self::of(of, list.values())?;
-        Ok(Self::List(list, Box::new(values), query::pg_type_of(of).oid))
+        Ok(Self::List(
+            list,
+            Box::new(values),
+            query::pg_type_of(of).oid,
+        ))
     }
 
     fn array(&self) -> Option<&dyn Array> {

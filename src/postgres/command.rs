@@ -7,8 +7,8 @@
 mod copying;
 mod scan;
 
-use super::copy::{CopyForm, CopyOptions};
-use super::error::{Result, SqlError, state};
+use super::copy::CopyOptions;
+use super::error::{Result, SqlError};
 use scan::{Lexeme, Scan};
 
 /// A statement.

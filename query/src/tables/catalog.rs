@@ -13,8 +13,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::TableProvider;
+use datafusion::datasource::empty::EmptyTable;
 use parking_lot::Mutex;
 use storage::{Name, QUARANTINE, Snapshot, TIME};
 

@@ -1,8 +1,8 @@
 //! `COPY … TO STDOUT` with its options.
 
 use super::Command;
-use super::scan::{Lexeme, Scan};
-use crate::postgres::copy::CopyOptions;
+use super::scan::Scan;
+use crate::postgres::copy::{CopyForm, CopyOptions};
 use crate::postgres::error::{Result, SqlError, state};
 
 pub(super) fn copy(scan: &mut Scan<'_>) -> Result<Option<Command>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::BufMut;
 
-use super::extended::Portal;
+use super::portals::Portal;
 use super::{Connection, Done, Transaction, put_setting};
 use crate::postgres::cells::binary::put_value;
 use crate::postgres::command::Command;
