@@ -45,7 +45,13 @@ pub(super) fn messages(
     patience: Duration,
 ) -> Messages {
     let (send, receive) = channel(1);
-    tokio::spawn(produce(answer, Arc::clone(&described), client, send, patience));
+    tokio::spawn(produce(
+        answer,
+        Arc::clone(&described),
+        client,
+        send,
+        patience,
+    ));
     encoded(described, rows(receive, patience))
 }
 
@@ -111,7 +117,10 @@ async fn produce_all(
         }
         for piece in pieces {
             is_over |= matches!(piece, Piece::Failed(_));
-            if !matches!(tokio::time::timeout(patience, send.send(piece)).await, Ok(Ok(()))) {
+            if !matches!(
+                tokio::time::timeout(patience, send.send(piece)).await,
+                Ok(Ok(()))
+            ) {
                 return;
             }
         }
@@ -121,10 +130,12 @@ async fn produce_all(
 /// Returns a batch with the columns that the client was told of.
 fn fitted(batch: &RecordBatch, described: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(described.fields());
-    let columns = columns.map(|(column, field)| match column.data_type() == field.data_type() {
-        true => Ok(Arc::clone(column)),
-        false => cast(column, field.data_type()),
-    });
+    let columns = columns.map(
+        |(column, field)| match column.data_type() == field.data_type() {
+            true => Ok(Arc::clone(column)),
+            false => cast(column, field.data_type()),
+        },
+    );
     RecordBatch::try_new_with_options(
         Arc::clone(described),
         columns.collect::<Result<_, _>>()?,

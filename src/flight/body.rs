@@ -44,7 +44,9 @@ impl Requests {
     /// # Errors
     /// If the client has reached its share.
     pub(super) fn watch(&self, inner: Incoming, share: &Share) -> Result<Request, Status> {
-        let of_client = share.body(0).map_err(|exceeded| status::of_share(&exceeded))?;
+        let of_client = share
+            .body(0)
+            .map_err(|exceeded| status::of_share(&exceeded))?;
         Ok(Request {
             inner,
             of_client,
@@ -73,7 +75,10 @@ impl Request {
             let hint = "bind fewer or shorter values";
             return Err(status::of_class(Class::TooLarge, &message, Some(hint)));
         }
-        let added = |all: u64| all.checked_add(bytes).filter(|all| *all <= REQUESTS_BYTES_MAX);
+        let added = |all: u64| {
+            all.checked_add(bytes)
+                .filter(|all| *all <= REQUESTS_BYTES_MAX)
+        };
         let taken = self
             .of_all
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
@@ -83,7 +88,10 @@ impl Request {
             return Err(status::of_class(Class::Overloaded, &message, Some(hint)));
         }
         self.bytes += bytes;
-        let grown = self.of_client.as_ref().map_or(Ok(()), |held| held.grow(bytes));
+        let grown = self
+            .of_client
+            .as_ref()
+            .map_or(Ok(()), |held| held.grow(bytes));
         grown.map_err(|exceeded| status::of_share(&exceeded))
     }
 }
@@ -133,7 +141,10 @@ impl HttpBody for Request {
 
 /// Keeps `guard` until the body of the response has ended or failed, or is dropped with its
 /// connection.
-pub(super) fn held<T: Send + Unpin + 'static>(response: Response<Body>, guard: T) -> Response<Body> {
+pub(super) fn held<T: Send + Unpin + 'static>(
+    response: Response<Body>,
+    guard: T,
+) -> Response<Body> {
     response.map(|inner| {
         Body::new(Held {
             inner,

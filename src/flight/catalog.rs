@@ -93,7 +93,11 @@ async fn listed(
     client: &Client,
     command: &CommandGetTables,
 ) -> Result<Vec<Listed>, Status> {
-    if command.catalog.as_deref().is_some_and(|name| name != DATABASE) {
+    if command
+        .catalog
+        .as_deref()
+        .is_some_and(|name| name != DATABASE)
+    {
         return Ok(Vec::new());
     }
     let mut sql = format!(
@@ -122,7 +126,11 @@ async fn listed(
     let is_asked = |table: &Listed| {
         command.table_types.is_empty() || command.table_types.iter().any(|kind| kind == table.kind)
     };
-    Ok(rows.into_iter().filter_map(of_row).filter(is_asked).collect())
+    Ok(rows
+        .into_iter()
+        .filter_map(of_row)
+        .filter(is_asked)
+        .collect())
 }
 
 /// Returns the columns of `SELECT *` of a table; `None` if there is no such table.
@@ -162,8 +170,13 @@ async fn texts(
     let (_, batches, _) = collected.map_err(|error| status::of_query(&error))?;
     let mut rows = Vec::new();
     for batch in batches {
-        let columns = batch.columns().iter().map(|column| cast(column, &DataType::Utf8));
-        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(status::of_arrow)?;
+        let columns = batch
+            .columns()
+            .iter()
+            .map(|column| cast(column, &DataType::Utf8));
+        let columns = columns
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(status::of_arrow)?;
         let columns: Vec<&StringArray> = columns.iter().map(|c| c.as_string()).collect();
         for row in 0..batch.num_rows() {
             let value = |column: &&StringArray| match column.is_valid(row) {

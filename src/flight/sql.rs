@@ -84,7 +84,10 @@ fn parameter_fields(prepared: &Prepared) -> Result<Vec<Field>> {
         let place = number.and_then(|n| n.checked_sub(1));
         let Some(place) = place.filter(|place| *place < values::PARAMETERS_MAX) else {
             let message = format!("the parameter {name} is none of $1, $2, …");
-            return Err(status::invalid(&message, Some("number the parameters from $1")));
+            return Err(status::invalid(
+                &message,
+                Some("number the parameters from $1"),
+            ));
         };
         for place in fields.len()..=place {
             let unused = Field::new(format!("${}", place + 1), DataType::Null, true);

@@ -38,7 +38,8 @@ static INFO: LazyLock<SqlInfoData> = LazyLock::new(|| {
     info.append(SqlInfo::SqlIdentifierCase, lower);
     info.append(SqlInfo::SqlIdentifierQuoteChar, "\"");
     info.append(SqlInfo::SqlAllTablesAreSelectable, true);
-    info.build().expect("BUG: these values have types of the format")
+    info.build()
+        .expect("BUG: these values have types of the format")
 });
 
 static TYPES: LazyLock<XdbcTypeInfoData> = LazyLock::new(|| {

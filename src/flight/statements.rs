@@ -132,17 +132,16 @@ fn find<'a>(
         }
         None => {
             let hint = "prepare it again: statements are forgotten after 30 minutes without use, and when the server starts";
-            Err(status::invalid("there is no such prepared statement", Some(hint)))
+            Err(status::invalid(
+                "there is no such prepared statement",
+                Some(hint),
+            ))
         }
     }
 }
 
 /// Checks that there is room for so many more bytes.
-fn check_room(
-    all: &HashMap<Handle, Held>,
-    owner: &Principal,
-    bytes: usize,
-) -> Result<(), Status> {
+fn check_room(all: &HashMap<Handle, Held>, owner: &Principal, bytes: usize) -> Result<(), Status> {
     let (mut own_bytes, mut all_bytes) = (bytes, bytes);
     for held in all.values() {
         let bytes = held.bytes();
@@ -179,7 +178,9 @@ mod tests {
         let (ann, bob) = (Principal::reader("ann"), Principal::reader("bob"));
         let handle = statements.add(&ann, "SELECT $1").expect("room");
         let value = ScalarValue::Int64(Some(7));
-        statements.bind(&ann, &handle, vec![value.clone()]).expect("bound");
+        statements
+            .bind(&ann, &handle, vec![value.clone()])
+            .expect("bound");
         let held = statements.get(&ann, &handle).expect("held");
         assert_eq!(held, ("SELECT $1".to_owned(), vec![value]));
         assert!(statements.get(&bob, &handle).is_err());

@@ -26,7 +26,7 @@ pub(super) const PARAMETERS_MAX: usize = 32_767;
 pub(super) async fn read(
     messages: impl Stream<Item = Result<FlightData, Status>> + Send + 'static,
 ) -> Result<Vec<ScalarValue>, Status> {
-    let messages = messages.map(|message| {
+    let messages = messages.map(|message| -> Result<FlightData, FlightError> {
         let message = message.map_err(FlightError::from)?;
         check_plain(&message)?;
         Ok(message)
@@ -58,7 +58,9 @@ async fn rows(mut batches: FlightRecordBatchStream) -> Result<Vec<ScalarValue>, 
         let message = format!("a statement has at most {PARAMETERS_MAX} parameters");
         return Err(status::invalid(&message, None));
     }
-    let values = columns.iter().map(|column| ScalarValue::try_from_array(column, 0));
+    let values = columns
+        .iter()
+        .map(|column| ScalarValue::try_from_array(column, 0));
     let values = values.collect::<Result<_, _>>();
     values.map_err(|error| status::invalid(&format!("a parameter cannot be read: {error}"), None))
 }
@@ -94,5 +96,8 @@ fn of_stream(error: FlightError) -> Status {
 }
 
 fn malformed(why: impl std::fmt::Display) -> Status {
-    status::invalid(&format!("the values of parameters are no Arrow stream: {why}"), None)
+    status::invalid(
+        &format!("the values of parameters are no Arrow stream: {why}"),
+        None,
+    )
 }

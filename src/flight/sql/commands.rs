@@ -1,6 +1,5 @@
 //! The method of each command.
 
-use std::sync::Arc;
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::server::{DoPutError, FlightSqlService, PeekableFlightDataStream};
@@ -83,7 +82,11 @@ impl FlightSqlService for FlightSql {
         info(request.into_inner(), ticket, schema.as_ref())
     }
 
-    async fn do_get_statement(&self, ticket: TicketStatementQuery, request: Request<Ticket>) -> Got {
+    async fn do_get_statement(
+        &self,
+        ticket: TicketStatementQuery,
+        request: Request<Ticket>,
+    ) -> Got {
         let client = client_of(&request)?;
         let sql = std::str::from_utf8(&ticket.statement_handle);
         let sql = sql.map_err(|_| status::invalid("the ticket is not from this server", None))?;
@@ -163,7 +166,11 @@ impl FlightSqlService for FlightSql {
         Ok(())
     }
 
-    async fn get_flight_info_catalogs(&self, command: CommandGetCatalogs, request: Descriptor) -> Info {
+    async fn get_flight_info_catalogs(
+        &self,
+        command: CommandGetCatalogs,
+        request: Descriptor,
+    ) -> Info {
         info_of_command(request, &command.into_builder().schema())
     }
 
@@ -171,7 +178,11 @@ impl FlightSqlService for FlightSql {
         batch(catalog::catalogs(command)?)
     }
 
-    async fn get_flight_info_schemas(&self, command: CommandGetDbSchemas, request: Descriptor) -> Info {
+    async fn get_flight_info_schemas(
+        &self,
+        command: CommandGetDbSchemas,
+        request: Descriptor,
+    ) -> Info {
         info_of_command(request, &command.into_builder().schema())
     }
 
@@ -189,7 +200,11 @@ impl FlightSqlService for FlightSql {
         batch(catalog::tables(&self.serving, &client, command).await?)
     }
 
-    async fn get_flight_info_table_types(&self, command: CommandGetTableTypes, request: Descriptor) -> Info {
+    async fn get_flight_info_table_types(
+        &self,
+        command: CommandGetTableTypes,
+        request: Descriptor,
+    ) -> Info {
         info_of_command(request, &command.into_builder().schema())
     }
 
@@ -205,15 +220,27 @@ impl FlightSqlService for FlightSql {
         batch(sql_info::info(command)?)
     }
 
-    async fn get_flight_info_xdbc_type_info(&self, _: CommandGetXdbcTypeInfo, request: Descriptor) -> Info {
+    async fn get_flight_info_xdbc_type_info(
+        &self,
+        _: CommandGetXdbcTypeInfo,
+        request: Descriptor,
+    ) -> Info {
         info_of_command(request, &sql_info::types_schema())
     }
 
-    async fn do_get_xdbc_type_info(&self, command: CommandGetXdbcTypeInfo, _: Request<Ticket>) -> Got {
+    async fn do_get_xdbc_type_info(
+        &self,
+        command: CommandGetXdbcTypeInfo,
+        _: Request<Ticket>,
+    ) -> Got {
         batch(sql_info::types(&command)?)
     }
 
-    async fn get_flight_info_primary_keys(&self, _: CommandGetPrimaryKeys, request: Descriptor) -> Info {
+    async fn get_flight_info_primary_keys(
+        &self,
+        _: CommandGetPrimaryKeys,
+        request: Descriptor,
+    ) -> Info {
         info_of_command(request, &catalog::primary_keys())
     }
 
@@ -221,7 +248,11 @@ impl FlightSqlService for FlightSql {
         empty(catalog::primary_keys())
     }
 
-    async fn get_flight_info_exported_keys(&self, _: CommandGetExportedKeys, request: Descriptor) -> Info {
+    async fn get_flight_info_exported_keys(
+        &self,
+        _: CommandGetExportedKeys,
+        request: Descriptor,
+    ) -> Info {
         info_of_command(request, &catalog::foreign_keys())
     }
 
@@ -229,7 +260,11 @@ impl FlightSqlService for FlightSql {
         empty(catalog::foreign_keys())
     }
 
-    async fn get_flight_info_imported_keys(&self, _: CommandGetImportedKeys, request: Descriptor) -> Info {
+    async fn get_flight_info_imported_keys(
+        &self,
+        _: CommandGetImportedKeys,
+        request: Descriptor,
+    ) -> Info {
         info_of_command(request, &catalog::foreign_keys())
     }
 
@@ -237,7 +272,11 @@ impl FlightSqlService for FlightSql {
         empty(catalog::foreign_keys())
     }
 
-    async fn get_flight_info_cross_reference(&self, _: CommandGetCrossReference, request: Descriptor) -> Info {
+    async fn get_flight_info_cross_reference(
+        &self,
+        _: CommandGetCrossReference,
+        request: Descriptor,
+    ) -> Info {
         info_of_command(request, &catalog::foreign_keys())
     }
 
@@ -257,7 +296,9 @@ impl FlightSqlService for FlightSql {
         let bearer = request.metadata().get(AUTHORIZATION.as_str());
         let bearer = bearer.and_then(|value| value.to_str().ok()?.split_once(' '));
         if let Some((_, session)) = bearer {
-            self.serving.access.end_session(&SecretString::from(session));
+            self.serving
+                .access
+                .end_session(&SecretString::from(session));
         }
         let closed = arrow_flight::Result::new(SESSION_CLOSED.to_vec());
         let closed: <Self as FlightService>::DoActionStream = Box::pin(stream::iter([Ok(closed)]));
@@ -285,7 +326,10 @@ impl FlightSqlService for FlightSql {
         _: Put,
         error: DoPutError,
     ) -> Result<Response<<Self as FlightService>::DoPutStream>> {
-        Err(status::invalid(&format!("the upload begins wrongly: {error}"), None))
+        Err(status::invalid(
+            &format!("the upload begins wrongly: {error}"),
+            None,
+        ))
     }
 
     async fn do_action_begin_transaction(
@@ -324,6 +368,9 @@ const NO_TRANSACTIONS: &str =
 fn check_no_transaction(transaction: Option<&[u8]>) -> Result<()> {
     match transaction {
         None | Some([]) => Ok(()),
-        Some(_) => Err(status::invalid("there is no such transaction", Some(NO_TRANSACTIONS))),
+        Some(_) => Err(status::invalid(
+            "there is no such transaction",
+            Some(NO_TRANSACTIONS),
+        )),
     }
 }

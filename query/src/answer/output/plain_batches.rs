@@ -98,8 +98,7 @@ impl PlainBatches {
 /// nulls; its type and name stay.
 pub fn described_schema(schema: &SchemaRef) -> Schema {
     let plain = plain_schema(schema);
-    let described = |field: &std::sync::Arc<Field>| {
-        Field::new(field.name(), field.data_type().clone(), true)
-    };
+    let described =
+        |field: &std::sync::Arc<Field>| Field::new(field.name(), field.data_type().clone(), true);
     Schema::new(plain.fields().iter().map(described).collect::<Vec<_>>())
 }
