@@ -2,7 +2,6 @@
 //! of connections without calls.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use parking_lot::Mutex;
 use tonic::body::Body;
 
 use super::body;
-use super::front::Front;
+use super::front::{Front, Peer};
 use super::status;
 use crate::listen::{Accepted, Beyond, Io};
 use crate::serve::Stop;
@@ -39,14 +38,6 @@ const IDLE_WITHIN: Duration = Duration::from_secs(3600);
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// Maximum time of a connection beyond a limit.
 const SPARE_WITHIN: Duration = Duration::from_secs(2);
-
-/// The client of a connection.
-#[derive(Debug, Clone)]
-pub(super) struct Peer {
-    pub(super) client: IpAddr,
-    /// The user that its certificate names.
-    pub(super) user: Option<Arc<str>>,
-}
 
 /// A connection after its handshake.
 pub(super) struct Connection {

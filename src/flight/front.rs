@@ -7,6 +7,7 @@
 //!   than gRPC's, or with a cookie for credentials alone are refused.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,6 @@ use tonic::codegen::Service;
 
 use super::DATABASE;
 use super::body::{REQUEST_BYTES_MAX, Requests, held};
-use super::connection::Peer;
 use super::service::Flights;
 use super::status;
 use crate::access::token::Token;
@@ -36,6 +36,14 @@ const DATABASE_HEADER: &str = "database";
 const API_KEY: &str = "x-api-key";
 /// The content type of gRPC, perhaps followed by `+proto`.
 const GRPC: &[u8] = b"application/grpc";
+
+/// The client of a connection.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    pub(super) client: IpAddr,
+    /// The user that its certificate names.
+    pub(super) user: Option<Arc<str>>,
+}
 
 /// The checks, and the methods behind them.
 pub(super) struct Front {

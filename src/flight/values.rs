@@ -101,3 +101,6 @@ fn malformed(why: impl std::fmt::Display) -> Status {
         None,
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,5 @@
 //! The method of each command.
 
-
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::server::{DoPutError, FlightSqlService, PeekableFlightDataStream};
 use arrow_flight::sql::{
