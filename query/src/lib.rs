@@ -16,6 +16,7 @@ mod ask;
 mod engine;
 mod error;
 mod functions;
+mod marks;
 mod plan;
 mod plan_node;
 mod postgres;
