@@ -2,6 +2,7 @@
 
 mod accounts;
 mod grafana;
+mod sql;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use accounts::{GrantArgs, PasswordArgs, TlsCommand, TokenCommand, UserCommand};
 pub(crate) use grafana::{GrafanaArgs, LatencyUnit};
+pub(crate) use sql::SqlArgs;
 
 /// Logs in, boards out: log lines become typed events, exact rollups and SQL.
 #[derive(Debug, Parser)]
@@ -57,7 +59,8 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Show how the parser reads a file.
     Parse(ParseArgs),
-    /// Run an SQL query; `--output arrow` writes an Arrow IPC stream.
+    /// Run SQL: one statement, a file of them, or an interactive session; `--output arrow` writes
+    /// an Arrow IPC stream.
     Sql(SqlArgs),
     /// Show the events of one host on one date.
     Slice(SliceArgs),
@@ -101,6 +104,8 @@ pub(crate) enum Command {
     /// The configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Write the script by which a shell completes this command line.
+    Completions(CompletionsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -224,12 +229,10 @@ pub(crate) struct ParseArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct SqlArgs {
-    /// The query.
-    pub(crate) query: String,
-    /// Print what answered the query and how much was read, instead of the rows.
-    #[arg(long)]
-    pub(crate) explain: bool,
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! Calls to a running server.
 
 mod connect;
+mod sql;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,6 @@ use ureq::typestate::{WithBody, WithoutBody};
 use ureq::{Agent, Body, RequestBuilder};
 use zeroize::Zeroizing;
 
-use crate::api::TAG;
 use crate::failure::{FAILED, Failure, Result};
 
 /// A server by its URL.
@@ -220,15 +220,6 @@ impl Client {
     pub(crate) fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
         let answer = self.get("/api/v1/sources", &[("prefix", prefix)])?;
         self.json(answer)
-    }
-
-    /// Sends a query under a tag, which the list of running queries shows. Returns the body of the
-    /// answer in the format `accept`.
-    pub(crate) fn sql(&self, sql: &str, accept: &str, tag: &str) -> Result<impl Read + use<>> {
-        let request = self.post_at("/api/v1/sql");
-        let request = request.header("Accept", accept).header(TAG, tag);
-        let answer = self.checked(request.send(sql))?;
-        Ok(answer.into_body().into_reader())
     }
 
     /// Posts to a path that needs no body and answers with JSON.

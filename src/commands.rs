@@ -4,6 +4,7 @@ mod account;
 mod admin;
 mod backup;
 mod check;
+mod completions;
 mod erase;
 mod grafana;
 pub(crate) mod import;
@@ -165,13 +166,14 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Serve(args) => serve(context, args),
         Command::Import(args) => import::run(&context, &args),
         Command::Parse(args) => parse::run(&context, &args),
-        Command::Sql(args) => sql::run(&context, &args.query, args.explain),
+        Command::Sql(args) => sql::run(&context, &args),
         Command::Slice(args) => slice::run(&context, args),
         Command::Tail(args) => tail::run(&context, &args),
         Command::Rollup(command) => rollup::run(&context, &command),
-        Command::Stream(StreamCommand::List) => sql::run(
+        Command::Stream(StreamCommand::List) => sql::one(
             &context,
             "SELECT * FROM system.streams ORDER BY name",
+            None,
             false,
         ),
         Command::Stream(StreamCommand::Schema { name }) => schema::run(&context, &name),
@@ -187,6 +189,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Token(command) => account::token(&context, &command),
         Command::Tls(command) => tls::run(&command),
         Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
+        Command::Completions(args) => completions::run(&args),
     }
 }
 

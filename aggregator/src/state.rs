@@ -6,6 +6,7 @@
 
 mod distinct;
 mod histogram;
+mod kind;
 
 pub use distinct::Distinct;
 pub(crate) use distinct::{
@@ -14,3 +15,4 @@ pub(crate) use distinct::{
 };
 pub use histogram::{Histogram, Layout};
 pub(crate) use histogram::{HistogramParts, SCALE, quantile};
+pub use kind::{STATE, StateKind};

@@ -11,7 +11,7 @@ use crate::units::{grouped, human_bytes};
 
 pub(super) fn run(context: &Context, command: &IndexCommand) -> Result<ExitCode> {
     match command {
-        IndexCommand::List { name } => sql::run(context, &list_sql(name.as_deref())?, false),
+        IndexCommand::List { name } => sql::one(context, &list_sql(name.as_deref())?, None, false),
         IndexCommand::Create {
             name,
             fields,

@@ -16,7 +16,9 @@ use crate::units::{grouped, human_bytes};
 
 pub(super) fn run(context: &Context, command: &PartitionCommand) -> Result<ExitCode> {
     match command {
-        PartitionCommand::List { name } => sql::run(context, &list_sql(name.as_deref())?, false),
+        PartitionCommand::List { name } => {
+            sql::one(context, &list_sql(name.as_deref())?, None, false)
+        }
         PartitionCommand::Drop {
             name,
             date,

@@ -20,7 +20,9 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) fn run(context: &Context, command: &QuarantineCommand) -> Result<ExitCode> {
     let asked = asked(command);
     match command {
-        QuarantineCommand::List { .. } => return sql::run(context, &asked.list_sql()?, false),
+        QuarantineCommand::List { .. } => {
+            return sql::one(context, &asked.list_sql()?, None, false);
+        }
         QuarantineCommand::Explain { .. } => explain(context, &asked)?,
         QuarantineCommand::Replay { .. } => replay(context, &asked)?,
         QuarantineCommand::Drop { .. } => drop(context, &asked)?,

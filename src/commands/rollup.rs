@@ -93,7 +93,7 @@ fn redefine(context: &Context, name: &str, accept_loss: bool) -> Result<ExitCode
 }
 
 fn status(context: &Context) -> Result<ExitCode> {
-    let code = sql::run(context, "SELECT * FROM system.rollups", false)?;
+    let code = sql::one(context, "SELECT * FROM system.rollups", None, false)?;
     if matches!(context.output, None | Some(Output::Table)) {
         println!(
             "The first access log that came into a store has the rollups stats and traffic, a later one\n\

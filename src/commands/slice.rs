@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
     parameters.stream = stream(&source, args.stream.as_deref())?;
     let slice = Slice::new(&parameters).map_err(usage)?;
     if !matches!(context.output, None | Some(Output::Table)) {
-        return sql::run(context, &slice.rows(args.limit, None), false);
+        return sql::one(context, &slice.rows(args.limit, None), None, false);
     }
     let mut out = std::io::stdout().lock();
     let title = format!(
@@ -170,7 +170,8 @@ impl Source {
     fn ask(&self, sql: &str) -> Result<RecordBatch> {
         let (schema, batches): Rows = match self {
             Self::Server(client) => {
-                let answer = client.sql(sql, "application/vnd.apache.arrow.stream", "slice")?;
+                let answer =
+                    client.sql(sql, None, "application/vnd.apache.arrow.stream", "slice")?;
                 let batches =
                     arrow::ipc::reader::StreamReader::try_new(BufReader::new(answer), None);
                 let batches = batches.map_err(anyhow::Error::from)?;

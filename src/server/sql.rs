@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use chrono_tz::Tz;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use query::Answer;
@@ -30,6 +31,9 @@ struct SqlRequest {
     sql: String,
     #[serde(default)]
     params: Option<serde_json::Value>,
+    /// The zone of times without one, and of the times in the answer.
+    #[serde(default)]
+    tz: Option<String>,
 }
 
 pub(super) async fn sql(
@@ -57,9 +61,14 @@ pub(super) async fn sql(
     let tag = headers.get(TAG).and_then(|v| v.to_str().ok());
     let tag = tag.filter(|tag| tag.len() <= TAG_BYTES_MAX);
     let tag = tag.map(str::to_owned);
+    let zone = match request.tz.as_deref().map(zone).transpose() {
+        Ok(zone) => zone,
+        Err(why) => return answer::bad_request(why),
+    };
     let (question, parameters) = (request.sql.as_str().into(), request.params.into());
     let session = query::Session {
         tag,
+        time_zone: zone.map(|zone| zone.name().to_owned()),
         ..query::Session::default()
     };
     let asked = app.serving.ask(&who, session, question, parameters);
@@ -77,25 +86,32 @@ pub(super) async fn sql(
             ),
         ),
         Some((Output::Json, _)) => {
-            match whole(answer, app.serving.config.query.limits().bytes).await {
+            match whole(answer, zone, app.serving.config.query.limits().bytes).await {
                 Ok(text) => answer::json_bytes(StatusCode::OK, text),
                 Err(error) => answer::of_query(&error),
             }
         }
-        Some((form, content_type)) => streamed(answer, form, content_type).await,
+        Some((form, content_type)) => streamed(answer, zone, form, content_type).await,
     }
 }
 
 fn read(body: &[u8]) -> Result<SqlRequest, String> {
     let text = std::str::from_utf8(body).map_err(|_| "the query is not UTF-8".to_owned())?;
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(text)
-            .map_err(|e| format!("the body is neither SQL nor {{\"sql\",\"params\"}}: {e}"));
+        return serde_json::from_str(text).map_err(|e| {
+            format!("the body is neither SQL nor {{\"sql\",\"params\",\"tz\"}}: {e}")
+        });
     }
     Ok(SqlRequest {
         sql: text.to_owned(),
         params: None,
+        tz: None,
     })
+}
+
+fn zone(name: &str) -> Result<Tz, String> {
+    let unknown = |_| format!("tz: there is no time zone {name:?}; send a name as Europe/Berlin");
+    name.parse().map_err(unknown)
 }
 
 fn form(accept: &str) -> Option<(Output, &'static str)> {
@@ -117,7 +133,7 @@ fn form(accept: &str) -> Option<(Output, &'static str)> {
 }
 
 /// Writes columns, rows and statistics as one JSON object of at most `most` bytes.
-async fn whole(mut answer: Answer, most: Option<u64>) -> query::Result<Vec<u8>> {
+async fn whole(mut answer: Answer, zone: Option<Tz>, most: Option<u64>) -> query::Result<Vec<u8>> {
     let schema = Arc::clone(&answer.schema);
     let columns: Vec<_> = schema
         .fields()
@@ -126,7 +142,7 @@ async fn whole(mut answer: Answer, most: Option<u64>) -> query::Result<Vec<u8>> 
         .collect();
     let mut text = Shared::default();
     write!(text, "{{\"columns\":{},\"rows\":", json!(columns))?;
-    let mut writer = Writer::new(Output::Json, &schema, text.clone())?;
+    let mut writer = Writer::new(Output::Json, &schema, text.clone())?.in_zone(zone);
     while let Some(batch) = answer.stream.next().await {
         writer.batch(&batch?)?;
         if let Some(most) = most.filter(|most| text.len() as u64 > *most) {
@@ -177,14 +193,19 @@ enum BodyState {
 /// Streams rows as they are computed. An error before the first row is an error response. A later
 /// error breaks the connection, so that no client takes the rows for the whole answer. NDJSON can
 /// express an error, so its body ends with one line that contains it.
-async fn streamed(mut answer: Answer, form: Output, content_type: &'static str) -> Response {
+async fn streamed(
+    mut answer: Answer,
+    zone: Option<Tz>,
+    form: Output,
+    content_type: &'static str,
+) -> Response {
     let mut first = match answer.stream.next().await {
         Some(Err(error)) => return answer::of_query(&error),
         first => first,
     };
     let buffer = Shared::default();
     let writer = match Writer::new(form, &answer.schema, buffer.clone()) {
-        Ok(writer) => writer,
+        Ok(writer) => writer.in_zone(zone),
         Err(error) => return answer::of_query(&error),
     };
     let initial = BodyState::Rows(Box::new((answer, writer)));

@@ -5,6 +5,7 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use super::key::Key;
 use super::measure::{Measure, MeasureKind};
 use crate::calendar::Level;
+use crate::state::{STATE, StateKind};
 
 /// The quantiles of a histogram that have a column.
 pub(crate) const QUANTILES: [(&str, f64); 4] =
@@ -23,6 +24,12 @@ pub(crate) fn columns_at(by: &[Key], measures: &[Measure], level: Level) -> Vec<
     let measures = measures.iter().filter(|m| level >= m.from);
     fields.extend(measures.flat_map(columns_of));
     fields
+}
+
+/// Returns a column of states, marked with their kind.
+fn state_field(name: String, kind: StateKind) -> Field {
+    let mark = (STATE.to_owned(), kind.name().to_owned());
+    Field::new(name, DataType::Binary, false).with_metadata([mark].into())
 }
 
 /// Returns the columns of one measure.
@@ -64,12 +71,12 @@ pub(crate) fn columns_of(measure: &Measure) -> Vec<Field> {
                 DataType::Int64,
                 false,
             ));
-            fields.push(Field::new(name, DataType::Binary, false));
+            fields.push(state_field(name.to_string(), StateKind::Histogram));
             fields
         }
         MeasureKind::Distinct { .. } => vec![
             Field::new(name, DataType::Int64, false),
-            Field::new(format!("{name}_state"), DataType::Binary, false),
+            state_field(format!("{name}_state"), StateKind::Distinct),
         ],
     }
 }

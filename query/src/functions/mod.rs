@@ -11,7 +11,7 @@ mod date_trunc;
 pub(crate) mod inner;
 mod limits;
 pub(crate) mod sizes;
-mod states;
+pub(crate) mod states;
 mod string_agg;
 mod time_bucket;
 mod version;

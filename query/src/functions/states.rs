@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use aggregator::state::{Distinct, Histogram};
+use aggregator::state::{Distinct, Histogram, STATE, StateKind};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
-use arrow::datatypes::{DataType, Float64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{
@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::functions::arrays::over_arrays;
 
 /// Factor by which a decimal field's values are multiplied in its states.
-const SCALE: f64 = 1e6;
+pub(crate) const SCALE: f64 = 1e6;
 
 fn wrong(error: aggregator::Error) -> DataFusionError {
     Error::invalid(error.to_string()).into()
@@ -97,6 +97,15 @@ impl AggregateUDFImpl for StateMerge {
     }
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(DataType::Binary)
+    }
+    fn return_field(&self, _: &[FieldRef]) -> Result<FieldRef> {
+        let kind = match self.of {
+            Of::Histogram => StateKind::Histogram,
+            Of::Distinct => StateKind::Distinct,
+        };
+        let mark = (STATE.to_owned(), kind.name().to_owned());
+        let field = Field::new(self.name(), DataType::Binary, true);
+        Ok(Arc::new(field.with_metadata([mark].into())))
     }
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         Ok(match self.of {

@@ -2,13 +2,15 @@
 //!
 //! JSON: an object for each row; null is written; integers as numbers, 64-bit ones too; a double
 //! that is not finite as null; timestamps RFC 3339 in UTC with `Z`, the fraction only when it is
-//! not zero; bytes as base64 text, except `_rest`, whose document is written as JSON; lists as
-//! arrays, structs as objects. CSV and tables write values as JSON does, without its quotes; in
+//! not zero, or in the zone and with the offset that the client asks for; bytes as base64 text,
+//! except `_rest`, whose document is written as JSON, and states of levels, which are described
+//! (`state.rs`); lists as arrays, structs as objects. CSV and tables write values as JSON does, without its quotes; in
 //! CSV null is empty and an empty text is `""`. An Arrow stream carries the values of its rows in
 //! their plain form: `arrow_stream.rs` describes the rule.
 
 mod arrow_stream;
 mod plain;
+mod state;
 mod table;
 mod text;
 
@@ -20,9 +22,11 @@ use std::str::FromStr;
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, IntervalUnit, SchemaRef};
 use arrow::error::ArrowError;
+use chrono_tz::Tz;
 
 use crate::error::{Error, Result};
 use arrow_stream::ArrowStream;
+use table::TableLook;
 use text::Column;
 
 /// An output format.
@@ -83,7 +87,7 @@ pub fn write(
 /// # Errors
 /// If Arrow cannot print its type.
 pub fn json_texts(field: &Field, array: &ArrayRef) -> Result<StringArray> {
-    let column = Column::of_field(field, array)?;
+    let column = Column::of_field(field, array, None)?;
     let mut text = Vec::new();
     let texts = (0..array.len()).map(|row| {
         (!column.is_null(row)).then(|| {
@@ -101,7 +105,7 @@ pub struct Writer<W: Write> {
     to: W,
     schema: SchemaRef,
     kind: WriterState,
-    width: Option<usize>,
+    look: TableLook,
 }
 
 enum WriterState {
@@ -151,14 +155,28 @@ impl<W: Write> Writer<W> {
             to,
             schema: schema.clone(),
             kind,
-            width: None,
+            look: TableLook::default(),
         })
     }
 
     /// Fits tables into lines of this many columns of a terminal; without a width nothing is cut.
     #[must_use]
     pub fn within(mut self, width: Option<usize>) -> Self {
-        self.width = width;
+        self.look.width = width;
+        self
+    }
+
+    /// Writes instants in a zone, with its offset; without a zone in UTC.
+    #[must_use]
+    pub fn in_zone(mut self, zone: Option<Tz>) -> Self {
+        self.look.zone = zone;
+        self
+    }
+
+    /// Writes tables upright: each column of each row on a line of its own.
+    #[must_use]
+    pub fn upright(mut self, upright: bool) -> Self {
+        self.look.upright = upright;
         self
     }
 
@@ -168,22 +186,23 @@ impl<W: Write> Writer<W> {
     /// When writing fails.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut out = Vec::new();
+        let zone = self.look.zone;
         match &mut self.kind {
             WriterState::Table(kept) => kept.push(batch.clone()),
             WriterState::Json { first } => {
-                for row in JsonRows::new(batch)? {
+                for row in JsonRows::in_zone(batch, zone)? {
                     out.extend_from_slice(if *first { b"\n" } else { b",\n" });
                     *first = false;
                     out.extend_from_slice(&row);
                 }
             }
             WriterState::Ndjson => {
-                for row in JsonRows::new(batch)? {
+                for row in JsonRows::in_zone(batch, zone)? {
                     out.extend_from_slice(&row);
                     out.push(b'\n');
                 }
             }
-            WriterState::Csv => text::csv_rows(batch, &mut out)?,
+            WriterState::Csv => text::csv_rows(batch, zone, &mut out)?,
             WriterState::Arrow(stream) => stream.batch(batch, &mut out).map_err(arrow_failed)?,
         }
         self.to.write_all(&out)?;
@@ -196,7 +215,7 @@ impl<W: Write> Writer<W> {
     /// When writing fails.
     pub fn finish(mut self) -> Result<W> {
         match &mut self.kind {
-            WriterState::Table(kept) => table::write(&self.schema, kept, self.width, &mut self.to)?,
+            WriterState::Table(kept) => table::write(&self.schema, kept, self.look, &mut self.to)?,
             WriterState::Json { first: true } => self.to.write_all(b"]\n")?,
             WriterState::Json { first: false } => self.to.write_all(b"\n]\n")?,
             WriterState::Ndjson | WriterState::Csv => {}
@@ -238,6 +257,14 @@ impl JsonRows {
     /// # Errors
     /// [`Error::Output`] when a column has a type that cannot be written.
     pub fn new(batch: &RecordBatch) -> Result<Self> {
+        Self::in_zone(batch, None)
+    }
+
+    /// Prepares the rows of `batch` with instants in a zone, or in UTC without one.
+    ///
+    /// # Errors
+    /// As [`JsonRows::new`].
+    pub fn in_zone(batch: &RecordBatch, zone: Option<Tz>) -> Result<Self> {
         let schema = batch.schema();
         let names = schema.fields().iter().map(|f| {
             let mut name = Vec::new();
@@ -245,7 +272,7 @@ impl JsonRows {
             name.push(b':');
             name
         });
-        let columns = Column::of_batch(batch)?;
+        let columns = Column::of_batch(batch, zone)?;
         Ok(Self {
             names: names.collect(),
             columns,

@@ -8,6 +8,7 @@ use std::io::Write;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use chrono_tz::Tz;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::text::Column;
@@ -18,6 +19,17 @@ const GAP: usize = 3;
 /// Minimum width of a column that is cut.
 const CUT_MIN: usize = 6;
 
+/// The look of a table.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TableLook {
+    /// The columns of the terminal; `None` for as many as it takes.
+    pub(super) width: Option<usize>,
+    /// The zone of instants; `None` for UTC.
+    pub(super) zone: Option<Tz>,
+    /// Each column of each row on a line of its own.
+    pub(super) upright: bool,
+}
+
 /// Writes a table with a header, a rule, the rows and their number. With a width, texts that are
 /// too wide for it are cut with `…`: narrow columns keep their widths, and wide ones share the
 /// rest. Numbers and times are never cut, since a cut one reads as another value. Where even that
@@ -25,7 +37,7 @@ const CUT_MIN: usize = 6;
 pub(super) fn write(
     schema: &SchemaRef,
     batches: &[RecordBatch],
-    width: Option<usize>,
+    look: TableLook,
     to: &mut dyn Write,
 ) -> Result<()> {
     if schema
@@ -41,8 +53,11 @@ pub(super) fn write(
         .iter()
         .map(|f| printable(f.name()))
         .collect();
-    let (rows, mut layout) = layout(&names, batches)?;
-    if let Some(width) = width {
+    let (rows, mut layout) = layout(&names, batches, look.zone)?;
+    if look.upright && !names.is_empty() {
+        return write_upright(&names, &rows, to);
+    }
+    if let Some(width) = look.width {
         fit(&mut layout.widths, &layout.whole, width);
         if line_width(&layout.widths) > width && names.len() > 1 {
             return write_upright(&names, &rows, to);
@@ -88,7 +103,11 @@ impl TableLayout {
 }
 
 /// Returns the cells row by row, and the layout in which all of them fit.
-fn layout(names: &[String], batches: &[RecordBatch]) -> Result<(Vec<Vec<String>>, TableLayout)> {
+fn layout(
+    names: &[String],
+    batches: &[RecordBatch],
+    zone: Option<Tz>,
+) -> Result<(Vec<Vec<String>>, TableLayout)> {
     let mut layout = TableLayout {
         widths: names.iter().map(|name| name.width()).collect(),
         right: vec![false; names.len()],
@@ -96,7 +115,7 @@ fn layout(names: &[String], batches: &[RecordBatch]) -> Result<(Vec<Vec<String>>
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     for batch in batches {
-        let columns = Column::of_batch(batch)?;
+        let columns = Column::of_batch(batch, zone)?;
         for (i, column) in columns.iter().enumerate() {
             layout.right[i] = column.is_number();
             layout.whole[i] = column.is_number() || column.is_time();
@@ -184,7 +203,7 @@ fn write_plan(batches: &[RecordBatch], to: &mut dyn Write) -> Result<()> {
         let columns = batch
             .columns()
             .iter()
-            .map(Column::new)
+            .map(|column| Column::new(column, None))
             .collect::<Result<Vec<_>>>()?;
         for row in 0..batch.num_rows() {
             let text = |column: &Column| {

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use aggregator::state::StateKind;
 use arrow::array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch,
     StringArray, StringViewArray, StructArray, TimestampMicrosecondArray, TimestampNanosecondArray,
@@ -12,8 +13,10 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bson::{RawBsonRef, RawDocument};
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono_tz::Tz;
 
+use super::state;
 use crate::error::{Error, Result};
 use crate::functions::attr::json_of;
 
@@ -29,8 +32,10 @@ pub(super) enum Column {
     Bytes(BinaryArray),
     /// The overflow column: BSON documents, written as JSON.
     Document(BinaryArray),
-    Micros(TimestampMicrosecondArray),
-    Nanos(TimestampNanosecondArray),
+    /// States of a level, written as a short description.
+    State(BinaryArray, StateKind),
+    Micros(TimestampMicrosecondArray, Option<Tz>),
+    Nanos(TimestampNanosecondArray, Option<Tz>),
     List(ListArray, Box<Column>),
     Struct(StructArray, Vec<(String, Column)>),
     /// Decimal numbers, formatted by Arrow's own display.
@@ -38,27 +43,28 @@ pub(super) enum Column {
 }
 
 impl Column {
-    /// Prepares the columns of a batch.
-    pub(super) fn of_batch(batch: &RecordBatch) -> Result<Vec<Self>> {
+    /// Prepares the columns of a batch. Instants are written in `zone`, otherwise in UTC.
+    pub(super) fn of_batch(batch: &RecordBatch, zone: Option<Tz>) -> Result<Vec<Self>> {
         let schema = batch.schema();
         let named = schema.fields().iter().zip(batch.columns());
         named
-            .map(|(field, array)| Self::of_field(field, array))
+            .map(|(field, array)| Self::of_field(field, array, zone))
             .collect()
     }
 
     /// Prepares a column of this field.
-    pub(super) fn of_field(field: &Field, array: &ArrayRef) -> Result<Self> {
-        match Self::new(array)? {
-            Self::Bytes(documents) if field.name() == storage::REST => {
+    pub(super) fn of_field(field: &Field, array: &ArrayRef, zone: Option<Tz>) -> Result<Self> {
+        match (Self::new(array, zone)?, state::kind(field)) {
+            (Self::Bytes(documents), _) if field.name() == storage::REST => {
                 Ok(Self::Document(documents))
             }
-            column => Ok(column),
+            (Self::Bytes(states), Some(kind)) => Ok(Self::State(states, kind)),
+            (column, _) => Ok(column),
         }
     }
 
-    /// Prepares a column.
-    pub(super) fn new(array: &ArrayRef) -> Result<Self> {
+    /// Prepares a column. A time without a zone is no instant, so that `zone` does not move it.
+    pub(super) fn new(array: &ArrayRef, zone: Option<Tz>) -> Result<Self> {
         let failed = |e: ArrowError| Error::Output(std::io::Error::other(e));
         let to = |wanted: &DataType| cast(array, wanted).map_err(failed);
         macro_rules! of {
@@ -86,36 +92,32 @@ impl Column {
             | DataType::FixedSizeBinary(_) => {
                 of!(Bytes, BinaryArray, to(&DataType::Binary)?)
             }
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-                of!(
-                    Nanos,
-                    TimestampNanosecondArray,
-                    to(&DataType::Timestamp(TimeUnit::Nanosecond, None))?
-                )
+            DataType::Timestamp(TimeUnit::Nanosecond, known) => {
+                let nanos = to(&DataType::Timestamp(TimeUnit::Nanosecond, None))?;
+                Self::Nanos(downcast(&nanos), zone.filter(|_| known.is_some()))
             }
-            DataType::Timestamp(..) => {
-                of!(
-                    Micros,
-                    TimestampMicrosecondArray,
-                    to(&DataType::Timestamp(TimeUnit::Microsecond, None))?
-                )
+            DataType::Timestamp(_, known) => {
+                let micros = to(&DataType::Timestamp(TimeUnit::Microsecond, None))?;
+                Self::Micros(downcast(&micros), zone.filter(|_| known.is_some()))
             }
-            DataType::Dictionary(_, values) => Self::new(&to(values)?)?,
-            DataType::List(_) => {
+            DataType::Dictionary(_, values) => Self::new(&to(values)?, zone)?,
+            DataType::List(field) => {
                 let list: ListArray = downcast(array);
-                let values = Self::new(list.values())?;
+                let values = Self::of_field(field, list.values(), zone)?;
                 Self::List(list, Box::new(values))
             }
-            DataType::RunEndEncoded(_, values) => Self::new(&to(values.data_type())?)?,
+            DataType::RunEndEncoded(_, values) => Self::new(&to(values.data_type())?, zone)?,
             DataType::LargeList(field)
             | DataType::ListView(field)
             | DataType::LargeListView(field)
-            | DataType::FixedSizeList(field, _) => Self::new(&to(&DataType::List(field.clone()))?)?,
+            | DataType::FixedSizeList(field, _) => {
+                Self::new(&to(&DataType::List(field.clone()))?, zone)?
+            }
             DataType::Struct(fields) => {
                 let values: StructArray = downcast(array);
                 let named = fields.iter().zip(values.columns());
                 let inner = named
-                    .map(|(f, c)| Ok((f.name().clone(), Self::new(c)?)))
+                    .map(|(f, c)| Ok((f.name().clone(), Self::of_field(f, c, zone)?)))
                     .collect::<Result<Vec<_>>>()?;
                 Self::Struct(values, inner)
             }
@@ -133,9 +135,9 @@ impl Column {
             Self::Float(a) => a,
             Self::Text(a) | Self::Number(a) => a,
             Self::View(a) => a,
-            Self::Bytes(a) | Self::Document(a) => a,
-            Self::Micros(a) => a,
-            Self::Nanos(a) => a,
+            Self::Bytes(a) | Self::Document(a) | Self::State(a, _) => a,
+            Self::Micros(a, _) => a,
+            Self::Nanos(a, _) => a,
             Self::List(a, _) => a,
             Self::Struct(a, _) => a,
         })
@@ -156,7 +158,7 @@ impl Column {
 
     /// Returns whether values are instants.
     pub(super) fn is_time(&self) -> bool {
-        matches!(self, Self::Micros(_) | Self::Nanos(_))
+        matches!(self, Self::Micros(..) | Self::Nanos(..))
     }
 
     /// Appends a value as JSON.
@@ -169,7 +171,7 @@ impl Column {
             Self::Float(a) if !a.value(row).is_finite() => out.extend_from_slice(b"null"),
             Self::Text(a) => json_text(a.value(row), out),
             Self::View(a) => json_text(a.value(row), out),
-            Self::Bytes(_) | Self::Micros(_) | Self::Nanos(_) => {
+            Self::Bytes(_) | Self::Micros(..) | Self::Nanos(..) => {
                 out.push(b'"');
                 self.plain(row, out);
                 out.push(b'"');
@@ -192,16 +194,18 @@ impl Column {
             Self::View(a) => out.extend_from_slice(a.value(row).as_bytes()),
             Self::Bytes(a) => base64(a.value(row), out),
             Self::Document(a) => out.extend_from_slice(document(a.value(row)).as_bytes()),
-            Self::Micros(a) => stamp(
-                DateTime::from_timestamp_micros(a.value(row)),
-                a.value(row),
-                out,
-            ),
-            Self::Nanos(a) => stamp(
-                Some(DateTime::from_timestamp_nanos(a.value(row))),
-                a.value(row),
-                out,
-            ),
+            Self::State(a, kind) => match state::described(*kind, a.value(row)) {
+                Some(text) => out.extend_from_slice(text.as_bytes()),
+                None => base64_text(a.value(row), out),
+            },
+            Self::Micros(a, zone) => {
+                let at = DateTime::from_timestamp_micros(a.value(row));
+                stamp(at, *zone, a.value(row), out);
+            }
+            Self::Nanos(a, zone) => {
+                let at = DateTime::from_timestamp_nanos(a.value(row));
+                stamp(Some(at), *zone, a.value(row), out);
+            }
             Self::List(a, values) => {
                 out.push(b'[');
                 let offsets = a.value_offsets();
@@ -253,15 +257,26 @@ fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
         .expect("BUG: memory takes what is written");
 }
 
-/// Appends an instant as RFC 3339, with groups of three fraction digits as needed; beyond the
-/// calendar, the number.
-fn stamp(at: Option<DateTime<Utc>>, raw: i64, out: &mut Vec<u8>) {
-    match at {
-        Some(at) => {
+/// Appends an instant as RFC 3339 with the offset of a zone, or in UTC with `Z`, with groups of
+/// three fraction digits as needed; beyond the calendar, the number.
+fn stamp(at: Option<DateTime<Utc>>, zone: Option<Tz>, raw: i64, out: &mut Vec<u8>) {
+    match (at, zone) {
+        (Some(at), Some(zone)) if in_calendar(at) => {
+            let at = at.with_timezone(&zone);
+            out.extend_from_slice(at.to_rfc3339_opts(SecondsFormat::AutoSi, true).as_bytes());
+        }
+        (Some(at), _) => {
             out.extend_from_slice(at.to_rfc3339_opts(SecondsFormat::AutoSi, true).as_bytes())
         }
-        None => put(out, format_args!("{raw}")),
+        (None, _) => put(out, format_args!("{raw}")),
     }
+}
+
+/// Returns whether an instant is more than a day away from the ends of the calendar, so that every
+/// zone has a date for it.
+fn in_calendar(at: DateTime<Utc>) -> bool {
+    let day = TimeDelta::days(1);
+    at.checked_add_signed(day).is_some() && at.checked_sub_signed(day).is_some()
 }
 
 /// Appends text as a JSON string.
@@ -297,10 +312,16 @@ fn document(bytes: &[u8]) -> String {
     if let Ok(document) = RawDocument::from_bytes(bytes) {
         return json_of(RawBsonRef::Document(document));
     }
-    let mut text = vec![b'"'];
-    base64(bytes, &mut text);
-    text.push(b'"');
+    let mut text = Vec::new();
+    base64_text(bytes, &mut text);
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Appends bytes as a JSON string of base64.
+fn base64_text(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    base64(bytes, out);
+    out.push(b'"');
 }
 
 /// Appends bytes as base64 (RFC 4648, padded).
@@ -331,8 +352,8 @@ pub(super) fn csv_quoted(text: &str) -> String {
 }
 
 /// Appends the rows of a batch as CSV.
-pub(super) fn csv_rows(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-    let columns = Column::of_batch(batch)?;
+pub(super) fn csv_rows(batch: &RecordBatch, zone: Option<Tz>, out: &mut Vec<u8>) -> Result<()> {
+    let columns = Column::of_batch(batch, zone)?;
     let mut field = Vec::new();
     for row in 0..batch.num_rows() {
         for (i, column) in columns.iter().enumerate() {
