@@ -158,6 +158,9 @@ pub(crate) struct ServeArgs {
     /// The address for PostgreSQL clients, or off.
     #[arg(long, value_name = "ADDR")]
     pub(crate) postgres: Option<String>,
+    /// The address for Arrow Flight SQL clients, or off.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) flight: Option<String>,
     /// Listen beyond this machine without TLS: passwords and tokens can be read on the way.
     #[arg(long)]
     pub(crate) insecure_plaintext: bool,

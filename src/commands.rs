@@ -34,7 +34,7 @@ use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
 use crate::config::Config;
 use crate::failure::{Failure, Result, tell};
-use crate::{demo, postgres, serve as serving, server, wiring};
+use crate::{demo, flight, postgres, serve as serving, server, wiring};
 
 const DATA_DEFAULT: &str = "./logmill-data";
 
@@ -210,6 +210,9 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     if let Some(postgres) = args.postgres {
         context.config.server.listen_postgres(&postgres);
     }
+    if let Some(flight) = args.flight {
+        context.config.server.flight = flight;
+    }
     let why = "serve works on a directory, not on a server";
     let data = context.directory(args.data_dir, why)?;
     context.config.server.read_only = args.read_only;
@@ -231,7 +234,10 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
         let (ip, port) = (address.ip(), address.port());
         println!("PostgreSQL clients: psql -h {ip} -p {port} logmill");
     })?;
-    let services = http.into_iter().chain(postgres);
+    let flight = flight::flight(&context.config, |uri| {
+        println!("Flight SQL clients: {uri}");
+    })?;
+    let services = http.into_iter().chain(postgres).chain(flight);
     serving::run(&context.config, &data, services.collect())
 }
 

@@ -15,6 +15,7 @@ mod dates;
 mod demo;
 mod erase;
 mod failure;
+mod flight;
 #[cfg(test)]
 mod fuzzing;
 mod intake;

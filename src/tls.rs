@@ -46,6 +46,8 @@ const DAY_S: i64 = 24 * 3600;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alpn {
     Http,
+    /// gRPC is HTTP/2 (RFC 9113, section 3.3).
+    Grpc,
     Postgres,
 }
 
@@ -54,6 +56,7 @@ impl Alpn {
     fn name(self) -> &'static [u8] {
         match self {
             Self::Http => b"http/1.1",
+            Self::Grpc => b"h2",
             Self::Postgres => b"postgresql",
         }
     }

@@ -15,6 +15,8 @@ pub(crate) struct Server {
     pub(crate) http: String,
     /// Address of the listener for PostgreSQL clients.
     pub(crate) postgres: String,
+    /// Address of the listener for Arrow Flight SQL clients; `off` for none.
+    pub(crate) flight: String,
     /// The user set `postgres`.
     #[serde(skip)]
     pub(crate) has_postgres: bool,
@@ -56,6 +58,7 @@ impl Default for Server {
         Self {
             http: "127.0.0.1:7070".into(),
             postgres: "127.0.0.1:5433".into(),
+            flight: "off".into(),
             has_postgres: false,
             batch_bytes_max: Bytes(32 << 20),
             connections_max: 1000,

@@ -26,6 +26,8 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// Host and port of the listener for PostgreSQL clients; empty without it.
     pub(crate) postgres: String,
+    /// URI of the listener for Flight SQL clients; empty without it.
+    pub(crate) flight: String,
     log: PathBuf,
     agent: Agent,
 }
@@ -104,6 +106,16 @@ impl Server {
         }
     }
 
+    /// Starts a server that Flight SQL clients reach too, at [`Server::flight`].
+    #[track_caller]
+    pub(crate) fn start_flight(data: &str, environment: &[(&str, &str)]) -> Self {
+        let args = ["serve", data, "--flight", "127.0.0.1:0"];
+        match Self::try_start_with(command(), &args, data, environment) {
+            Ok(server) => server,
+            Err(told) => panic!("the server ends with {}: {}", told.code, told.stderr),
+        }
+    }
+
     /// Starts a server that only reads the store.
     #[track_caller]
     pub(crate) fn start_reading(data: &str) -> Self {
@@ -168,6 +180,7 @@ impl Server {
             url: String::new(),
             address: String::new(),
             postgres: String::new(),
+            flight: String::new(),
             log,
             agent,
         };
@@ -205,6 +218,11 @@ impl Server {
                 panic!("the second line is no command: {second:?}");
             };
             server.postgres = format!("{host}:{port}");
+        }
+        if args.contains(&"--flight") {
+            let line = receive.recv_timeout(PATIENCE).expect("a third address");
+            let uri = line.strip_prefix("Flight SQL clients: ");
+            server.flight = uri.expect("the address of Flight SQL").to_owned();
         }
         Ok(server)
     }

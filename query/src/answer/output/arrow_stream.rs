@@ -13,22 +13,14 @@
 //!
 //! So rows are written in their plain form, and the rows of small batches are written together.
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::compute::concat_batches;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::MetadataVersion;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 
-use super::plain::{plain, plain_schema};
-use crate::functions::sizes::size;
+use super::plain_batches::PlainBatches;
 
-/// Rows that are written together: as many as an operator returns in a batch.
-const ROWS: usize = 8192;
-/// Bytes that are written together, even when they are fewer rows.
-const BYTES: u64 = 4 << 20;
-/// Larger batches are split, because their plain form needs memory beside them.
-const BATCH_BYTES_MAX: u64 = 16 << 20;
 /// Minimum alignment that the format allows. The default of 64 costs a small answer more than its
 /// values.
 const ALIGNMENT: usize = 8;
@@ -42,23 +34,16 @@ pub(crate) const HEADER_COLUMN_BYTES: usize = 256;
 /// Writes batches as an Arrow stream.
 pub(super) struct ArrowStream {
     stream: StreamWriter<Vec<u8>>,
-    schema: SchemaRef,
-    /// Plain batches that wait for more rows.
-    gathered: Vec<RecordBatch>,
-    rows: usize,
-    bytes: u64,
+    batches: PlainBatches,
 }
 
 impl ArrowStream {
     pub(super) fn new(schema: &SchemaRef) -> Result<Self, ArrowError> {
-        let schema = plain_schema(schema);
+        let batches = PlainBatches::new(schema);
         let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?;
         Ok(Self {
-            stream: StreamWriter::try_new_with_options(Vec::new(), &schema, options)?,
-            schema,
-            gathered: Vec::new(),
-            rows: 0,
-            bytes: 0,
+            stream: StreamWriter::try_new_with_options(Vec::new(), batches.schema(), options)?,
+            batches,
         })
     }
 
@@ -68,47 +53,20 @@ impl ArrowStream {
         batch: &RecordBatch,
         out: &mut Vec<u8>,
     ) -> Result<(), ArrowError> {
-        let rows = batch.num_rows();
-        let bytes: u64 = batch.columns().iter().map(size).sum();
-        if rows == 0 {
-            return Ok(());
+        let mut complete = Vec::new();
+        self.batches.add(batch, &mut complete)?;
+        for batch in complete {
+            self.stream.write(&batch)?;
+            out.append(self.stream.get_mut());
         }
-        if bytes > BATCH_BYTES_MAX && rows > 1 {
-            let half = rows / 2;
-            self.batch(&batch.slice(0, half), out)?;
-            return self.batch(&batch.slice(half, rows - half), out);
-        }
-        let columns = batch.columns().iter().map(plain);
-        let plain = RecordBatch::try_new_with_options(
-            self.schema.clone(),
-            columns.collect::<Result<_, _>>()?,
-            &RecordBatchOptions::new().with_row_count(Some(rows)),
-        )?;
-        self.gathered.push(plain);
-        self.rows += rows;
-        self.bytes += bytes;
-        if self.rows >= ROWS || self.bytes >= BYTES {
-            self.write(out)?;
-        }
-        Ok(())
-    }
-
-    /// Writes the gathered batches.
-    fn write(&mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
-        let gathered = std::mem::take(&mut self.gathered);
-        (self.rows, self.bytes) = (0, 0);
-        match gathered.as_slice() {
-            [] => {}
-            [one] => self.stream.write(one)?,
-            many => self.stream.write(&concat_batches(&self.schema, many)?)?,
-        }
-        out.append(self.stream.get_mut());
         Ok(())
     }
 
     /// Writes the remaining rows and the end of the stream.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
-        self.write(out)?;
+        if let Some(rest) = self.batches.finish()? {
+            self.stream.write(&rest)?;
+        }
         self.stream.finish()?;
         out.append(self.stream.get_mut());
         Ok(())

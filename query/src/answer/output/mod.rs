@@ -10,10 +10,12 @@
 
 mod arrow_stream;
 mod plain;
+mod plain_batches;
 mod state;
 mod table;
 mod text;
 
+pub use plain_batches::{PlainBatches, described_schema};
 pub use table::printable;
 
 use std::io::{self, Write};

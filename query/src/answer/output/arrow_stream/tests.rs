@@ -15,8 +15,9 @@ use arrow::datatypes::{DataType, Field, Fields, Int32Type, Schema, SchemaRef, UI
 use arrow::ipc::reader::StreamReader;
 use proptest::prelude::*;
 
-use super::{HEADER_BYTES, HEADER_COLUMN_BYTES, ROWS};
+use super::{HEADER_BYTES, HEADER_COLUMN_BYTES};
 use crate::answer::output::plain::plain;
+use crate::answer::output::plain_batches::ROWS;
 use crate::answer::output::{Output, write};
 use crate::functions::sizes::size;
 use crate::tests::support::Random;
