@@ -24,6 +24,7 @@ mod metrics;
 mod origin;
 pub(crate) mod own_names;
 mod partitions;
+mod prometheus;
 mod quarantine;
 pub(crate) mod request_parameters;
 mod rollups;
@@ -145,6 +146,7 @@ fn router(app: Arc<App>) -> Router {
         )
         .route("/api/v1/queries", get(status::queries))
         .route("/api/v1/queries/{id}", delete(status::cancel))
+        .merge(prometheus::routes())
         .fallback(page)
         // Each handler limits the body where it reads it, after decompression too.
         .layer(DefaultBodyLimit::disable())

@@ -13,6 +13,6 @@ pub(crate) use distinct::{
     COUPONS_MAX, REGISTERS, RHO_MAX, Registers, decode_registers, encode_registers, estimate,
     observe,
 };
-pub use histogram::{Histogram, Layout};
+pub use histogram::{Histogram, HistogramBucket, Layout};
 pub(crate) use histogram::{HistogramParts, SCALE, quantile};
 pub use kind::{STATE, StateKind};

@@ -13,7 +13,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 use query::nearest;
 
-use super::{quarantine, request_parameters, tail};
+use super::{prometheus, quarantine, request_parameters, tail};
 use crate::access::{Action, Target};
 
 /// One method of one path.
@@ -173,6 +173,87 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/api/v1/tokens", ADMIN, &[]),
     route("POST", "/api/v1/tokens/{name}", ADMIN, &[]),
     route("DELETE", "/api/v1/tokens/{name}", ADMIN, &[]),
+    route("GET", "/prometheus/api/v1/query", READS, &prometheus::QUERY),
+    route(
+        "POST",
+        "/prometheus/api/v1/query",
+        READS,
+        &prometheus::QUERY,
+    ),
+    route(
+        "GET",
+        "/prometheus/api/v1/query_range",
+        READS,
+        &prometheus::RANGE,
+    ),
+    route(
+        "POST",
+        "/prometheus/api/v1/query_range",
+        READS,
+        &prometheus::RANGE,
+    ),
+    route(
+        "GET",
+        "/prometheus/api/v1/format_query",
+        READS,
+        &prometheus::QUERY,
+    ),
+    route(
+        "POST",
+        "/prometheus/api/v1/format_query",
+        READS,
+        &prometheus::QUERY,
+    ),
+    route(
+        "GET",
+        "/prometheus/api/v1/series",
+        READS,
+        &prometheus::NAMES,
+    ),
+    route(
+        "POST",
+        "/prometheus/api/v1/series",
+        READS,
+        &prometheus::NAMES,
+    ),
+    route(
+        "GET",
+        "/prometheus/api/v1/labels",
+        READS,
+        &prometheus::NAMES,
+    ),
+    route(
+        "POST",
+        "/prometheus/api/v1/labels",
+        READS,
+        &prometheus::NAMES,
+    ),
+    route(
+        "GET",
+        "/prometheus/api/v1/label/{name}/values",
+        READS,
+        &prometheus::NAMES,
+    ),
+    route(
+        "GET",
+        "/prometheus/api/v1/metadata",
+        READS,
+        &prometheus::METADATA,
+    ),
+    route(
+        "GET",
+        "/prometheus/api/v1/query_exemplars",
+        READS,
+        &prometheus::EXEMPLARS,
+    ),
+    route(
+        "POST",
+        "/prometheus/api/v1/query_exemplars",
+        READS,
+        &prometheus::EXEMPLARS,
+    ),
+    route("GET", "/prometheus/api/v1/rules", READS, &prometheus::RULES),
+    route("GET", "/prometheus/api/v1/status/buildinfo", READS, &[]),
 ];
 
 /// Result of the search for a route.
@@ -281,7 +362,8 @@ impl Route {
                 };
                 return Err(self.wrong(format!("unknown parameter {name:?}{near}")));
             }
-            if !seen.insert(name.clone()) {
+            // A name that ends with [] is that of a list.
+            if !seen.insert(name.clone()) && !name.ends_with("[]") {
                 return Err(self.wrong(format!("the parameter {name} is given twice")));
             }
         }
@@ -304,7 +386,7 @@ impl Route {
 }
 
 /// Decodes a name or value of a query; returns `None` if it is not percent-encoded UTF-8.
-fn decode(text: &str) -> Option<String> {
+pub(super) fn decode(text: &str) -> Option<String> {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('%') {
         let hex = after.as_bytes().get(..2)?;

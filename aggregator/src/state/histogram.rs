@@ -141,6 +141,17 @@ pub(crate) fn quantile(parts: &HistogramParts<'_>, q: f64) -> Option<i128> {
     Some(parts.max)
 }
 
+/// One bucket of a histogram that holds values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistogramBucket {
+    /// The largest value of the bucket before, in the field's unit; `None` for the first bucket.
+    pub below: Option<u64>,
+    /// The largest value of the bucket, in the field's unit.
+    pub highest: u64,
+    /// Values in the bucket.
+    pub count: u64,
+}
+
 /// A histogram as cells hold it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HistogramParts<'a> {
@@ -365,6 +376,18 @@ impl Histogram {
     /// The buckets of values.
     pub fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// Returns the buckets that hold values, in ascending order. Values beyond the layout's max are
+    /// in [`Histogram::overflow`].
+    pub fn buckets(&self) -> impl Iterator<Item = HistogramBucket> {
+        let layout = self.layout;
+        let pairs = self.index.iter().zip(&self.counts);
+        pairs.map(move |(index, count)| HistogramBucket {
+            below: index.checked_sub(1).map(|before| layout.highest(before)),
+            highest: layout.highest(*index),
+            count: *count,
+        })
     }
 
     /// Exact sum, `None` without values; see [`Histogram::is_scaled`].

@@ -1,0 +1,37 @@
+//! Prometheus' query language over series that a caller supplies.
+//!
+//! [`Query::parse`] checks a text, [`Query::needs`] lists the series that it reads, and
+//! [`evaluate`] computes the answer of each step from these series alone. So the answers of a range
+//! are those of its instants.
+//!
+//! # Samples
+//! A series comes from the cells of a rollup, and a cell counts at the end of its bucket. A counter
+//! is the sum of all cells so far, and its increase over `(t - range, t]` is the sum of the cells
+//! that end there: nothing is extrapolated. A gauge has one sample for each cell, which is good until
+//! the next bucket has ended.
+//!
+//! # Invariants
+//! * A text has at most [`query::OPERATORS_MAX`] operators and parentheses, so recursion is bounded.
+//! * An evaluation looks at no more than [`SAMPLES_MAX`] samples.
+
+mod aggregate;
+mod binary;
+mod date;
+mod error;
+mod evaluate;
+mod function;
+mod labels;
+mod needs;
+mod quantile;
+mod query;
+mod relabel;
+mod series;
+mod window;
+
+pub(crate) use error::PromqlError;
+pub(crate) use evaluate::{Points, SAMPLES_MAX, Sample, Steps, Value, evaluate};
+pub(crate) use function::number_text;
+pub(crate) use labels::Labels;
+pub(crate) use needs::{Grouping, Need, Reads};
+pub(crate) use query::{Query, selector_matchers};
+pub(crate) use series::{Kind, Read, Series};

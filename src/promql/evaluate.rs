@@ -1,0 +1,316 @@
+//! The evaluation of a query, one step after the other.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use promql_parser::parser::{Expr, SubqueryExpr};
+
+use super::error::{PromqlError, Result};
+use super::labels::Labels;
+use super::needs::{Need, key, shifted, subquery_step, subquery_steps};
+use super::query::Query;
+use super::series::{Kind, Read, Series};
+use super::{aggregate, binary, function};
+
+/// Most samples that one evaluation looks at.
+pub(crate) const SAMPLES_MAX: u64 = 20_000_000;
+
+/// Instants from `start` to `end`, both included, `step` apart. Milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Steps {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) step: i64,
+}
+
+impl Steps {
+    /// Returns the number of instants.
+    pub(crate) fn count(self) -> u64 {
+        if self.end < self.start {
+            return 0;
+        }
+        self.end.abs_diff(self.start) / self.step.max(1).unsigned_abs() + 1
+    }
+
+    /// Returns the instants.
+    pub(crate) fn iter(self) -> impl Iterator<Item = i64> {
+        let step = self.step.max(1);
+        (0..self.count()).map(move |at| self.start.saturating_add(step.saturating_mul(at as i64)))
+    }
+}
+
+/// A value of a series at one step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) labels: Labels,
+    pub(crate) value: f64,
+}
+
+/// The answer of one step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Scalar(f64),
+    Text(String),
+    Vector(Vec<Sample>),
+    Matrix(Vec<Points>),
+}
+
+/// Samples of one series, `(milliseconds, value)`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Points {
+    pub(crate) labels: Labels,
+    pub(crate) points: Vec<(i64, f64)>,
+}
+
+/// Returns a duration in milliseconds.
+pub(super) fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4)
+}
+
+/// Evaluates a query at each of `steps`; `reads` are the series of its needs, in their order.
+///
+/// # Errors
+/// If the query cannot be evaluated, or looks at too many samples.
+pub(crate) fn evaluate(
+    query: &Query,
+    steps: Steps,
+    needs: &[Need],
+    reads: Vec<Read>,
+) -> Result<Vec<(i64, Value)>> {
+    let reads = needs.iter().map(|need| need.selector).zip(reads).collect();
+    let evaluator = Evaluator {
+        ends: (steps.start, steps.end),
+        step: steps.step,
+        reads,
+        samples: Cell::new(0),
+    };
+    let answers = steps.iter().map(|t| {
+        let value = evaluator.root(&query.expr, t)?;
+        Ok((t, value))
+    });
+    answers.collect()
+}
+
+/// The state of an evaluation.
+pub(super) struct Evaluator {
+    ends: (i64, i64),
+    step: i64,
+    reads: HashMap<usize, Read>,
+    samples: Cell<u64>,
+}
+
+impl Evaluator {
+    /// Counts samples that are looked at.
+    pub(super) fn count(&self, samples: usize) -> Result<()> {
+        let sum = self.samples.get() + samples as u64;
+        self.samples.set(sum);
+        if sum > SAMPLES_MAX {
+            return Err(PromqlError::execution(format!(
+                "the query looks at more than {SAMPLES_MAX} samples; take a greater step, a shorter range or fewer series"
+            )));
+        }
+        Ok(())
+    }
+
+    fn root(&self, expr: &Expr, t: i64) -> Result<Value> {
+        match expr {
+            Expr::Paren(paren) => self.root(&paren.expr, t),
+            Expr::MatrixSelector(_) | Expr::Subquery(_) => Ok(Value::Matrix(self.points(expr, t)?)),
+            expr => self.value(expr, t),
+        }
+    }
+
+    /// Returns the value of an expression at an instant.
+    pub(super) fn value(&self, expr: &Expr, t: i64) -> Result<Value> {
+        self.count(1)?;
+        match expr {
+            Expr::NumberLiteral(number) => Ok(Value::Scalar(number.val)),
+            Expr::StringLiteral(text) => Ok(Value::Text(text.val.clone())),
+            Expr::Paren(paren) => self.value(&paren.expr, t),
+            Expr::Unary(unary) => Ok(match self.value(&unary.expr, t)? {
+                Value::Vector(samples) => Value::Vector(unique(mapped(samples, |value| -value))?),
+                Value::Scalar(value) => Value::Scalar(-value),
+                other => other,
+            }),
+            Expr::VectorSelector(selector) => {
+                let t = shifted(t, selector.at.as_ref(), selector.offset.as_ref(), self.ends);
+                let read = self.read(key(selector))?;
+                self.count(read.series.len())?;
+                let samples = read.series.iter().filter_map(|series| {
+                    let (_, value) = series.at(t)?;
+                    let labels = series.labels.clone();
+                    Some(Sample { labels, value })
+                });
+                Ok(Value::Vector(samples.collect()))
+            }
+            Expr::Aggregate(a) => aggregate::value(self, a, t),
+            Expr::Binary(b) => binary::value(self, b, t),
+            Expr::Call(call) => function::value(self, call, t),
+            Expr::MatrixSelector(_) | Expr::Subquery(_) | Expr::Extension(_) => Err(
+                PromqlError::execution("a range of samples stands where one value is needed"),
+            ),
+        }
+    }
+
+    /// Returns the vector of an expression at an instant.
+    pub(super) fn vector(&self, expr: &Expr, t: i64) -> Result<Vec<Sample>> {
+        match self.value(expr, t)? {
+            Value::Vector(samples) => Ok(samples),
+            _ => Err(PromqlError::execution("a vector is needed here")),
+        }
+    }
+
+    /// Returns the number of an expression at an instant.
+    pub(super) fn scalar(&self, expr: &Expr, t: i64) -> Result<f64> {
+        match self.value(expr, t)? {
+            Value::Scalar(value) => Ok(value),
+            _ => Err(PromqlError::execution("a scalar is needed here")),
+        }
+    }
+
+    fn read(&self, selector: usize) -> Result<&Read> {
+        let read = self.reads.get(&selector);
+        read.ok_or_else(|| PromqlError::execution("BUG: a selector was not read"))
+    }
+
+    /// Returns the series of a range selector, and the window `(from, to]` at an instant.
+    pub(super) fn window(&self, expr: &Expr, t: i64) -> Result<Option<(&[Series], i64, i64)>> {
+        match expr {
+            Expr::Paren(paren) => self.window(&paren.expr, t),
+            Expr::MatrixSelector(matrix) => {
+                let vs = &matrix.vs;
+                let to = shifted(t, vs.at.as_ref(), vs.offset.as_ref(), self.ends);
+                let from = to.saturating_sub(ms(matrix.range));
+                Ok(Some((&self.read(key(vs))?.series, from, to)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the ends of buckets of a range selector.
+    pub(super) fn ends_of(&self, expr: &Expr) -> Result<&[i64]> {
+        match expr {
+            Expr::Paren(paren) => self.ends_of(&paren.expr),
+            Expr::MatrixSelector(matrix) => Ok(&self.read(key(&matrix.vs))?.ends),
+            _ => Ok(&[]),
+        }
+    }
+
+    /// Returns the length of the windows of a range, milliseconds.
+    pub(super) fn range_ms(&self, expr: &Expr) -> i64 {
+        match expr {
+            Expr::Paren(paren) => self.range_ms(&paren.expr),
+            Expr::MatrixSelector(matrix) => ms(matrix.range),
+            Expr::Subquery(subquery) => ms(subquery.range),
+            _ => 0,
+        }
+    }
+
+    /// Returns the samples of a range at an instant; series without a sample are left out.
+    pub(super) fn points(&self, expr: &Expr, t: i64) -> Result<Vec<Points>> {
+        match expr {
+            Expr::Paren(paren) => self.points(&paren.expr, t),
+            Expr::Subquery(subquery) => self.subquery(subquery, t),
+            Expr::MatrixSelector(matrix) => {
+                let ends = &self.read(key(&matrix.vs))?.ends;
+                let Some((series, from, to)) = self.window(expr, t)? else {
+                    return Ok(Vec::new());
+                };
+                let first = ends.partition_point(|end| *end <= from);
+                let next = ends.partition_point(|end| *end <= to).max(first);
+                let mut all = Vec::new();
+                for one in series {
+                    let points: Vec<(i64, f64)> = match one.kind {
+                        Kind::Gauge => {
+                            let cells = one.cells(from, to);
+                            self.count(cells.len() + 1)?;
+                            cells.map(|i| (one.ends[i], one.values[i])).collect()
+                        }
+                        Kind::Counter { .. } => {
+                            self.count(next - first + 1)?;
+                            let ends = ends[first..next].iter();
+                            ends.filter_map(|end| Some((*end, one.at(*end)?.1)))
+                                .collect()
+                        }
+                    };
+                    if !points.is_empty() {
+                        let labels = one.labels.clone();
+                        all.push(Points { labels, points });
+                    }
+                }
+                Ok(all)
+            }
+            _ => Err(PromqlError::execution("a range of samples is needed here")),
+        }
+    }
+
+    fn subquery(&self, subquery: &SubqueryExpr, t: i64) -> Result<Vec<Points>> {
+        let one = Steps {
+            start: t,
+            end: t,
+            step: subquery_step(subquery, self.step),
+        };
+        let steps = subquery_steps(subquery, one, self.ends, self.step)?;
+        let mut all: BTreeMap<Labels, Vec<(i64, f64)>> = BTreeMap::new();
+        for t in steps.iter() {
+            let samples = match self.value(&subquery.expr, t)? {
+                Value::Vector(samples) => samples,
+                Value::Scalar(value) => vec![Sample {
+                    labels: Labels::default(),
+                    value,
+                }],
+                _ => Vec::new(),
+            };
+            self.count(samples.len())?;
+            for sample in samples {
+                all.entry(sample.labels)
+                    .or_default()
+                    .push((t, sample.value));
+            }
+        }
+        let all = all.into_iter();
+        Ok(all
+            .map(|(labels, points)| Points { labels, points })
+            .collect())
+    }
+
+    /// Returns the time of the sample of each series of a plain selector.
+    pub(super) fn sample_times(&self, expr: &Expr, t: i64) -> Result<Option<Vec<Sample>>> {
+        match expr {
+            Expr::Paren(paren) => self.sample_times(&paren.expr, t),
+            Expr::VectorSelector(selector) => {
+                let t = shifted(t, selector.at.as_ref(), selector.offset.as_ref(), self.ends);
+                let series = self.read(key(selector))?.series.iter();
+                let times = series.filter_map(|series| {
+                    let (at, _) = series.at(t)?;
+                    let (labels, value) = (series.labels.nameless(), at as f64 / 1e3);
+                    Some(Sample { labels, value })
+                });
+                Ok(Some(times.collect()))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Returns samples with other values and without names.
+pub(super) fn mapped(samples: Vec<Sample>, change: impl Fn(f64) -> f64) -> Vec<Sample> {
+    let samples = samples.into_iter();
+    let change = |sample: Sample| Sample {
+        labels: sample.labels.nameless(),
+        value: change(sample.value),
+    };
+    samples.map(change).collect()
+}
+
+/// Returns the samples, unless two of them have the same labels.
+pub(super) fn unique(samples: Vec<Sample>) -> Result<Vec<Sample>> {
+    let mut seen = std::collections::HashSet::with_capacity(samples.len());
+    match samples.iter().find(|sample| !seen.insert(&sample.labels)) {
+        None => Ok(samples),
+        Some(_) => Err(PromqlError::execution(
+            "vector cannot contain metrics with the same labelset: name one metric",
+        )),
+    }
+}

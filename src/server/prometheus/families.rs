@@ -1,0 +1,198 @@
+//! The families of metrics of the rollups that a client sees.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aggregator::{Calendar, Definition, Key, Level, Measure, MeasureKind};
+use promql_parser::label::METRIC_NAME;
+use storage::Snapshot;
+
+use crate::access::{Action, Target};
+use crate::promql::PromqlError;
+use crate::serve::Client;
+
+/// The label of a gauge with the level of its buckets.
+pub(super) const LEVEL: &str = "level";
+/// The label of a histogram's bucket with its upper bound.
+pub(super) const LE: &str = "le";
+
+/// The column that a family reads, and its meaning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Column {
+    /// Numbers to add up.
+    Sum(String),
+    /// States of histograms: the numbers of values up to bounds.
+    Histogram(String),
+    /// One number for each bucket and key.
+    Gauge(String),
+}
+
+/// One family of metrics.
+#[derive(Debug, Clone)]
+pub(super) struct Family {
+    pub(super) name: String,
+    pub(super) help: String,
+    pub(super) column: Column,
+    /// The finest level that has the column.
+    from: Level,
+    pub(super) rollup: Arc<Definition>,
+}
+
+impl Family {
+    /// Returns the type in Prometheus' words.
+    pub(super) fn kind(&self) -> &'static str {
+        match self.column {
+            Column::Sum(_) => "counter",
+            Column::Histogram(_) => "histogram",
+            Column::Gauge(_) => "gauge",
+        }
+    }
+
+    /// Returns the levels that have the column, finest first.
+    pub(super) fn levels(&self) -> impl DoubleEndedIterator<Item = Level> {
+        let levels = self.rollup.levels().iter().copied();
+        levels.filter(|level| *level >= self.from)
+    }
+
+    /// Returns the calendar of the buckets.
+    pub(super) fn calendar(&self) -> Calendar {
+        self.rollup.calendar()
+    }
+
+    /// Returns the keys of the rollup with the names of their labels.
+    pub(super) fn keys(&self) -> Vec<(String, &Key)> {
+        let mut keys: Vec<(String, &Key)> = Vec::new();
+        for key in self.rollup.by() {
+            let mut label = label_of(&key.name);
+            while keys.iter().any(|(known, _)| *known == label) {
+                label.push('_');
+            }
+            keys.push((label, key));
+        }
+        keys
+    }
+
+    /// Returns the names of all labels.
+    pub(super) fn labels(&self) -> Vec<String> {
+        let mut labels: Vec<String> = self.keys().into_iter().map(|(label, _)| label).collect();
+        labels.push(METRIC_NAME.to_owned());
+        match self.column {
+            Column::Sum(_) => {}
+            Column::Histogram(_) => labels.push(LE.to_owned()),
+            Column::Gauge(_) => labels.push(LEVEL.to_owned()),
+        }
+        labels
+    }
+}
+
+/// Returns the label of a key.
+fn label_of(key: &str) -> String {
+    let valid = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let label: String = key.chars().map(valid).collect();
+    let is_reserved = [METRIC_NAME, LEVEL, LE].contains(&label.as_str());
+    match is_reserved || label.starts_with(|c: char| c.is_ascii_digit()) {
+        true => format!("exported_{label}"),
+        false => label,
+    }
+}
+
+/// Returns the families that a client sees, by name. Of two families of one name, the one of the
+/// rollup with the shorter name is there.
+///
+/// # Errors
+/// If a definition cannot be read.
+pub(super) fn families(snapshot: &Snapshot, who: &Client) -> Result<Vec<Family>, PromqlError> {
+    let mut rollups = BTreeMap::new();
+    for meta in &snapshot.manifest().rollups {
+        if who.may(Action::Read, Target::Stream(meta.stream.as_str())) {
+            rollups.insert((meta.name.as_str().len(), meta.name.as_str()), meta);
+        }
+    }
+    let mut families = BTreeMap::new();
+    for meta in rollups.into_values() {
+        let rollup = Definition::from_meta(meta);
+        let rollup = rollup.map_err(|e| PromqlError::execution(e.to_string()))?;
+        let rollup = Arc::new(rollup);
+        for measure in rollup.measures() {
+            for family in of_measure(&rollup, measure) {
+                families.entry(family.name.clone()).or_insert(family);
+            }
+        }
+    }
+    Ok(families.into_values().collect())
+}
+
+/// Returns the families of one measure.
+fn of_measure(rollup: &Arc<Definition>, measure: &Measure) -> Vec<Family> {
+    let name = &measure.name;
+    let family = |suffix: &str, column: Column, what: &str| {
+        let stream = rollup.stream();
+        Family {
+            name: format!("logmill_{}_{name}{suffix}", rollup.name()),
+            help: format!(
+                "{what} (measure {name} of rollup {} of stream {stream})",
+                rollup.name()
+            ),
+            column,
+            from: measure.from,
+            rollup: Arc::clone(rollup),
+        }
+    };
+    let own = |suffix: &str| format!("{name}{suffix}");
+    let gauge = |suffix: &str, what: &str| family(suffix, Column::Gauge(own(suffix)), what);
+    match &measure.kind {
+        MeasureKind::Count => vec![
+            family("_total", Column::Sum(own("")), "Events"),
+            gauge("", "Events in a bucket"),
+        ],
+        MeasureKind::Sum(field) => vec![
+            family(
+                "_total",
+                Column::Sum(own("")),
+                &format!("Sum of {}", field.field),
+            ),
+            gauge("", &format!("Sum of {} in a bucket", field.field)),
+        ],
+        MeasureKind::Histogram { field, .. } => {
+            let field = &field.field;
+            let mut families = vec![
+                family(
+                    "_bucket",
+                    Column::Histogram(own("")),
+                    &format!("Histogram of {field}"),
+                ),
+                family(
+                    "_count",
+                    Column::Sum(own("_count")),
+                    &format!("Values of {field}"),
+                ),
+                family("_sum", Column::Sum(own("_sum")), &format!("Sum of {field}")),
+            ];
+            for suffix in [
+                "_mean",
+                "_min",
+                "_max",
+                "_p50",
+                "_p90",
+                "_p95",
+                "_p99",
+                "_overflow",
+            ] {
+                let of = suffix.trim_start_matches('_');
+                families.push(gauge(suffix, &format!("{of} of {field} in a bucket")));
+            }
+            families
+        }
+        kind => {
+            let what = match kind {
+                MeasureKind::Min(field) => format!("Least {} in a bucket", field.field),
+                MeasureKind::Max(field) => format!("Greatest {} in a bucket", field.field),
+                MeasureKind::Mean(field) => format!("Mean of {} in a bucket", field.field),
+                MeasureKind::Variance(field) => format!("Variance of {} in a bucket", field.field),
+                MeasureKind::Distinct { field } => format!("Distinct {field} in a bucket"),
+                _ => "Value in a bucket".to_owned(),
+            };
+            vec![gauge("", &what)]
+        }
+    }
+}

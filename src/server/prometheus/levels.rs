@@ -1,0 +1,86 @@
+//! The choice of the level that a selector reads.
+
+use aggregator::{Calendar, Level};
+use promql_parser::label::Matcher;
+
+use super::families::{Column, Family, LEVEL};
+use super::statement::Buckets;
+use crate::promql::{Need, Reads, Steps};
+
+/// Most instants whose alignment is looked at; beyond it the finest level is read.
+const STEPS_MAX: u64 = 20_000;
+/// The earliest and latest instant that a query reads, milliseconds: the years 1 and 9999.
+const TIMES_MS: (i64, i64) = (-62_135_596_800_000, 253_370_764_800_000);
+
+/// Returns an instant in microseconds.
+pub(super) fn us(t_ms: i64) -> i64 {
+    t_ms.clamp(TIMES_MS.0, TIMES_MS.1) * 1_000
+}
+
+/// Returns whether each edge of each window begins a bucket.
+fn is_aligned(calendar: Calendar, level: Level, steps: Steps, range: i64) -> bool {
+    let begins = |t: i64| calendar.bucket(level, us(t)).start_us == us(t);
+    let edges = |t: i64| begins(t) && (range == 0 || begins(t.saturating_sub(range)));
+    steps.count() <= STEPS_MAX && steps.iter().all(edges)
+}
+
+/// Returns the levels that a selector reads of a family: of a counter the coarsest whose buckets
+/// align with all windows, or the finest; of a gauge those that it names, or the finest.
+pub(super) fn levels(family: &Family, need: &Need) -> Vec<Level> {
+    let finest: Vec<Level> = family.levels().take(1).collect();
+    if let Column::Gauge(_) = family.column {
+        let named: Vec<&Matcher> = need.matchers.iter().filter(|m| m.name == LEVEL).collect();
+        if named.is_empty() {
+            return finest;
+        }
+        let passes = |level: &Level| named.iter().all(|matcher| matcher.is_match(level.as_str()));
+        return family.levels().filter(passes).collect();
+    }
+    let range = match need.reads {
+        Reads::Instants => 0,
+        Reads::Increase(range) => range,
+        Reads::Samples(_) | Reads::LastIncrease(_) => return finest,
+    };
+    let calendar = family.calendar();
+    let mut coarsest_first = family.levels().rev();
+    let aligned = coarsest_first.find(|level| is_aligned(calendar, *level, need.steps, range));
+    aligned.map_or(finest, |level| vec![level])
+}
+
+/// Returns the buckets that a selector reads of a level.
+pub(super) fn buckets(family: &Family, level: Level, need: &Need) -> Buckets {
+    let calendar = family.calendar();
+    let start = |t_us: i64| calendar.bucket(level, t_us).start_us;
+    let from = us(need.steps.start.saturating_sub(need.reads.range()));
+    let first = match (&family.column, need.reads) {
+        // The sample of an instant is that of the bucket that ended last.
+        (Column::Gauge(_), Reads::Instants) => start(start(from) - 1),
+        _ => start(from),
+    };
+    Buckets {
+        from_us: Some(first),
+        to_us: start(us(need.steps.end)),
+    }
+}
+
+/// Divides all time before `to_us`, the start of a bucket of `level`, into buckets of the coarsest
+/// levels that end there or before.
+pub(super) fn before(family: &Family, level: Level, to_us: i64) -> Vec<(Level, Buckets)> {
+    let calendar = family.calendar();
+    let mut pieces = Vec::new();
+    let mut from_us = None;
+    // Weeks begin within months.
+    let levels = family.levels().filter(|l| *l > level && *l != Level::Week);
+    for coarse in levels.rev() {
+        let until_us = calendar.bucket(coarse, to_us).start_us;
+        if from_us.is_none_or(|from| from < until_us) {
+            let to_us = until_us;
+            pieces.push((coarse, Buckets { from_us, to_us }));
+            from_us = Some(until_us);
+        }
+    }
+    if from_us.is_none_or(|from| from < to_us) {
+        pieces.push((level, Buckets { from_us, to_us }));
+    }
+    pieces
+}
