@@ -22,6 +22,7 @@ mod postgres;
 mod prepared;
 mod question;
 mod run;
+pub mod logql;
 pub mod statements;
 mod stats;
 mod tables;

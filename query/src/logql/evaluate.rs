@@ -1,0 +1,252 @@
+//! Evaluates a metric query over the series of its range aggregations.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::ast::{
+    BinaryOp, Grouping, Metric, RangeAggregation, RangeFunction, VectorAggregation,
+};
+use super::entry::Labels;
+use super::matrix::{Matrix, Series, Steps};
+use crate::error::{Error, Result};
+
+/// The value of a metric query.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A number.
+    Scalar(f64),
+    /// Series.
+    Matrix(Matrix),
+}
+
+/// A range aggregation of a query, and the labels by which its series may be added up at once.
+type Leaf<'a> = (&'a RangeAggregation, Option<&'a [String]>);
+
+/// Returns the range aggregations of a query in the order of [`Metric::evaluate`].
+pub fn leaves(metric: &Metric) -> Vec<Leaf<'_>> {
+    match metric {
+        Metric::Number(_) | Metric::Vector(_) => Vec::new(),
+        Metric::Range(range) => vec![(range, None)],
+        Metric::Binary { left, right, .. } => [leaves(left), leaves(right)].concat(),
+        Metric::Aggregate { of, .. } => match (summed(metric), &**of) {
+            (Some(labels), Metric::Range(range)) => vec![(range, Some(labels))],
+            _ => leaves(of),
+        },
+    }
+}
+
+/// Returns the labels of a sum whose series add up as the lines of their windows do.
+fn summed(metric: &Metric) -> Option<&[String]> {
+    let Metric::Aggregate {
+        function: VectorAggregation::Sum,
+        grouping,
+        of,
+        ..
+    } = metric
+    else {
+        return None;
+    };
+    let Metric::Range(range) = &**of else {
+        return None;
+    };
+    use RangeFunction::{Bytes, BytesRate, Count, Rate, Sum};
+    let adds_up = matches!(range.function, Count | Rate | Bytes | BytesRate | Sum);
+    match grouping {
+        _ if !adds_up || range.grouping.is_some() => None,
+        None => Some(&[]),
+        Some(grouping) if grouping.is_without => None,
+        Some(grouping) => Some(&grouping.labels),
+    }
+}
+
+impl Metric {
+    /// Evaluates the query. `ranges` are the series of its [`leaves`], in order.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if an operator does not take its sides.
+    pub fn evaluate(&self, steps: Steps, ranges: &mut dyn Iterator<Item = Matrix>) -> Result<Value> {
+        Ok(match self {
+            Self::Number(number) => Value::Scalar(*number),
+            Self::Vector(number) => Value::Matrix(vec![Series {
+                labels: Labels::new(),
+                points: vec![Some(*number); steps.count],
+            }]),
+            Self::Range(_) => Value::Matrix(ranges.next().unwrap_or_default()),
+            Self::Aggregate {
+                function,
+                count,
+                grouping,
+                of,
+            } => match of.evaluate(steps, ranges)? {
+                Value::Scalar(_) => {
+                    let name = function.text();
+                    return Err(Error::invalid(format!("{name} takes series, not a number")));
+                }
+                Value::Matrix(matrix) => {
+                    let groups = grouped(matrix, grouping.as_ref());
+                    Value::Matrix(match count {
+                        Some(count) => extremes(groups, *function, *count, steps),
+                        None => aggregated(groups, *function, steps),
+                    })
+                }
+            },
+            Self::Binary {
+                op,
+                is_bool,
+                left,
+                right,
+            } => {
+                let (left, right) = (left.evaluate(steps, ranges)?, right.evaluate(steps, ranges)?);
+                binary(*op, *is_bool, left, right)?
+            }
+        })
+    }
+}
+
+/// Returns the labels that remain.
+pub(super) fn kept(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
+    let Some(grouping) = grouping else {
+        return Labels::new();
+    };
+    let keeps = |name: &&String| grouping.labels.contains(name) != grouping.is_without;
+    let kept = labels.iter().filter(|(name, _)| keeps(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn grouped(matrix: Matrix, grouping: Option<&Grouping>) -> BTreeMap<Labels, Matrix> {
+    let mut groups: BTreeMap<Labels, Matrix> = BTreeMap::new();
+    for series in matrix {
+        groups.entry(kept(&series.labels, grouping)).or_default().push(series);
+    }
+    groups
+}
+
+fn aggregated(
+    groups: BTreeMap<Labels, Matrix>,
+    function: VectorAggregation,
+    steps: Steps,
+) -> Matrix {
+    let series = groups.into_iter().map(|(labels, group)| {
+        let at_step = |nth: usize| {
+            let values = group.iter().filter_map(move |series| series.points[nth]);
+            let count = values.clone().count() as f64;
+            if count == 0.0 {
+                return None;
+            }
+            Some(match function {
+                VectorAggregation::Count => count,
+                VectorAggregation::Avg => values.sum::<f64>() / count,
+                VectorAggregation::Min => values.fold(f64::NAN, f64::min),
+                VectorAggregation::Max => values.fold(f64::NAN, f64::max),
+                _ => values.sum(),
+            })
+        };
+        let points = (0..steps.count).map(at_step).collect();
+        Series { labels, points }
+    });
+    series.collect()
+}
+
+/// Keeps the greatest or least values of each group at each step.
+fn extremes(
+    groups: BTreeMap<Labels, Matrix>,
+    function: VectorAggregation,
+    count: u64,
+    steps: Steps,
+) -> Matrix {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let mut all = Matrix::new();
+    for mut group in groups.into_values() {
+        for nth in 0..steps.count {
+            let values = group.iter().enumerate();
+            let values = values.filter_map(|(at, series)| Some((at, series.points[nth]?)));
+            let mut values: Vec<(usize, f64)> = values.collect();
+            values.sort_by(|(_, a), (_, b)| {
+                let order = a.partial_cmp(b).unwrap_or(Ordering::Equal);
+                match function {
+                    VectorAggregation::TopK => order.reverse(),
+                    _ => order,
+                }
+            });
+            for (at, _) in values.iter().skip(count) {
+                group[*at].points[nth] = None;
+            }
+        }
+        all.extend(group.into_iter().filter(|s| s.points.iter().any(Option::is_some)));
+    }
+    all.sort_by(|a, b| a.labels.cmp(&b.labels));
+    all
+}
+
+fn binary(op: BinaryOp, is_bool: bool, left: Value, right: Value) -> Result<Value> {
+    let filters = op.compares() && !is_bool;
+    Ok(match (left, right) {
+        (Value::Scalar(_), Value::Scalar(_)) if filters => {
+            let name = op.text();
+            return Err(Error::invalid(format!("{name} between two numbers needs bool: {name} bool")));
+        }
+        (Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(computed(op, a, b)),
+        (Value::Matrix(mut matrix), Value::Scalar(b)) => {
+            for point in matrix.iter_mut().flat_map(|series| &mut series.points) {
+                *point = point.and_then(|a| chosen(op, filters, a, b, a));
+            }
+            Value::Matrix(present(matrix))
+        }
+        (Value::Scalar(a), Value::Matrix(mut matrix)) => {
+            for point in matrix.iter_mut().flat_map(|series| &mut series.points) {
+                *point = point.and_then(|b| chosen(op, filters, a, b, b));
+            }
+            Value::Matrix(present(matrix))
+        }
+        (Value::Matrix(left), Value::Matrix(right)) => {
+            let mut others: BTreeMap<Labels, Vec<Option<f64>>> =
+                right.into_iter().map(|series| (series.labels, series.points)).collect();
+            let mut matched = Matrix::new();
+            for mut series in left {
+                let Some(other) = others.remove(&series.labels) else {
+                    continue;
+                };
+                for (point, b) in series.points.iter_mut().zip(other) {
+                    *point = match (*point, b) {
+                        (Some(a), Some(b)) => chosen(op, filters, a, b, a),
+                        _ => None,
+                    };
+                }
+                matched.push(series);
+            }
+            Value::Matrix(present(matched))
+        }
+    })
+}
+
+fn present(mut matrix: Matrix) -> Matrix {
+    matrix.retain(|series| series.points.iter().any(Option::is_some));
+    matrix
+}
+
+/// Returns the result at one step; a comparison that filters returns `kept` where it holds.
+fn chosen(op: BinaryOp, filters: bool, a: f64, b: f64, kept: f64) -> Option<f64> {
+    let value = computed(op, a, b);
+    match filters {
+        true => (value == 1.0).then_some(kept),
+        false => Some(value),
+    }
+}
+
+fn computed(op: BinaryOp, a: f64, b: f64) -> f64 {
+    let truth = |holds: bool| if holds { 1.0 } else { 0.0 };
+    match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Subtract => a - b,
+        BinaryOp::Multiply => a * b,
+        BinaryOp::Divide => a / b,
+        BinaryOp::Modulo => a % b,
+        BinaryOp::Power => a.powf(b),
+        BinaryOp::Equal => truth(a == b),
+        BinaryOp::NotEqual => truth(a != b),
+        BinaryOp::Above => truth(a > b),
+        BinaryOp::AtLeast => truth(a >= b),
+        BinaryOp::Below => truth(a < b),
+        BinaryOp::AtMost => truth(a <= b),
+    }
+}

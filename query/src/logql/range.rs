@@ -1,0 +1,262 @@
+//! Range aggregations: the plan, and its rows as series.
+//!
+//! The plan groups events by their labels and by the windows that they lie in. Events in the same
+//! windows form a *piece*, and a window is made of pieces. So an event is counted once, however
+//! many windows contain it.
+
+mod pieces;
+
+use std::collections::BTreeSet;
+
+use arrow::array::RecordBatch;
+use datafusion::common::Result as PlanResult;
+use datafusion::functions::core::expr_fn::get_field;
+use datafusion::functions_aggregate::array_agg::array_agg;
+use datafusion::functions_aggregate::count::count_all;
+use datafusion::functions_aggregate::expr_fn::{first_value, last_value, max, min, sum};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
+use datafusion::common::ScalarValue;
+use arrow::datatypes::DataType;
+use storage::{SEQ, TIME};
+
+use super::ast::{
+    FormatValue, LabelFilter, LogQuery, RangeAggregation, RangeFunction, Stage,
+};
+use super::compile::{
+    Output, Source, Windows, entry_function, nothing, sources, united, window_function,
+};
+use super::labels::{DETECTED_LEVEL, LABELS, STATUS_CLASS, named};
+use super::matrix::{Matrix, Steps};
+use super::pipeline::Pipeline;
+use super::template::Template;
+use crate::error::{Error, Result};
+use crate::question::{Question, Tables};
+
+/// Columns of a plan.
+const LABELS_JSON: &str = "labels";
+const FIRST: &str = "first_window";
+const LAST: &str = "last_window";
+const ROWS: &str = "rows";
+const VALUE: &str = "value";
+/// The time of the first or last value.
+const AT: &str = "at";
+/// Prefix of a column with one label.
+const LABEL: &str = "label_";
+const SAMPLE: &str = "sample";
+
+impl RangeAggregation {
+    /// Returns the question for the series of the aggregation. `labels` are the labels by which
+    /// series are added up; `None` for one series for each set of labels.
+    pub fn question(&self, steps: Steps, labels: Option<&[String]>) -> Question {
+        let (range, labels) = (self.clone(), labels.map(<[String]>::to_vec));
+        Question::Plan {
+            text: self.to_string(),
+            build: Box::new(move |tables| range.plan(&tables, steps, labels)),
+        }
+    }
+
+    /// Returns the series of an answer.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if there are too many of them.
+    pub fn series(&self, steps: Steps, batches: &[RecordBatch]) -> Result<Matrix> {
+        pieces::series(self, steps, batches)
+    }
+
+    fn windows(&self, steps: Steps) -> Windows {
+        Windows {
+            steps,
+            range_ns: self.range_ns,
+            offset_ns: self.offset_ns,
+        }
+    }
+
+    /// Returns whether the value of an entry is the length of its line.
+    fn is_bytes(&self) -> bool {
+        matches!(self.function, RangeFunction::Bytes | RangeFunction::BytesRate)
+    }
+
+    /// Returns the labels that the plan groups by, if they are known: those of the caller, or of
+    /// `by`.
+    fn grouped_by(&self, labels: Option<Vec<String>>) -> Option<Vec<String>> {
+        let by = self.grouping.as_ref().filter(|grouping| !grouping.is_without);
+        labels.or_else(|| by.map(|by| by.labels.clone()))
+    }
+
+    fn plan(
+        &self,
+        tables: &Tables<'_>,
+        steps: Steps,
+        labels: Option<Vec<String>>,
+    ) -> PlanResult<LogicalPlan> {
+        let windows = self.windows(steps);
+        let (found, rest) = sources(tables, &self.of, windows.times_us())?;
+        let labels = self.grouped_by(labels);
+        let is_plain = rest.stages.is_empty() && self.unwrap.is_none() && !self.is_bytes();
+        let plans: Vec<PlanResult<LogicalPlanBuilder>> = match is_plain {
+            true => {
+                let of_streams = LABELS.map(str::to_owned).to_vec();
+                let labels = labels.unwrap_or(of_streams);
+                let plans = found.into_iter().map(|source| self.counted(source, windows, &labels));
+                plans.collect()
+            }
+            false => {
+                let plans = found.into_iter();
+                let plans = plans.map(|source| self.sampled(source, windows, &rest, labels.as_deref()));
+                plans.collect()
+            }
+        };
+        match united(plans.into_iter())? {
+            Some(plan) => plan.build(),
+            None => nothing(),
+        }
+    }
+
+    /// Returns the counts of a stream's events by columns.
+    fn counted(
+        &self,
+        Source { columns, plan }: Source,
+        windows: Windows,
+        labels: &[String],
+    ) -> PlanResult<LogicalPlanBuilder> {
+        let null = || lit(ScalarValue::Utf8(None));
+        let of_label = |label: &String| {
+            let text = columns.text(label).unwrap_or_else(null);
+            cast(text, DataType::Utf8).alias(format!("{LABEL}{label}"))
+        };
+        let mut groups: Vec<Expr> = labels.iter().map(of_label).collect();
+        groups.extend(self.window_groups(windows));
+        let mut shown: Vec<Expr> = groups.iter().map(|e| named(&e.schema_name().to_string())).collect();
+        shown.push(named(ROWS));
+        // The rows are those of a projection above, whose columns have no table's name.
+        let plan = plan.aggregate(groups, [count_all().alias(ROWS)])?;
+        plan.project(shown)
+    }
+
+    fn window_groups(&self, windows: Windows) -> Vec<Expr> {
+        let mut groups = vec![window_function(windows, false).alias(FIRST)];
+        // Windows that neither overlap nor leave gaps contain an event once.
+        if self.range_ns != windows.steps.step_ns || windows.steps.count == 1 {
+            groups.push(window_function(windows, true).alias(LAST));
+        }
+        groups
+    }
+
+    /// Returns the aggregates of a stream's entries.
+    fn sampled(
+        &self,
+        Source { columns, plan }: Source,
+        windows: Windows,
+        rest: &LogQuery,
+        labels: Option<&[String]>,
+    ) -> PlanResult<LogicalPlanBuilder> {
+        let reads = Reads::of(self, rest, labels);
+        let pipeline = Pipeline::new(rest, self.unwrap.as_ref()).map_err(Error::invalid)?;
+        let output = Output::Sample {
+            labels: labels.map(<[String]>::to_vec),
+            is_bytes: self.is_bytes(),
+        };
+        let compiled = (pipeline, self.to_string());
+        let sample = entry_function(&columns, reads.columns.as_deref(), reads.line, compiled, output);
+        let mut shown = self.window_groups(windows);
+        let groups = shown.iter().map(|e| named(&e.schema_name().to_string()));
+        let mut groups: Vec<Expr> = groups.collect();
+        shown.extend([sample.alias(SAMPLE), named(TIME).alias(TIME), named(SEQ).alias(SEQ)]);
+        let plan = plan.project(shown)?.filter(named(SAMPLE).is_not_null())?;
+        groups.push(get_field(named(SAMPLE), LABELS_JSON).alias(LABELS_JSON));
+        let value = || get_field(named(SAMPLE), VALUE);
+        let in_order = || [TIME, SEQ].map(|key| named(key).sort(true, false)).to_vec();
+        let mut values = vec![count_all().alias(ROWS)];
+        values.extend(match self.function {
+            RangeFunction::Count | RangeFunction::Absent => None,
+            RangeFunction::Min => Some(min(value())),
+            RangeFunction::Max => Some(max(value())),
+            RangeFunction::Quantile => Some(array_agg(value())),
+            RangeFunction::First => Some(first_value(value(), in_order())),
+            RangeFunction::Last => Some(last_value(value(), in_order())),
+            _ => Some(sum(value())),
+        }.map(|value| value.alias(VALUE)));
+        match self.function {
+            RangeFunction::First => values.push(min(named(TIME)).alias(AT)),
+            RangeFunction::Last => values.push(max(named(TIME)).alias(AT)),
+            _ => {}
+        }
+        plan.aggregate(groups, values)
+    }
+}
+
+/// The parts of an event that stages read.
+struct Reads {
+    line: bool,
+    /// Names of columns; `None` for all.
+    columns: Option<Vec<String>>,
+}
+
+impl Reads {
+    fn of(range: &RangeAggregation, rest: &LogQuery, labels: Option<&[String]>) -> Self {
+        let mut line = range.is_bytes();
+        let mut is_all = false;
+        let mut names: BTreeSet<String> = labels.unwrap_or_default().iter().cloned().collect();
+        if labels.is_none() {
+            names.extend(LABELS.map(str::to_owned));
+        }
+        let mut template = |text: &str, names: &mut BTreeSet<String>| {
+            let Ok(template) = Template::parse(text) else { return };
+            let (labels, reads_line) = template.reads();
+            names.extend(labels.into_iter().map(str::to_owned));
+            line |= reads_line;
+        };
+        for stage in &rest.stages {
+            match stage {
+                Stage::Label(filter) => names_of(filter, &mut names),
+                Stage::LineFormat(text) => template(text, &mut names),
+                Stage::LabelFormat(formats) => {
+                    for (_, value) in formats {
+                        match value {
+                            FormatValue::Rename(from) => {
+                                names.insert(from.clone());
+                            }
+                            FormatValue::Template(text) => template(text, &mut names),
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        for stage in &rest.stages {
+            line |= matches!(stage, Stage::Line { .. });
+            if let Stage::Json(_) | Stage::Logfmt(_) | Stage::Pattern(_) | Stage::Regexp(_) = stage {
+                (line, is_all) = (true, true);
+            }
+        }
+        if let Some(unwrap) = &range.unwrap {
+            names.insert(unwrap.label.clone());
+            unwrap.filters.iter().for_each(|filter| names_of(filter, &mut names));
+        }
+        if names.contains(STATUS_CLASS) {
+            names.insert("status".to_owned());
+        }
+        if names.contains(DETECTED_LEVEL) {
+            names.insert("level".to_owned());
+        }
+        Self {
+            line,
+            columns: (!is_all).then(|| names.into_iter().collect()),
+        }
+    }
+}
+
+fn names_of(filter: &LabelFilter, names: &mut BTreeSet<String>) {
+    match filter {
+        LabelFilter::Text(matcher) => {
+            names.insert(matcher.label.clone());
+        }
+        LabelFilter::Compare { label, .. } => {
+            names.insert(label.clone());
+        }
+        LabelFilter::And(left, right) | LabelFilter::Or(left, right) => {
+            names_of(left, names);
+            names_of(right, names);
+        }
+    }
+}
