@@ -25,7 +25,6 @@ use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, SchemaError, exec_err};
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::execution::context::SQLOptions;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -55,7 +54,7 @@ use crate::tables::level::{Rollup, Rollups, TileCache};
 use crate::tables::stream::Files;
 
 pub(crate) use state::with_ours;
-use state::{context, function_names, set_time_zone};
+use state::{context, function_names, reading, set_time_zone};
 
 /// Plans questions. Clones share caches.
 #[derive(Clone)]
@@ -373,16 +372,6 @@ fn planned(
         dialect::user_is_a_function(&mut statement);
     }
     binder.plan(statement, parameters)
-}
-
-/// Refuses a plan that does more than read.
-fn reading(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
-    let read_only = SQLOptions::new()
-        .with_allow_ddl(false)
-        .with_allow_dml(false)
-        .with_allow_statements(false);
-    read_only.verify_plan(&plan)?;
-    Ok(plan)
 }
 
 /// Converts the error of a question. If a column enters its rollup at a coarser level, the hint

@@ -1,4 +1,5 @@
 use super::*;
+use crate::postgres::copy::CopyForm;
 
 #[track_caller]
 fn read(text: &str) -> Command {

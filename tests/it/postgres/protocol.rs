@@ -135,7 +135,7 @@ fn a_start_that_is_none_is_refused_with_its_state() {
     let mut client = Client::connect(&server);
     client.first(
         VERSION_3 + 2,
-        b"user\0ann\0database\0logmill\0_pq_.new\01\0\0",
+        b"user\0ann\0database\0logmill\0_pq_.new\x01\0\0",
     );
     assert_eq!(
         client.until(b'Z')[0],

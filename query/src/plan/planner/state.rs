@@ -3,8 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use datafusion::execution::context::SQLOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder, TaskContext};
+use datafusion::logical_expr::LogicalPlan;
 
 use crate::functions;
 use crate::plan::datafusion_fixes;
@@ -68,4 +70,14 @@ pub(super) fn context(state: &SessionState, share: Arc<Share>) -> Arc<TaskContex
         HashMap::new(),
         Arc::new(runtime),
     ))
+}
+
+/// Refuses a plan that does more than read.
+pub(super) fn reading(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+    let read_only = SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false);
+    read_only.verify_plan(&plan)?;
+    Ok(plan)
 }
