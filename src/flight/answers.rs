@@ -31,7 +31,7 @@ use crate::serve::Client;
 pub(super) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 
 /// A piece of an answer on its way to the call.
-enum Piece {
+enum AnswerPiece {
     Rows(RecordBatch),
     Failed(Status),
     End,
@@ -73,7 +73,7 @@ async fn produce(
     answer: Answer,
     described: SchemaRef,
     client: Client,
-    send: Sender<Piece>,
+    send: Sender<AnswerPiece>,
     patience: Duration,
 ) {
     tokio::select! {
@@ -87,7 +87,7 @@ async fn produce(
 async fn produce_all(
     mut answer: Answer,
     described: &SchemaRef,
-    send: &Sender<Piece>,
+    send: &Sender<AnswerPiece>,
     patience: Duration,
 ) {
     let mut batches = PlainBatches::new(&answer.schema);
@@ -104,19 +104,19 @@ async fn produce_all(
             }
         };
         let fitted = complete.iter().map(|batch| fitted(batch, described));
-        let mut pieces: Vec<Piece> = fitted
+        let mut pieces: Vec<AnswerPiece> = fitted
             .map(|batch| match batch {
-                Ok(batch) => Piece::Rows(batch),
-                Err(error) => Piece::Failed(status::of_arrow(error)),
+                Ok(batch) => AnswerPiece::Rows(batch),
+                Err(error) => AnswerPiece::Failed(status::of_arrow(error)),
             })
             .collect();
         match added {
-            Err(failed) => pieces.push(Piece::Failed(failed)),
-            Ok(()) if is_over => pieces.push(Piece::End),
+            Err(failed) => pieces.push(AnswerPiece::Failed(failed)),
+            Ok(()) if is_over => pieces.push(AnswerPiece::End),
             Ok(()) => {}
         }
         for piece in pieces {
-            is_over |= matches!(piece, Piece::Failed(_));
+            is_over |= matches!(piece, AnswerPiece::Failed(_));
             if !matches!(
                 tokio::time::timeout(patience, send.send(piece)).await,
                 Ok(Ok(()))
@@ -145,15 +145,15 @@ fn fitted(batch: &RecordBatch, described: &SchemaRef) -> Result<RecordBatch, Arr
 
 /// Returns the rows of the pieces of an answer.
 fn rows(
-    receive: Receiver<Piece>,
+    receive: Receiver<AnswerPiece>,
     patience: Duration,
 ) -> impl Stream<Item = Result<RecordBatch, FlightError>> + Send + 'static {
     stream::unfold(Some(receive), move |receive| async move {
         let mut receive = receive?;
         match receive.recv().await {
-            Some(Piece::Rows(batch)) => Some((Ok(batch), Some(receive))),
-            Some(Piece::Failed(failed)) => Some((Err(failed.into()), None)),
-            Some(Piece::End) => None,
+            Some(AnswerPiece::Rows(batch)) => Some((Ok(batch), Some(receive))),
+            Some(AnswerPiece::Failed(failed)) => Some((Err(failed.into()), None)),
+            Some(AnswerPiece::End) => None,
             None => {
                 let within = humantime::format_duration(patience);
                 let message = format!(

@@ -146,19 +146,19 @@ pub(super) fn held<T: Send + Unpin + 'static>(
     guard: T,
 ) -> Response<Body> {
     response.map(|inner| {
-        Body::new(Held {
+        Body::new(GuardedBody {
             inner,
             guard: Some(guard),
         })
     })
 }
 
-struct Held<T> {
+struct GuardedBody<T> {
     inner: Body,
     guard: Option<T>,
 }
 
-impl<T: Unpin> HttpBody for Held<T> {
+impl<T: Unpin> HttpBody for GuardedBody<T> {
     type Data = Bytes;
     type Error = Status;
 

@@ -25,7 +25,7 @@ impl Flights {
     }
 }
 
-type Result<T> = std::result::Result<Response<T>, Status>;
+type FlightReply<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl FlightService for Flights {
@@ -40,27 +40,27 @@ impl FlightService for Flights {
     async fn handshake(
         &self,
         request: Request<Streaming<HandshakeRequest>>,
-    ) -> Result<Self::HandshakeStream> {
+    ) -> FlightReply<Self::HandshakeStream> {
         self.0.handshake(request).await
     }
 
-    async fn list_flights(&self, _: Request<Criteria>) -> Result<Self::ListFlightsStream> {
+    async fn list_flights(&self, _: Request<Criteria>) -> FlightReply<Self::ListFlightsStream> {
         Err(Status::unimplemented(
             "this server has no flights to list; it answers the commands of Flight SQL",
         ))
     }
 
-    async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> Result<FlightInfo> {
+    async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> FlightReply<FlightInfo> {
         self.0.get_flight_info(request).await
     }
 
-    async fn poll_flight_info(&self, request: Request<FlightDescriptor>) -> Result<PollInfo> {
+    async fn poll_flight_info(&self, request: Request<FlightDescriptor>) -> FlightReply<PollInfo> {
         // A query begins with the call for its answer, so that its information is always complete.
         let info = self.0.get_flight_info(request).await?.into_inner();
         Ok(Response::new(PollInfo::new().with_info(info)))
     }
 
-    async fn get_schema(&self, request: Request<FlightDescriptor>) -> Result<SchemaResult> {
+    async fn get_schema(&self, request: Request<FlightDescriptor>) -> FlightReply<SchemaResult> {
         let info = self.0.get_flight_info(request).await?.into_inner();
         if info.schema.is_empty() {
             return Err(Status::failed_precondition(
@@ -71,26 +71,29 @@ impl FlightService for Flights {
         Ok(Response::new(SchemaResult { schema }))
     }
 
-    async fn do_get(&self, request: Request<Ticket>) -> Result<Self::DoGetStream> {
+    async fn do_get(&self, request: Request<Ticket>) -> FlightReply<Self::DoGetStream> {
         self.0.do_get(request).await
     }
 
-    async fn do_put(&self, request: Request<Streaming<FlightData>>) -> Result<Self::DoPutStream> {
+    async fn do_put(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> FlightReply<Self::DoPutStream> {
         self.0.do_put(request).await
     }
 
-    async fn do_action(&self, request: Request<Action>) -> Result<Self::DoActionStream> {
+    async fn do_action(&self, request: Request<Action>) -> FlightReply<Self::DoActionStream> {
         self.0.do_action(request).await
     }
 
-    async fn list_actions(&self, request: Request<Empty>) -> Result<Self::ListActionsStream> {
+    async fn list_actions(&self, request: Request<Empty>) -> FlightReply<Self::ListActionsStream> {
         self.0.list_actions(request).await
     }
 
     async fn do_exchange(
         &self,
         request: Request<Streaming<FlightData>>,
-    ) -> Result<Self::DoExchangeStream> {
+    ) -> FlightReply<Self::DoExchangeStream> {
         self.0.do_exchange(request).await
     }
 }

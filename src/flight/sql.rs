@@ -18,7 +18,7 @@ use super::statements::Statements;
 use super::{status, values};
 use crate::serve::{Client, Serving};
 
-type Result<T, E = Status> = std::result::Result<T, E>;
+type FlightOutcome<T> = Result<T, Status>;
 
 /// The commands of Flight SQL over a store.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl FlightSql {
     }
 
     /// Binds a question to the present tables. Nothing of it runs.
-    async fn prepare(&self, client: &Client, sql: &str) -> Result<Prepared> {
+    async fn prepare(&self, client: &Client, sql: &str) -> FlightOutcome<Prepared> {
         let question = Question::Sql(sql.to_owned());
         let prepared = self.serving.prepare(client, Session::default(), question);
         prepared.await.map_err(|error| status::of_query(&error))
@@ -48,7 +48,7 @@ impl FlightSql {
         client: Client,
         sql: &str,
         values: Vec<ScalarValue>,
-    ) -> Result<Response<Messages>> {
+    ) -> FlightOutcome<Response<Messages>> {
         let prepared = self.prepare(&client, sql).await?;
         let told = described(&prepared);
         let parameters = match values.is_empty() {
@@ -77,7 +77,7 @@ fn described(prepared: &Prepared) -> Option<Schema> {
 ///
 /// # Errors
 /// If one is not `$1`, `$2`, …
-fn parameter_fields(prepared: &Prepared) -> Result<Vec<Field>> {
+fn parameter_fields(prepared: &Prepared) -> FlightOutcome<Vec<Field>> {
     let mut fields = Vec::new();
     for (name, of) in prepared.parameters() {
         let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
@@ -101,7 +101,7 @@ fn parameter_fields(prepared: &Prepared) -> Result<Vec<Field>> {
 }
 
 /// Returns a schema as an Arrow message.
-fn schema_bytes(schema: &Schema) -> Result<Bytes> {
+fn schema_bytes(schema: &Schema) -> FlightOutcome<Bytes> {
     let options = IpcWriteOptions::default();
     let message = IpcMessage::try_from(SchemaAsIpc::new(schema, &options));
     Ok(message.map_err(status::of_arrow)?.0)
@@ -112,7 +112,7 @@ fn info(
     descriptor: FlightDescriptor,
     ticket: impl Into<Bytes>,
     schema: Option<&Schema>,
-) -> Result<Response<FlightInfo>> {
+) -> FlightOutcome<Response<FlightInfo>> {
     let endpoint = FlightEndpoint::new().with_ticket(Ticket::new(ticket));
     let mut info = FlightInfo::new()
         .with_endpoint(endpoint)
@@ -127,22 +127,22 @@ fn info(
 fn info_of_command(
     request: Request<FlightDescriptor>,
     schema: &Schema,
-) -> Result<Response<FlightInfo>> {
+) -> FlightOutcome<Response<FlightInfo>> {
     let descriptor = request.into_inner();
     let ticket = descriptor.cmd.clone();
     info(descriptor, ticket, Some(schema))
 }
 
-fn batch(batch: RecordBatch) -> Result<Response<Messages>> {
+fn batch(batch: RecordBatch) -> FlightOutcome<Response<Messages>> {
     Ok(Response::new(answers::of_batch(batch)))
 }
 
-fn empty(schema: SchemaRef) -> Result<Response<Messages>> {
+fn empty(schema: SchemaRef) -> FlightOutcome<Response<Messages>> {
     batch(RecordBatch::new_empty(schema))
 }
 
 /// Returns the client of a call.
-fn client_of<T>(request: &Request<T>) -> Result<Client> {
+fn client_of<T>(request: &Request<T>) -> FlightOutcome<Client> {
     let client = request.extensions().get::<Client>().cloned();
     client.ok_or_else(|| Status::internal("a call was not admitted"))
 }

@@ -32,18 +32,18 @@ type Handle = [u8; HANDLE_BYTES];
 
 /// The prepared statements of all clients.
 #[derive(Debug, Default)]
-pub(super) struct Statements(Mutex<HashMap<Handle, Held>>);
+pub(super) struct Statements(Mutex<HashMap<Handle, KeptStatement>>);
 
 /// A prepared statement.
 #[derive(Debug)]
-struct Held {
+struct KeptStatement {
     owner: String,
     sql: String,
     values: Vec<ScalarValue>,
     used: Instant,
 }
 
-impl Held {
+impl KeptStatement {
     fn bytes(&self) -> usize {
         let values = self.values.iter().map(ScalarValue::size);
         self.owner.len() + self.sql.len() + values.sum::<usize>()
@@ -66,7 +66,7 @@ impl Statements {
             return Err(too_many());
         }
         check_room(&all, owner, sql.len())?;
-        let held = Held {
+        let held = KeptStatement {
             owner: owner.name().to_owned(),
             sql: sql.to_owned(),
             values: Vec::new(),
@@ -119,10 +119,10 @@ impl Statements {
 
 /// Finds a statement of an account, and notes its use.
 fn find<'a>(
-    all: &'a mut HashMap<Handle, Held>,
+    all: &'a mut HashMap<Handle, KeptStatement>,
     owner: &Principal,
     handle: &[u8],
-) -> Result<&'a mut Held, Status> {
+) -> Result<&'a mut KeptStatement, Status> {
     let held = all.get_mut(handle);
     let held = held.filter(|held| held.owner == owner.name() && held.used.elapsed() < IDLE);
     match held {
@@ -141,7 +141,11 @@ fn find<'a>(
 }
 
 /// Checks that there is room for so many more bytes.
-fn check_room(all: &HashMap<Handle, Held>, owner: &Principal, bytes: usize) -> Result<(), Status> {
+fn check_room(
+    all: &HashMap<Handle, KeptStatement>,
+    owner: &Principal,
+    bytes: usize,
+) -> Result<(), Status> {
     let (mut own_bytes, mut all_bytes) = (bytes, bytes);
     for held in all.values() {
         let bytes = held.bytes();

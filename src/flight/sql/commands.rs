@@ -23,7 +23,7 @@ use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    FlightSql, Messages, Result, batch, client_of, described, empty, info, info_of_command,
+    FlightOutcome, FlightSql, Messages, batch, client_of, described, empty, info, info_of_command,
     parameter_fields, schema_bytes,
 };
 use crate::flight::protobuf::any_bytes;
@@ -36,8 +36,8 @@ const CLOSE_SESSION: &str = "CloseSession";
 /// The result of this action: its field `status` says `CLOSED` (`Flight.proto`).
 const SESSION_CLOSED: [u8; 2] = [0x08, 0x01];
 
-type Info = Result<Response<FlightInfo>>;
-type Got = Result<Response<Messages>>;
+type Info = FlightOutcome<Response<FlightInfo>>;
+type Got = FlightOutcome<Response<Messages>>;
 type Descriptor = Request<FlightDescriptor>;
 type Put = Request<PeekableFlightDataStream>;
 
@@ -49,7 +49,7 @@ impl FlightSqlService for FlightSql {
     async fn do_handshake(
         &self,
         request: Request<Streaming<HandshakeRequest>>,
-    ) -> Result<Response<<Self as FlightService>::HandshakeStream>> {
+    ) -> FlightOutcome<Response<<Self as FlightService>::HandshakeStream>> {
         let client = client_of(&request)?;
         let session = self.serving.access.begin_session(&client);
         let bearer = session.unwrap_or_else(|| SecretString::from(OPEN));
@@ -96,7 +96,7 @@ impl FlightSqlService for FlightSql {
         &self,
         command: ActionCreatePreparedStatementRequest,
         request: Request<Action>,
-    ) -> Result<ActionCreatePreparedStatementResult> {
+    ) -> FlightOutcome<ActionCreatePreparedStatementResult> {
         let client = client_of(&request)?;
         check_no_transaction(command.transaction_id.as_deref())?;
         let prepared = self.prepare(&client, &command.query).await?;
@@ -117,7 +117,7 @@ impl FlightSqlService for FlightSql {
         &self,
         command: CommandPreparedStatementQuery,
         request: Put,
-    ) -> Result<DoPutPreparedStatementResult> {
+    ) -> FlightOutcome<DoPutPreparedStatementResult> {
         let client = client_of(&request)?;
         let handle = command.prepared_statement_handle;
         // An unknown handle is refused before its values are read.
@@ -158,7 +158,7 @@ impl FlightSqlService for FlightSql {
         &self,
         command: ActionClosePreparedStatementRequest,
         request: Request<Action>,
-    ) -> Result<()> {
+    ) -> FlightOutcome<()> {
         let client = client_of(&request)?;
         self.statements
             .close(&client, &command.prepared_statement_handle);
@@ -286,7 +286,7 @@ impl FlightSqlService for FlightSql {
     async fn do_action_fallback(
         &self,
         request: Request<Action>,
-    ) -> Result<Response<<Self as FlightService>::DoActionStream>> {
+    ) -> FlightOutcome<Response<<Self as FlightService>::DoActionStream>> {
         let kind = &request.get_ref().r#type;
         if kind != CLOSE_SESSION {
             let message = format!("the action {kind:?} is not supported");
@@ -304,11 +304,19 @@ impl FlightSqlService for FlightSql {
         Ok(Response::new(closed))
     }
 
-    async fn do_put_statement_update(&self, _: CommandStatementUpdate, _: Put) -> Result<i64> {
+    async fn do_put_statement_update(
+        &self,
+        _: CommandStatementUpdate,
+        _: Put,
+    ) -> FlightOutcome<i64> {
         Err(status::read_only())
     }
 
-    async fn do_put_statement_ingest(&self, _: CommandStatementIngest, _: Put) -> Result<i64> {
+    async fn do_put_statement_ingest(
+        &self,
+        _: CommandStatementIngest,
+        _: Put,
+    ) -> FlightOutcome<i64> {
         Err(status::read_only())
     }
 
@@ -316,7 +324,7 @@ impl FlightSqlService for FlightSql {
         &self,
         _: CommandPreparedStatementUpdate,
         _: Put,
-    ) -> Result<i64> {
+    ) -> FlightOutcome<i64> {
         Err(status::read_only())
     }
 
@@ -324,7 +332,7 @@ impl FlightSqlService for FlightSql {
         &self,
         _: Put,
         error: DoPutError,
-    ) -> Result<Response<<Self as FlightService>::DoPutStream>> {
+    ) -> FlightOutcome<Response<<Self as FlightService>::DoPutStream>> {
         Err(status::invalid(
             &format!("the upload begins wrongly: {error}"),
             None,
@@ -335,7 +343,7 @@ impl FlightSqlService for FlightSql {
         &self,
         _: ActionBeginTransactionRequest,
         _: Request<Action>,
-    ) -> Result<ActionBeginTransactionResult> {
+    ) -> FlightOutcome<ActionBeginTransactionResult> {
         Err(Status::unimplemented(NO_TRANSACTIONS))
     }
 
@@ -351,7 +359,7 @@ impl FlightSqlService for FlightSql {
         &self,
         _: ActionCreatePreparedSubstraitPlanRequest,
         _: Request<Action>,
-    ) -> Result<ActionCreatePreparedStatementResult> {
+    ) -> FlightOutcome<ActionCreatePreparedStatementResult> {
         Err(Status::unimplemented(NO_SUBSTRAIT))
     }
 
@@ -364,7 +372,7 @@ const NO_TRANSACTIONS: &str =
     "there are no transactions: each query reads one state of the store; turn autocommit on";
 
 /// Checks that a statement is in no transaction.
-fn check_no_transaction(transaction: Option<&[u8]>) -> Result<()> {
+fn check_no_transaction(transaction: Option<&[u8]>) -> FlightOutcome<()> {
     match transaction {
         None | Some([]) => Ok(()),
         Some(_) => Err(status::invalid(

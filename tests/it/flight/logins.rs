@@ -200,6 +200,6 @@ fn the_listener_is_off_unless_it_is_asked_for() {
     let home = Home::new();
     let server = Server::start(&home.data);
     let shown = run(&["config", "show"]).code(0).stdout;
-    assert!(shown.contains("server.flight = \"off\""), "{shown}");
+    assert!(shown.contains("server.flight = off\n"), "{shown}");
     assert_eq!(server.flight, "");
 }
