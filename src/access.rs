@@ -310,6 +310,7 @@ fn changed<T>(
 ) -> Result<(Accounts, T, String)> {
     let mut accounts = read(store)?;
     let (result, said) = change(&mut accounts)?;
+    accounts.nobody.get_or_insert_with(Verifier::of_nobody);
     store.replace_access(&accounts.write())?;
     Ok((accounts, result, said))
 }

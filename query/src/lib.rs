@@ -38,7 +38,7 @@ pub use ask::tail::TailFilter;
 pub use datafusion::common::ScalarValue;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Error, Fault, Kind, LineFull, Result, nearest};
-pub use postgres::session::SessionValues;
+pub use postgres::session::{SETTINGS, SessionValues};
 pub use postgres::types::{PgType, pg_type, pg_type_of};
 pub use prepared::Prepared;
 pub use question::{Parameters, Question, Session, Sources, Tables, Viewer};

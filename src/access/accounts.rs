@@ -24,6 +24,10 @@ const NAME_BYTES_MAX: usize = 63;
 pub(crate) struct Accounts {
     pub(crate) users: BTreeMap<String, UserEntry>,
     pub(crate) tokens: BTreeMap<String, TokenEntry>,
+    /// A verifier of nobody, from which the salts of unknown users derive: they must not change
+    /// when a user does, since a salt of a known user does not either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) nobody: Option<Verifier>,
     /// The names of tokens by their hashes; derived.
     #[serde(skip)]
     by_hash: BTreeMap<TokenHash, String>,
@@ -176,11 +180,15 @@ impl Accounts {
         self.users.is_empty() && self.tokens.is_empty()
     }
 
-    /// Returns bytes that no client knows, the same until a user changes.
+    /// Returns bytes that no client knows. They are the same for ever, once an account of the
+    /// store was changed by a version that keeps them; before that, until a user changes.
     pub(super) fn secret(&self) -> Vec<u8> {
-        let verifiers = self.users.values();
-        let texts = verifiers.map(|user| String::from(user.verifier.clone()));
-        texts.collect::<String>().into_bytes()
+        let verifiers = self.users.values().map(|user| &user.verifier);
+        let texts = match &self.nobody {
+            Some(nobody) => String::from(nobody.clone()),
+            None => verifiers.cloned().map(String::from).collect(),
+        };
+        texts.into_bytes()
     }
 
     /// Finds the token with a hash.

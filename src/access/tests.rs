@@ -307,3 +307,23 @@ fn sessions_are_bounded_and_the_idlest_one_ends() {
     assert!(access.sessions.account(&first).is_some(), "it was used");
     assert!(access.sessions.account(&second).is_none(), "the idlest");
 }
+
+#[tokio::test]
+async fn the_salt_of_an_unknown_user_outlives_changes_of_others_as_that_of_a_known_one_does() {
+    let (_dir, access) = access();
+    add(&access, "ann", Role::Read, "secret");
+    let salt = async |access: &Access, user: &str| {
+        let begun = access.begin_scram(user, "n,,n=,r=nonce", HERE).await;
+        let (_, answer) = begun.expect("begun");
+        let salt = answer.split(',').find(|field| field.starts_with("s="));
+        salt.expect("a salt").to_owned()
+    };
+    let before = (salt(&access, "ann").await, salt(&access, "bob").await);
+    assert_ne!(before.0, before.1);
+    add(&access, "eve", Role::Read, "other");
+    let again = Access::of(&access.store).expect("read again");
+    for access in [&access, &again] {
+        let after = (salt(access, "ann").await, salt(access, "bob").await);
+        assert_eq!(after, before);
+    }
+}

@@ -9,16 +9,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use chrono_tz::Tz;
+use query::SETTINGS;
 
 use super::error::{Result, SqlError, state};
 
-/// Version that clients choose their catalog queries by, and the number of it.
-pub(super) const VERSION: (&str, &str) = ("15.0", "150000");
-
-/// A setting: its name as PostgreSQL prints it, its first value, and its kind.
+/// A setting: its name as PostgreSQL prints it, and its kind.
 struct Known {
     name: &'static str,
-    initial: &'static str,
     kind: SettingKind,
 }
 
@@ -41,75 +38,38 @@ enum SettingKind {
     Encoding,
 }
 
-const fn known(name: &'static str, initial: &'static str, kind: SettingKind) -> Known {
-    Known {
-        name,
-        initial,
-        kind,
-    }
-}
-
-/// The settings, by their names in lower case.
-const KNOWN: &[Known] = &[
-    known("application_name", "", SettingKind::Free),
-    known("bytea_output", "hex", SettingKind::OneOf(&["hex"])),
-    known("client_encoding", "UTF8", SettingKind::Encoding),
-    known(
-        "client_min_messages",
-        "notice",
-        SettingKind::OneOf(&[
+/// Returns what a setting may be set to, by its name in lower case.
+fn kind(lower: &str) -> SettingKind {
+    match lower {
+        "application_name"
+        | "default_transaction_isolation"
+        | "lc_monetary"
+        | "search_path"
+        | "synchronous_commit"
+        | "transaction_isolation"
+        | "xmloption" => SettingKind::Free,
+        "bytea_output" => SettingKind::OneOf(&["hex"]),
+        "client_encoding" => SettingKind::Encoding,
+        "client_min_messages" => SettingKind::OneOf(&[
             "notice", "warning", "error", "log", "debug", "debug1", "debug2", "debug3", "debug4",
             "debug5", "info", "fatal", "panic",
         ]),
-    ),
-    known("DateStyle", "ISO, MDY", SettingKind::DateStyle),
-    known("default_table_access_method", "heap", SettingKind::Fixed),
-    known(
-        "default_transaction_isolation",
-        "read committed",
-        SettingKind::Free,
-    ),
-    known("default_transaction_read_only", "on", SettingKind::Switch),
-    known("extra_float_digits", "1", SettingKind::Number),
-    known(
-        "idle_in_transaction_session_timeout",
-        "0",
-        SettingKind::Time,
-    ),
-    known("in_hot_standby", "off", SettingKind::Fixed),
-    known("integer_datetimes", "on", SettingKind::Fixed),
-    known(
-        "IntervalStyle",
-        "postgres",
-        SettingKind::OneOf(&["postgres"]),
-    ),
-    known("is_superuser", "off", SettingKind::Fixed),
-    known("jit", "off", SettingKind::Switch),
-    known("lc_collate", "C", SettingKind::Fixed),
-    known("lc_ctype", "C", SettingKind::Fixed),
-    known("lc_monetary", "C", SettingKind::Free),
-    known("lock_timeout", "0", SettingKind::Time),
-    known("max_identifier_length", "63", SettingKind::Fixed),
-    known("max_index_keys", "32", SettingKind::Fixed),
-    known("row_security", "on", SettingKind::Switch),
-    known("search_path", "\"$user\", public", SettingKind::Free),
-    known("server_encoding", "UTF8", SettingKind::Fixed),
-    known("server_version", VERSION.0, SettingKind::Fixed),
-    known("server_version_num", VERSION.1, SettingKind::Fixed),
-    known("session_authorization", "", SettingKind::Fixed),
-    known(
-        "standard_conforming_strings",
-        "on",
-        SettingKind::OneOf(&["on"]),
-    ),
-    known("statement_timeout", "0", SettingKind::Time),
-    known("synchronize_seqscans", "on", SettingKind::Switch),
-    known("synchronous_commit", "on", SettingKind::Free),
-    known("TimeZone", "UTC", SettingKind::Zone),
-    known("transaction_isolation", "read committed", SettingKind::Free),
-    known("transaction_read_only", "on", SettingKind::Switch),
-    known("xmloption", "content", SettingKind::Free),
-];
+        "datestyle" => SettingKind::DateStyle,
+        "default_transaction_read_only"
+        | "jit"
+        | "row_security"
+        | "synchronize_seqscans"
+        | "transaction_read_only" => SettingKind::Switch,
+        "extra_float_digits" => SettingKind::Number,
+        "idle_in_transaction_session_timeout" | "lock_timeout" | "statement_timeout" => {
+            SettingKind::Time
+        }
+        "intervalstyle" => SettingKind::OneOf(&["postgres"]),
+        "standard_conforming_strings" => SettingKind::OneOf(&["on"]),
+        "timezone" => SettingKind::Zone,
+        _ => SettingKind::Fixed,
+    }
+}
 
 /// Settings whose values the client is told, at the start and at each change.
 const REPORTED: [&str; 15] = [
@@ -148,9 +108,9 @@ pub(super) struct Settings {
 impl Settings {
     /// Creates the settings of a user's session.
     pub(super) fn new(user: &str) -> Self {
-        let mut values: BTreeMap<String, String> = KNOWN
+        let mut values: BTreeMap<String, String> = SETTINGS
             .iter()
-            .map(|known| (known.name.to_ascii_lowercase(), known.initial.to_owned()))
+            .map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned()))
             .collect();
         values.insert("session_authorization".to_owned(), user.to_owned());
         Self {
@@ -214,7 +174,7 @@ impl Settings {
             return Err(refused(name, "a text that long", "a shorter one"));
         }
         let value = match find(&lower) {
-            Some(known) => self.checked(known, value)?,
+            Some(known) => self.checked(&known, value)?,
             None if lower.contains('.') => {
                 let own = self.values.keys().filter(|name| name.contains('.')).count();
                 if own >= OWN_MAX && !self.values.contains_key(&lower) {
@@ -301,10 +261,11 @@ impl Settings {
     }
 }
 
-fn find(lower: &str) -> Option<&'static Known> {
-    KNOWN
-        .iter()
-        .find(|known| known.name.eq_ignore_ascii_case(lower))
+fn find(lower: &str) -> Option<Known> {
+    let mut all = SETTINGS.iter();
+    let (name, _) = all.find(|(name, _)| name.eq_ignore_ascii_case(lower))?;
+    let kind = kind(lower);
+    Some(Known { name, kind })
 }
 
 fn undefined(name: &str) -> SqlError {

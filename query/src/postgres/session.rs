@@ -9,9 +9,9 @@ pub(crate) const CATALOG: &str = "logmill";
 /// The owner of every object.
 pub(crate) const OWNER: &str = "logmill";
 /// The version of PostgreSQL whose catalog and functions statements find.
-pub(crate) const SERVER_VERSION: &str = "16.4";
+pub(crate) const SERVER_VERSION: &str = "15.0";
 /// The same version as `server_version_num` has it.
-const SERVER_VERSION_NUM: &str = "160004";
+const SERVER_VERSION_NUM: &str = "150000";
 
 /// Values of a PostgreSQL session that SQL can read.
 #[derive(Debug, Clone, Default)]
@@ -26,34 +26,44 @@ pub struct SessionValues {
     pub client_address: Option<String>,
 }
 
-/// Settings that every session has, with the values of a session that has set none.
-const DEFAULTS: [(&str, &str); 30] = [
+/// Settings that every session has, by their printed names, with the values of a session that has
+/// set none.
+pub const SETTINGS: &[(&str, &str)] = &[
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
     ("client_min_messages", "notice"),
-    ("datestyle", "ISO, MDY"),
+    ("DateStyle", "ISO, MDY"),
     ("default_table_access_method", "heap"),
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "on"),
     ("extra_float_digits", "1"),
+    ("idle_in_transaction_session_timeout", "0"),
     ("in_hot_standby", "off"),
     ("integer_datetimes", "on"),
-    ("intervalstyle", "postgres"),
+    ("IntervalStyle", "postgres"),
     ("is_superuser", "off"),
+    ("jit", "off"),
     ("lc_collate", "C"),
     ("lc_ctype", "C"),
     ("lc_messages", "C"),
     ("lc_monetary", "C"),
     ("lc_numeric", "C"),
     ("lc_time", "C"),
+    ("lock_timeout", "0"),
     ("max_identifier_length", "63"),
     ("max_index_keys", "32"),
+    ("row_security", "on"),
+    ("search_path", "\"$user\", public"),
     ("server_encoding", "UTF8"),
     ("server_version", SERVER_VERSION),
     ("server_version_num", SERVER_VERSION_NUM),
+    ("session_authorization", ""),
     ("standard_conforming_strings", "on"),
     ("statement_timeout", "0"),
+    ("synchronize_seqscans", "on"),
+    ("synchronous_commit", "on"),
+    ("TimeZone", "UTC"),
     ("transaction_isolation", "read committed"),
     ("transaction_read_only", "on"),
     ("wal_level", "replica"),
@@ -76,9 +86,9 @@ pub(crate) struct StatementSession {
 impl StatementSession {
     /// Returns all settings by name.
     pub(crate) fn settings(&self) -> BTreeMap<String, String> {
-        let defaults = DEFAULTS.iter();
-        let mut all: BTreeMap<String, String> = defaults
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        let mut all: BTreeMap<String, String> = SETTINGS
+            .iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned()))
             .collect();
         let zone = self.time_zone.clone().unwrap_or_else(|| "UTC".to_owned());
         all.insert("timezone".to_owned(), zone);

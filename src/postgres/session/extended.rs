@@ -274,12 +274,11 @@ impl Connection {
             },
         };
         let written = self.write(&mut rows, Into::Rows, most).await?;
-        if rows.is_done() {
-            self.complete(&tag(&sql, written));
-            // It is asked again by clients that expect its end in an answer of its own.
-        } else {
-            put(&mut self.wire.out, b's', |_| {});
+        match rows.is_done() {
+            true => self.complete(&tag(&sql, written)),
+            false => put(&mut self.wire.out, b's', |_| {}),
         }
+        // It stays when it has ended: some clients ask once more.
         let portal = Portal {
             state: PortalState::Running { rows, sql },
             bytes: portal.bytes,

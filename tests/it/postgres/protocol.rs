@@ -135,7 +135,7 @@ fn a_start_that_is_none_is_refused_with_its_state() {
     let mut client = Client::connect(&server);
     client.first(
         VERSION_3 + 2,
-        b"user\0ann\0database\0logmill\0_pq_.new\x01\0\0",
+        b"user\0ann\0database\0logmill\0_pq_.new\x001\0\0",
     );
     assert_eq!(
         client.until(b'Z')[0],
@@ -202,8 +202,14 @@ fn a_request_to_cancel_needs_the_secret_and_ends_the_statement() {
     client.send(b'Q', long.as_bytes());
     let mut wrong = key.clone();
     wrong[7] ^= 1;
+    let runs = || {
+        let queries = server.get("/api/v1/queries").text();
+        queries.contains("generate_series")
+    };
     for key in [&wrong, &key] {
         std::thread::sleep(Duration::from_millis(300));
+        // The request before, if any, had the wrong secret.
+        assert!(runs(), "the statement has ended");
         let mut second = Client::connect(&server);
         second.first(CANCEL, key);
         assert_eq!(second.read(), None);
@@ -216,11 +222,7 @@ fn a_request_to_cancel_needs_the_secret_and_ends_the_statement() {
     std::thread::sleep(Duration::from_millis(300));
     drop(client);
     let began = std::time::Instant::now();
-    while server
-        .get("/api/v1/queries")
-        .text()
-        .contains("generate_series")
-    {
+    while runs() {
         assert!(
             began.elapsed() < Duration::from_secs(20),
             "the query goes on"
