@@ -6,11 +6,12 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct SqlArgs {
-    /// The query. Without one and without -f, statements are read from standard input; a terminal
-    /// gets an interactive session, in which \? lists the commands.
+    /// The query, or - for statements on standard input. Without a query and without -f, a terminal
+    /// gets an interactive session, in which \? lists the commands; otherwise statements are read
+    /// from standard input.
     pub(crate) query: Option<String>,
     /// Run the statements of this file in order, or with - those of standard input, and stop at
-    /// the first error.
+    /// the first error. A line that begins with a backslash is a command of the session, as \x.
     #[arg(
         short = 'f',
         long = "file",

@@ -6,6 +6,8 @@
 use std::path::Path;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use storage::{
@@ -334,7 +336,24 @@ pub(super) fn holder(data: &Path, failure: &Failure) -> Option<Result<Client>> {
         "{} is held by the server at {url}; sending the command to it",
         data.display()
     ));
+    Some(client_of_holder(data, url))
+}
+
+/// Returns the server that a directory names as its writer, if that process lives. It may be
+/// another process of the same number.
+pub(super) fn living_holder(data: &Path) -> Option<Result<Client>> {
+    let (process, url) = storage::recorded_writer(&*wiring::disk(), data)?;
+    let process = Pid::from_raw(i32::try_from(process).ok()?)?;
+    let lives = match test_kill_process(process) {
+        // A process of another user.
+        Err(error) => error == Errno::PERM,
+        Ok(()) => true,
+    };
+    lives.then(|| client_of_holder(data, &url))
+}
+
+fn client_of_holder(data: &Path, url: &str) -> Result<Client> {
     // Whoever can read the directory could do the work there; the secret proves it.
     let secret = storage::operator_secret(&*wiring::disk(), data).map(SecretString::from);
-    Some(Client::of_holder(url).map(|client| client.with_token(secret)))
+    Ok(Client::of_holder(url)?.with_token(secret))
 }

@@ -13,6 +13,7 @@ mod printing;
 mod progress;
 mod repl;
 mod script;
+mod shell;
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -25,38 +26,45 @@ use query::output::Output as Form;
 use self::asker::{Asker, INTERRUPTED, OnInterrupt};
 use self::printing::{Printing, show};
 use self::repl::Repl;
+use self::shell::Shell;
 use super::Context;
 use crate::cli::SqlArgs;
 use crate::failure::{Failure, Result};
 use crate::print;
 
+/// The name of standard input where a file is expected.
+const STDIN: &str = "-";
+
 /// Runs statements, or an interactive session.
 pub(super) fn run(context: &Context, args: &SqlArgs) -> Result<ExitCode> {
     let zone = args.tz.as_deref().map(zone).transpose()?;
-    if let Some(sql) = &args.query {
-        return one(context, sql, zone, args.explain);
-    }
-    let printing = Printing {
-        width: print::width(),
-        ..Printing::of(form(context), zone)
+    let file = match args.query.as_deref() {
+        Some(STDIN) => Some(Path::new(STDIN)),
+        Some(sql) => return one(context, sql, zone, args.explain),
+        None => args.file.as_deref(),
     };
-    let is_interactive = args.file.is_none() && std::io::stdin().is_terminal();
-    if is_interactive {
+    let printing = printing(context, zone);
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if file.is_none() && is_terminal {
         if printing.form == Form::Arrow {
             return Err(Failure::usage(
                 "an interactive session cannot print arrow; write table, json, ndjson or csv",
             ));
         }
-        let asker = Asker::new(context, zone, OnInterrupt::EndStatement)?;
-        Repl::new(&asker, printing, args.explain).run()?;
+        let asker = Asker::interactive(context, zone)?;
+        Repl::start(Shell::new(&asker, printing, args.explain).with_pager())?.run()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (text, name) = script::read(args.file.as_deref().unwrap_or(Path::new("-")))?;
-    let asker = Asker::new(context, zone, OnInterrupt::EndCommand)?;
-    let mut out = std::io::BufWriter::new(std::io::stdout());
-    let text = (&*text, &*name);
-    let done = script::run(&asker, &printing, args.explain, text, &mut out);
-    ended(&asker, done)
+    let (text, name) = script::read(file.unwrap_or(Path::new(STDIN)))?;
+    let asker = Asker::new(
+        context,
+        context.place.clone(),
+        zone,
+        OnInterrupt::EndCommand,
+    )?;
+    let mut shell = Shell::new(&asker, printing, args.explain);
+    let done = script::run(&mut shell, &text, &name);
+    ended(&asker, done.map(drop))
 }
 
 /// Writes the answer to one statement, or with `explain` its statistics.
@@ -66,11 +74,13 @@ pub(super) fn one(
     zone: Option<Tz>,
     explain: bool,
 ) -> Result<ExitCode> {
-    let asker = Asker::new(context, zone, OnInterrupt::EndCommand)?;
-    let printing = Printing {
-        width: print::width(),
-        ..Printing::of(form(context), zone)
-    };
+    let asker = Asker::new(
+        context,
+        context.place.clone(),
+        zone,
+        OnInterrupt::EndCommand,
+    )?;
+    let printing = printing(context, zone);
     let done = match explain {
         true => {
             let figures = asker.figures(sql);
@@ -92,8 +102,13 @@ fn ended(asker: &Asker<'_>, done: Result<()>) -> Result<ExitCode> {
     }
 }
 
-fn form(context: &Context) -> Form {
-    context.output.map_or(Form::Table, Form::from)
+/// Returns the form of answers that the command line asks for.
+fn printing(context: &Context, zone: Option<Tz>) -> Printing {
+    let form = context.output.map_or(Form::Table, Form::from);
+    Printing {
+        width: print::width(),
+        ..Printing::of(form, zone)
+    }
 }
 
 fn zone(name: &str) -> Result<Tz> {

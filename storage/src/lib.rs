@@ -105,5 +105,5 @@ pub use snapshot::Snapshot;
 pub use store::{
     Arrived, CompactReport, Config, Counters, Debt, DiskForecast, EraseReport, IndexReport,
     Options, PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
-    compaction_debt,
+    compaction_debt, recorded_writer,
 };

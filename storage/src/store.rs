@@ -36,6 +36,7 @@ mod status;
 
 pub use config::{Config, Options, StreamConfig};
 pub use followers::Arrived;
+pub use lock::recorded_writer;
 pub(crate) use lock::{WriterLock, take_lock};
 pub(crate) use maintenance::LevelRebuild;
 pub use maintenance::{

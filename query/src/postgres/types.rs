@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use arrow::datatypes::{DataType, Field};
 
+use crate::marks::holds_documents;
+
 /// The key of a field's metadata that names a PostgreSQL type which no Arrow type implies.
 pub(crate) const PG_TYPE: &str = "pg_type";
 
@@ -186,7 +188,7 @@ pub fn pg_type_of(field: &Field) -> PgType {
     let named = field.metadata().get(PG_TYPE).and_then(|name| by_name(name));
     match named {
         Some(row) => row.brief(),
-        None if field.name() == storage::REST && field.data_type().is_binary() => {
+        None if holds_documents(field) => {
             by_name("jsonb").map_or_else(|| pg_type(field.data_type()), TypeRow::brief)
         }
         None => pg_type(field.data_type()),

@@ -19,7 +19,7 @@ use super::interrupts::Interrupts;
 use super::printing::{Printed, Printing};
 use super::progress::ProgressLine;
 use crate::client::Client;
-use crate::commands::{Context, Place};
+use crate::commands::{Context, Place, admin};
 use crate::failure::{Failure, Result};
 use crate::wiring::{self, StoreInfo};
 
@@ -35,9 +35,20 @@ pub(super) enum OnInterrupt {
     EndStatement,
 }
 
+/// Whether a user waits for a statement: then it shows its progress, and Ctrl-C ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attended {
+    Yes,
+    No,
+}
+
+/// Statement whose answer two views of one store have in common.
+const IDENTITY: &str = "SELECT sealed_seq, sealed_at FROM system.store";
+
 /// The place and the session of the statements.
 pub(super) struct Asker<'a> {
     context: &'a Context,
+    place: Place,
     zone: Option<Tz>,
     runtime: Runtime,
     /// The engine of a directory, and the folder of what it spills.
@@ -48,14 +59,40 @@ pub(super) struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
+    /// Creates the session of a terminal. A server that holds the directory is asked: its caches
+    /// are warm, and its limits bound what a statement costs.
+    pub(super) fn interactive(context: &'a Context, zone: Option<Tz>) -> Result<Self> {
+        let on_interrupt = OnInterrupt::EndStatement;
+        let own = Self::new(context, context.place.clone(), zone, on_interrupt)?;
+        let Place::Data(data) = &context.place else {
+            return Ok(own);
+        };
+        let Some(holder) = admin::living_holder(data) else {
+            return Ok(own);
+        };
+        let served = Self::new(context, Place::Server(holder?), zone, on_interrupt)?;
+        // Another process may have the number of a writer that was killed, and another store may
+        // be served at its address. A seal between the two reads is worth a second look.
+        for _ in 0..2 {
+            let Ok(answer) = served.rows(IDENTITY) else {
+                return Ok(own);
+            };
+            if answer == own.rows(IDENTITY)? {
+                return Ok(served);
+            }
+        }
+        Ok(own)
+    }
+
     /// Creates the session of a command.
     pub(super) fn new(
         context: &'a Context,
+        place: Place,
         zone: Option<Tz>,
         on_interrupt: OnInterrupt,
     ) -> Result<Self> {
         let runtime = wiring::runtime()?;
-        let own = match &context.place {
+        let own = match &place {
             Place::Server(_) => None,
             Place::Data(_) => {
                 let temp = tempfile::tempdir()?;
@@ -64,12 +101,12 @@ impl<'a> Asker<'a> {
             }
         };
         let is_ending = Arc::new(AtomicBool::new(false));
-        let interrupts = match (on_interrupt, &context.place, &own) {
+        let interrupts = match (on_interrupt, &place, &own) {
             (OnInterrupt::EndStatement, Place::Server(client), _) => {
-                Some(Interrupts::watch(&runtime, Some(client.clone())))
+                Some(Interrupts::watch(&runtime, Some(client.clone()))?)
             }
             (OnInterrupt::EndStatement, Place::Data(_), _) => {
-                Some(Interrupts::watch(&runtime, None))
+                Some(Interrupts::watch(&runtime, None)?)
             }
             (OnInterrupt::EndCommand, _, Some((engine, temp))) => {
                 let folder = temp.path().to_owned();
@@ -82,12 +119,21 @@ impl<'a> Asker<'a> {
         };
         Ok(Self {
             context,
+            place,
             zone,
             runtime,
             own,
             interrupts,
             is_ending,
         })
+    }
+
+    /// Returns the directory or the URL that is asked.
+    pub(super) fn place_name(&self) -> String {
+        match &self.place {
+            Place::Data(data) => data.display().to_string(),
+            Place::Server(client) => client.url().to_owned(),
+        }
     }
 
     /// Returns whether Ctrl-C has ended the command.
@@ -97,18 +143,19 @@ impl<'a> Asker<'a> {
 
     /// Writes the answer to a statement.
     pub(super) fn print(&self, sql: &str, printing: &Printing, out: &mut dyn Write) -> Result<()> {
-        self.interruptibly(|| match &self.context.place {
+        self.interruptibly(|| match &self.place {
             Place::Server(client) => self.relay(client, sql, printing, out),
             Place::Data(_) => {
                 let mut printed = Printed::new(printing, out);
-                self.compute(sql, Some(&mut printed), true).map(drop)
+                self.compute(sql, Some(&mut printed), Attended::Yes)
+                    .map(drop)
             }
         })
     }
 
     /// Returns the statistics of a statement; its rows are computed and dropped.
     pub(super) fn figures(&self, sql: &str) -> Result<QueryStats> {
-        self.interruptibly(|| match &self.context.place {
+        self.interruptibly(|| match &self.place {
             Place::Server(client) => {
                 let tag = self.tag();
                 let progress_line = show_progress(client, &tag);
@@ -121,24 +168,24 @@ impl<'a> Asker<'a> {
                 let stats = answer["stats"].take();
                 Ok(serde_json::from_value(stats).map_err(anyhow::Error::from)?)
             }
-            Place::Data(_) => self.compute(sql, None, true),
+            Place::Data(_) => self.compute(sql, None, Attended::Yes),
         })
     }
 
     /// Returns the rows of a short statement as JSON objects, without any sign of progress.
     pub(super) fn rows(&self, sql: &str) -> Result<Vec<Value>> {
         let mut text = Vec::new();
-        match &self.context.place {
+        match &self.place {
             Place::Server(client) => {
                 let accept = "application/x-ndjson";
                 client
-                    .sql(sql, self.zone, accept, &self.tag())?
+                    .sql(sql, self.zone, accept, &new_tag())?
                     .read_to_end(&mut text)?;
             }
             Place::Data(_) => {
                 let printing = Printing::of(Form::Ndjson, self.zone);
                 let mut printed = Printed::new(&printing, &mut text);
-                self.compute(sql, Some(&mut printed), false)?;
+                self.compute(sql, Some(&mut printed), Attended::No)?;
             }
         }
         let rows = serde_json::Deserializer::from_slice(&text).into_iter();
@@ -169,7 +216,7 @@ impl<'a> Asker<'a> {
         &self,
         sql: &str,
         mut printed: Option<&mut Printed<'_>>,
-        shows_progress: bool,
+        attended: Attended,
     ) -> Result<QueryStats> {
         let (engine, _) = self.own.as_ref().expect("BUG: a directory has an engine");
         let reader = self.context.reader()?;
@@ -179,9 +226,9 @@ impl<'a> Asker<'a> {
             time_zone: self.zone.map(|zone| zone.name().to_owned()),
             ..Session::default()
         };
-        let watched = engine.clone();
+        let (watched, is_attended) = (engine.clone(), attended == Attended::Yes);
         let mut progress_line =
-            shows_progress.then(|| ProgressLine::start(move || watched.queries().pop()));
+            is_attended.then(|| ProgressLine::start(move || watched.queries().pop()));
         let work = async {
             let asked = engine.ask(sources, &session, sql.into(), Parameters::None);
             let mut answer = asked.await?;
@@ -204,7 +251,7 @@ impl<'a> Asker<'a> {
             Ok::<_, Failure>(answer.figures())
         };
         self.runtime.block_on(async {
-            let Some(interrupts) = &self.interrupts else {
+            let Some(interrupts) = self.interrupts.as_ref().filter(|_| is_attended) else {
                 return work.await;
             };
             tokio::select! {
@@ -248,14 +295,19 @@ impl<'a> Asker<'a> {
         Ok(())
     }
 
-    /// Returns a tag that no other query has, and notes it for Ctrl-C.
+    /// Returns the tag of a statement, and notes it for Ctrl-C.
     fn tag(&self) -> String {
-        let tag = format!("{:032x}", rand::random::<u128>());
+        let tag = new_tag();
         if let Some(interrupts) = &self.interrupts {
             interrupts.tagged(&tag);
         }
         tag
     }
+}
+
+/// Returns a tag that no other query has.
+fn new_tag() -> String {
+    format!("{:032x}", rand::random::<u128>())
 }
 
 /// Cancels all queries on Ctrl-C, and removes their temporary files before the process ends.

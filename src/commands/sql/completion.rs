@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use query::output::printable;
 use serde_json::Value;
+
+use super::meta;
 
 /// Keywords of the statements that the engine runs.
 const KEYWORDS: [&str; 52] = [
@@ -59,20 +62,6 @@ const KEYWORDS: [&str; 52] = [
     "WHERE",
     "WITH",
 ];
-/// Commands of the session.
-const COMMANDS: [&str; 11] = [
-    "\\?",
-    "\\d",
-    "\\dt",
-    "\\i",
-    "\\o",
-    "\\pset format",
-    "\\pset pager",
-    "\\q",
-    "\\refresh",
-    "\\timing",
-    "\\x",
-];
 /// Words after which a table is named.
 const BEFORE_TABLES: [&str; 3] = ["from", "join", "table"];
 /// The schema of tables that are named without one.
@@ -100,7 +89,12 @@ impl Words {
         for row in columns {
             let table = (text(row, "table_schema"), text(row, "table_name"));
             let known = words.tables.entry(table).or_default();
-            known.insert(text(row, "column_name"));
+            // Senders of documents choose the names of columns. The line editor writes candidates
+            // as they are, so that one could move the cursor.
+            let column = text(row, "column_name");
+            if printable(&column) == column {
+                known.insert(column);
+            }
         }
         let names = functions.iter().map(|row| text(row, "routine_name"));
         words.functions = names.filter(|name| is_plain(name)).collect();
@@ -155,7 +149,7 @@ impl Words {
 /// `statement` is all of the statement that is known: behind the cursor too.
 pub(super) fn complete(words: &Words, before: &str, statement: &str) -> (usize, Vec<String>) {
     if before.starts_with('\\') && !before.contains(char::is_whitespace) {
-        return (0, beginning(COMMANDS.map(str::to_owned), before));
+        return (0, beginning(meta::NAMES.map(str::to_owned), before));
     }
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '"' | '$');
     let start = before.trim_end_matches(is_part).len();
@@ -253,6 +247,7 @@ mod tests {
             column("public", "access", "host"),
             column("public", "access", "user.name"),
             column("public", "errors", "level"),
+            column("public", "errors", "le\u{1b}[2J"),
             column("stats", "daily", "hits"),
             column("stats", "hourly", "hits"),
         ];

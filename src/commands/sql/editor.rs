@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustyline::completion::{Completer, FilenameCompleter};
 use rustyline::error::ReadlineError;
@@ -18,12 +19,14 @@ use crate::failure::{Failure, Result, tell};
 
 /// Statements that the history keeps.
 const HISTORY_MAX: usize = 5_000;
+/// Time after which TAB reads the names again: others write to the store.
+const NAMES_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Answers the TAB key.
 pub(super) struct Completing<'a> {
     asker: &'a Asker<'a>,
-    /// Read when TAB is pressed first, and again after [`LineEditor::forget`].
-    words: RefCell<Option<Words>>,
+    /// The names, and the time at which TAB read them.
+    words: RefCell<Option<(Words, Instant)>>,
     /// Lines of the statement before the one that is edited.
     earlier: String,
     files: FilenameCompleter,
@@ -59,11 +62,13 @@ impl Completer for Completing<'_> {
             return Ok((start, names.collect()));
         }
         let mut words = self.words.borrow_mut();
+        words.take_if(|(_, read_at)| read_at.elapsed() > NAMES_AGE_MAX);
         if words.is_none() {
-            // Without names keywords are completed; the next statement tells what is wrong.
-            *words = Some(self.read().unwrap_or_default());
+            *words = self.read().ok().map(|read| (read, Instant::now()));
         }
-        let words = words.as_ref().expect("BUG: they were read above");
+        // Without names keywords are completed; the next statement tells what is wrong.
+        let none = Words::default();
+        let words = words.as_ref().map_or(&none, |(words, _)| words);
         let (before, statement) = (&line[..pos], format!("{}{line}", self.earlier));
         let whole = format!("{}{before}", self.earlier);
         let (start, found) = completion::complete(words, &whole, &statement);
@@ -161,7 +166,7 @@ impl<'a> LineEditor<'a> {
         };
         let words = helper.read()?;
         let tables = words.tables();
-        *helper.words.borrow_mut() = Some(words);
+        *helper.words.borrow_mut() = Some((words, Instant::now()));
         Ok(tables)
     }
 }

@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use query::QueryInfo;
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::client::Client;
+use crate::failure::Result;
+
+/// Time after which a server is asked again for a statement that it did not know yet.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// State that the session shares with the task that waits for signals.
 #[derive(Debug, Default)]
@@ -22,17 +28,29 @@ struct SharedState {
     tag: Mutex<Option<String>>,
 }
 
+impl SharedState {
+    /// Returns whether the statement of a tag still runs.
+    fn runs(&self, tag: &str) -> bool {
+        self.runs.load(Ordering::SeqCst) && self.tag.lock().as_deref() == Some(tag)
+    }
+}
+
 /// Waits for Ctrl-C as long as the program runs.
 #[derive(Debug)]
 pub(super) struct Interrupts(Arc<SharedState>);
 
 impl Interrupts {
     /// Starts to wait. A statement at `server` is cancelled there by its tag.
-    pub(super) fn watch(runtime: &Runtime, server: Option<Client>) -> Self {
+    pub(super) fn watch(runtime: &Runtime, server: Option<Client>) -> Result<Self> {
         let shared = Arc::new(SharedState::default());
         let state = Arc::clone(&shared);
+        // From here on no signal ends the program, and none is missed between two waits.
+        let mut signals = {
+            let _guard = runtime.enter();
+            signal(SignalKind::interrupt())?
+        };
         runtime.spawn(async move {
-            while tokio::signal::ctrl_c().await.is_ok() {
+            while signals.recv().await.is_some() {
                 if !state.runs.load(Ordering::SeqCst) {
                     continue;
                 }
@@ -40,12 +58,13 @@ impl Interrupts {
                 state.wake.notify_waiters();
                 let tag = state.tag.lock().clone();
                 if let (Some(client), Some(tag)) = (server.clone(), tag) {
-                    // A failed request cancels nothing; the user can press the keys again.
-                    let _ = tokio::task::spawn_blocking(move || cancel(&client, &tag)).await;
+                    let state = Arc::clone(&state);
+                    let work = move || cancel(&client, &tag, &state);
+                    let _panicked = tokio::task::spawn_blocking(work).await;
                 }
             }
         });
-        Self(shared)
+        Ok(Self(shared))
     }
 
     /// Begins a statement.
@@ -78,15 +97,25 @@ impl Interrupts {
     }
 }
 
-/// Cancels the query of a tag.
-fn cancel(client: &Client, tag: &str) -> Option<()> {
+/// Cancels the query of a tag. The request for the query may still be on its way to the server, so
+/// the server is asked for it until it knows it or the statement has ended.
+fn cancel(client: &Client, tag: &str, state: &SharedState) {
+    while state.runs(tag) {
+        // A server that does not answer fails the statement too.
+        match find(client, tag) {
+            Some(id) => {
+                let _ended_meanwhile = client.delete(&format!("/api/v1/queries/{id}"));
+                return;
+            }
+            None => std::thread::sleep(AGAIN),
+        }
+    }
+}
+
+/// Returns the number of the query of a tag; `None` if the server runs none.
+fn find(client: &Client, tag: &str) -> Option<u64> {
     let queries = client.get_json("/api/v1/queries", &[]).ok()?;
     let queries: Vec<QueryInfo> = serde_json::from_value(queries).ok()?;
-    let ours = queries.iter().filter(|q| q.tag.as_deref() == Some(tag));
-    for query in ours {
-        client
-            .delete(&format!("/api/v1/queries/{}", query.id))
-            .ok()?;
-    }
-    Some(())
+    let ours = queries.iter().find(|q| q.tag.as_deref() == Some(tag));
+    ours.map(|query| query.id)
 }

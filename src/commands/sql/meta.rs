@@ -19,6 +19,21 @@ pub(super) const HELP: &str = "\
 Ctrl-C cancels the running statement, and discards the lines of one that is not complete.
 ";
 
+/// The beginnings of commands, for the TAB key and for the nearest to one that is not known.
+pub(super) const NAMES: [&str; 11] = [
+    "\\?",
+    "\\d",
+    "\\dt",
+    "\\i",
+    "\\o",
+    "\\pset format",
+    "\\pset pager",
+    "\\q",
+    "\\refresh",
+    "\\timing",
+    "\\x",
+];
+
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meta {
@@ -50,12 +65,15 @@ pub(super) fn parse(line: &str) -> Result<Meta, String> {
         named.ok_or_else(|| format!("{name} needs {what}; \\? lists the commands"))
     };
     let meta = match name {
-        "\\d" => named.map_or(Meta::Tables(None), Meta::Describe),
-        "\\dt" => Meta::Tables(named),
+        "\\d" | "\\d+" => match named {
+            Some(name) if !name.contains(['*', '?']) => Meta::Describe(name),
+            pattern => Meta::Tables(pattern),
+        },
+        "\\dt" | "\\dt+" => Meta::Tables(named),
         "\\timing" => Meta::Timing(switch(rest)?),
         "\\x" => Meta::Expanded(switch(rest)?),
         "\\o" => form(&needed("a form: table, json, ndjson or csv")?)?,
-        "\\i" => Meta::File(needed("a file")?.into()),
+        "\\i" => Meta::File(unquoted(&needed("a file")?).into()),
         "\\pset" => match rest.split_once(char::is_whitespace) {
             Some(("pager", state)) => Meta::Pager(switch(state.trim())?),
             None if rest == "pager" => Meta::Pager(None),
@@ -65,9 +83,37 @@ pub(super) fn parse(line: &str) -> Result<Meta, String> {
         "\\refresh" => Meta::Refresh,
         "\\?" | "\\h" | "\\help" => Meta::Help,
         "\\q" | "\\quit" => Meta::Quit,
-        _ => return Err(format!("there is no command {name}; \\? lists them")),
+        _ => return Err(unknown(name)),
     };
     Ok(meta)
+}
+
+fn unknown(name: &str) -> String {
+    let first = |known: &'static str| known.split(' ').next().unwrap_or(known);
+    match query::nearest(name, NAMES.map(first)) {
+        Some(near) => format!("there is no command {name}; did you mean {near}? \\? lists them"),
+        None => format!("there is no command {name}; \\? lists them"),
+    }
+}
+
+/// Returns the name of a file as it is without quotes, or without the backslashes that the TAB key
+/// writes before blanks.
+fn unquoted(text: &str) -> String {
+    for quote in ['\'', '"'] {
+        let inner = text.strip_prefix(quote).and_then(|t| t.strip_suffix(quote));
+        if let Some(inner) = inner {
+            return inner.to_owned();
+        }
+    }
+    let mut name = String::new();
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        name.push(match c {
+            '\\' => characters.next().unwrap_or(c),
+            c => c,
+        });
+    }
+    name
 }
 
 fn switch(text: &str) -> Result<Option<bool>, String> {
@@ -106,6 +152,9 @@ mod tests {
             ("\\pset format csv", Meta::Form(Form::Csv)),
             ("\\o json", Meta::Form(Form::Json)),
             ("\\i a file.sql", Meta::File("a file.sql".into())),
+            ("\\i a\\ file.sql", Meta::File("a file.sql".into())),
+            ("\\i 'a file.sql'", Meta::File("a file.sql".into())),
+            ("\\d stats.*", Meta::Tables(Some("stats.*".to_owned()))),
             ("\\q", Meta::Quit),
         ] {
             assert_eq!(parse(line), Ok(expected), "{line}");
@@ -115,7 +164,9 @@ mod tests {
     #[test]
     fn a_wrong_command_is_told() {
         for (line, part) in [
-            ("\\z", "no command \\z"),
+            ("\\z", "no command \\z; \\? lists"),
+            ("\\timng on", "no command \\timng; did you mean \\timing?"),
+            ("\\psett", "did you mean \\pset?"),
             ("\\x maybe", "neither on nor off"),
             ("\\o", "needs a form"),
             ("\\o arrow", "no form for a terminal"),

@@ -1,7 +1,8 @@
 //! Answers that are longer than the terminal, shown by the user's pager.
 
-use std::io::{self, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{self, BufWriter, Stdout, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// Exit code of a shell that has not found its program.
 const NOT_FOUND: i32 = 127;
@@ -14,7 +15,8 @@ pub(super) struct Paged {
     size: (usize, usize),
     rows: usize,
     columns: usize,
-    pager: Option<Child>,
+    pager: Option<(Child, BufWriter<ChildStdin>)>,
+    direct: BufWriter<Stdout>,
     command: String,
 }
 
@@ -22,7 +24,7 @@ impl Paged {
     /// Begins an answer. `size` is that of the terminal, in columns and rows; without one there is
     /// no paging.
     pub(super) fn new(size: Option<(usize, usize)>) -> Self {
-        let command = std::env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
+        let command = std::env::var("PAGER").unwrap_or_else(|_| default_pager());
         let pages = size.is_some() && !command.trim().is_empty();
         Self {
             held: pages.then(Vec::new),
@@ -30,8 +32,14 @@ impl Paged {
             rows: 0,
             columns: 0,
             pager: None,
+            direct: BufWriter::new(io::stdout()),
             command,
         }
+    }
+
+    /// Returns whether a pager shows the answer.
+    pub(super) fn is_paging(&self) -> bool {
+        self.pager.is_some()
     }
 
     /// Counts the rows of the terminal that a text takes.
@@ -54,28 +62,45 @@ impl Paged {
             // Wide lines are cut and not folded, and the screen stays as it is.
             shell.env("LESS", "FRSX");
         }
-        self.pager = Some(shell.spawn()?);
+        let mut pager = shell.spawn()?;
+        let stdin = pager.stdin.take().expect("BUG: its input is piped");
+        self.pager = Some((pager, BufWriter::new(stdin)));
         Ok(())
     }
 
     /// Ends the answer, and waits until the user has left the pager. A pager that was left before
     /// the end is no error.
     pub(super) fn finish(mut self) -> io::Result<()> {
-        if let Some(mut pager) = self.pager.take() {
-            drop(pager.stdin.take());
-            let status = pager.wait()?;
-            if status.code() == Some(NOT_FOUND) {
-                let hint = "set PAGER, or turn paging off with \\pset pager off";
-                return Err(io::Error::other(format!(
-                    "the pager {:?} was not found; {hint}",
-                    self.command
-                )));
-            }
-            return Ok(());
+        let Some((mut pager, stdin)) = self.pager.take() else {
+            self.direct
+                .write_all(&self.held.take().unwrap_or_default())?;
+            return self.direct.flush();
+        };
+        let written = stdin.into_inner().map_err(|error| error.into_error());
+        // The pager sees the end of the text here.
+        let written = written.map(drop);
+        let status = pager.wait()?;
+        if status.code() == Some(NOT_FOUND) {
+            let hint = "set PAGER, or turn paging off with \\pset pager off";
+            return Err(io::Error::other(format!(
+                "the pager {:?} was not found; {hint}",
+                self.command
+            )));
         }
-        let mut out = io::stdout().lock();
-        out.write_all(&self.held.take().unwrap_or_default())?;
-        out.flush()
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
+    }
+}
+
+/// Returns `less` if it is installed.
+fn default_pager() -> String {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |folder: std::path::PathBuf| Path::new(&folder).join("less").is_file();
+    match std::env::split_paths(&path).any(is_there) {
+        true => "less".to_owned(),
+        false => String::new(),
     }
 }
 
@@ -95,17 +120,16 @@ impl Write for Paged {
             self.write_all(&held)?;
             return Ok(bytes.len());
         }
-        match self.pager.as_mut().and_then(|pager| pager.stdin.as_mut()) {
-            Some(stdin) => stdin.write(bytes),
-            None => io::stdout().write(bytes),
+        match &mut self.pager {
+            Some((_, stdin)) => stdin.write(bytes),
+            None => self.direct.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self.pager.as_mut().and_then(|pager| pager.stdin.as_mut()) {
-            Some(stdin) => stdin.flush(),
-            None if self.held.is_some() => Ok(()),
-            None => io::stdout().flush(),
+        match &mut self.pager {
+            Some((_, stdin)) => stdin.flush(),
+            None => self.direct.flush(),
         }
     }
 }

@@ -114,15 +114,27 @@ fn lock_file(fs: &dyn Fs, data: &Path) -> Result<Box<dyn Guard>> {
 }
 
 fn locked(fs: &dyn Fs, data: &Path) -> Error {
+    let (pid, url) = writer(fs, data);
+    Error::Locked {
+        path: data.into(),
+        pid,
+        url,
+    }
+}
+
+/// Returns the process that last wrote to a store and the URL at which it answers or answered;
+/// `None` if it recorded no URL. The process may have ended.
+pub fn recorded_writer(fs: &dyn Fs, data: &Path) -> Option<(u32, String)> {
+    let (process, url) = writer(fs, data);
+    Some((process, url?))
+}
+
+fn writer(fs: &dyn Fs, data: &Path) -> (u32, Option<String>) {
     let text = fs.read(&data.join(WRITER)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
     let mut words = text.split_whitespace();
     let pid = words.next().and_then(|w| w.parse().ok()).unwrap_or(0);
-    Error::Locked {
-        path: data.into(),
-        pid,
-        url: words.next().map(str::to_owned),
-    }
+    (pid, words.next().map(str::to_owned))
 }
 
 /// Records which process writes, and the URL at which it answers.

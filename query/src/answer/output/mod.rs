@@ -3,10 +3,11 @@
 //! JSON: an object for each row; null is written; integers as numbers, 64-bit ones too; a double
 //! that is not finite as null; timestamps RFC 3339 in UTC with `Z`, the fraction only when it is
 //! not zero, or in the zone and with the offset that the client asks for; bytes as base64 text,
-//! except `_rest`, whose document is written as JSON, and states of levels, which are described
-//! (`state.rs`); lists as arrays, structs as objects. CSV and tables write values as JSON does, without its quotes; in
-//! CSV null is empty and an empty text is `""`. An Arrow stream carries the values of its rows in
-//! their plain form: `arrow_stream.rs` describes the rule.
+//! except `_rest`, whose document is written as JSON under every alias, and states of levels,
+//! which are described (`state.rs`); lists as arrays, structs as objects. CSV and tables write
+//! values as JSON does, without its quotes; in CSV null is empty and an empty text is `""`. An
+//! Arrow stream carries the values of its rows in their plain form: `arrow_stream.rs` describes
+//! the rule.
 
 mod arrow_stream;
 mod plain;
@@ -16,7 +17,7 @@ mod table;
 mod text;
 
 pub use plain_batches::{PlainBatches, described_schema};
-pub use table::printable;
+pub use table::{display_width, printable};
 
 use std::io::{self, Write};
 use std::str::FromStr;
@@ -192,19 +193,19 @@ impl<W: Write> Writer<W> {
         match &mut self.kind {
             WriterState::Table(kept) => kept.push(batch.clone()),
             WriterState::Json { first } => {
-                for row in JsonRows::in_zone(batch, zone)? {
+                for row in JsonRows::new(&self.schema, batch, zone)? {
                     out.extend_from_slice(if *first { b"\n" } else { b",\n" });
                     *first = false;
                     out.extend_from_slice(&row);
                 }
             }
             WriterState::Ndjson => {
-                for row in JsonRows::in_zone(batch, zone)? {
+                for row in JsonRows::new(&self.schema, batch, zone)? {
                     out.extend_from_slice(&row);
                     out.push(b'\n');
                 }
             }
-            WriterState::Csv => text::csv_rows(batch, zone, &mut out)?,
+            WriterState::Csv => text::csv_rows(&self.schema, batch, zone, &mut out)?,
             WriterState::Arrow(stream) => stream.batch(batch, &mut out).map_err(arrow_failed)?,
         }
         self.to.write_all(&out)?;
@@ -237,44 +238,27 @@ fn arrow_failed(error: ArrowError) -> Error {
 }
 
 /// The rows of a batch, each as a JSON object.
-pub struct JsonRows {
+struct JsonRows {
     names: Vec<Vec<u8>>,
     columns: Vec<Column>,
     row: usize,
     rows: usize,
 }
 
-impl std::fmt::Debug for JsonRows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JsonRows")
-            .field("row", &self.row)
-            .field("rows", &self.rows)
-            .finish_non_exhaustive()
-    }
-}
-
 impl JsonRows {
-    /// Prepares the rows of `batch`.
+    /// Prepares the rows of `batch`, whose columns are those of `schema`, with instants in a zone,
+    /// or in UTC without one.
     ///
     /// # Errors
     /// [`Error::Output`] when a column has a type that cannot be written.
-    pub fn new(batch: &RecordBatch) -> Result<Self> {
-        Self::in_zone(batch, None)
-    }
-
-    /// Prepares the rows of `batch` with instants in a zone, or in UTC without one.
-    ///
-    /// # Errors
-    /// As [`JsonRows::new`].
-    pub fn in_zone(batch: &RecordBatch, zone: Option<Tz>) -> Result<Self> {
-        let schema = batch.schema();
+    fn new(schema: &SchemaRef, batch: &RecordBatch, zone: Option<Tz>) -> Result<Self> {
         let names = schema.fields().iter().map(|f| {
             let mut name = Vec::new();
             text::json_text(f.name(), &mut name);
             name.push(b':');
             name
         });
-        let columns = Column::of_batch(batch, zone)?;
+        let columns = Column::of_batch(schema, batch, zone)?;
         Ok(Self {
             names: names.collect(),
             columns,

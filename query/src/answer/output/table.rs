@@ -53,7 +53,7 @@ pub(super) fn write(
         .iter()
         .map(|f| printable(f.name()))
         .collect();
-    let (rows, mut layout) = layout(&names, batches, look.zone)?;
+    let (rows, mut layout) = layout(schema, &names, batches, look.zone)?;
     if look.upright && !names.is_empty() {
         return write_upright(&names, &rows, to);
     }
@@ -104,6 +104,7 @@ impl TableLayout {
 
 /// Returns the cells row by row, and the layout in which all of them fit.
 fn layout(
+    schema: &SchemaRef,
     names: &[String],
     batches: &[RecordBatch],
     zone: Option<Tz>,
@@ -115,7 +116,7 @@ fn layout(
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     for batch in batches {
-        let columns = Column::of_batch(batch, zone)?;
+        let columns = Column::of_batch(schema, batch, zone)?;
         for (i, column) in columns.iter().enumerate() {
             layout.right[i] = column.is_number();
             layout.whole[i] = column.is_number() || column.is_time();
@@ -218,6 +219,11 @@ fn write_plan(batches: &[RecordBatch], to: &mut dyn Write) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the columns that a text takes on a terminal.
+pub fn display_width(text: &str) -> usize {
+    text.width()
 }
 
 /// Returns a text in which control characters, and characters that reorder the text after them,

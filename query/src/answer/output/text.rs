@@ -9,7 +9,7 @@ use arrow::array::{
     UInt64Array,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bson::{RawBsonRef, RawDocument};
@@ -19,6 +19,7 @@ use chrono_tz::Tz;
 use super::state;
 use crate::error::{Error, Result};
 use crate::functions::attr::json_of;
+use crate::marks::holds_documents;
 
 /// A column ready to be written: its type is resolved once, not for every value.
 pub(super) enum Column {
@@ -44,8 +45,13 @@ pub(super) enum Column {
 
 impl Column {
     /// Prepares the columns of a batch. Instants are written in `zone`, otherwise in UTC.
-    pub(super) fn of_batch(batch: &RecordBatch, zone: Option<Tz>) -> Result<Vec<Self>> {
-        let schema = batch.schema();
+    ///
+    /// The fields are those of the answer: batches of an operator may lack the marks of columns.
+    pub(super) fn of_batch(
+        schema: &SchemaRef,
+        batch: &RecordBatch,
+        zone: Option<Tz>,
+    ) -> Result<Vec<Self>> {
         let named = schema.fields().iter().zip(batch.columns());
         named
             .map(|(field, array)| Self::of_field(field, array, zone))
@@ -55,9 +61,7 @@ impl Column {
     /// Prepares a column of this field.
     pub(super) fn of_field(field: &Field, array: &ArrayRef, zone: Option<Tz>) -> Result<Self> {
         match (Self::new(array, zone)?, state::kind(field)) {
-            (Self::Bytes(documents), _) if field.name() == storage::REST => {
-                Ok(Self::Document(documents))
-            }
+            (Self::Bytes(documents), _) if holds_documents(field) => Ok(Self::Document(documents)),
             (Self::Bytes(states), Some(kind)) => Ok(Self::State(states, kind)),
             (column, _) => Ok(column),
         }
@@ -352,8 +356,13 @@ pub(super) fn csv_quoted(text: &str) -> String {
 }
 
 /// Appends the rows of a batch as CSV.
-pub(super) fn csv_rows(batch: &RecordBatch, zone: Option<Tz>, out: &mut Vec<u8>) -> Result<()> {
-    let columns = Column::of_batch(batch, zone)?;
+pub(super) fn csv_rows(
+    schema: &SchemaRef,
+    batch: &RecordBatch,
+    zone: Option<Tz>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let columns = Column::of_batch(schema, batch, zone)?;
     let mut field = Vec::new();
     for row in 0..batch.num_rows() {
         for (i, column) in columns.iter().enumerate() {

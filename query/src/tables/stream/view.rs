@@ -23,6 +23,7 @@ use storage::{
 use super::derive::{ObjectIdOf, RequestLine};
 use super::settled::{STATE, StateOf};
 use super::{Files, StreamTable};
+use crate::marks::document_mark;
 use crate::tables::level::StreamRollups;
 
 /// Largest number of cached views.
@@ -33,6 +34,20 @@ fn query_type(column: ColumnType) -> DataType {
     match column {
         ColumnType::Text => DataType::Utf8View,
         other => other.arrow(),
+    }
+}
+
+/// Returns a stored column as queries read it. The overflow column is marked: its documents are
+/// written as JSON under every name.
+fn stored_field(column: &Column) -> Field {
+    let field = Field::new(
+        &*column.name,
+        query_type(column.column_type),
+        &*column.name != TIME,
+    );
+    match &*column.name {
+        REST => field.with_metadata(document_mark()),
+        _ => field,
     }
 }
 
@@ -49,7 +64,7 @@ pub(crate) fn stored_schema(meta: &StreamMeta) -> SchemaRef {
         .iter()
         .chain(&meta.columns)
         .filter(|c| &*c.name != SEQ && seen.insert(c.name.clone()))
-        .map(|c| Field::new(&*c.name, query_type(c.column_type), &*c.name != TIME))
+        .map(stored_field)
         .collect();
     if !seen.contains(TIME) {
         fields.push(Field::new(
