@@ -17,7 +17,7 @@ use tonic::body::Body;
 use super::body;
 use super::front::{Front, Peer};
 use super::status;
-use crate::listen::{Accepted, Beyond, Io};
+use crate::listen::{Accepted, Beyond, Io, within_handshake};
 use crate::serve::Stop;
 use crate::tls::{self, Alpn, FIRST_BYTE};
 
@@ -51,7 +51,7 @@ impl Connection {
     /// it or takes too long, or the server stops.
     pub(super) async fn of(accepted: Accepted) -> Option<Self> {
         let stop = accepted.stop.clone();
-        tls::within_handshake(&stop, Self::made(accepted)).await?
+        within_handshake(&stop, Self::made(accepted)).await?
     }
 
     async fn made(mut accepted: Accepted) -> Option<Self> {

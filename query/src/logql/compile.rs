@@ -12,9 +12,7 @@ use storage::TIME;
 pub(super) use function::{Output, entry_function};
 pub(super) use windows::{Windows, window_function};
 
-use super::ast::{
-    Comparison, FilterValue, LabelFilter, LogQuery, MatchOp, Matcher, Named, Stage,
-};
+use super::ast::{Comparison, FilterValue, LabelFilter, LogQuery, MatchOp, Matcher, Named, Stage};
 use super::entry::ERROR;
 use super::labels::{Columns, Kind, LABELS, STREAM, named};
 use super::pattern::anchored;
@@ -47,7 +45,9 @@ pub(super) fn sources(
         let columns = Columns::new(&stream, plan.schema().as_arrow());
         if let Some(condition) = selected(&columns, &query.matchers)? {
             let plan = plan.filter(between(first_us, last_us))?;
-            let plan = condition.into_iter().try_fold(plan, LogicalPlanBuilder::filter)?;
+            let plan = condition
+                .into_iter()
+                .try_fold(plan, LogicalPlanBuilder::filter)?;
             found.push(Source { columns, plan });
         }
     }
@@ -56,7 +56,9 @@ pub(super) fn sources(
     }
     let mut stages = query.stages.iter().peekable();
     while let Some(stage) = stages.peek() {
-        let conditions = found.iter().map(|source| condition_of(stage, &source.columns));
+        let conditions = found
+            .iter()
+            .map(|source| condition_of(stage, &source.columns));
         let Some(conditions) = conditions.collect::<Option<Vec<Expr>>>() else {
             break;
         };
@@ -76,12 +78,19 @@ pub(super) fn sources(
 
 /// Returns the streams of the client whose name passes.
 fn streams(tables: &Tables<'_>, query: &LogQuery) -> Result<Vec<String>> {
-    let of_name = query.matchers.iter().filter(|matcher| matcher.label == STREAM);
+    let of_name = query
+        .matchers
+        .iter()
+        .filter(|matcher| matcher.label == STREAM);
     let tests = of_name.map(|matcher| Test::new(matcher.op, &matcher.value));
     let tests: Vec<Test> = tests.collect::<Result<_, String>>().map_err(invalid)?;
     let schema = tables.0.schema(PUBLIC);
-    let names = schema.map(|schema| schema.table_names()).unwrap_or_default();
-    let passing = names.into_iter().filter(|name| tests.iter().all(|test| test.passes(name)));
+    let names = schema
+        .map(|schema| schema.table_names())
+        .unwrap_or_default();
+    let passing = names
+        .into_iter()
+        .filter(|name| tests.iter().all(|test| test.passes(name)));
     Ok(passing.collect())
 }
 
@@ -104,7 +113,12 @@ fn check_labels(tables: &Tables<'_>, query: &LogQuery) -> Result<()> {
 }
 
 fn between(first_us: i64, last_us: i64) -> Expr {
-    let at = |us| lit(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
+    let at = |us| {
+        lit(ScalarValue::TimestampMicrosecond(
+            Some(us),
+            Some("UTC".into()),
+        ))
+    };
     let time = || named(TIME);
     time().gt_eq(at(first_us)).and(time().lt_eq(at(last_us)))
 }

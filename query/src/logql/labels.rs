@@ -8,9 +8,9 @@
 //! | all others | structured metadata, with `detected_level` |
 
 use arrow::datatypes::{DataType, Schema};
+use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, cast, col, lit, when};
 use datafusion::prelude::{coalesce, concat};
-use datafusion::common::Column;
 use storage::{REST, SEQ, TIME};
 
 /// Labels of streams, those of them that a stream has columns for.
@@ -63,7 +63,9 @@ impl Columns {
 
     /// Returns the column that holds the line; `None` if the event is rendered.
     pub(super) fn line(&self) -> Option<&'static str> {
-        LINES.into_iter().find(|line| self.type_of(line).is_some_and(DataType::is_string))
+        LINES
+            .into_iter()
+            .find(|line| self.type_of(line).is_some_and(DataType::is_string))
     }
 
     pub(super) fn has_status(&self) -> bool {

@@ -24,7 +24,10 @@ fn extract(entry: &mut Entry, name: &str, value: String) {
 /// Returns a name with `_` for every character that a label cannot have.
 fn sanitized(name: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut clean: String = name.chars().map(|c| if is_part(c) { c } else { '_' }).collect();
+    let mut clean: String = name
+        .chars()
+        .map(|c| if is_part(c) { c } else { '_' })
+        .collect();
     if clean.starts_with(|c: char| c.is_ascii_digit()) {
         clean.insert(0, '_');
     }

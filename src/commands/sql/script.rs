@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
-use query::statements::{self, Piece};
+use query::statements::{self, StatementText};
 
 use super::asker::Asker;
 use super::caret;
@@ -49,31 +49,31 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<()> {
     let pieces = statements::split(text).map_err(|e| Failure::from(e).about(name))?;
-    for piece in pieces {
+    for statement in pieces {
         let done = match explain {
             true => asker
-                .figures(&piece.text)
+                .figures(&statement.text)
                 .and_then(|figures| show(&figures, printing.form)),
-            false => asker.print(&piece.text, printing, out),
+            false => asker.print(&statement.text, printing, out),
         };
         done.map_err(|failure| match failure.is_broken_pipe() {
             true => failure,
-            false => located(&failure, name, text, &piece),
+            false => located(&failure, name, text, &statement),
         })?;
     }
     Ok(())
 }
 
 /// Adds the file, the line and the statement to an error.
-fn located(failure: &Failure, name: &str, text: &str, piece: &Piece) -> Failure {
+fn located(failure: &Failure, name: &str, text: &str, statement: &StatementText) -> Failure {
     let message = failure.to_string();
     let line = match caret::place(&message) {
-        Some((line, _)) => text[..piece.start].matches('\n').count() + line,
-        None => usize::try_from(piece.line).unwrap_or(usize::MAX),
+        Some((line, _)) => text[..statement.start].matches('\n').count() + line,
+        None => usize::try_from(statement.line).unwrap_or(usize::MAX),
     };
-    let shown = caret::marked(&piece.text, &message);
+    let shown = caret::marked(&statement.text, &message);
     let shown = shown.unwrap_or_else(|| {
-        let lines = piece.text.lines().map(query::output::printable);
+        let lines = statement.text.lines().map(query::output::printable);
         lines.collect::<Vec<_>>().join("\n")
     });
     Failure::new(

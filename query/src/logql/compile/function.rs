@@ -52,7 +52,10 @@ pub(crate) fn entry_function(
         _ => wanted.is_none_or(|wanted| wanted.iter().any(|one| one == name)),
     };
     // The time comes first, so that the function has an argument in any case.
-    let read = columns.columns.iter().filter(|(name, _)| name == TIME || is_wanted(name));
+    let read = columns
+        .columns
+        .iter()
+        .filter(|(name, _)| name == TIME || is_wanted(name));
     let read: Vec<(String, DataType)> = read.cloned().collect();
     let args = read.iter().map(|(name, _)| named(name)).collect();
     let function = ScalarUDF::new_from_impl(EntryFunction {
@@ -81,7 +84,13 @@ struct EntryFunction {
 
 impl EntryFunction {
     fn key(&self) -> (&[(String, DataType)], &Columns, bool, &str, &Output) {
-        (&self.read, &self.columns, self.needs_line, &self.text, &self.output)
+        (
+            &self.read,
+            &self.columns,
+            self.needs_line,
+            &self.text,
+            &self.output,
+        )
     }
 
     fn fields() -> Fields {
@@ -126,14 +135,15 @@ impl ScalarUDFImpl for EntryFunction {
             let entries = (0..rows).map(|row| self.pipeline.run(events.entry(row)));
             match &self.output {
                 Output::Entry => {
-                    let texts = entries.map(|entry| {
-                        entry.map(|entry| serde_json::json!(entry).to_string())
-                    });
+                    let texts = entries
+                        .map(|entry| entry.map(|entry| serde_json::json!(entry).to_string()));
                     Ok(Arc::new(texts.collect::<StringArray>()) as ArrayRef)
                 }
                 Output::Sample { labels, is_bytes } => {
                     let samples = entries.map(|entry| {
-                        entry.map_or(Ok(None), |entry| self.sample(entry, labels.as_deref(), *is_bytes))
+                        entry.map_or(Ok(None), |entry| {
+                            self.sample(entry, labels.as_deref(), *is_bytes)
+                        })
                     });
                     samples_array(samples)
                 }
@@ -160,16 +170,22 @@ impl EntryFunction {
             );
             return Err(Error::invalid(message).into());
         }
-        let value = if is_bytes { entry.line.len() as f64 } else { value };
+        let value = if is_bytes {
+            entry.line.len() as f64
+        } else {
+            value
+        };
         let labels: Labels = match labels {
             Some(labels) => {
-                let each = labels.iter().filter_map(|label| {
-                    Some((label.clone(), entry.get(label)?.to_owned()))
-                });
+                let each = labels
+                    .iter()
+                    .filter_map(|label| Some((label.clone(), entry.get(label)?.to_owned())));
                 each.collect()
             }
             None => {
-                let Entry { mut stream, parsed, .. } = entry;
+                let Entry {
+                    mut stream, parsed, ..
+                } = entry;
                 stream.extend(parsed);
                 stream
             }
@@ -178,16 +194,18 @@ impl EntryFunction {
     }
 }
 
-fn samples_array(
-    samples: impl Iterator<Item = Result<Option<(String, f64)>>>,
-) -> Result<ArrayRef> {
+fn samples_array(samples: impl Iterator<Item = Result<Option<(String, f64)>>>) -> Result<ArrayRef> {
     let samples = samples.collect::<Result<Vec<_>>>()?;
     let labels: StringArray = samples.iter().map(|s| s.as_ref().map(|s| &s.0)).collect();
     let values: Float64Array = samples.iter().map(|s| s.as_ref().map(|s| s.1)).collect();
     let nulls: NullBuffer = samples.iter().map(Option::is_some).collect();
     let fields = EntryFunction::fields();
     let columns: Vec<ArrayRef> = vec![Arc::new(labels), Arc::new(values)];
-    Ok(Arc::new(StructArray::try_new(fields, columns, Some(nulls))?))
+    Ok(Arc::new(StructArray::try_new(
+        fields,
+        columns,
+        Some(nulls),
+    )?))
 }
 
 /// A column that becomes a label.
@@ -231,7 +249,9 @@ impl<'a> Events<'a> {
                     false => {
                         let json = json()?;
                         let present = json.iter().map(|text| text.filter(|text| *text != "null"));
-                        present.map(|text| text.map(|text| text.trim_matches('"'))).collect()
+                        present
+                            .map(|text| text.map(|text| text.trim_matches('"')))
+                            .collect()
                     }
                 };
                 events.labels.push(LabelColumn { name, kind, texts });
@@ -248,10 +268,11 @@ impl<'a> Events<'a> {
 
     fn entry(&self, row: usize) -> Entry {
         let mut entry = Entry::default();
-        entry.stream.insert(STREAM.to_owned(), self.stream.to_owned());
+        entry
+            .stream
+            .insert(STREAM.to_owned(), self.stream.to_owned());
         for column in &self.labels {
-            let Some(text) = text_at(&column.texts, row).filter(|text| !text.is_empty())
-            else {
+            let Some(text) = text_at(&column.texts, row).filter(|text| !text.is_empty()) else {
                 continue;
             };
             let kind = match column.kind {
@@ -295,7 +316,9 @@ pub(crate) fn rendered<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> 
     for (name, json) in fields.filter(|(_, json)| *json != "null") {
         let separator = if line.len() > 1 { "," } else { "" };
         if name == REST {
-            let inside = json.strip_prefix('{').and_then(|json| json.strip_suffix('}'));
+            let inside = json
+                .strip_prefix('{')
+                .and_then(|json| json.strip_suffix('}'));
             if let Some(inside) = inside.filter(|inside| !inside.is_empty()) {
                 line.push_str(separator);
                 line.push_str(inside);
