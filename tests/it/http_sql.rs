@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use arrow::array::{AsArray, RecordBatch};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Home, PAST_S, Server, command, line, run};
@@ -193,6 +194,15 @@ fn first(server: &Server, query: &str) -> String {
         .to_owned()
 }
 
+/// Returns the bytes of the states of levels in a batch.
+fn state_bytes(batch: &RecordBatch) -> usize {
+    let schema = batch.schema();
+    let named = schema.fields().iter().zip(batch.columns());
+    let states = named.filter(|(field, _)| field.metadata().contains_key("logmill.state"));
+    let bytes = states.map(|(_, column)| column.as_binary::<i32>().value_data().len());
+    bytes.sum()
+}
+
 #[test]
 fn an_answer_as_arrow_is_no_larger_than_as_ndjson() {
     let home = Home::new();
@@ -258,8 +268,10 @@ fn an_answer_as_arrow_is_no_larger_than_as_ndjson() {
             "{sql}: {} batches",
             batches.len()
         );
-        // Bytes of headers come on top: `query/src/answer/output/arrow_stream.rs` has the rule.
-        let most = ndjson.len() + (512 + 256 * columns) * batches.len().max(1);
+        // Bytes of headers and of states come on top: `query/src/answer/output/arrow_stream.rs`
+        // has the rule.
+        let states: usize = batches.iter().map(state_bytes).sum();
+        let most = ndjson.len() + states + (512 + 256 * columns) * batches.len().max(1);
         assert!(
             arrow.len() <= most,
             "{sql}: {} bytes of Arrow, {} of NDJSON",

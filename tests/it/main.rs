@@ -62,6 +62,7 @@ mod postgres;
 mod quarantine;
 mod reader;
 mod repair;
+mod repl;
 mod requests;
 mod rollup;
 mod shapes;

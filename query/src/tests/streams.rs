@@ -440,6 +440,20 @@ async fn documents_keep_dotted_names_and_their_overflow() {
                 .await,
             [json!({"name": "one"})]
         );
+        let written = json!({"deep": {"er": 5, "list": [1, {"x": "y"}]}, "a.b": "dotted"});
+        for sql in [
+            "SELECT _rest AS r FROM docs WHERE name = 'one'",
+            "SELECT r FROM (SELECT name, _rest AS r FROM docs) AS d WHERE name = 'one'",
+            "SELECT r FROM (SELECT _rest AS r, count(*) AS n FROM docs GROUP BY _rest) AS d WHERE r IS NOT NULL",
+            "SELECT DISTINCT _rest AS r FROM docs WHERE _rest IS NOT NULL",
+            "SELECT _rest AS r FROM docs ORDER BY time LIMIT 1",
+            "SELECT d._rest AS r FROM docs AS d JOIN docs AS e ON d.name = e.name WHERE e.name = 'one'",
+            "SELECT _rest AS r FROM docs WHERE name = 'one' UNION ALL SELECT _rest FROM docs WHERE name = 'no'",
+            "SELECT r FROM (SELECT _rest AS r, row_number() OVER (ORDER BY time) AS n FROM docs) AS d WHERE n = 1",
+        ] {
+            let expected = [json!({ "r": written })];
+            assert_eq!(fixture.rows(sql).await, expected, "{sql}");
+        }
         fixture.store.seal().expect("seals");
     }
 }

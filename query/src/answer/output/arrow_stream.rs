@@ -1,7 +1,7 @@
 //! An answer as an Arrow stream that is about as large as its rows.
 //!
 //! # Rule
-//! An Arrow answer is never larger than the same answer as NDJSON, with three exceptions:
+//! An Arrow answer is never larger than the same answer as NDJSON, with four exceptions:
 //! * its headers: 512 bytes, and 256 bytes and the name for each column, where fields of records
 //!   and elements of lists count as columns too. Headers are written once for every 8,192 rows or
 //!   4 MiB, and once for the schema;
@@ -9,7 +9,8 @@
 //!   and `"n":1,` six. Under a name of four letters the number takes no more than its JSON. In a
 //!   list `1,` is two bytes, and of a record that is null JSON writes nothing at all; so there
 //!   each number and each text may take its fixed width more;
-//! * `_rest`, whose BSON is written as it is: the JSON of a list is shorter than its BSON.
+//! * `_rest`, whose BSON is written as it is: the JSON of a list is shorter than its BSON;
+//! * states, whose bytes are written as they are: JSON only describes them.
 //!
 //! So rows are written in their plain form, and the rows of small batches are written together.
 

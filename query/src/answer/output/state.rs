@@ -74,7 +74,9 @@ mod tests {
             &state.encode(),
             r#"{"histogram":{"count":0}}"#,
         );
-        [10, 20, 30].map(|value| state.record(value));
+        for value in [10, 20, 30] {
+            state.record(value);
+        }
         let expected = r#"{"histogram":{"count":3,"sum":60,"min":10,"max":30,"p50":20,"p90":30,"p95":30,"p99":30,"overflow":0}}"#;
         check(StateKind::Histogram, &state.encode(), expected);
         let mut state = Histogram::new(Layout::DEFAULT, true);
@@ -86,7 +88,9 @@ mod tests {
     #[test]
     fn a_distinct_count_is_described_by_its_count() {
         let mut state = Distinct::new();
-        [1, 2, 2].map(|hash| state.insert(hash));
+        for hash in [1, 2, 2] {
+            state.insert(hash);
+        }
         check(StateKind::Distinct, &state.encode(), r#"{"distinct":2}"#);
     }
 
