@@ -35,7 +35,7 @@ pub(super) enum OnInterrupt {
     EndStatement,
 }
 
-/// Whether a user waits for a statement: then it shows its progress, and Ctrl-C ends it.
+/// A user waits for a statement that is attended: it shows its progress, and Ctrl-C ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attended {
     Yes,

@@ -11,7 +11,7 @@ const LINES_MAX: usize = 4;
 
 /// The place that an error message names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct FaultPlace {
     /// Line in the statement, from 1.
     pub(super) line: usize,
     /// Character of the line, from 1.
@@ -20,7 +20,7 @@ pub(super) struct Fault {
     words: Range<usize>,
 }
 
-impl Fault {
+impl FaultPlace {
     /// Finds the place in the engine's message: `at Line: 2, Column: 7` or `at line 2, column 7`.
     pub(super) fn of(message: &str) -> Option<Self> {
         // Of the same length, so that positions are those of the message.
@@ -58,7 +58,7 @@ fn number(text: &str) -> Option<(usize, &str)> {
 /// Returns the line of a statement at which a fault is, and a caret below its column. `None` where
 /// the message names no place, or one that the statement does not have.
 pub(super) fn marked(statement: &str, message: &str) -> Option<String> {
-    let fault = Fault::of(message)?;
+    let fault = FaultPlace::of(message)?;
     let text = statement.lines().nth(fault.line - 1)?;
     let length = text.chars().count();
     let column = fault.column - 1;
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_words_for_a_place_can_be_left_out() {
         let message = "Expected: x, found: y at Line: 2, Column: 6; see the manual";
-        let fault = Fault::of(message).expect("a place");
+        let fault = FaultPlace::of(message).expect("a place");
         assert_eq!(
             fault.without_place(message),
             "Expected: x, found: y; see the manual"

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use query::statements;
 
-use super::caret::{self, Fault};
+use super::caret::{self, FaultPlace};
 use super::shell::{Next, Shell};
 use crate::failure::{Failure, Result};
 
@@ -132,7 +132,7 @@ fn statements_of(
 /// Adds the file, the line and the statement to an error.
 fn located(failure: &Failure, name: &str, step: &ScriptStep) -> Failure {
     let message = failure.to_string();
-    let fault = Fault::of(&message);
+    let fault = FaultPlace::of(&message);
     let marked = caret::marked(&step.text, &message);
     let (place, message, shown) = match (fault, marked) {
         (Some(fault), Some(marked)) => {
