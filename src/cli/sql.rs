@@ -22,7 +22,8 @@ pub(crate) struct SqlArgs {
     /// Print what answered the query and how much was read, instead of the rows.
     #[arg(long)]
     pub(crate) explain: bool,
-    /// The zone in which times without one are read, and in which all times are printed.
+    /// The zone in which all times are printed, and in which a TIMESTAMPTZ without one is read. A
+    /// TIMESTAMP and a text that are compared with a time are UTC.
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,
 }

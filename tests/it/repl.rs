@@ -112,8 +112,7 @@ fn an_error_ends_a_file_and_names_its_line() {
 fn a_zone_reads_and_writes_times() {
     let home = Home::new();
     filled(&home);
-    let sql =
-        "SELECT time, path FROM access WHERE time < TIMESTAMP '2024-03-01 01:01:00' ORDER BY time";
+    let sql = "SELECT time, path FROM access WHERE time < TIMESTAMPTZ '2024-03-01 01:01:00' ORDER BY time";
     let check = |place: [&str; 2]| {
         for (form, expected) in [
             ("csv", "time,path\n2024-03-01T01:00:00+01:00,/a\n"),
