@@ -281,7 +281,7 @@ mod tests {
         check("SELECT ho| FROM errors", &[]);
         check("SELECT lev| FROM errors", &["level"]);
         check("SELECT d.h| FROM stats.daily AS d", &["hits"]);
-        check("SELECT a.| FROM access a", &["\"user.name\"", "host"]);
+        check("SELECT a.| FROM access a", &["host", "\"user.name\""]);
     }
 
     #[test]
