@@ -143,6 +143,9 @@ fn matched(
     } else {
         (left, right)
     };
+    if many.is_empty() || one.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut ones: HashMap<Labels, Sample> = HashMap::with_capacity(one.len());
     for sample in one {
         let group = signature(&sample.labels, modifier);
@@ -167,14 +170,14 @@ fn matched(
             false => (sample.value, other.value),
         };
         let value = apply(op, l, r);
+        if is_filter && value == 0.0 {
+            continue;
+        }
         let is_one = matches!(card, VectorMatchCardinality::OneToOne);
         if is_one && !used.insert(group) {
             return Err(PromqlError::execution(
                 "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)",
             ));
-        }
-        if is_filter && value == 0.0 {
-            continue;
         }
         let labels = result_labels(&sample.labels, &other.labels, modifier, is_filter);
         let value = if is_filter { l } else { value };
@@ -205,9 +208,9 @@ fn result_labels(
     match &modifier.card {
         VectorMatchCardinality::OneToOne => match &modifier.matching {
             None => labels,
-            Some(LabelModifier::Include(on)) => labels.filtered(|name| {
-                on.labels.iter().any(|l| l == name) || (is_filter && name == METRIC_NAME)
-            }),
+            Some(LabelModifier::Include(on)) => {
+                labels.filtered(|name| on.labels.iter().any(|label| label == name))
+            }
             Some(LabelModifier::Exclude(ignored)) => {
                 labels.filtered(|name| !ignored.labels.iter().any(|label| label == name))
             }

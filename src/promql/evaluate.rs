@@ -2,15 +2,16 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use promql_parser::parser::{Expr, SubqueryExpr};
+use promql_parser::parser::Expr;
 
 use super::error::{PromqlError, Result};
 use super::labels::Labels;
-use super::needs::{Need, key, shifted, subquery_step, subquery_steps};
+use super::needs::{Need, key, shifted, subquery_steps};
 use super::query::Query;
 use super::series::{Kind, Read, Series};
+use super::window::Window;
 use super::{aggregate, binary, function};
 
 /// Most samples that one evaluation looks at.
@@ -68,49 +69,79 @@ pub(super) fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4)
 }
 
-/// Evaluates a query at each of `steps`; `reads` are the series of its needs, in their order.
+/// Most samples of an answer.
+const ANSWER_MAX: usize = 2_000_000;
+/// Samples between two looks at the clock.
+const LOOK_SAMPLES: u64 = 4_096;
+
+/// Evaluates a query at each of `steps`; `reads` are the series of its needs, in their order. The
+/// evaluation ends at `until` at the latest.
 ///
 /// # Errors
-/// If the query cannot be evaluated, or looks at too many samples.
+/// If the query cannot be evaluated, takes too long, or looks at too many samples.
 pub(crate) fn evaluate(
     query: &Query,
     steps: Steps,
     needs: &[Need],
     reads: Vec<Read>,
+    until: Option<Instant>,
 ) -> Result<Vec<(i64, Value)>> {
     let reads = needs.iter().map(|need| need.selector).zip(reads).collect();
     let evaluator = Evaluator {
         ends: (steps.start, steps.end),
-        step: steps.step,
         reads,
         samples: Cell::new(0),
+        until,
     };
-    let answers = steps.iter().map(|t| {
+    let (mut answers, mut size) = (Vec::new(), 0);
+    for t in steps.iter() {
+        evaluator.look_at_the_clock()?;
         let value = evaluator.root(&query.expr, t)?;
-        Ok((t, value))
-    });
-    answers.collect()
+        size += match &value {
+            Value::Vector(samples) => samples.len(),
+            Value::Matrix(series) => series.iter().map(|one| one.points.len()).sum(),
+            Value::Scalar(_) | Value::Text(_) => 1,
+        };
+        if size > ANSWER_MAX {
+            return Err(PromqlError::execution(format!(
+                "the answer has more than {ANSWER_MAX} samples; take a greater step, a shorter range or fewer series"
+            )));
+        }
+        answers.push((t, value));
+    }
+    Ok(answers)
 }
 
 /// The state of an evaluation.
 pub(super) struct Evaluator {
     ends: (i64, i64),
-    step: i64,
     reads: HashMap<usize, Read>,
     samples: Cell<u64>,
+    until: Option<Instant>,
 }
 
 impl Evaluator {
     /// Counts samples that are looked at.
     pub(super) fn count(&self, samples: usize) -> Result<()> {
-        let sum = self.samples.get() + samples as u64;
+        let before = self.samples.get();
+        let sum = before + samples as u64;
         self.samples.set(sum);
         if sum > SAMPLES_MAX {
             return Err(PromqlError::execution(format!(
                 "the query looks at more than {SAMPLES_MAX} samples; take a greater step, a shorter range or fewer series"
             )));
         }
-        Ok(())
+        match sum / LOOK_SAMPLES > before / LOOK_SAMPLES {
+            true => self.look_at_the_clock(),
+            false => Ok(()),
+        }
+    }
+
+    fn look_at_the_clock(&self) -> Result<()> {
+        match self.until.is_some_and(|until| Instant::now() >= until) {
+            true => Err(PromqlError::Timeout),
+            false => Ok(()),
+        }
     }
 
     fn root(&self, expr: &Expr, t: i64) -> Result<Value> {
@@ -174,84 +205,61 @@ impl Evaluator {
         read.ok_or_else(|| PromqlError::execution("BUG: a selector was not read"))
     }
 
-    /// Returns the series of a range selector, and the window `(from, to]` at an instant.
-    pub(super) fn window(&self, expr: &Expr, t: i64) -> Result<Option<(&[Series], i64, i64)>> {
+    /// Returns the series of a range selector; `None` of a subquery.
+    pub(super) fn ranged(&self, expr: &Expr) -> Result<Option<&[Series]>> {
         match expr {
-            Expr::Paren(paren) => self.window(&paren.expr, t),
-            Expr::MatrixSelector(matrix) => {
-                let vs = &matrix.vs;
-                let to = shifted(t, vs.at.as_ref(), vs.offset.as_ref(), self.ends);
-                let from = to.saturating_sub(ms(matrix.range));
-                Ok(Some((&self.read(key(vs))?.series, from, to)))
-            }
+            Expr::Paren(paren) => self.ranged(&paren.expr),
+            Expr::MatrixSelector(matrix) => Ok(Some(&self.read(key(&matrix.vs))?.series)),
             _ => Ok(None),
         }
     }
 
-    /// Returns the ends of buckets of a range selector.
-    pub(super) fn ends_of(&self, expr: &Expr) -> Result<&[i64]> {
-        match expr {
-            Expr::Paren(paren) => self.ends_of(&paren.expr),
-            Expr::MatrixSelector(matrix) => Ok(&self.read(key(&matrix.vs))?.ends),
-            _ => Ok(&[]),
-        }
-    }
-
-    /// Returns the length of the windows of a range, milliseconds.
-    pub(super) fn range_ms(&self, expr: &Expr) -> i64 {
-        match expr {
-            Expr::Paren(paren) => self.range_ms(&paren.expr),
-            Expr::MatrixSelector(matrix) => ms(matrix.range),
-            Expr::Subquery(subquery) => ms(subquery.range),
-            _ => 0,
-        }
+    /// Returns the window of a range at an instant.
+    pub(super) fn window(&self, expr: &Expr, t: i64) -> Result<Window> {
+        let (at, offset, range) = match expr {
+            Expr::Paren(paren) => return self.window(&paren.expr, t),
+            Expr::MatrixSelector(m) => (m.vs.at.as_ref(), m.vs.offset.as_ref(), m.range),
+            Expr::Subquery(s) => (s.at.as_ref(), s.offset.as_ref(), s.range),
+            _ => return Err(PromqlError::execution("a range of samples is needed here")),
+        };
+        let to = shifted(t, at, offset, self.ends);
+        let from = to.saturating_sub(ms(range));
+        Ok(Window { from, to })
     }
 
     /// Returns the samples of a range at an instant; series without a sample are left out.
     pub(super) fn points(&self, expr: &Expr, t: i64) -> Result<Vec<Points>> {
-        match expr {
-            Expr::Paren(paren) => self.points(&paren.expr, t),
-            Expr::Subquery(subquery) => self.subquery(subquery, t),
-            Expr::MatrixSelector(matrix) => {
-                let ends = &self.read(key(&matrix.vs))?.ends;
-                let Some((series, from, to)) = self.window(expr, t)? else {
-                    return Ok(Vec::new());
-                };
-                let first = ends.partition_point(|end| *end <= from);
-                let next = ends.partition_point(|end| *end <= to).max(first);
-                let mut all = Vec::new();
-                for one in series {
-                    let points: Vec<(i64, f64)> = match one.kind {
-                        Kind::Gauge => {
-                            let cells = one.cells(from, to);
-                            self.count(cells.len() + 1)?;
-                            cells.map(|i| (one.ends[i], one.values[i])).collect()
-                        }
-                        Kind::Counter { .. } => {
-                            self.count(next - first + 1)?;
-                            let ends = ends[first..next].iter();
-                            ends.filter_map(|end| Some((*end, one.at(*end)?.1)))
-                                .collect()
-                        }
-                    };
-                    if !points.is_empty() {
-                        let labels = one.labels.clone();
-                        all.push(Points { labels, points });
-                    }
-                }
-                Ok(all)
+        let Window { from, to } = self.window(expr, t)?;
+        let Some(series) = self.ranged(expr)? else {
+            return self.subquery(expr, t);
+        };
+        let mut all = Vec::new();
+        for one in series {
+            self.count(match one.kind {
+                Kind::Gauge => one.within(from, to).len() + 1,
+                Kind::Counter { .. } => one.buckets(from, to) + 1,
+            })?;
+            let points = one.samples(from, to);
+            if !points.is_empty() {
+                let labels = one.labels.clone();
+                all.push(Points { labels, points });
             }
-            _ => Err(PromqlError::execution("a range of samples is needed here")),
         }
+        Ok(all)
     }
 
-    fn subquery(&self, subquery: &SubqueryExpr, t: i64) -> Result<Vec<Points>> {
+    fn subquery(&self, expr: &Expr, t: i64) -> Result<Vec<Points>> {
+        let subquery = match expr {
+            Expr::Paren(paren) => return self.subquery(&paren.expr, t),
+            Expr::Subquery(subquery) => subquery,
+            _ => return Err(PromqlError::execution("a range of samples is needed here")),
+        };
         let one = Steps {
             start: t,
             end: t,
-            step: subquery_step(subquery, self.step),
+            step: 1,
         };
-        let steps = subquery_steps(subquery, one, self.ends, self.step)?;
+        let steps = subquery_steps(subquery, one, self.ends)?;
         let mut all: BTreeMap<Labels, Vec<(i64, f64)>> = BTreeMap::new();
         for t in steps.iter() {
             let samples = match self.value(&subquery.expr, t)? {
@@ -264,9 +272,8 @@ impl Evaluator {
             };
             self.count(samples.len())?;
             for sample in samples {
-                all.entry(sample.labels)
-                    .or_default()
-                    .push((t, sample.value));
+                let points = all.entry(sample.labels).or_default();
+                points.push((t, sample.value));
             }
         }
         let all = all.into_iter();
@@ -284,7 +291,7 @@ impl Evaluator {
                 let series = self.read(key(selector))?.series.iter();
                 let times = series.filter_map(|series| {
                     let (at, _) = series.at(t)?;
-                    let (labels, value) = (series.labels.nameless(), at as f64 / 1e3);
+                    let (labels, value) = (series.bare.clone(), at as f64 / 1e3);
                     Some(Sample { labels, value })
                 });
                 Ok(Some(times.collect()))

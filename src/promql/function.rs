@@ -7,68 +7,23 @@ use super::error::{PromqlError, Result};
 use super::evaluate::{Evaluator, Sample, Value, mapped, unique};
 use super::labels::Labels;
 use super::needs::matchers_of;
+use super::series::Kind;
 use super::window::{self, ordered};
 use super::{date, quantile, relabel};
 
-const SUPPORTED: [&str; 52] = [
-    "abs",
-    "absent",
-    "absent_over_time",
-    "avg_over_time",
-    "ceil",
-    "changes",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "count_over_time",
-    "day_of_month",
-    "day_of_week",
-    "day_of_year",
-    "delta",
-    "exp",
-    "floor",
-    "histogram_quantile",
-    "hour",
-    "increase",
-    "irate",
-    "label_join",
-    "label_replace",
-    "last_over_time",
-    "ln",
-    "log10",
-    "log2",
-    "max_over_time",
-    "min_over_time",
-    "minute",
-    "month",
-    "pi",
-    "present_over_time",
-    "quantile_over_time",
-    "rate",
-    "resets",
-    "round",
-    "scalar",
-    "sgn",
-    "sort",
-    "sort_desc",
-    "sqrt",
-    "stddev_over_time",
-    "sum_over_time",
-    "time",
-    "timestamp",
-    "vector",
-    "year",
-    "cos",
-    "sin",
-    "tan",
-    "deg",
-    "rad",
-];
+/// All functions, separated by spaces.
+const SUPPORTED: &str = "abs absent absent_over_time acos acosh asin asinh atan atanh avg_over_time ceil \
+    changes clamp clamp_max clamp_min cos cosh count_over_time day_of_month day_of_week \
+    day_of_year days_in_month deg delta deriv exp floor histogram_quantile hour idelta \
+    increase irate label_join label_replace last_over_time ln log10 log2 max_over_time \
+    min_over_time minute month pi predict_linear present_over_time quantile_over_time \
+    rad rate resets round scalar sgn sin sinh sort sort_desc sqrt stddev_over_time \
+    stdvar_over_time sum_over_time tan tanh time timestamp vector year";
 
 /// Checks that a function can be evaluated.
 pub(super) fn check(call: &Call) -> Result<()> {
     let name = call.func.name;
-    if !SUPPORTED.contains(&name) {
+    if !SUPPORTED.split(' ').any(|known| known == name) {
         return Err(PromqlError::execution(format!(
             "the function {name} is not supported"
         )));
@@ -133,8 +88,18 @@ pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value>
             false => Vec::new(),
         },
         "quantile_over_time" => over_time(evaluator, name, argument(call, 1)?, scalar(0)?, t)?,
-        "changes" | "resets" | "delta" => {
+        "changes" | "resets" | "delta" | "idelta" | "deriv" => {
             over_time(evaluator, name, argument(call, 0)?, f64::NAN, t)?
+        }
+        "predict_linear" => {
+            let seconds = scalar(1)?;
+            let points = evaluator.points(argument(call, 0)?, t)?.into_iter();
+            let predicted = points.filter_map(|one| {
+                let value = window::predicted(&one.points, t, seconds)?;
+                let labels = one.labels.nameless();
+                Some(Sample { labels, value })
+            });
+            predicted.collect()
         }
         name if name.ends_with("_over_time") => {
             over_time(evaluator, name, argument(call, 0)?, f64::NAN, t)?
@@ -147,10 +112,12 @@ pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value>
         "label_replace" | "label_join" => return relabel::value(evaluator, call, t),
         "sort" | "sort_desc" => {
             let mut samples = vector(0)?;
-            samples.sort_by(|a, b| ordered(&a.value, &b.value));
-            if name == "sort_desc" {
-                samples.reverse();
-            }
+            // NaN comes last in both orders.
+            samples.sort_by(|a, b| match (a.value.is_nan(), b.value.is_nan()) {
+                (false, false) if name == "sort" => ordered(&a.value, &b.value),
+                (false, false) => ordered(&b.value, &a.value),
+                (a, b) => a.cmp(&b),
+            });
             return Ok(Value::Vector(samples));
         }
         "timestamp" => match evaluator.sample_times(argument(call, 0)?, t)? {
@@ -188,44 +155,39 @@ fn absent_labels(expr: &Expr) -> Labels {
 /// Returns `rate`, `increase` or `irate`.
 fn increases(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<Sample>> {
     let (name, expr) = (call.func.name, argument(call, 0)?);
+    let window = evaluator.window(expr, t)?;
+    let of_points = |points: &[(i64, f64)]| match name {
+        "irate" => window::sampled_last_rate(points),
+        _ => window::difference(points, window, true),
+    };
+    let per = match name {
+        "rate" => window.seconds(),
+        _ => 1.0,
+    };
     let mut out = Vec::new();
-    if let Some((series, from, to)) = evaluator.window(expr, t)?
-        && series.iter().all(window::is_counter)
-    {
-        let seconds = (to - from) as f64 / 1e3;
-        for one in series {
-            evaluator.count(one.cells(from, to).len() + 1)?;
-            let value = match name {
-                "irate" => window::last_rate(one, from, to, evaluator.ends_of(expr)?),
-                _ => window::increase(one, from, to),
-            };
-            if let Some(value) = value {
-                let value = if name == "rate" {
-                    value / seconds
-                } else {
-                    value
-                };
-                let labels = one.labels.nameless();
-                out.push(Sample { labels, value });
-            }
+    let mut add = |labels: &Labels, value: Option<f64>| {
+        out.extend(value.map(|value| Sample {
+            labels: labels.clone(),
+            value: value / per,
+        }));
+    };
+    let Some(series) = evaluator.ranged(expr)? else {
+        for one in evaluator.points(expr, t)? {
+            add(&one.labels.nameless(), of_points(&one.points));
         }
         return Ok(out);
-    }
-    let seconds = evaluator.range_ms(expr) as f64 / 1e3;
-    for one in evaluator.points(expr, t)? {
-        let value = match name {
-            "irate" => window::sampled_last_rate(&one.points),
-            _ => window::sampled_increase(&one.points),
+    };
+    for one in series {
+        let value = match (one.kind, name) {
+            (Kind::Counter { .. }, "irate") => window::last_rate(one, window),
+            (Kind::Counter { .. }, _) => window::increase(one, window),
+            (Kind::Gauge, _) => {
+                evaluator.count(one.within(window.from, window.to).len())?;
+                of_points(&one.samples(window.from, window.to))
+            }
         };
-        if let Some(value) = value {
-            let value = if name == "rate" {
-                value / seconds
-            } else {
-                value
-            };
-            let labels = one.labels.nameless();
-            out.push(Sample { labels, value });
-        }
+        evaluator.count(1)?;
+        add(&one.bare, value);
     }
     Ok(out)
 }
@@ -237,9 +199,9 @@ fn over_time(
     parameter: f64,
     t: i64,
 ) -> Result<Vec<Sample>> {
-    let mut out = Vec::new();
+    let (mut out, window) = (Vec::new(), evaluator.window(expr, t)?);
     for one in evaluator.points(expr, t)? {
-        if let Some(value) = window::over_time(name, &one.points, parameter) {
+        if let Some(value) = window::over_time(name, &one.points, window, parameter) {
             let labels = match name {
                 "last_over_time" => one.labels,
                 _ => one.labels.nameless(),
@@ -272,6 +234,15 @@ fn pointwise(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<Sample>> 
         "log2" => f64::log2,
         "log10" => f64::log10,
         "sqrt" => f64::sqrt,
+        "acos" => f64::acos,
+        "acosh" => f64::acosh,
+        "asin" => f64::asin,
+        "asinh" => f64::asinh,
+        "atan" => f64::atan,
+        "atanh" => f64::atanh,
+        "cosh" => f64::cosh,
+        "sinh" => f64::sinh,
+        "tanh" => f64::tanh,
         "sin" => f64::sin,
         "cos" => f64::cos,
         "tan" => f64::tan,

@@ -79,7 +79,9 @@ pub(super) fn of_buckets(q: f64, mut buckets: Vec<(f64, f64)>) -> f64 {
         return f64::NAN;
     }
     let rank = q * highest;
-    let at = buckets.partition_point(|bucket| bucket.1 < rank);
+    // The lowest value is in the first bucket with values, whatever empty ones there are before it.
+    let is_below = |bucket: &(f64, f64)| bucket.1 < rank || bucket.1 == 0.0;
+    let at = buckets.partition_point(is_below);
     if at >= buckets.len() - 1 {
         return buckets[buckets.len() - 2].0;
     }
@@ -89,8 +91,5 @@ pub(super) fn of_buckets(q: f64, mut buckets: Vec<(f64, f64)>) -> f64 {
         0 => (0.0, 0.0),
         at => buckets[at - 1],
     };
-    if up_to == before {
-        return upper;
-    }
     lower + (upper - lower) * ((rank - before) / (up_to - before))
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aggregator::{Calendar, Definition, Key, Level, Measure, MeasureKind};
-use promql_parser::label::METRIC_NAME;
-use storage::Snapshot;
+use promql_parser::label::{METRIC_NAME, Matcher};
+use storage::{RollupMeta, Snapshot};
 
 use crate::access::{Action, Target};
 use crate::promql::PromqlError;
@@ -36,6 +36,8 @@ pub(super) struct Family {
     /// The finest level that has the column.
     from: Level,
     pub(super) rollup: Arc<Definition>,
+    /// The start of the first bucket of each level that is known and complete, microseconds.
+    known: Arc<BTreeMap<Level, i64>>,
 }
 
 impl Family {
@@ -46,6 +48,25 @@ impl Family {
             Column::Histogram(_) => "histogram",
             Column::Gauge(_) => "gauge",
         }
+    }
+
+    /// Returns whether each cell is a sample.
+    pub(super) fn is_gauge(&self) -> bool {
+        matches!(self.column, Column::Gauge(_))
+    }
+
+    /// Returns the start of the first bucket of a level that retention has kept and that counts all
+    /// events of its time, microseconds since 1970.
+    pub(super) fn complete_from_us(&self, level: Level) -> i64 {
+        self.known.get(&level).copied().unwrap_or(i64::MIN)
+    }
+
+    /// Returns the levels that pass the matchers of the label `level`; `None` without such a
+    /// matcher.
+    pub(super) fn levels_of(&self, matchers: &[Matcher]) -> Option<Vec<Level>> {
+        let named: Vec<&Matcher> = matchers.iter().filter(|m| m.name == LEVEL).collect();
+        let passes = |level: &Level| named.iter().all(|matcher| matcher.is_match(level.as_str()));
+        (!named.is_empty()).then(|| self.levels().filter(passes).collect())
     }
 
     /// Returns the levels that have the column, finest first.
@@ -113,8 +134,9 @@ pub(super) fn families(snapshot: &Snapshot, who: &Client) -> Result<Vec<Family>,
         let rollup = Definition::from_meta(meta);
         let rollup = rollup.map_err(|e| PromqlError::execution(e.to_string()))?;
         let rollup = Arc::new(rollup);
+        let known = Arc::new(known(snapshot, meta, &rollup));
         for measure in rollup.measures() {
-            for family in of_measure(&rollup, measure) {
+            for family in of_measure(&rollup, &known, measure) {
                 families.entry(family.name.clone()).or_insert(family);
             }
         }
@@ -122,8 +144,38 @@ pub(super) fn families(snapshot: &Snapshot, who: &Client) -> Result<Vec<Family>,
     Ok(families.into_values().collect())
 }
 
+/// Returns the start of the first bucket of each level that retention has kept and that counts all
+/// events of its time. A rollup counts no events that were sealed before it began, nor those of a
+/// history that it has not reached yet.
+fn known(snapshot: &Snapshot, meta: &RollupMeta, rollup: &Definition) -> BTreeMap<Level, i64> {
+    let manifest = snapshot.manifest();
+    let detached = manifest.detached_of(&meta.stream);
+    let parts = manifest.parts_of(&meta.stream);
+    let parts = parts.chain(detached.flat_map(|detached| &detached.parts));
+    let older = parts.filter(|part| part.seq.0 < meta.first_seq);
+    let counted = older.map(|part| part.time.1.saturating_add(1)).max();
+    let counted = counted.max(meta.complete_from_us());
+    let calendar = rollup.calendar();
+    let first = |level: Level| {
+        let counted = counted.map_or(i64::MIN, |from_us| {
+            let bucket = calendar.bucket(level, from_us);
+            match bucket.start_us == from_us {
+                true => from_us,
+                false => bucket.end_us,
+            }
+        });
+        counted.max(meta.floor_us(level.as_str()))
+    };
+    let levels = rollup.levels().iter();
+    levels.map(|level| (*level, first(*level))).collect()
+}
+
 /// Returns the families of one measure.
-fn of_measure(rollup: &Arc<Definition>, measure: &Measure) -> Vec<Family> {
+fn of_measure(
+    rollup: &Arc<Definition>,
+    known: &Arc<BTreeMap<Level, i64>>,
+    measure: &Measure,
+) -> Vec<Family> {
     let name = &measure.name;
     let family = |suffix: &str, column: Column, what: &str| {
         let stream = rollup.stream();
@@ -136,6 +188,7 @@ fn of_measure(rollup: &Arc<Definition>, measure: &Measure) -> Vec<Family> {
             column,
             from: measure.from,
             rollup: Arc::clone(rollup),
+            known: Arc::clone(known),
         }
     };
     let own = |suffix: &str| format!("{name}{suffix}");

@@ -48,9 +48,18 @@ impl Choice {
     ) -> Option<Self> {
         let keys = family.keys();
         let mut conditions = Vec::new();
+        // The name is matched by the family, and these labels by its levels and bounds.
+        let (is_gauge, has_bounds) = match family.column {
+            Column::Gauge(_) => (true, false),
+            Column::Histogram(_) => (false, true),
+            Column::Sum(_) => (false, false),
+        };
         for matcher in matchers {
-            if [METRIC_NAME, LEVEL, LE].contains(&matcher.name.as_str()) {
-                continue;
+            match matcher.name.as_str() {
+                METRIC_NAME => continue,
+                LEVEL if is_gauge => continue,
+                LE if has_bounds => continue,
+                _ => {}
             }
             match keys.iter().find(|(label, _)| *label == matcher.name) {
                 Some((_, key)) => conditions.push(condition(&key.name, key.key_type, matcher)),
