@@ -40,3 +40,6 @@ pub(crate) use labels::Labels;
 pub(crate) use needs::{Grouping, Need, Reads};
 pub(crate) use query::{Query, selector_matchers};
 pub(crate) use series::{Cells, Grid, Kind, Read, Series};
+
+#[cfg(test)]
+mod tests;

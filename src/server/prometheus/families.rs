@@ -249,3 +249,12 @@ fn of_measure(
         }
     }
 }
+
+/// Returns the families of a rollup whose levels are known from these times on.
+#[cfg(test)]
+pub(super) fn of_rollup(rollup: Definition, known: &[(Level, i64)]) -> Vec<Family> {
+    let (rollup, known) = (Arc::new(rollup), Arc::new(known.iter().copied().collect()));
+    let measures = rollup.measures().iter();
+    let each = measures.flat_map(|measure| of_measure(&rollup, &known, measure));
+    each.collect()
+}
