@@ -14,7 +14,7 @@
 //! Ranges of gauges and of subqueries are extrapolated as Prometheus does.
 //!
 //! # Invariants
-//! * A text has at most [`query::OPERATORS_MAX`] operators and parentheses, so recursion is bounded.
+//! * A text has at most [`query::OPERATORS_MAX`] operators and parentheses: recursion is bounded.
 //! * An evaluation looks at no more than [`SAMPLES_MAX`] samples, and ends at its time.
 //! * A window or an instant that needs a bucket below the floor of its level has no value.
 
@@ -34,12 +34,12 @@ mod window;
 
 pub(crate) use error::PromqlError;
 use evaluate::SAMPLES_MAX;
-pub(crate) use evaluate::{Points, Sample, Steps, Value, evaluate};
-pub(crate) use function::number_text;
+pub(crate) use evaluate::{Points, PromqlValue, Steps, VectorSample, evaluate};
+pub(crate) use function::{label_name, number_text};
 pub(crate) use labels::Labels;
-pub(crate) use needs::{Grouping, Need, Reads};
+pub(crate) use needs::{KeptLabels, Need, Reads};
 pub(crate) use query::{Query, selector_matchers};
-pub(crate) use series::{Cells, Grid, Kind, Read, Series};
+pub(crate) use series::{Grid, GridCells, SelectorRead, Series, SeriesKind};
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use super::error::{PromqlError, Result};
 use super::labels::Labels;
 use super::needs::{Need, key, shifted, subquery_steps};
 use super::query::Query;
-use super::series::{Kind, Read, Series};
-use super::window::Window;
+use super::series::{SelectorRead, Series, SeriesKind};
+use super::window::RangeWindow;
 use super::{aggregate, binary, function};
 
 /// Most samples that one evaluation looks at.
@@ -43,17 +43,17 @@ impl Steps {
 
 /// A value of a series at one step.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sample {
+pub(crate) struct VectorSample {
     pub(crate) labels: Labels,
     pub(crate) value: f64,
 }
 
 /// The answer of one step.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum PromqlValue {
     Scalar(f64),
     Text(String),
-    Vector(Vec<Sample>),
+    Vector(Vec<VectorSample>),
     Matrix(Vec<Points>),
 }
 
@@ -83,9 +83,9 @@ pub(crate) fn evaluate(
     query: &Query,
     steps: Steps,
     needs: &[Need],
-    reads: Vec<Read>,
+    reads: Vec<SelectorRead>,
     until: Option<Instant>,
-) -> Result<Vec<(i64, Value)>> {
+) -> Result<Vec<(i64, PromqlValue)>> {
     let reads = needs.iter().map(|need| need.selector).zip(reads).collect();
     let evaluator = Evaluator {
         ends: (steps.start, steps.end),
@@ -98,9 +98,9 @@ pub(crate) fn evaluate(
         evaluator.look_at_the_clock()?;
         let value = evaluator.root(&query.expr, t)?;
         size += match &value {
-            Value::Vector(samples) => samples.len(),
-            Value::Matrix(series) => series.iter().map(|one| one.points.len()).sum(),
-            Value::Scalar(_) | Value::Text(_) => 1,
+            PromqlValue::Vector(samples) => samples.len(),
+            PromqlValue::Matrix(series) => series.iter().map(|one| one.points.len()).sum(),
+            PromqlValue::Scalar(_) | PromqlValue::Text(_) => 1,
         };
         if size > ANSWER_MAX {
             return Err(PromqlError::execution(format!(
@@ -115,7 +115,7 @@ pub(crate) fn evaluate(
 /// The state of an evaluation.
 pub(super) struct Evaluator {
     ends: (i64, i64),
-    reads: HashMap<usize, Read>,
+    reads: HashMap<usize, SelectorRead>,
     samples: Cell<u64>,
     until: Option<Instant>,
 }
@@ -144,24 +144,28 @@ impl Evaluator {
         }
     }
 
-    fn root(&self, expr: &Expr, t: i64) -> Result<Value> {
+    fn root(&self, expr: &Expr, t: i64) -> Result<PromqlValue> {
         match expr {
             Expr::Paren(paren) => self.root(&paren.expr, t),
-            Expr::MatrixSelector(_) | Expr::Subquery(_) => Ok(Value::Matrix(self.points(expr, t)?)),
+            Expr::MatrixSelector(_) | Expr::Subquery(_) => {
+                Ok(PromqlValue::Matrix(self.points(expr, t)?))
+            }
             expr => self.value(expr, t),
         }
     }
 
     /// Returns the value of an expression at an instant.
-    pub(super) fn value(&self, expr: &Expr, t: i64) -> Result<Value> {
+    pub(super) fn value(&self, expr: &Expr, t: i64) -> Result<PromqlValue> {
         self.count(1)?;
         match expr {
-            Expr::NumberLiteral(number) => Ok(Value::Scalar(number.val)),
-            Expr::StringLiteral(text) => Ok(Value::Text(text.val.clone())),
+            Expr::NumberLiteral(number) => Ok(PromqlValue::Scalar(number.val)),
+            Expr::StringLiteral(text) => Ok(PromqlValue::Text(text.val.clone())),
             Expr::Paren(paren) => self.value(&paren.expr, t),
             Expr::Unary(unary) => Ok(match self.value(&unary.expr, t)? {
-                Value::Vector(samples) => Value::Vector(unique(mapped(samples, |value| -value))?),
-                Value::Scalar(value) => Value::Scalar(-value),
+                PromqlValue::Vector(samples) => {
+                    PromqlValue::Vector(unique(mapped(samples, |value| -value))?)
+                }
+                PromqlValue::Scalar(value) => PromqlValue::Scalar(-value),
                 other => other,
             }),
             Expr::VectorSelector(selector) => {
@@ -171,9 +175,9 @@ impl Evaluator {
                 let samples = read.series.iter().filter_map(|series| {
                     let (_, value) = series.at(t)?;
                     let labels = series.labels.clone();
-                    Some(Sample { labels, value })
+                    Some(VectorSample { labels, value })
                 });
-                Ok(Value::Vector(samples.collect()))
+                Ok(PromqlValue::Vector(samples.collect()))
             }
             Expr::Aggregate(a) => aggregate::value(self, a, t),
             Expr::Binary(b) => binary::value(self, b, t),
@@ -185,9 +189,9 @@ impl Evaluator {
     }
 
     /// Returns the vector of an expression at an instant.
-    pub(super) fn vector(&self, expr: &Expr, t: i64) -> Result<Vec<Sample>> {
+    pub(super) fn vector(&self, expr: &Expr, t: i64) -> Result<Vec<VectorSample>> {
         match self.value(expr, t)? {
-            Value::Vector(samples) => Ok(samples),
+            PromqlValue::Vector(samples) => Ok(samples),
             _ => Err(PromqlError::execution("a vector is needed here")),
         }
     }
@@ -195,12 +199,12 @@ impl Evaluator {
     /// Returns the number of an expression at an instant.
     pub(super) fn scalar(&self, expr: &Expr, t: i64) -> Result<f64> {
         match self.value(expr, t)? {
-            Value::Scalar(value) => Ok(value),
+            PromqlValue::Scalar(value) => Ok(value),
             _ => Err(PromqlError::execution("a scalar is needed here")),
         }
     }
 
-    fn read(&self, selector: usize) -> Result<&Read> {
+    fn read(&self, selector: usize) -> Result<&SelectorRead> {
         let read = self.reads.get(&selector);
         read.ok_or_else(|| PromqlError::execution("BUG: a selector was not read"))
     }
@@ -215,7 +219,7 @@ impl Evaluator {
     }
 
     /// Returns the window of a range at an instant.
-    pub(super) fn window(&self, expr: &Expr, t: i64) -> Result<Window> {
+    pub(super) fn window(&self, expr: &Expr, t: i64) -> Result<RangeWindow> {
         let (at, offset, range) = match expr {
             Expr::Paren(paren) => return self.window(&paren.expr, t),
             Expr::MatrixSelector(m) => (m.vs.at.as_ref(), m.vs.offset.as_ref(), m.range),
@@ -224,20 +228,20 @@ impl Evaluator {
         };
         let to = shifted(t, at, offset, self.ends);
         let from = to.saturating_sub(ms(range));
-        Ok(Window { from, to })
+        Ok(RangeWindow { from, to })
     }
 
     /// Returns the samples of a range at an instant; series without a sample are left out.
     pub(super) fn points(&self, expr: &Expr, t: i64) -> Result<Vec<Points>> {
-        let Window { from, to } = self.window(expr, t)?;
+        let RangeWindow { from, to } = self.window(expr, t)?;
         let Some(series) = self.ranged(expr)? else {
             return self.subquery(expr, t);
         };
         let mut all = Vec::new();
         for one in series {
             self.count(match one.kind {
-                Kind::Gauge => one.within(from, to).len() + 1,
-                Kind::Counter { .. } => one.buckets(from, to) + 1,
+                SeriesKind::Gauge => one.within(from, to).len() + 1,
+                SeriesKind::Counter { .. } => one.buckets(from, to) + 1,
             })?;
             let points = one.samples(from, to);
             if !points.is_empty() {
@@ -263,8 +267,8 @@ impl Evaluator {
         let mut all: BTreeMap<Labels, Vec<(i64, f64)>> = BTreeMap::new();
         for t in steps.iter() {
             let samples = match self.value(&subquery.expr, t)? {
-                Value::Vector(samples) => samples,
-                Value::Scalar(value) => vec![Sample {
+                PromqlValue::Vector(samples) => samples,
+                PromqlValue::Scalar(value) => vec![VectorSample {
                     labels: Labels::default(),
                     value,
                 }],
@@ -283,7 +287,7 @@ impl Evaluator {
     }
 
     /// Returns the time of the sample of each series of a plain selector.
-    pub(super) fn sample_times(&self, expr: &Expr, t: i64) -> Result<Option<Vec<Sample>>> {
+    pub(super) fn sample_times(&self, expr: &Expr, t: i64) -> Result<Option<Vec<VectorSample>>> {
         match expr {
             Expr::Paren(paren) => self.sample_times(&paren.expr, t),
             Expr::VectorSelector(selector) => {
@@ -292,7 +296,7 @@ impl Evaluator {
                 let times = series.filter_map(|series| {
                     let (at, _) = series.at(t)?;
                     let (labels, value) = (series.bare.clone(), at as f64 / 1e3);
-                    Some(Sample { labels, value })
+                    Some(VectorSample { labels, value })
                 });
                 Ok(Some(times.collect()))
             }
@@ -302,9 +306,9 @@ impl Evaluator {
 }
 
 /// Returns samples with other values and without names.
-pub(super) fn mapped(samples: Vec<Sample>, change: impl Fn(f64) -> f64) -> Vec<Sample> {
+pub(super) fn mapped(samples: Vec<VectorSample>, change: impl Fn(f64) -> f64) -> Vec<VectorSample> {
     let samples = samples.into_iter();
-    let change = |sample: Sample| Sample {
+    let change = |sample: VectorSample| VectorSample {
         labels: sample.labels.nameless(),
         value: change(sample.value),
     };
@@ -312,7 +316,7 @@ pub(super) fn mapped(samples: Vec<Sample>, change: impl Fn(f64) -> f64) -> Vec<S
 }
 
 /// Returns the samples, unless two of them have the same labels.
-pub(super) fn unique(samples: Vec<Sample>) -> Result<Vec<Sample>> {
+pub(super) fn unique(samples: Vec<VectorSample>) -> Result<Vec<VectorSample>> {
     let mut seen = std::collections::HashSet::with_capacity(samples.len());
     match samples.iter().find(|sample| !seen.insert(&sample.labels)) {
         None => Ok(samples),

@@ -4,10 +4,10 @@ use promql_parser::label::{METRIC_NAME, MatchOp};
 use promql_parser::parser::{Call, Expr};
 
 use super::error::{PromqlError, Result};
-use super::evaluate::{Evaluator, Sample, Value, mapped, unique};
+use super::evaluate::{Evaluator, PromqlValue, VectorSample, mapped, unique};
 use super::labels::Labels;
 use super::needs::matchers_of;
-use super::series::Kind;
+use super::series::SeriesKind;
 use super::window::{self, ordered};
 use super::{date, quantile, relabel};
 
@@ -35,14 +35,17 @@ pub(super) fn check(call: &Call) -> Result<()> {
 }
 
 /// Returns a label's name, if it is one.
-pub(super) fn label_name(name: &str) -> Result<String> {
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn label_name(name: &str) -> Result<String> {
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let is_valid = name.chars().next().is_some_and(is_first)
         && name.chars().all(|c| is_first(c) || c.is_ascii_digit());
     match is_valid {
         true => Ok(name.to_owned()),
-        false => Err(PromqlError::execution(format!(
-            "invalid label name {name:?}"
+        false => Err(PromqlError::BadData(format!(
+            "invalid label name {name:?}: it has letters, digits and _, and no digit at its beginning"
         ))),
     }
 }
@@ -64,15 +67,15 @@ fn argument(call: &Call, at: usize) -> Result<&Expr> {
 }
 
 /// Returns the value of a call at an instant.
-pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value> {
+pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<PromqlValue> {
     let name = call.func.name;
     let scalar = |at: usize| evaluator.scalar(argument(call, at)?, t);
     let vector = |at: usize| evaluator.vector(argument(call, at)?, t);
     let out = match name {
-        "time" => return Ok(Value::Scalar(t as f64 / 1e3)),
-        "pi" => return Ok(Value::Scalar(std::f64::consts::PI)),
+        "time" => return Ok(PromqlValue::Scalar(t as f64 / 1e3)),
+        "pi" => return Ok(PromqlValue::Scalar(std::f64::consts::PI)),
         "scalar" => {
-            return Ok(Value::Scalar(match &vector(0)?[..] {
+            return Ok(PromqlValue::Scalar(match &vector(0)?[..] {
                 [one] => one.value,
                 _ => f64::NAN,
             }));
@@ -97,7 +100,7 @@ pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value>
             let predicted = points.filter_map(|one| {
                 let value = window::predicted(&one.points, t, seconds)?;
                 let labels = one.labels.nameless();
-                Some(Sample { labels, value })
+                Some(VectorSample { labels, value })
             });
             predicted.collect()
         }
@@ -118,7 +121,7 @@ pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value>
                 (false, false) => ordered(&b.value, &a.value),
                 (a, b) => a.cmp(&b),
             });
-            return Ok(Value::Vector(samples));
+            return Ok(PromqlValue::Vector(samples));
         }
         "timestamp" => match evaluator.sample_times(argument(call, 0)?, t)? {
             Some(times) => times,
@@ -127,11 +130,11 @@ pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value>
         _ => pointwise(evaluator, call, t)?,
     };
     evaluator.count(out.len())?;
-    Ok(Value::Vector(unique(out)?))
+    Ok(PromqlValue::Vector(unique(out)?))
 }
 
-fn one(labels: Labels, value: f64) -> Vec<Sample> {
-    vec![Sample { labels, value }]
+fn one(labels: Labels, value: f64) -> Vec<VectorSample> {
+    vec![VectorSample { labels, value }]
 }
 
 /// Returns the labels that the equal matchers of a selector name.
@@ -153,7 +156,7 @@ fn absent_labels(expr: &Expr) -> Labels {
 }
 
 /// Returns `rate`, `increase` or `irate`.
-fn increases(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<Sample>> {
+fn increases(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<VectorSample>> {
     let (name, expr) = (call.func.name, argument(call, 0)?);
     let window = evaluator.window(expr, t)?;
     let of_points = |points: &[(i64, f64)]| match name {
@@ -166,7 +169,7 @@ fn increases(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<Sample>> 
     };
     let mut out = Vec::new();
     let mut add = |labels: &Labels, value: Option<f64>| {
-        out.extend(value.map(|value| Sample {
+        out.extend(value.map(|value| VectorSample {
             labels: labels.clone(),
             value: value / per,
         }));
@@ -179,9 +182,9 @@ fn increases(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<Sample>> 
     };
     for one in series {
         let value = match (one.kind, name) {
-            (Kind::Counter { .. }, "irate") => window::last_rate(one, window),
-            (Kind::Counter { .. }, _) => window::increase(one, window),
-            (Kind::Gauge, _) => {
+            (SeriesKind::Counter { .. }, "irate") => window::last_rate(one, window),
+            (SeriesKind::Counter { .. }, _) => window::increase(one, window),
+            (SeriesKind::Gauge, _) => {
                 evaluator.count(one.within(window.from, window.to).len())?;
                 of_points(&one.samples(window.from, window.to))
             }
@@ -198,7 +201,7 @@ fn over_time(
     expr: &Expr,
     parameter: f64,
     t: i64,
-) -> Result<Vec<Sample>> {
+) -> Result<Vec<VectorSample>> {
     let (mut out, window) = (Vec::new(), evaluator.window(expr, t)?);
     for one in evaluator.points(expr, t)? {
         if let Some(value) = window::over_time(name, &one.points, window, parameter) {
@@ -206,14 +209,14 @@ fn over_time(
                 "last_over_time" => one.labels,
                 _ => one.labels.nameless(),
             };
-            out.push(Sample { labels, value });
+            out.push(VectorSample { labels, value });
         }
     }
     Ok(out)
 }
 
 /// Returns a function of each value.
-fn pointwise(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<Sample>> {
+fn pointwise(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<VectorSample>> {
     let name = call.func.name;
     let samples = match call.args.args.first() {
         // The functions of dates are about the present without an argument.

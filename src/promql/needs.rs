@@ -38,12 +38,12 @@ impl Reads {
 
 /// The labels that a query distinguishes.
 #[derive(Debug, Clone)]
-pub(crate) enum Grouping {
+pub(crate) enum KeptLabels {
     By(Vec<String>),
     Without(Vec<String>),
 }
 
-impl Grouping {
+impl KeptLabels {
     /// Returns whether a label is distinguished.
     pub(crate) fn keeps(&self, label: &str) -> bool {
         match self {
@@ -63,7 +63,7 @@ pub(crate) struct Need {
     pub(crate) steps: Steps,
     pub(crate) reads: Reads,
     /// The labels that the sum around its increase distinguishes; `None` for all.
-    pub(crate) keep: Option<Grouping>,
+    pub(crate) keep: Option<KeptLabels>,
 }
 
 impl Need {
@@ -154,9 +154,9 @@ impl Walk {
                 self.visit(&aggregate.expr, steps)?;
                 if aggregate.op.id() == T_SUM && is_increase(&aggregate.expr) {
                     self.needs[before].keep = Some(match &aggregate.modifier {
-                        None => Grouping::By(Vec::new()),
-                        Some(LabelModifier::Include(by)) => Grouping::By(by.labels.clone()),
-                        Some(LabelModifier::Exclude(by)) => Grouping::Without(by.labels.clone()),
+                        None => KeptLabels::By(Vec::new()),
+                        Some(LabelModifier::Include(by)) => KeptLabels::By(by.labels.clone()),
+                        Some(LabelModifier::Exclude(by)) => KeptLabels::Without(by.labels.clone()),
                     });
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::evaluate::Sample;
+use super::evaluate::VectorSample;
 use super::labels::Labels;
 use super::window::ordered;
 
@@ -28,7 +28,7 @@ pub(super) fn of(q: f64, mut values: Vec<f64>) -> f64 {
 }
 
 /// Returns the quantile of each histogram among the series: their `le` are the bounds of buckets.
-pub(super) fn of_histograms(q: f64, samples: Vec<Sample>) -> Vec<Sample> {
+pub(super) fn of_histograms(q: f64, samples: Vec<VectorSample>) -> Vec<VectorSample> {
     let mut histograms: BTreeMap<Labels, Vec<(f64, f64)>> = BTreeMap::new();
     for sample in samples {
         let Ok(bound) = sample.labels.get("le").parse::<f64>() else {
@@ -41,7 +41,7 @@ pub(super) fn of_histograms(q: f64, samples: Vec<Sample>) -> Vec<Sample> {
             .push((bound, sample.value));
     }
     let histograms = histograms.into_iter();
-    let value = |(labels, buckets)| Sample {
+    let value = |(labels, buckets)| VectorSample {
         labels,
         value: of_buckets(q, buckets),
     };

@@ -7,7 +7,7 @@ use super::labels::Labels;
 
 /// The meaning of the cells of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum SeriesKind {
     /// Each cell adds to a running sum.
     Counter {
         /// The sum of all cells before the grid; `None` where the series had none.
@@ -75,8 +75,8 @@ impl Grid {
     }
 }
 
-/// Cells of a series in the order of time: bucket of the grid, value.
-pub(crate) type Cells = Vec<(u32, f64)>;
+/// GridCells of a series in the order of time: bucket of the grid, value.
+pub(crate) type GridCells = Vec<(u32, f64)>;
 
 /// One series: its cells in the order of time.
 #[derive(Debug, Clone)]
@@ -84,18 +84,18 @@ pub(crate) struct Series {
     pub(crate) labels: Labels,
     /// The labels without the name of the metric.
     pub(super) bare: Labels,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SeriesKind,
     pub(super) grid: Arc<Grid>,
-    cells: Cells,
+    cells: GridCells,
     /// Of a counter, the sums of the first cells: of none, of one, and so on.
     sums: Vec<f64>,
 }
 
 impl Series {
     /// Creates a series of cells in the order of time.
-    pub(crate) fn new(labels: Labels, kind: Kind, grid: Arc<Grid>, cells: Cells) -> Self {
+    pub(crate) fn new(labels: Labels, kind: SeriesKind, grid: Arc<Grid>, cells: GridCells) -> Self {
         let mut sums = Vec::new();
-        if let Kind::Counter { .. } = kind {
+        if let SeriesKind::Counter { .. } = kind {
             let mut sum = 0.0;
             sums.push(sum);
             sums.extend(cells.iter().map(|(_, value)| {
@@ -143,14 +143,14 @@ impl Series {
         let at = *self.grid.bounds.get(ended)?;
         let cells = self.cells_of(&(0..ended));
         match self.kind {
-            Kind::Counter { base } => {
+            SeriesKind::Counter { base } => {
                 let sum = match base {
                     None if cells.is_empty() => return None,
                     base => base.unwrap_or(0.0) + self.sums[cells.end],
                 };
                 self.grid.is_complete_after(t).then_some((at, sum))
             }
-            Kind::Gauge => {
+            SeriesKind::Gauge => {
                 let (bucket, value) = self.cells[cells].last()?;
                 (*bucket as usize + 1 == ended).then_some((at, *value))
             }
@@ -161,8 +161,8 @@ impl Series {
     /// of each bucket from its first cell on.
     pub(super) fn samples(&self, from: i64, to: i64) -> Vec<(i64, f64)> {
         match self.kind {
-            Kind::Gauge => self.within(from, to).collect(),
-            Kind::Counter { .. } => {
+            SeriesKind::Gauge => self.within(from, to).collect(),
+            SeriesKind::Counter { .. } => {
                 let ends = self
                     .grid
                     .within(from, to)
@@ -181,6 +181,6 @@ impl Series {
 
 /// The series that one selector reads.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Read {
+pub(crate) struct SelectorRead {
     pub(crate) series: Vec<Series>,
 }

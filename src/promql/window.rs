@@ -7,12 +7,12 @@ use super::series::Series;
 
 /// The instants of a window `(from, to]`, milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct RangeWindow {
     pub(super) from: i64,
     pub(super) to: i64,
 }
 
-impl Window {
+impl RangeWindow {
     /// Returns the length in seconds.
     pub(super) fn seconds(self) -> f64 {
         self.to.saturating_sub(self.from) as f64 / 1e3
@@ -22,7 +22,7 @@ impl Window {
 /// Returns the increase of a counter: the sum of the cells that end in the window. Where these
 /// buckets are longer or shorter than the window, the sum is scaled to its length. `None` without a
 /// cell, or if a bucket is not known.
-pub(super) fn increase(series: &Series, window: Window) -> Option<f64> {
+pub(super) fn increase(series: &Series, window: RangeWindow) -> Option<f64> {
     let buckets = series.grid.within(window.from, window.to);
     let sum = series.sum(&buckets)?;
     if !series.grid.is_complete_after(window.from) {
@@ -37,7 +37,7 @@ pub(super) fn increase(series: &Series, window: Window) -> Option<f64> {
 
 /// Returns the rate of a counter in the last bucket that ends in the window, per second; `None` if
 /// no cell ends in the window.
-pub(super) fn last_rate(series: &Series, window: Window) -> Option<f64> {
+pub(super) fn last_rate(series: &Series, window: RangeWindow) -> Option<f64> {
     let buckets = series.grid.within(window.from, window.to);
     series.sum(&buckets)?;
     if !series.grid.is_complete_after(window.from) {
@@ -53,7 +53,11 @@ pub(super) fn last_rate(series: &Series, window: Window) -> Option<f64> {
 /// an end that is nearer than 1.1 average distances of samples, or else by half a distance. Each
 /// fall of a counter counts from zero, and a counter is not extrapolated below zero. `None` for
 /// fewer than two samples.
-pub(super) fn difference(points: &[(i64, f64)], window: Window, is_counter: bool) -> Option<f64> {
+pub(super) fn difference(
+    points: &[(i64, f64)],
+    window: RangeWindow,
+    is_counter: bool,
+) -> Option<f64> {
     let ([(first_at, first), ..], [.., (last_at, last)]) = (points, points) else {
         return None;
     };
@@ -118,7 +122,7 @@ pub(super) fn predicted(points: &[(i64, f64)], t: i64, seconds: f64) -> Option<f
 pub(super) fn over_time(
     name: &str,
     points: &[(i64, f64)],
-    window: Window,
+    window: RangeWindow,
     parameter: f64,
 ) -> Option<f64> {
     let values = || points.iter().map(|(_, value)| *value);

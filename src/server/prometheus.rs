@@ -26,7 +26,7 @@ use storage::Snapshot;
 
 use super::app::App;
 use super::status::Who;
-use crate::promql::{self, PromqlError, Query, Steps, Value};
+use crate::promql::{self, PromqlError, PromqlValue, Query, Steps};
 use cells::Reader;
 use families::{Family, families};
 use parameters::Given;
@@ -48,7 +48,7 @@ pub(super) const METADATA: [&str; 3] = ["metric", "limit", "limit_per_metric"];
 /// Parameters of `query_exemplars`.
 pub(super) const EXEMPLARS: [&str; 3] = ["query", "start", "end"];
 /// Parameters of `rules`.
-pub(super) const RULES: [&str; 9] = [
+pub(super) const RULES: [&str; 8] = [
     "type",
     "rule_name[]",
     "rule_group[]",
@@ -57,18 +57,17 @@ pub(super) const RULES: [&str; 9] = [
     "exclude_alerts",
     "group_limit",
     "group_next_token",
-    "limit",
 ];
 
 /// The member `data` of an answer, as JSON text.
 struct Data {
     json: Vec<u8>,
-    /// Whether a limit of the request has cut it.
+    /// A limit of the request has cut it.
     is_cut: bool,
 }
 
 /// The result of a request.
-type Answer = Result<Data, PromqlError>;
+type DataResult = Result<Data, PromqlError>;
 
 /// Returns the routes.
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -120,7 +119,11 @@ impl Asked {
 
     /// Evaluates a query. The computation has a place among the queries of the client, and runs on
     /// a thread that may block.
-    async fn evaluate(&self, query: Query, steps: Steps) -> Result<Vec<(i64, Value)>, PromqlError> {
+    async fn evaluate(
+        &self,
+        query: Query,
+        steps: Steps,
+    ) -> Result<Vec<(i64, PromqlValue)>, PromqlError> {
         let until = self.given.until(self.app.serving.config.query.time_max.0)?;
         let work = async {
             let needs = query.needs(steps)?;
@@ -228,8 +231,15 @@ async fn metadata(
 }
 
 /// Returns an empty list: an event is found by SQL, not by an exemplar.
-async fn exemplars() -> Response {
-    forms::response(forms::data(&json!([]), false))
+async fn exemplars(RawQuery(parameters): RawQuery, body: Body) -> Response {
+    let answer = async {
+        let given = Given::read(parameters.as_deref().unwrap_or_default(), body).await?;
+        Query::parse(given.needed("query")?)?;
+        given.time("start")?;
+        given.time("end")?;
+        forms::data(&json!([]), false)
+    };
+    forms::response(answer.await)
 }
 
 /// Returns no rules: Prometheus, Mimir or Grafana evaluate them.

@@ -1,5 +1,5 @@
-//! Prometheus' read API: the calls of Grafana's data source, rights, bad input and limits, the levels
-//! that answer, and a recomputation from raw events in Python.
+//! Prometheus' read API: the calls of Grafana's data source, rights, bad input and limits, the
+//! levels that answer, and a recomputation from raw events in Python.
 
 mod calls;
 mod levels;

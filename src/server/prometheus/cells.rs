@@ -10,11 +10,13 @@ use futures::StreamExt;
 use promql_parser::label::METRIC_NAME;
 use storage::Snapshot;
 
-use super::families::{Column, Family, LEVEL};
+use super::families::{Family, FamilyColumn, LEVEL};
 use super::levels::{before, buckets, levels, us};
-use super::rows::{CellValue, Found, Keys, key_columns, label_pairs, times};
-use super::statement::{Buckets, Choice};
-use crate::promql::{Cells, Grid, Kind, Labels, Need, PromqlError, Read, Reads, Series};
+use super::rows::{CellValue, FoundCells, KeyTexts, key_columns, label_pairs, times};
+use super::statement::{Buckets, CellChoice};
+use crate::promql::{
+    Grid, GridCells, Labels, Need, PromqlError, Reads, SelectorRead, Series, SeriesKind,
+};
 use crate::serve::{Client, Serving};
 
 /// Most series that one selector reads.
@@ -30,7 +32,7 @@ pub(super) struct Reader<'a> {
     pub(super) serving: &'a Serving,
     pub(super) who: &'a Client,
     pub(super) snapshot: Arc<Snapshot>,
-    /// Cells that the request holds.
+    /// GridCells that the request holds.
     held: AtomicUsize,
 }
 
@@ -44,7 +46,7 @@ fn too_many_series() -> PromqlError {
 pub(super) struct Part<'a> {
     pub(super) family: &'a Family,
     level: Level,
-    choice: &'a Choice,
+    choice: &'a CellChoice,
     pub(super) need: &'a Need,
     grid: Arc<Grid>,
 }
@@ -75,15 +77,15 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If they are too many, or cannot be read.
-    pub(super) async fn read(&self, families: &[Family], need: &Need) -> Result<Read> {
+    pub(super) async fn read(&self, families: &[Family], need: &Need) -> Result<SelectorRead> {
         let named = families.iter().filter(|f| need.takes_name(&f.name));
         let named: Vec<&Family> = named.collect();
-        let mut read = Read::default();
+        let mut read = SelectorRead::default();
         for family in &named {
             // A sum of gauges is not the sum of what they increase by.
             let is_summed = named.len() == 1 && !family.is_gauge();
             let keep = need.keep.as_ref().filter(|_| is_summed);
-            let Some(choice) = Choice::new(family, &need.matchers, keep) else {
+            let Some(choice) = CellChoice::new(family, &need.matchers, keep) else {
                 continue;
             };
             for level in levels(family, need) {
@@ -101,9 +103,9 @@ impl<'a> Reader<'a> {
         &self,
         family: &Family,
         level: Level,
-        choice: &Choice,
+        choice: &CellChoice,
         need: &Need,
-        read: &mut Read,
+        read: &mut SelectorRead,
     ) -> Result<()> {
         check_window(family, level, need)?;
         let has_base = matches!(need.reads, Reads::Samples(_) | Reads::Instants);
@@ -123,7 +125,7 @@ impl<'a> Reader<'a> {
             grid: Arc::new(self.grid(family, level, range)?),
         };
         let cells = choice.cells(family, level, range);
-        if let Column::Histogram(_) = family.column {
+        if let FamilyColumn::Histogram(_) = family.column {
             let cells = self.found::<Histogram>(&cells, choice, true).await?;
             let base = self.base::<Histogram>(base, choice).await?;
             return part.histograms(self, cells, base, &mut read.series);
@@ -147,10 +149,14 @@ impl<'a> Reader<'a> {
         Ok(Grid::new(bounds, complete_from.div_euclid(1_000)))
     }
 
-    async fn base<V: CellValue>(&self, sql: Option<String>, choice: &Choice) -> Result<Found<V>> {
+    async fn base<V: CellValue>(
+        &self,
+        sql: Option<String>,
+        choice: &CellChoice,
+    ) -> Result<FoundCells<V>> {
         match sql {
             Some(sql) => self.found(&sql, choice, false).await,
-            None => Ok(Found::new()),
+            None => Ok(FoundCells::new()),
         }
     }
 
@@ -158,13 +164,13 @@ impl<'a> Reader<'a> {
     async fn found<V: CellValue>(
         &self,
         sql: &str,
-        choice: &Choice,
+        choice: &CellChoice,
         has_end: bool,
-    ) -> Result<Found<V>> {
+    ) -> Result<FoundCells<V>> {
         let snapshot = Arc::clone(&self.snapshot);
         let asked = self.serving.ask_at(self.who, snapshot, sql.into());
         let (mut answer, keys) = (asked.await?, choice.keys.len());
-        let mut found = Found::new();
+        let mut found = FoundCells::new();
         while let Some(batch) = answer.stream.next().await {
             let batch = batch?;
             let first = usize::from(has_end);
@@ -194,7 +200,7 @@ impl<'a> Reader<'a> {
     pub(super) async fn labels(
         &self,
         family: &Family,
-        choice: &Choice,
+        choice: &CellChoice,
         level: Level,
         range: Buckets,
     ) -> Result<BTreeSet<Labels>> {
@@ -207,7 +213,7 @@ impl<'a> Reader<'a> {
             let batch = batch?;
             let names = key_columns(&batch, 0..choice.keys.len())?;
             for row in 0..batch.num_rows() {
-                let key: Keys = names.iter().map(|column| column[row].clone()).collect();
+                let key: KeyTexts = names.iter().map(|column| column[row].clone()).collect();
                 all.insert(label_pairs(&choice.keys, &key).collect());
             }
             if all.len() > SERIES_MAX {
@@ -236,7 +242,7 @@ fn check_window(family: &Family, level: Level, need: &Need) -> Result<()> {
 }
 
 impl Part<'_> {
-    pub(super) fn labels(&self, keys: &Keys, more: Option<(&str, String)>) -> Labels {
+    pub(super) fn labels(&self, keys: &KeyTexts, more: Option<(&str, String)>) -> Labels {
         let name = (METRIC_NAME.to_owned(), self.family.name.clone());
         let more = more.map(|(label, value)| (label.to_owned(), value));
         label_pairs(&self.choice.keys, keys)
@@ -257,12 +263,17 @@ impl Part<'_> {
         })
     }
 
-    pub(super) fn series(&self, labels: Labels, kind: Kind, cells: Cells) -> Series {
+    pub(super) fn series(&self, labels: Labels, kind: SeriesKind, cells: GridCells) -> Series {
         Series::new(labels, kind, Arc::clone(&self.grid), cells)
     }
 
-    fn numbers(&self, cells: Found<f64>, base: Found<f64>, series: &mut Vec<Series>) -> Result<()> {
-        let mut all: BTreeMap<Keys, (Option<f64>, Vec<(i64, f64)>)> = BTreeMap::new();
+    fn numbers(
+        &self,
+        cells: FoundCells<f64>,
+        base: FoundCells<f64>,
+        series: &mut Vec<Series>,
+    ) -> Result<()> {
+        let mut all: BTreeMap<KeyTexts, (Option<f64>, Vec<(i64, f64)>)> = BTreeMap::new();
         for (key, sums) in base {
             all.entry(key).or_default().0 = Some(sums.iter().map(|(_, sum)| sum).sum());
         }
@@ -273,12 +284,12 @@ impl Part<'_> {
         for (key, (base, cells)) in all {
             let level = is_gauge.then(|| (LEVEL, self.level.as_str().to_owned()));
             let kind = match is_gauge {
-                true => Kind::Gauge,
-                false => Kind::Counter { base },
+                true => SeriesKind::Gauge,
+                false => SeriesKind::Counter { base },
             };
             let cells = cells.into_iter();
             let cells = cells.map(|(end, value)| Ok((self.bucket(end)?, value)));
-            let cells = cells.collect::<Result<Cells>>()?;
+            let cells = cells.collect::<Result<GridCells>>()?;
             series.push(self.series(self.labels(&key, level), kind, cells));
         }
         Ok(())

@@ -18,7 +18,7 @@ pub(super) const LE: &str = "le";
 
 /// The column that a family reads, and its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum FamilyColumn {
     /// Numbers to add up.
     Sum(String),
     /// States of histograms: the numbers of values up to bounds.
@@ -32,7 +32,7 @@ pub(super) enum Column {
 pub(super) struct Family {
     pub(super) name: String,
     pub(super) help: String,
-    pub(super) column: Column,
+    pub(super) column: FamilyColumn,
     /// The finest level that has the column.
     from: Level,
     pub(super) rollup: Arc<Definition>,
@@ -44,15 +44,15 @@ impl Family {
     /// Returns the type in Prometheus' words.
     pub(super) fn kind(&self) -> &'static str {
         match self.column {
-            Column::Sum(_) => "counter",
-            Column::Histogram(_) => "histogram",
-            Column::Gauge(_) => "gauge",
+            FamilyColumn::Sum(_) => "counter",
+            FamilyColumn::Histogram(_) => "histogram",
+            FamilyColumn::Gauge(_) => "gauge",
         }
     }
 
     /// Returns whether each cell is a sample.
     pub(super) fn is_gauge(&self) -> bool {
-        matches!(self.column, Column::Gauge(_))
+        matches!(self.column, FamilyColumn::Gauge(_))
     }
 
     /// Returns the start of the first bucket of a level that retention has kept and that counts all
@@ -98,9 +98,9 @@ impl Family {
         let mut labels: Vec<String> = self.keys().into_iter().map(|(label, _)| label).collect();
         labels.push(METRIC_NAME.to_owned());
         match self.column {
-            Column::Sum(_) => {}
-            Column::Histogram(_) => labels.push(LE.to_owned()),
-            Column::Gauge(_) => labels.push(LEVEL.to_owned()),
+            FamilyColumn::Sum(_) => {}
+            FamilyColumn::Histogram(_) => labels.push(LE.to_owned()),
+            FamilyColumn::Gauge(_) => labels.push(LEVEL.to_owned()),
         }
         labels
     }
@@ -170,6 +170,18 @@ fn known(snapshot: &Snapshot, meta: &RollupMeta, rollup: &Definition) -> BTreeMa
     levels.map(|level| (*level, first(*level))).collect()
 }
 
+/// The columns of a histogram that have one number for each bucket.
+const OF_HISTOGRAMS: [&str; 8] = [
+    "_mean",
+    "_min",
+    "_max",
+    "_p50",
+    "_p90",
+    "_p95",
+    "_p99",
+    "_overflow",
+];
+
 /// Returns the families of one measure.
 fn of_measure(
     rollup: &Arc<Definition>,
@@ -177,7 +189,7 @@ fn of_measure(
     measure: &Measure,
 ) -> Vec<Family> {
     let name = &measure.name;
-    let family = |suffix: &str, column: Column, what: &str| {
+    let family = |suffix: &str, column: FamilyColumn, what: &str| {
         let stream = rollup.stream();
         Family {
             name: format!("logmill_{}_{name}{suffix}", rollup.name()),
@@ -192,48 +204,33 @@ fn of_measure(
         }
     };
     let own = |suffix: &str| format!("{name}{suffix}");
-    let gauge = |suffix: &str, what: &str| family(suffix, Column::Gauge(own(suffix)), what);
+    let gauge = |suffix: &str, what: &str| family(suffix, FamilyColumn::Gauge(own(suffix)), what);
     match &measure.kind {
         MeasureKind::Count => vec![
-            family("_total", Column::Sum(own("")), "Events"),
+            family("_total", FamilyColumn::Sum(own("")), "Events"),
             gauge("", "Events in a bucket"),
         ],
         MeasureKind::Sum(field) => vec![
             family(
                 "_total",
-                Column::Sum(own("")),
+                FamilyColumn::Sum(own("")),
                 &format!("Sum of {}", field.field),
             ),
             gauge("", &format!("Sum of {} in a bucket", field.field)),
         ],
         MeasureKind::Histogram { field, .. } => {
             let field = &field.field;
+            let own = |suffix: &str| FamilyColumn::Sum(own(suffix));
+            let states = FamilyColumn::Histogram(name.clone());
             let mut families = vec![
-                family(
-                    "_bucket",
-                    Column::Histogram(own("")),
-                    &format!("Histogram of {field}"),
-                ),
-                family(
-                    "_count",
-                    Column::Sum(own("_count")),
-                    &format!("Values of {field}"),
-                ),
-                family("_sum", Column::Sum(own("_sum")), &format!("Sum of {field}")),
+                family("_bucket", states, &format!("Histogram of {field}")),
+                family("_count", own("_count"), &format!("Values of {field}")),
+                family("_sum", own("_sum"), &format!("Sum of {field}")),
             ];
-            for suffix in [
-                "_mean",
-                "_min",
-                "_max",
-                "_p50",
-                "_p90",
-                "_p95",
-                "_p99",
-                "_overflow",
-            ] {
+            families.extend(OF_HISTOGRAMS.map(|suffix| {
                 let of = suffix.trim_start_matches('_');
-                families.push(gauge(suffix, &format!("{of} of {field} in a bucket")));
-            }
+                gauge(suffix, &format!("{of} of {field} in a bucket"))
+            }));
             families
         }
         kind => {

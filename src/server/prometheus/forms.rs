@@ -8,15 +8,15 @@ use query::Kind;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::{Answer, Data};
-use crate::promql::{Labels, Points, PromqlError, Sample, Value, number_text};
+use super::{Data, DataResult};
+use crate::promql::{Labels, Points, PromqlError, PromqlValue, VectorSample, number_text};
 use crate::server::answer::{self, Code};
 
 /// The warning of an answer that the parameter `limit` has cut.
 const CUT: &str = ",\"warnings\":[\"results truncated due to limit\"]";
 
 /// Returns the response of a request.
-pub(super) fn response(answer: Answer) -> Response {
+pub(super) fn response(answer: DataResult) -> Response {
     match answer {
         Ok(Data { json, is_cut }) => {
             let mut body = br#"{"status":"success""#.to_vec();
@@ -31,7 +31,7 @@ pub(super) fn response(answer: Answer) -> Response {
 }
 
 /// Returns the data of an answer.
-pub(super) fn data(value: &impl Serialize, is_cut: bool) -> Answer {
+pub(super) fn data(value: &impl Serialize, is_cut: bool) -> DataResult {
     let json = serde_json::to_vec(value);
     let json = json.map_err(|error| PromqlError::execution(error.to_string()))?;
     Ok(Data { json, is_cut })
@@ -137,20 +137,20 @@ fn matrix(points: Vec<Points>, limit: usize) -> Data {
 }
 
 /// Returns the data of an instant query, with no more than `limit` series.
-pub(super) fn instant(t: i64, value: Value, limit: usize) -> Data {
+pub(super) fn instant(t: i64, value: PromqlValue, limit: usize) -> Data {
     match value {
-        Value::Scalar(value) => of_type("scalar", false, |json| {
+        PromqlValue::Scalar(value) => of_type("scalar", false, |json| {
             point(json, t, &number_text(value));
         }),
-        Value::Text(text) => of_type("string", false, |json| point(json, t, &text)),
-        Value::Vector(samples) => of_type("vector", samples.len() > limit, |json| {
+        PromqlValue::Text(text) => of_type("string", false, |json| point(json, t, &text)),
+        PromqlValue::Vector(samples) => of_type("vector", samples.len() > limit, |json| {
             list(json, samples.into_iter().take(limit), |json, sample| {
                 series(json, &sample.labels, "value", |json| {
                     point(json, t, &number_text(sample.value));
                 });
             });
         }),
-        Value::Matrix(points) => matrix(points, limit),
+        PromqlValue::Matrix(points) => matrix(points, limit),
     }
 }
 
@@ -162,17 +162,17 @@ pub(super) fn no_range(kind: &str) -> PromqlError {
 }
 
 /// Returns the data of a range query, with no more than `limit` series.
-pub(super) fn range(answers: Vec<(i64, Value)>, limit: usize) -> Answer {
+pub(super) fn range(answers: Vec<(i64, PromqlValue)>, limit: usize) -> DataResult {
     let mut all: BTreeMap<Labels, Vec<(i64, f64)>> = BTreeMap::new();
     for (t, value) in answers {
         let samples = match value {
-            Value::Scalar(value) => vec![Sample {
+            PromqlValue::Scalar(value) => vec![VectorSample {
                 labels: Labels::default(),
                 value,
             }],
-            Value::Vector(samples) => samples,
-            Value::Text(_) => return Err(no_range("string")),
-            Value::Matrix(_) => return Err(no_range("range vector")),
+            PromqlValue::Vector(samples) => samples,
+            PromqlValue::Text(_) => return Err(no_range("string")),
+            PromqlValue::Matrix(_) => return Err(no_range("range vector")),
         };
         for sample in samples {
             all.entry(sample.labels)

@@ -7,19 +7,20 @@ use promql_parser::label::{MatchOp, Matcher};
 
 use super::cells::{Part, Reader, Result, SERIES_MAX};
 use super::families::LE;
-use super::rows::{Found, Keys};
-use crate::promql::{Cells, Kind, PromqlError, Series, number_text};
+use super::rows::{FoundCells, KeyTexts};
+use crate::promql::{GridCells, PromqlError, Series, SeriesKind, number_text};
 
 impl Part<'_> {
     /// Adds the series of the bounds of buckets that hold values, for each key.
     pub(super) fn histograms(
         &self,
         reader: &Reader<'_>,
-        cells: Found<Histogram>,
-        base: Found<Histogram>,
+        cells: FoundCells<Histogram>,
+        base: FoundCells<Histogram>,
         series: &mut Vec<Series>,
     ) -> Result<()> {
-        let mut all: BTreeMap<Keys, (Option<Histogram>, Vec<(i64, Histogram)>)> = BTreeMap::new();
+        let mut all: BTreeMap<KeyTexts, (Option<Histogram>, Vec<(i64, Histogram)>)> =
+            BTreeMap::new();
         for (key, mut sums) in base {
             all.entry(key).or_default().0 = sums.pop().map(|(_, sum)| sum);
         }
@@ -47,11 +48,11 @@ impl Part<'_> {
             for bound in &bounds {
                 let base = base.as_ref().map(|curve| up_to(curve, *bound));
                 let cells = curves.iter();
-                let cells: Cells = cells
+                let cells: GridCells = cells
                     .map(|(bucket, curve)| (*bucket, up_to(curve, *bound)))
                     .collect();
                 let labels = self.labels(&key, Some((LE, number_text(*bound))));
-                series.push(self.series(labels, Kind::Counter { base }, cells));
+                series.push(self.series(labels, SeriesKind::Counter { base }, cells));
             }
         }
         Ok(())

@@ -8,8 +8,9 @@ use crate::promql::{Need, Reads, Steps};
 
 /// Most instants whose alignment is looked at; beyond it the finest level is read.
 const STEPS_MAX: u64 = 20_000;
-/// The earliest and latest instant that a query reads, milliseconds: the years 1 and 9999.
-const TIMES_MS: (i64, i64) = (-62_135_596_800_000, 253_370_764_800_000);
+/// The earliest and latest instant that a query reads, milliseconds: the beginnings of 1678 and
+/// 2262. SQL compares a time in a text by nanoseconds, which 64 bits hold from 1677 to 2262.
+const TIMES_MS: (i64, i64) = (-9_214_560_000_000, 9_214_646_400_000);
 
 /// Returns an instant in microseconds.
 pub(super) fn us(t_ms: i64) -> i64 {

@@ -11,9 +11,9 @@ use serde_json::Value as Json;
 
 use super::families::{Family, LE, LEVEL};
 use super::levels::us;
-use super::statement::{Buckets, Choice};
-use super::{Answer, Asked, LabelName, cells, forms};
-use crate::promql::{Grouping, Labels, PromqlError, selector_matchers};
+use super::statement::{Buckets, CellChoice};
+use super::{Asked, DataResult, LabelName, cells, forms};
+use crate::promql::{KeptLabels, Labels, PromqlError, label_name, selector_matchers};
 use crate::server::app::App;
 use crate::server::status::Who;
 
@@ -32,6 +32,8 @@ impl Selection {
 
 impl Asked {
     fn selections(&self) -> Result<Vec<Selection>, PromqlError> {
+        self.given.time("start")?;
+        self.given.time("end")?;
         let texts = self.given.all("match[]");
         let all = texts.map(|text| selector_matchers(text).map(Selection));
         all.collect()
@@ -69,9 +71,9 @@ impl Asked {
         &self,
         family: &Family,
         selection: &Selection,
-        keep: Option<&Grouping>,
+        keep: Option<&KeptLabels>,
     ) -> Result<BTreeSet<Labels>, PromqlError> {
-        let choice = Choice::new(family, &selection.0, keep);
+        let choice = CellChoice::new(family, &selection.0, keep);
         let (Some(choice), Some((level, buckets))) = (choice, self.buckets(family)?) else {
             return Ok(BTreeSet::new());
         };
@@ -97,7 +99,7 @@ impl Asked {
 }
 
 /// Returns the first `limit` texts.
-fn limited(limit: usize, texts: &BTreeSet<String>) -> Answer {
+fn limited(limit: usize, texts: &BTreeSet<String>) -> DataResult {
     let first: Vec<&String> = texts.iter().take(limit).collect();
     forms::data(&first, texts.len() > limit)
 }
@@ -154,7 +156,7 @@ pub(super) async fn labels(
         let takes = |family: &&Family| {
             selections.is_empty()
                 || selections.iter().any(|selection| {
-                    selection.takes(family) && Choice::new(family, &selection.0, None).is_some()
+                    selection.takes(family) && CellChoice::new(family, &selection.0, None).is_some()
                 })
         };
         let families = asked.families.iter().filter(takes);
@@ -174,6 +176,7 @@ pub(super) async fn values(
 ) -> Response {
     let answer = async {
         let asked = Asked::new(app, who, parameters, body).await?;
+        let name = label_name(&name)?;
         let mut selections = asked.selections()?;
         if selections.is_empty() {
             selections.push(Selection(Vec::new()));
@@ -184,7 +187,7 @@ pub(super) async fn values(
         for (at, selection) in selections.iter().enumerate() {
             let families = asked.families.iter();
             for family in families.filter(|family| selection.takes(family)) {
-                let is_there = Choice::new(family, &selection.0, None).is_some();
+                let is_there = CellChoice::new(family, &selection.0, None).is_some();
                 if !is_there || !family.labels().contains(&name) {
                     continue;
                 }
@@ -197,7 +200,7 @@ pub(super) async fn values(
                     }
                     LE => {}
                     _ if seen.insert((at, family.rollup.name().clone())) => {
-                        let keep = Grouping::By(vec![name.clone()]);
+                        let keep = KeptLabels::By(vec![name.clone()]);
                         let found = asked.series(family, selection, Some(&keep)).await?;
                         let found = found.iter().map(|labels| labels.get(&name).to_owned());
                         values.extend(found.filter(|value| !value.is_empty()));

@@ -13,9 +13,9 @@ use super::statement::EMPTY;
 use crate::promql::PromqlError;
 
 /// The values of the distinguished keys.
-pub(super) type Keys = Vec<Option<String>>;
+pub(super) type KeyTexts = Vec<Option<String>>;
 /// The cells of each key: end of the bucket in microseconds, value.
-pub(super) type Found<V> = BTreeMap<Keys, Vec<(i64, V)>>;
+pub(super) type FoundCells<V> = BTreeMap<KeyTexts, Vec<(i64, V)>>;
 
 /// A value of a cell.
 pub(super) trait CellValue: Sized {
@@ -77,7 +77,7 @@ pub(super) fn times(column: &dyn Array) -> Result<Vec<i64>> {
 /// Returns the labels of keys: null is no label.
 pub(super) fn label_pairs(
     names: &[(String, String)],
-    keys: &Keys,
+    keys: &KeyTexts,
 ) -> impl Iterator<Item = (String, String)> {
     let pairs = names.iter().zip(keys);
     pairs.filter_map(|((label, _), value)| {

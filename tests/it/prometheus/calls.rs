@@ -192,8 +192,8 @@ fn the_query_builder_gets_series_labels_and_values() {
     assert_eq!(cut["warnings"], json!(["results truncated due to limit"]));
 }
 
-/// `packages/grafana-prometheus/src/language_provider.ts` (metadata), `datasource.ts` (exemplars and
-/// the rules of *Recording rules*), `querybuilder` (format).
+/// `packages/grafana-prometheus/src/language_provider.ts` (metadata), `datasource.ts` (exemplars
+/// and the rules of *Recording rules*), `querybuilder` (format).
 #[test]
 fn metadata_exemplars_and_rules_have_their_forms() {
     let home = Home::new();

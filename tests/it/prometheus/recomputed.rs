@@ -1,5 +1,5 @@
-//! `tests/clients/prometheus.py` computes the answers of many queries from raw events, and shares no
-//! code with the server.
+//! `tests/clients/prometheus.py` computes the answers of many queries from raw events, and shares
+//! no code with the server.
 
 use std::path::Path;
 use std::process::Command;
